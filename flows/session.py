@@ -1,0 +1,78 @@
+"""A job for the time of one invocation: its folder, its cluster, its clock."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from flows.cluster import Resources, Workers
+from flows.job import Job
+from flows.progress import Reporter
+from storage.errors import ClusterError
+from storage.run import Run
+
+
+class _Terminated(BaseException):
+    """SIGTERM, as an exception that unwinds what is open."""
+
+
+@contextmanager
+def open_job(run: Run, resources: Resources, reporter: Reporter, *, compiled: bool) -> Iterator[Job]:
+    """A job on its cluster. Interruption becomes a `ClusterError` that says how to resume."""
+    timings = run.location.read("timings.json")
+    seconds = json.loads(timings) if timings else {}
+    job = Job(run, Workers(resources, reporter, compiled=compiled), reporter, seconds)
+    try:
+        with _terminated_by_signal():
+            yield job
+    except (KeyboardInterrupt, _Terminated) as error:
+        raise ClusterError(
+            f"interrupted; what is done is kept in {run.location.url}: run the same command again"
+        ) from error
+    finally:
+        if run.location.exists("run.json"):
+            run.location.replace("timings.json", json.dumps(job.seconds).encode())
+        job.workers.close()
+
+
+def reopen(job: Job, *, compiled: bool) -> None:
+    """Change to a cluster with compiled kernels where the job's has none."""
+    if compiled and not job.workers.compiled:
+        job.workers.close()
+        job.workers = Workers(job.workers.resources, job.reporter, compiled=True)
+
+
+@contextmanager
+def _terminated_by_signal() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def memory(job: Job, driver_mb: float) -> Mapping[str, Any]:
+    """Peak memory of the largest worker and of this process, from the records of all steps."""
+    ledger = job.run.ledger
+    workers = [
+        record.cost["peak_rss_mb"]
+        for step in ledger.steps()
+        for record in ledger.records(step).values()
+        if record.cost.get("on_worker")
+    ]
+    return {
+        "peak_rss_mb": max(workers, default=driver_mb),
+        "driver_peak_rss_mb": driver_mb,
+    }

@@ -1,0 +1,175 @@
+"""Blocks → the graph: lists by block, lists sent home, merged, audited."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.job import Job, Output
+from flows.steps.lists import incoming, receive_lists, send_lists
+from flows.steps.partition import Blocks, block_name
+from pipeline.audit import Recall, row_recall, summarise
+from pipeline.blockwise import Part
+from pipeline.distance import nearest
+from pipeline.merge import ABSENT, Neighbours, merge
+from pipeline.neighbours import NeighbourParams, build_lists
+from pipeline.partition import nearest_blocks
+from storage.exchange import Exchange
+from storage.run import Run
+from storage.schema import Arrays, read_array, read_group, write_group
+
+
+def build_graph(job: Job, blocks: Blocks, params: NeighbourParams) -> None:
+    """Write the groups `graph/NNNNN`: the k nearest of every row at home in each block."""
+    exchange = Exchange(job.run.location, blocks.name("lists"))
+    common = {"params": params, "to": exchange, "n_blocks": len(blocks.sizes)}
+    exact = params.builder == "exact"
+    found = job.parts(
+        blocks.name("neighbours"),
+        exact_part if exact else neighbour_part,
+        [Part(block_name(b), {**common, "block": b}) for b in blocks.largest_first()],
+        compiled=not exact,
+    )
+    slices = incoming(found, len(blocks.sizes))
+    job.parts(
+        blocks.name("graph"),
+        graph_part,
+        [
+            Part(block_name(b), {**common, "block": b, "slices": slices[b]})
+            for b in blocks.largest_first()
+        ],
+    )
+
+
+def neighbour_part(run: Run, part: Part) -> Output:
+    """Lists of all rows of one block among themselves, each sent to the row's home block."""
+    params, exchange = part.args["params"], part.args["to"]
+    block = block_with_enough_rows(run, part.args["block"], params.k)
+    start = time.perf_counter()
+    index, distance, n_repaired = build_lists(block["x"], params)
+    seconds = time.perf_counter() - start
+    centroid = read_array(run.group("partition"), "centroid")
+    home = np.full(len(index), part.args["block"], np.int64)
+    halo = ~block["core"]
+    home[halo] = nearest_blocks(block["x"][halo], centroid, 1)[0][:, 0]
+    lists = block_lists(block, index, distance)
+    result = send_lists(exchange, part.name, home, part.args["n_blocks"], block["row"], lists)
+    return Output(
+        [exchange.key(part.name)], {**result, "repaired": n_repaired}, seconds
+    )
+
+
+def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
+    """A block; one with no more than k rows borrows the rows of the blocks nearest to it."""
+    block = read_group(run.store, f"blocks/{number:05d}")
+    if len(block["row"]) > k:
+        return block
+    centroid = read_array(run.group("partition"), "centroid")
+    near = nearest_blocks(centroid[number : number + 1], centroid, len(centroid))[0][0]
+    for other in near[near != number]:
+        more = read_group(run.store, f"blocks/{other:05d}")
+        fresh = more["core"] & ~np.isin(more["row"], block["row"])
+        more["core"] = np.zeros(len(fresh), np.bool_)
+        block = {n: np.concatenate([block[n], more[n][fresh]]) for n in block}
+        if len(block["row"]) > k:
+            break
+    order = np.argsort(block["row"])
+    return {name: value[order] for name, value in block.items()}
+
+
+def block_lists(block: Arrays, index: npt.NDArray[np.int64], distance: npt.NDArray[Any]) -> Neighbours:
+    """Lists of places in a block as lists of training rows with their labels."""
+    there = index != ABSENT
+    return Neighbours(
+        np.where(there, block["row"][index], ABSENT),
+        distance,
+        np.where(there, block["given_label"][index], ABSENT).astype(np.int8),
+    )
+
+
+def exact_part(run: Run, part: Part) -> Output:
+    """Exact lists of the rows at home in one block, among all rows of the pool.
+
+    Other blocks are read one by one, nearest first; those too far to hold a neighbour of any row
+    are left out.
+    """
+    params, exchange, number = part.args["params"], part.args["to"], part.args["block"]
+    centroid = read_array(run.group("partition"), "centroid")
+    own = read_group(run.store, f"blocks/{number:05d}")
+    everything, lists, seconds = np.arange(len(own["row"])), None, 0.0
+    for other in nearest_blocks(centroid[number : number + 1], centroid, len(centroid))[0][0]:
+        group = run.group(f"blocks/{other:05d}")
+        to_centre = np.sqrt(np.square(own["x"].astype(np.float64) - centroid[other]).sum(axis=1))
+        radius = float(group.attrs["radius"])  # type: ignore[arg-type]
+        bound = np.full(len(own["row"]), np.inf, np.float32) if lists is None else lists.distance[:, -1]
+        reach = np.flatnonzero(to_centre * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
+        if not len(reach):
+            continue
+        block = own if other == number else read_group(run.store, f"blocks/{other:05d}")
+        start = time.perf_counter()
+        exclude = everything[reach] if other == number else None
+        index, distance = nearest(
+            own["x"][reach], block["x"], params.k, exclude=exclude, bound=bound[reach]
+        )
+        seconds += time.perf_counter() - start
+        more = block_lists(block, index, distance)
+        if lists is None:
+            lists = more
+            continue
+        both = Neighbours(*(np.concatenate([a, b]) for a, b in zip(lists, more, strict=True)))
+        lists = merge(np.concatenate([everything, everything[reach]]), both, len(everything))
+    assert lists is not None
+    home = np.full(len(everything), number)
+    result = send_lists(exchange, part.name, home, part.args["n_blocks"], own["row"], lists)
+    return Output([exchange.key(part.name)], {**result, "repaired": 0}, seconds)
+
+
+def graph_part(run: Run, part: Part) -> Output:
+    """Merge the lists sent home to one block and write its part of the graph."""
+    k, number = part.args["params"].k, part.args["block"]
+    block = run.group(f"blocks/{number:05d}")
+    core = read_array(block, "core")
+    row = read_array(block, "row")[core]
+    lists = receive_lists(part.args["to"], part.args["slices"], row, k)
+    columns = {
+        "row": row,
+        "given_label": read_array(block, "given_label")[core],
+        "neighbor": lists.row,
+        "distance": lists.distance,
+        "neighbor_label": lists.label,
+    }
+    path = f"graph/{number:05d}"
+    write_group(run.store, path, "graph", columns, {"block": number})
+    short = int((lists.row[:, -1] == ABSENT).sum()) if len(row) else 0
+    return Output([run.key(path)], {"short": short})
+
+
+def audit_graph(job: Job, blocks: Blocks, k: int) -> Recall:
+    """Recall of the graph at the anchors, whose exact neighbours are known."""
+    records = job.parts(
+        blocks.name("audit"),
+        audit_part,
+        [Part(block_name(b), {"block": b, "k": k}) for b in range(len(blocks.sizes))],
+    )
+    recalls = np.concatenate([np.asarray(record.result["recall"]) for record in records])
+    return summarise(recalls)
+
+
+def audit_part(run: Run, part: Part) -> Output:
+    """Recall of each anchor at home in one block."""
+    k = part.args["k"]
+    group = run.group(f"graph/{part.args['block']:05d}")
+    anchors = run.group("anchors")
+    row, anchor = read_array(group, "row"), read_array(anchors, "row")
+    _, here, which = np.intersect1d(row, anchor, assume_unique=True, return_indices=True)
+    listed = read_array(group, "distance")[here]
+    exact = np.asarray(anchors["distance"].oindex[which, slice(1, k + 1)])  # type: ignore[union-attr]
+    return Output([], {"recall": row_recall(listed, exact).tolist() if len(here) else []})
+
+
+def recall_json(recall: Recall) -> dict[str, Any]:
+    return asdict(recall)

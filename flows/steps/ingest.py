@@ -1,0 +1,161 @@
+"""Source → pool, streamed. In this process: the source may be readable from here alone, and the
+workers are starting meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.job import Job, Output, execute
+from flows.progress import Tick
+from pipeline.blockwise import Part
+from pipeline.sampling import RowSample
+from pipeline.scale import FeatureStatistics
+from storage.errors import InputError
+from storage.pool import ChunkWriter, Pool, pool_chunk_rows
+from storage.run import Run
+from storage.schema import write_group
+from storage.sources import Chunk, FiniteCheck, LabelCodes, Source
+
+SAMPLE_ROWS = 1 << 17
+"""Rows to a sample, where `SAMPLE_BYTES` allows."""
+SAMPLE_BYTES = 64 << 20
+MAX_MAGNITUDE = 1e15
+"""Squares of differences of larger features leave float32."""
+
+SAMPLES = {"partition": 1, "anchors": 2}
+"""Hash streams of the samples drawn meanwhile; both are in order of hash, features unscaled."""
+
+
+@dataclass
+class _Pass:
+    """What one pass over the source collects; of the pool's size only a byte a row."""
+
+    source: Source
+    seed: int
+
+    def __post_init__(self) -> None:
+        n_features = len(self.source.feature_names)
+        size = min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * n_features))
+        self.finite = FiniteCheck(self.source.feature_names, self.source.files)
+        self.codes = LabelCodes() if self.source.label_name is not None else None
+        self.statistics = FeatureStatistics(n_features)
+        self.samples = {
+            name: RowSample(size, self.seed, stream) for name, stream in SAMPLES.items()
+        }
+        self.labels: list[npt.NDArray[np.int8]] = []
+        self.n_rows = 0
+
+    def see(self, chunk: Chunk) -> None:
+        self.n_rows += len(chunk.x)
+        self.finite.see(chunk)
+        if self.codes is not None and chunk.label is not None:
+            self.labels.append(self.codes.encode(chunk.label, chunk.start))
+        if self.finite.count:
+            return
+        self.statistics.see(chunk.x)
+        for sample in self.samples.values():
+            sample.see(chunk.start, chunk.x)
+
+    def check(self, scale: str) -> None:
+        self.finite.raise_if_any()
+        largest = np.maximum(np.abs(self.statistics.low), np.abs(self.statistics.high))
+        if scale == "none" and largest.max() > MAX_MAGNITUDE:
+            name = self.source.feature_names[int(largest.argmax())]
+            raise InputError(
+                f"column {name!r} reaches {largest.max():g}, beyond what distances can hold; "
+                "use --scale range or standard"
+            )
+
+    def y(self) -> tuple[npt.NDArray[np.int8], list[Any]]:
+        assert self.codes is not None
+        values, remap = self.codes.finish()
+        return remap[np.concatenate(self.labels)], list(values)
+
+
+def ingest(job: Job, source: Source, *, path: str, scale: str, seed: int) -> dict[str, Any]:
+    """Stream a source into the group `path` (`pool` or `queries`).
+
+    Chunks committed by an earlier, interrupted run are read again but not written again.
+
+    Returns
+    -------
+    the step's result: n_rows, n_features, feature_names, label_values, statistics, …
+
+    Raises
+    ------
+    InputError
+        labels are not of two values, or features are not finite.
+    """
+
+    def finish(run: Run) -> Output:
+        n_features = len(source.feature_names)
+        writer = ChunkWriter(run, path, pool_chunk_rows(n_features), feature=n_features)
+        seen = _Pass(source, seed)
+        total = None if source.n_rows is None else -(-source.n_rows // writer.rows)
+        with job.reporter.step("ingest", total, "chunks") as tick:
+            for part in _parts(seen, writer, tick):
+                execute(run, f"ingest-{path}", part.do, Part(f"chunk-{part.number:06d}"))
+        seen.check(scale)
+        return _finish(run, writer, seen, scale)
+
+    return job.once(path, finish).result
+
+
+@dataclass(frozen=True)
+class _Write:
+    """The part that writes one chunk."""
+
+    writer: ChunkWriter
+    number: int
+    chunk: Chunk
+
+    def do(self, run: Run, part: Part) -> Output:
+        columns: dict[str, npt.NDArray[Any]] = {
+            "x": self.chunk.x,
+            "row": np.arange(self.chunk.start, self.chunk.start + len(self.chunk.x)),
+        }
+        if "source_id" in self.writer.group:
+            columns["source_id"] = self.chunk.source_id
+        return Output(self.writer.chunk(self.number, **columns))
+
+
+def _parts(seen: _Pass, writer: ChunkWriter, tick: Tick) -> Iterator[_Write]:
+    for number, chunk in enumerate(seen.source.chunks(writer.rows)):
+        seen.see(chunk)
+        if not seen.finite.count:  # after a bad value, only count the others
+            yield _Write(writer, number, chunk)
+        tick()
+    if seen.n_rows == 0:
+        raise InputError(f"{seen.source.files[0]} holds no rows")
+
+
+def _finish(run: Run, writer: ChunkWriter, seen: _Pass, scale: str) -> Output:
+    source = seen.source
+    result: dict[str, Any] = {
+        "n_rows": seen.n_rows,
+        "n_features": len(source.feature_names),
+        "feature_names": list(source.feature_names),
+        "label_name": source.label_name,
+        "statistics": seen.statistics.summary(),
+        "scaling": asdict(seen.statistics.scaling(scale)),
+        "files": list(source.files),
+    }
+    columns = {}
+    if seen.codes is not None:
+        columns["y"], result["label_values"] = seen.y()
+        result["class_counts"] = np.bincount(columns["y"], minlength=2).tolist()
+    written = writer.finish(seen.n_rows, result, **columns)
+    for name, sample in seen.samples.items():
+        write_group(run.store, f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})
+        written.append(run.key(f"samples/{name}"))
+    return Output(written, result)
+
+
+def open_pool(run: Run, path: str, result: dict[str, Any]) -> Pool:
+    """The pool that `ingest` made."""
+    return Pool(run, path, result["n_rows"], result["n_features"])

@@ -1,0 +1,72 @@
+"""Counts → verdicts on the training labels, in source order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flows.job import Job, Output
+from flows.steps.lists import incoming
+from pipeline.blockwise import Part
+from pipeline.threshold import is_label_issue, label_quality, predict
+from storage.convert import write_parquet
+from storage.errors import StorageError
+from storage.exchange import Exchange
+from storage.ledger import Record
+from storage.pool import ChunkWriter, Pool
+from storage.run import Run
+from storage.schema import read_array
+
+COLUMNS = ("row", "given_label", "predicted_label", "label_quality", "is_label_issue", "eta_corr")
+
+
+def find_label_issues(
+    job: Job, pool: Pool, counted: list[Record], k: int, rates: dict[str, Any]
+) -> dict[str, Any]:
+    """Write the group `labels` and `label_issues.parquet`; the step's result."""
+    n_parts = len(pool.parts())
+    slices = incoming(counted, n_parts)
+    ChunkWriter(job.run, "labels", pool.part_rows, pool.n_rows)
+    rule = rates["rule"]
+    judged = job.parts(
+        "labels",
+        label_part,
+        [
+            Part(f"rows-{i:06d}", {"number": i, "rows": r, "pool": pool, "slices": slices[i],
+                                   "k": k, "rule": rule})
+            for i, r in enumerate(pool.parts())
+        ],
+    )
+
+    def finish(run: Run) -> Output:
+        writer = ChunkWriter(run, "labels", pool.part_rows, pool.n_rows)
+        written = writer.finish(pool.n_rows, {"k": k, **rule})
+        write_parquet(run, "labels", run.location.path("label_issues.parquet"), COLUMNS)
+        n_issues = sum(record.result["issues"] for record in judged)
+        return Output([*written, "label_issues.parquet"], {"n_label_issues": n_issues})
+
+    return job.once("label-issues", finish).result
+
+
+def label_part(run: Run, part: Part) -> Output:
+    """Verdicts on the rows of one part of the pool, from their neighbours without themselves."""
+    rows, pool, k, rule = (part.args[name] for name in ("rows", "pool", "k", "rule"))
+    columns = Exchange(run.location, "counts").receive(part.args["slices"])
+    order = np.argsort(columns["row"])
+    row, count = columns["row"][order], columns["count"][order]
+    if not np.array_equal(row, np.arange(rows.start, rows.stop)):
+        raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: counts do not cover them")
+    given = pool.read("y", rows)
+    eta = count / k
+    issue = is_label_issue(eta, given, rule["p0"], rule["p1"])
+    written = ChunkWriter(run, "labels", pool.part_rows, pool.n_rows).chunk(
+        part.args["number"],
+        row=row,
+        given_label=given,
+        predicted_label=predict(eta, rule["threshold"]),
+        label_quality=label_quality(eta, given, rule["p0"], rule["p1"]).astype(np.float32),
+        is_label_issue=issue,
+        eta_corr=eta.astype(np.float32),
+    )
+    return Output(written, {"issues": int(issue.sum())})

@@ -1,0 +1,56 @@
+"""Neighbour lists through the exchange: sent by whoever found them, merged where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.merge import Neighbours, empty, merge
+from storage.exchange import Exchange, Slice
+from storage.ledger import Record
+
+
+def send_lists(
+    exchange: Exchange,
+    producer: str,
+    destination: npt.NDArray[np.integer[Any]],
+    n_destinations: int,
+    owner: npt.NDArray[np.int64],
+    lists: Neighbours,
+) -> dict[str, Any]:
+    """Send lists to the part that owns their row; the result for the producer's record.
+
+    destination, owner : (list,) consumer's number, and row the list is of
+    """
+    columns = {"owner": owner, **lists._asdict()}
+    offsets = exchange.send(producer, destination, n_destinations, columns)
+    return {"offsets": offsets}
+
+
+def receive_lists(
+    exchange: Exchange, slices: Sequence[Slice], owners: npt.NDArray[np.int64], k: int
+) -> Neighbours:
+    """The merged list of each owner, from all slices sent for them.
+
+    owners : (row,) ascending; rows without any list get an empty one
+    """
+    if not slices:
+        return empty(len(owners), k)
+    columns = exchange.receive(slices)
+    home = np.searchsorted(owners, columns.pop("owner"))
+    return merge(home, Neighbours(**columns), len(owners))
+
+
+def incoming(records: Sequence[Record], n_destinations: int) -> list[list[Slice]]:
+    """For each destination the non-empty slices of the runs that some parts sent, in one pass over
+    their offset tables."""
+    found: list[list[Slice]] = [[] for _ in range(n_destinations)]
+    for record in records:
+        offsets = np.asarray(record.result["offsets"])
+        for destination in np.flatnonzero(np.diff(offsets)):
+            start, stop = offsets[destination], offsets[destination + 1]
+            found[destination].append(Slice(record.part, int(start), int(stop)))
+    return found

@@ -1,0 +1,186 @@
+"""The training flow: source → noise rates, corrected rule, suspect labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from prefect import flow
+
+from flows import report as reports
+from flows.cluster import Resources
+from flows.config import TrainParams, check_same, describe
+from flows.job import Job, intact, outcomes, peak_rss_mb
+from flows.progress import Reporter
+from flows.report import recall_warning
+from flows.session import memory, open_job, reopen
+from flows.steps.anchors import find_anchors, find_pairs
+from flows.steps.ingest import ingest, open_pool
+from flows.steps.labels import find_label_issues
+from flows.steps.rates import count_labels, estimate_rates
+from flows.tasks import as_task
+from flows.widening import recall_json, widen_until
+from pipeline.neighbours import NeighbourParams, choose_builder, exact_seconds
+from pipeline.scale import Scaling
+from storage.errors import InputError
+from storage.location import Location
+from storage.pool import Pool
+from storage.run import Run
+from storage.sources import Source, open_source
+
+FEWEST_ROWS = 40
+"""Rows below which no rate can be read off held-out labels."""
+REPORTED = (
+    *("n_rows", "n_features", "label_name", "label_values", "class_counts"),
+    *("p0", "p1", "p0_interval", "p1_interval", "support", "reason", "rule", "estimates"),
+    *("recall", "recall_interval", "recall_rows", "n_blocks", "largest_block_rows", "halo"),
+    *("copies", "predicted_recall_ceiling", "notes", "n_label_issues"),
+)
+DESCRIBED = (
+    *("n_rows", "n_features", "label_values", "k", "noise", "p0", "p1", "p0_interval"),
+    *("p1_interval", "support", "threshold", "recall", "recall_interval", "builder", "warnings"),
+)
+"""Fields of the report that the root of `results.zarr` carries as attributes."""
+
+
+@flow(name="knnoise-train", persist_result=False, validate_parameters=True)
+def train(
+    source: str,
+    run: str,
+    *,
+    labels: str | None = None,
+    label_column: str | None = None,
+    k: int = 30,
+    noise: str = "crossfit",
+    builder: str = "auto",
+    block_rows: int | None = None,
+    scale: str = "none",
+    target_recall: float = 0.95,
+    seed: int = 0,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Train on a noisily labelled source, or resume or repair a training.
+
+    Parameters
+    ----------
+    source : CSV, Parquet (file or folder), npy, npz or Zarr; a path or an fsspec URL
+    run : folder of the run, new or begun by the same call
+    labels : file of labels where the source has none
+    label_column : column (or array) of the labels
+    k : neighbours of each row
+    noise : crossfit, or minmax (Algorithm 2 of Reeve & Kabán 2019)
+    builder : auto, pynndescent or exact
+    block_rows : rows at home in a block; None chooses
+    scale : none, range or standard
+    target_recall : share of true neighbours to find
+    seed : of everything random
+    workers : local processes; None one a core, 0 computes here
+    scheduler : address of a Dask scheduler
+    quiet : no progress on stderr
+
+    Returns
+    -------
+    the report, as `report.json` holds it
+
+    Raises
+    ------
+    storage.errors.KnnoiseError
+        InputError, StorageError or ClusterError, each with a message for people.
+    """
+    params = TrainParams(k, noise, builder, block_rows, scale, target_recall, seed)
+    params.check()
+    opened = open_source(source, labels, label_column)
+    folder = Run(Location.of(run))
+    if folder.is_new():
+        folder.begin(describe(asdict(params), opened))
+    else:
+        check_same(folder.config(), asdict(params), opened)
+    reporter = Reporter(quiet=quiet)
+    told = folder.location.read("report.json")
+    if told is not None and intact(folder, json.loads(told)["steps"]):
+        reporter.say(f"{folder.location.url} is finished and whole: nothing to do")
+        return reports.load(folder)
+    guess = opened.n_rows or opened.n_bytes // (12 * (1 + len(opened.feature_names)))
+    chosen = choose_builder(builder, guess, len(opened.feature_names))
+    resources = Resources(workers, scheduler)
+    try:
+        with open_job(folder, resources, reporter, compiled=chosen == "pynndescent") as job:
+            return _train(job, opened, params)
+    except InputError:
+        if folder.ledger.get("anchors", "all") is None:  # nothing of worth was made yet
+            folder.location.remove()
+        raise
+
+
+def _train(job: Job, source: Source, params: TrainParams) -> dict[str, Any]:
+    """The steps, in order."""
+    job.verify()
+    k, seed = params.k, params.seed
+    held = as_task(
+        "ingest", lambda: ingest(job, source, path="pool", scale=params.scale, seed=seed)
+    )
+    pool = open_pool(job.run, "pool", held)
+    _check_size(pool, params)
+    builder = choose_builder(params.builder, pool.n_rows, pool.n_features)
+    reopen(job, compiled=builder == "pynndescent")
+    scaling = Scaling(**held["scaling"])
+    as_task("anchors", lambda: find_anchors(job, pool, scaling, k))
+    pairs = as_task("pairs", lambda: find_pairs(job, pool, scaling, k))
+    wish = {
+        "block_rows": params.block_rows,
+        "target_recall": params.target_recall,
+        "exact": builder == "exact",
+        "seed": seed,
+    }
+    how = NeighbourParams(k, builder, seed=seed)
+    graph = widen_until(job, pool, scaling, pairs, how, wish)
+    counted = as_task("regression", lambda: count_labels(job, pool, graph.blocks, k))
+    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, k, params.noise))
+    issues = as_task("labels", lambda: find_label_issues(job, pool, counted, k, rates))
+    found = {**held, **recall_json(graph), **rates, **issues, "builder": builder}
+    return as_task("report", lambda: _report(job, params, found))
+
+
+def _check_size(pool: Pool, params: TrainParams) -> None:
+    if pool.n_rows <= params.k:
+        raise InputError(
+            f"{pool.n_rows} rows are too few for {params.k} neighbours of each; lower --k"
+        )
+    if params.noise == "crossfit" and pool.n_rows < FEWEST_ROWS:
+        raise InputError(
+            f"{pool.n_rows} rows are too few for crossfit, which needs {FEWEST_ROWS}; "
+            "use --noise minmax"
+        )
+
+
+def _report(job: Job, params: TrainParams, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Compose the report, write it, and describe the results in their attributes."""
+    remedy = "give --block-rows a larger value or --target-recall a lower one"
+    report = {
+        **{name: found[name] for name in REPORTED},
+        **asdict(params),
+        "builder": found["builder"],
+        "builder_reason": _builder_reason(params.builder, found),
+        "threshold": found["rule"]["threshold"],
+        "warnings": recall_warning(found["recall"], params.target_recall, remedy),
+        "seconds": dict(job.seconds),
+        **memory(job, peak_rss_mb()),
+        "steps": outcomes(job.run),
+        "config": job.run.config(),
+    }
+    attributes = {name: report[name] for name in DESCRIBED}
+    digests = {step: told["digest"] for step, told in report["steps"].items()}
+    job.run.describe("", {**attributes, "digests": digests, "config": report["config"]})
+    reports.save(job.run, report, reports.train_text(report))
+    return report
+
+
+def _builder_reason(asked: str, found: Mapping[str, Any]) -> str:
+    if asked != "auto":
+        return "as asked"
+    cost = exact_seconds(found["n_rows"], found["n_features"])
+    return f"auto: exact search would take about {cost:,.0f} core seconds"

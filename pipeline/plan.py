@@ -1,0 +1,108 @@
+"""How to cut the pool: block size and halo by predicted cost, for a recall that is measured on pairs
+of anchors and their exact neighbours before any block is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.partition import Float32, Halo, fit_centroids, in_halo, meet_share, nearest_blocks
+
+BLOCK_ROWS = (12_500, 25_000, 50_000, 100_000, 200_000)
+"""Block sizes tried where the user names none."""
+
+HALOS = (
+    Halo(0.0, 1),
+    *(Halo(eps, 2) for eps in (0.05, 0.1, 0.2, 0.35, 0.6, 9.0)),
+    *(Halo(eps, copies) for copies in (3, 4, 6, 8) for eps in (0.2, 0.4, 9.0)),
+)
+
+_COPIES_SAMPLE = 20_000
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One way to cut the pool, with what it is predicted to give."""
+
+    centroid: Float32
+    """(block, feature), scaled features"""
+    halo: Halo
+    copies: float
+    """Mean copies of a row, predicted on the sample."""
+    meet: float
+    """Share of true neighbour pairs that are together in some block."""
+    cost: float
+    """Predicted core microseconds per row."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Anchors and their exact neighbours: the pairs a cut should keep together."""
+
+    anchor: Float32
+    """(pair, feature)"""
+    neighbor: Float32
+    """(pair, feature)"""
+
+
+def row_cost(block_rows: float) -> float:
+    """Core microseconds a row that pynndescent takes in a block of this many rows (measured at 32
+    features and k = 30; only ratios matter here)."""
+    return float(52.0 * (max(block_rows, 1000.0) / 10_000) ** 0.2)
+
+
+def cuts(
+    sample: Float32, n_rows: int, block_rows: int, pairs: Pairs, seed: int
+) -> list[Cut]:
+    """All halos for one block size.
+
+    Parameters
+    ----------
+    sample : (row, feature) uniform sample of the pool, scaled
+    """
+    centroid = fit_centroids(sample, round(n_rows / block_rows), seed)
+    if len(centroid) == 1:
+        return [Cut(centroid, Halo(0.0, 1), 1.0, 1.0, row_cost(n_rows))]
+    a, b = nearest_blocks(pairs.anchor, centroid), nearest_blocks(pairs.neighbor, centroid)
+    _, distance = nearest_blocks(sample[:_COPIES_SAMPLE], centroid)
+    found = []
+    for halo in HALOS:
+        copies = float(in_halo(distance, halo).sum(axis=1).mean())
+        size = copies * n_rows / len(centroid)
+        found.append(
+            Cut(centroid, halo, copies, meet_share(a, b, halo), copies * row_cost(size))
+        )
+    return found
+
+
+def choose_cut(candidates: Sequence[Cut], target_recall: float, attempt: int = 0) -> Cut:
+    """The cheapest cut that leaves a margin above the target recall; where a better margin costs
+    little more, that one. The margin doubles with each attempt. Where nothing is enough, the cut
+    that keeps most pairs together.
+    """
+    miss = (1.0 - target_recall) / 2.0**attempt
+    enough = [cut for cut in candidates if cut.meet >= 1.0 - miss / 2]
+    if not enough:
+        return max(candidates, key=lambda cut: (cut.meet, -cut.cost))
+    cheapest = min(enough, key=lambda cut: (cut.cost, -cut.meet))
+    better = [
+        cut for cut in enough if cut.meet >= 1.0 - miss / 5 and cut.cost <= 1.5 * cheapest.cost
+    ]
+    return min(better, key=lambda cut: (cut.cost, -cut.meet)) if better else cheapest
+
+
+def pair_index(
+    neighbor: npt.NDArray[np.int64], n_anchors: int, k: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(pair,) anchor numbers and neighbour rows of the first anchors' k nearest, self excluded.
+
+    neighbor : (anchor, rank) rows, the anchor itself in column 0
+    """
+    lists = neighbor[:n_anchors, 1 : k + 1]
+    anchor = np.repeat(np.arange(len(lists)), lists.shape[1])
+    there = lists.ravel() >= 0
+    return anchor[there], lists.ravel()[there]

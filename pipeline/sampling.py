@@ -1,0 +1,41 @@
+"""Uniform row samples without replacement from a stream, by a hash of the row number."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+
+def row_hash(row: npt.NDArray[np.int64], seed: int, stream: int) -> npt.NDArray[np.uint64]:
+    """(row,) uniform 64-bit values, a function of (row, seed, stream) alone (SplitMix64)."""
+    with np.errstate(over="ignore"):
+        start = np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64)[0]
+        z = row.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+class RowSample:
+    """The `size` rows of lowest hash among all seen: a uniform sample, whatever the chunks.
+
+    In order of hash, so that the first rows of a sample are a uniform sample themselves.
+    """
+
+    def __init__(self, size: int, seed: int, stream: int) -> None:
+        self.size, self.seed, self.stream = size, seed, stream
+        self.hash = np.empty(0, np.uint64)
+        self.row = np.empty(0, np.int64)
+        self.x: npt.NDArray[np.float32] | None = None
+
+    def see(self, first_row: int, x: npt.NDArray[np.float32]) -> None:
+        """Take the rows `first_row` and following; x : (row, feature) float32."""
+        row = np.arange(first_row, first_row + len(x))
+        hashed = row_hash(row, self.seed, self.stream)
+        if len(self.hash) == self.size:
+            low = np.flatnonzero(hashed < self.hash[-1])
+            row, hashed, x = row[low], hashed[low], x[low]
+        all_hash = np.concatenate([self.hash, hashed])
+        order = np.argsort(all_hash, kind="stable")[: self.size]
+        self.hash, self.row = all_hash[order], np.concatenate([self.row, row])[order]
+        self.x = (x if self.x is None else np.concatenate([self.x, x]))[order]

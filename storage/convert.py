@@ -1,0 +1,56 @@
+"""Groups in source order as Parquet files, streamed."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storage.errors import StorageError
+from storage.run import Run
+from storage.schema import array, read_array
+
+
+def write_parquet(run: Run, path: str, target: str, columns: tuple[str, ...]) -> None:
+    """Columns of a group as one Parquet file, a row group a chunk; complete or not there at all.
+
+    Raises
+    ------
+    StorageError
+        the target cannot be written.
+    """
+    group = run.group(path)
+    first = array(group, columns[0])
+    schema = pa.schema([(name, pa.from_numpy_dtype(array(group, name).dtype)) for name in columns])
+    try:
+        with _whole_file(target) as sink, pq.ParquetWriter(sink, schema) as writer:
+            for start in range(0, first.shape[0], first.chunks[0]):
+                rows = slice(start, start + first.chunks[0])
+                data = {name: read_array(group, name, rows) for name in columns}
+                writer.write_table(pa.table(data, schema=schema))
+    except OSError as error:
+        raise StorageError(f"cannot write {target}: {error}") from error
+
+
+@contextmanager
+def _whole_file(target: str) -> Iterator[Any]:
+    if "://" in target:
+        with fsspec.open(target, "wb") as sink:
+            yield sink
+        return
+    final = Path(target)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    staged = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
+    try:
+        with staged.open("wb") as sink:
+            yield sink
+        os.replace(staged, final)
+    finally:
+        staged.unlink(missing_ok=True)

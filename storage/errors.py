@@ -1,0 +1,34 @@
+"""Errors a user can act on: each says what, where and the remedy, in one line."""
+
+from typing import ClassVar
+
+
+class KnnoiseError(Exception):
+    """Base of the errors shown to a user without a traceback.
+
+    Line breaks inside the message are replaced by spaces, so that it is always one line.
+    """
+
+    exit_code: ClassVar[int] = 1
+    """Exit status of the command line when this error ends it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.splitlines()))
+
+
+class InputError(KnnoiseError):
+    """The source, the labels or a parameter cannot be used as given."""
+
+    exit_code = 2
+
+
+class StorageError(KnnoiseError):
+    """Something the project stored is missing, damaged or not its own."""
+
+    exit_code = 3
+
+
+class ClusterError(KnnoiseError):
+    """The cluster failed or the run was interrupted."""
+
+    exit_code = 4

@@ -1,0 +1,116 @@
+"""The one way rows move between parts: a sorted-run shuffle on Zarr.
+
+A producer writes its rows as one run, sorted by destination, and returns an offset table; a
+consumer reads its own slice of every run that has rows for it. A run is one array of packed
+records, so that a slice costs one read however many columns the rows have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+from zarr.codecs import Crc32cCodec
+
+from storage.errors import StorageError
+from storage.location import Location
+from storage.schema import Arrays
+
+RUN_BYTES = 128 << 20
+"""Target size of one run: producers are made about this large."""
+
+_CHUNK_BYTES = (256 << 10, 4 << 20)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows `start` to `stop` of the run that `producer` wrote."""
+
+    producer: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Runs below `scratch.zarr/<name>/<producer>`."""
+
+    location: Location
+    name: str
+
+    def key(self, producer: str) -> str:
+        return f"scratch.zarr/{self.name}/{producer}"
+
+    def send(
+        self,
+        producer: str,
+        destination: npt.NDArray[np.integer[Any]],
+        n_destinations: int,
+        columns: Mapping[str, npt.NDArray[Any]],
+    ) -> list[int]:
+        """Write one run; rows of one destination keep the order they are given in.
+
+        Parameters
+        ----------
+        destination : (row,) integers in [0, n_destinations)
+        columns : arrays of first dimension `row`, any further dimensions
+
+        Returns
+        -------
+        offsets : n_destinations + 1 row numbers; destination d owns rows offsets[d]:offsets[d+1].
+        """
+        if len(destination) and not 0 <= destination.min() <= destination.max() < n_destinations:
+            raise ValueError(f"destinations outside 0..{n_destinations - 1}")
+        order = np.argsort(destination, kind="stable")
+        counts = np.bincount(destination, minlength=n_destinations)
+        record = [(name, value.dtype.str, value.shape[1:]) for name, value in columns.items()]
+        packed = np.empty(len(destination), np.dtype(record))
+        for name, value in columns.items():
+            packed[name] = value[order]
+        self._write(producer, packed, n_destinations)
+        return [0, *np.cumsum(counts).tolist()]
+
+    def _write(self, producer: str, packed: npt.NDArray[np.void], n_destinations: int) -> None:
+        size = packed.dtype.itemsize
+        slice_bytes = packed.nbytes // max(1, n_destinations)
+        rows = max(1, int(np.clip(slice_bytes, *_CHUNK_BYTES)) // max(1, size))
+        run = zarr.create_array(
+            self.location.zarr_store(self.key(producer)),
+            shape=(len(packed), size),
+            chunks=(max(1, min(rows, len(packed))), size),
+            dtype="uint8",
+            fill_value=0,
+            dimension_names=("row", "byte"),
+            compressors=[Crc32cCodec()],
+            attributes={"record": packed.dtype.descr},
+            overwrite=True,
+        )
+        if len(packed):
+            run[...] = packed.view(np.uint8).reshape(len(packed), size)
+
+    def receive(self, slices: Iterable[Slice]) -> Arrays:
+        """The rows of some slices, one slice after the other, as contiguous columns.
+
+        Raises
+        ------
+        StorageError
+            a chunk is missing or damaged, or there is no slice at all.
+        """
+        pieces = [self._read(part) for part in slices]
+        if not pieces:
+            raise StorageError(f"exchange {self.name}: nothing to receive")
+        rows = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+        return {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
+
+    def _read(self, part: Slice) -> npt.NDArray[np.void]:
+        run = zarr.open_array(
+            self.location.zarr_store(self.key(part.producer), read_only=True), mode="r"
+        )
+        record: Any = run.attrs["record"]
+        dtype = np.dtype([(name, kind, *map(tuple, shape)) for name, kind, *shape in record])
+        content = np.ascontiguousarray(np.asarray(run[part.start : part.stop]))
+        return content.reshape(-1).view(dtype)

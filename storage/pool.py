@@ -1,0 +1,113 @@
+"""Rows in source order on disk: the training pool, and the queries of a scoring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+
+from storage.exchange import RUN_BYTES
+from storage.run import Run
+from storage.schema import array, chunk_rows, create_group, read_array
+
+_MOST_ROWS = 1 << 19
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows `start` to `stop` of a pool."""
+
+    start: int
+    stop: int
+
+
+class ChunkWriter:
+    """Writes a group in source order, chunk by chunk, each by one writer and in any order."""
+
+    def __init__(
+        self, run: Run, path: str, rows: int, n_rows: int | None = None, **sizes: int
+    ) -> None:
+        """`path` is a kind of `schema.GROUPS`; `rows` to a chunk; `sizes` of other dimensions.
+
+        `n_rows` None: not known yet; there may then be one writer only, and the arrays grow.
+        A group that is there already is opened, chunks and all.
+        """
+        self.run, self.path, self.rows, self.grows = run, path, rows, n_rows is None
+        if not run.location.exists(f"{run.key(path)}/zarr.json"):
+            begin = {"row": rows if n_rows is None else n_rows, **sizes}
+            create_group(run.store, path, path, begin, rows_per_chunk=rows)
+        self.group = zarr.open_group(run.store, path=path, mode="r+")
+
+    def chunk(self, number: int, **columns: npt.NDArray[Any]) -> list[str]:
+        """Write one chunk of each column given; keys of the files written.
+
+        Chunks are written whole, the last one filled up, so that an older one is never read.
+        """
+        written = []
+        start = number * self.rows
+        for name, value in columns.items():
+            target = array(self.group, name)
+            if self.grows and target.shape[0] < start + self.rows:
+                target.resize((max(start + self.rows, 2 * target.shape[0]), *target.shape[1:]))
+            stop = min(start + self.rows, target.shape[0])
+            whole = np.full((stop - start, *value.shape[1:]), target.fill_value, target.dtype)
+            whole[: len(value)] = value
+            target[start:stop] = whole
+            tail = "/0" * (value.ndim - 1)
+            written.append(f"{self.run.key(self.path)}/{name}/c/{number}{tail}")
+        return written
+
+    def finish(
+        self, n_rows: int, attributes: dict[str, Any], **columns: npt.NDArray[Any]
+    ) -> list[str]:
+        """Cut the arrays to their length and write whole columns; keys of the files written."""
+        for name in self.group.array_keys():
+            target = array(self.group, name)
+            target.resize((n_rows, *target.shape[1:]))
+        for name, value in columns.items():
+            array(self.group, name)[...] = value
+        self.group.attrs.update(attributes)
+        names = sorted(self.group.array_keys())
+        base = self.run.key(self.path)
+        metadata = [f"{base}/zarr.json", *(f"{base}/{name}/zarr.json" for name in names)]
+        return [*metadata, *(f"{base}/{name}/c" for name in columns)]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A finished pool."""
+
+    run: Run
+    path: str
+    n_rows: int
+    n_features: int
+
+    @property
+    def part_rows(self) -> int:
+        """Rows that one part reads: whole chunks, about `RUN_BYTES`."""
+        return pool_part_rows(self.n_features)
+
+    def parts(self) -> list[Rows]:
+        step = self.part_rows
+        return [Rows(a, min(a + step, self.n_rows)) for a in range(0, self.n_rows, step)]
+
+    def part_of(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(row,) number of the part that holds each row."""
+        return row // self.part_rows
+
+    def read(self, name: str, rows: Rows) -> npt.NDArray[Any]:
+        return read_array(self.run.group(self.path), name, slice(rows.start, rows.stop))
+
+
+def pool_chunk_rows(n_features: int) -> int:
+    """Rows to a chunk of a pool."""
+    return min(_MOST_ROWS, chunk_rows(4 * n_features))
+
+
+def pool_part_rows(n_features: int) -> int:
+    """Rows to a part: whole chunks, about `RUN_BYTES` of features, at most 2**19 rows or so."""
+    chunk = pool_chunk_rows(n_features)
+    return chunk * max(1, min(RUN_BYTES // (4 * n_features), 2 * _MOST_ROWS) // chunk)

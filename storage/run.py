@@ -1,0 +1,123 @@
+"""A run: one folder that holds everything one training made, and all it needs to be resumed.
+
+    run.json              what was asked for: parameters, source, versions (written once)
+    ledger/STEP/PART.json what is done
+    results.zarr/         pool, blocks, graph, regression, anchors, labels
+    scratch.zarr/         runs of the exchange
+    label_issues.parquet  report.json  report.txt
+    scores/ID/            the same again for each scored source
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import xarray as xr
+import zarr
+
+from storage.errors import InputError
+from storage.ledger import Ledger
+from storage.location import Location, StrictStore
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run (or, below it, a scoring) by its location."""
+
+    location: Location
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.location)
+
+    @property
+    def store(self) -> StrictStore:
+        return self.location.zarr_store("results.zarr")
+
+    @property
+    def scratch(self) -> StrictStore:
+        """Store of what only the next step reads."""
+        return self.location.zarr_store("scratch.zarr")
+
+    def group(self, path: str) -> zarr.Group:
+        """A group of `results.zarr`, to read."""
+        return zarr.open_group(self.store, path=path, mode="r")
+
+    @staticmethod
+    def key(path: str) -> str:
+        """Key of a group of `results.zarr` within the run, as the ledger wants it."""
+        return f"results.zarr/{path}"
+
+    def config(self) -> dict[str, Any]:
+        """The content of run.json.
+
+        Raises
+        ------
+        InputError
+            the folder is none of ours, or of another format version.
+        """
+        content = self.location.read("run.json")
+        if content is None:
+            raise InputError(f"{self.location.url} is not a knnoise run: it has no run.json")
+        try:
+            config: dict[str, Any] = json.loads(content)
+            version = config["format_version"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{self.location.url}/run.json is not of a knnoise run") from error
+        if version != FORMAT_VERSION:
+            raise InputError(
+                f"{self.location.url} has format version {version}, this program reads "
+                f"{FORMAT_VERSION}; train anew with --run in another folder"
+            )
+        return config
+
+    def is_new(self) -> bool:
+        """True where the folder is absent or empty.
+
+        Raises
+        ------
+        InputError
+            the folder holds something that is not a run.
+        """
+        if self.location.exists("run.json"):
+            return False
+        if self.location.files(""):
+            raise InputError(
+                f"{self.location.url} is not empty and not a knnoise run; name another folder"
+            )
+        return True
+
+    def begin(self, config: Mapping[str, Any]) -> None:
+        """Write run.json for a new run."""
+        content = {"format_version": FORMAT_VERSION, **config}
+        self.location.create("run.json", json.dumps(content, indent=1, sort_keys=True).encode())
+        zarr.open_group(self.store, mode="a")
+
+    def describe(self, path: str, attributes: Mapping[str, Any]) -> None:
+        """Set attributes of a group of `results.zarr` (of its root where path is empty)."""
+        zarr.open_group(self.store, path=path, mode="a").attrs.update(dict(attributes))
+
+
+def open_run(path: str) -> xr.DataTree:
+    """All results of a finished run as a DataTree of lazy arrays.
+
+    Raises
+    ------
+    InputError
+        the folder is not a run.
+    """
+    run = Run(Location.of(path))
+    run.config()
+    tree = xr.open_datatree(  # type: ignore[call-overload]
+        run.location.zarr_store("results.zarr", read_only=True),
+        engine="zarr",
+        consolidated=False,
+        chunks={},
+    )
+    assert isinstance(tree, xr.DataTree)
+    return tree

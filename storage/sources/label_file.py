@@ -1,0 +1,92 @@
+"""Labels in a file of their own: npy, or text with one label a line."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from storage.errors import InputError
+
+from .base import Source
+from .delimited import CsvReader, read_header
+from .fingerprint import Part
+from .locations import Location, listed, readable
+from .npy import read_npy
+from .rows import LabelledReader, Rows, check_labels
+
+TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """The label column of a text file."""
+
+    reader: CsvReader
+    shape: tuple[int, ...]
+    dtype: ClassVar[np.dtype[Any]] = np.dtypes.StringDType()
+
+    @property
+    def name(self) -> str:
+        """The file, for messages."""
+        return self.reader.location.name
+
+    def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
+        """The labels from `start` on."""
+        with readable(self.name):
+            for block in self.reader.blocks(start, rows):
+                assert block.label is not None
+                yield block.label
+
+
+def attach_labels(source: Source, location: Location, column: str | None) -> Source:
+    """The source with the labels of a file; `column` names one of several columns.
+
+    A text file of one column may have a header: it has if it has one line more than the
+    source has rows. Raises `InputError` where the numbers of rows differ.
+    """
+    if source.n_rows is None:
+        raise InputError(
+            f"{location.name}: a {source.kind} source has its labels in a column of its own; "
+            "name the label column instead of a labels file"
+        )
+    lower = location.basename.lower()
+    with readable(location.name):
+        if location.size() == 0:
+            raise InputError(f"{location.name}: the labels file is empty; give one label per row")
+    labels: Rows
+    if lower.endswith(".npy"):
+        labels = read_npy(location)
+    elif lower.endswith(TEXT):
+        labels = _read_text(location, source.n_rows, column)
+    else:
+        raise InputError(f"{location.name}: labels must be a .npy, .csv, .tsv or .txt file")
+    check_labels(labels, source.n_rows)
+    return replace(
+        source,
+        label_name=column or location.basename,
+        parts=(*source.parts, Part("labels", location.basename, location)),
+        reader=LabelledReader(source.reader, labels),
+    )
+
+
+def _read_text(location: Location, n_rows: int, column: str | None) -> TextRows:
+    header = read_header(location)
+    if column is None and len(header.cells) > 1:
+        raise InputError(
+            f"{location.name}: {len(header.cells)} columns; name the label column: one of "
+            f"{listed(header.cells)}"
+        )
+    if column is not None and column not in header.cells:
+        raise InputError(
+            f"{location.name}: no column {column!r}; columns are {listed(header.cells)}"
+        )
+    names = ("label",) if column is None else header.cells
+    reader = CsvReader(
+        location, names, (), column or "label", header.blank_lines, has_header=column is not None
+    )
+    with readable(location.name):
+        count = sum(len(block.x) for block in reader.blocks(0, 1))
+    if column is None and count == n_rows + 1:
+        return TextRows(replace(reader, has_header=True), (n_rows,))
+    return TextRows(reader, (count,))

@@ -1,0 +1,160 @@
+"""Label values, whatever their type, as small integer codes."""
+
+import math
+import re
+from decimal import Decimal
+from numbers import Integral, Real
+
+import numpy as np
+import numpy.typing as npt
+
+from storage.errors import InputError
+
+from .base import Labels
+from .locations import listed, shown
+
+Label = bool | int | float | str
+"""A label value as recorded; numbers that are whole are int, and so is their text."""
+
+
+def label_value(raw: object) -> Label | None:
+    """The label a raw value stands for: 1, 1.0 and "1" are one; None if it is missing.
+
+    Missing are None, NaN and strings that are empty or "nan".
+    """
+    if isinstance(raw, bytes):
+        raw = raw.decode("utf-8", "replace")
+    if isinstance(raw, str):
+        text = raw.strip()
+        return None if text == "" or text.lower() == "nan" else number_or_text(text)
+    if isinstance(raw, bool | np.bool_):
+        return bool(raw)
+    if isinstance(raw, Integral):
+        return int(raw)
+    if isinstance(raw, Real | Decimal):
+        value = float(raw)
+        return None if math.isnan(value) else plain_number(value)
+    return None if raw is None else str(raw)
+
+
+def number_or_text(text: str) -> Label:
+    """The number a text denotes, else the text; `1_0` and `inf` are text."""
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text)
+    try:
+        value = float(text) if "_" not in text else math.inf
+    except ValueError:
+        return text
+    return plain_number(value) if math.isfinite(value) else text
+
+
+def plain_number(value: float) -> Label:
+    """int if whole, else float; infinity as text, for JSON has none."""
+    if not math.isfinite(value):
+        return str(value)
+    return int(value) if value.is_integer() else value
+
+
+def label_array(values: list[Label | None]) -> Labels:
+    """`(n,)` int64 or float64 if all values are such numbers, else object."""
+    kinds = {type(value) for value in values}
+    if kinds == {int} and all(abs(value) < 2**63 for value in values):  # type: ignore[arg-type]
+        return np.array(values, np.int64)
+    if values and kinds <= {int, float}:
+        return np.array(values, np.float64)
+    out = np.empty(len(values), object)
+    out[:] = values
+    return out
+
+
+class LabelCodes:
+    """Code labels by first appearance, chunk by chunk; `finish` tells the sorted codes.
+
+    `values` continues where another instance stopped: its `values`, in order.
+    """
+
+    def __init__(
+        self, max_classes: int = 2, where: str = "labels", values: tuple[Label, ...] = ()
+    ) -> None:
+        if not 2 <= max_classes <= 127:
+            raise ValueError(f"max_classes={max_classes}: need 2 to 127, codes are int8")
+        self.max_classes = max_classes
+        self.where = where
+        """What to name in messages: the file and column."""
+        self._codes: dict[Label, int] = {value: code for code, value in enumerate(values)}
+        self.n_rows = 0
+        """Rows seen by this instance."""
+        self.n_missing = 0
+        """Rows without a label seen by this instance."""
+        self.first_missing: int | None = None
+        """Row of the first of them."""
+
+    @property
+    def values(self) -> tuple[Label, ...]:
+        """The values seen so far, by first appearance: position is code."""
+        return tuple(self._codes)
+
+    def encode(self, raw: Labels, start: int | None = None) -> npt.NDArray[np.int8]:
+        """Codes `(row,)` int8 of one chunk's labels, by first appearance; -1 where missing.
+
+        `start` is the row number of the first label, for messages; by default the chunks
+        follow one another from row 0. Raises `InputError` at the first value too many.
+        """
+        start = self.n_rows if start is None else start
+        found: list[object] = raw.tolist()
+        table = dict.fromkeys(found, -1)
+        for key in table:
+            value = label_value(key)
+            if value is None:
+                continue
+            if value not in self._codes and len(self._codes) == self.max_classes:
+                self._refuse(list(table), start + found.index(key))
+            table[key] = self._codes.setdefault(value, len(self._codes))
+        codes = np.fromiter((table[key] for key in found), np.int8, len(found))
+        missing = int(np.count_nonzero(codes < 0))
+        if missing and self.first_missing is None:
+            self.first_missing = start + int((codes < 0).argmax())
+        self.n_missing += missing
+        self.n_rows += len(codes)
+        return codes
+
+    def finish(self) -> tuple[tuple[Label, ...], npt.NDArray[np.int8]]:
+        """The values in their final order, and `remap` `(class,)` int8.
+
+        The final code of a label is its position among the sorted values, and
+        `remap[code by first appearance]`. Numbers are sorted by value and come before text;
+        text is sorted without regard to case, so that no/yes, false/true, negative/positive,
+        n/y and f/t have the first as 0. Raises `InputError` if labels are missing or all of
+        one class.
+        """
+        if self.n_missing:
+            raise InputError(
+                f"{self.where}: {self.n_missing:,} labels are missing; first at row "
+                f"{self.first_missing} (from 0); fill them in or drop these rows"
+            )
+        if len(self._codes) < 2:
+            found = f"all labels are {shown(self.values[0])}" if self._codes else "no labels"
+            raise InputError(f"{self.where}: {found}; two classes are needed to learn from")
+        ordered = tuple(sorted(self._codes, key=_sort_key))
+        remap = np.array([ordered.index(value) for value in self._codes], np.int8)
+        return ordered, remap
+
+    def _refuse(self, new: list[object], row: int) -> None:
+        seen: dict[Label, None] = dict.fromkeys(self._codes)
+        for raw in new:
+            value = label_value(raw)
+            if value is not None:
+                seen[value] = None
+            if len(seen) == self.max_classes + 3:
+                break
+        wanted = "two" if self.max_classes == 2 else f"at most {self.max_classes}"
+        raise InputError(
+            f"{self.where}: labels must be {wanted} values, found {listed(list(seen))} "
+            f"(one too many at row {row} (from 0)); keep or recode to {wanted} values"
+        )
+
+
+def _sort_key(value: Label) -> tuple[bool, float, str, str]:
+    if isinstance(value, str):
+        return True, 0.0, value.casefold(), value
+    return False, value, "", ""

@@ -1,0 +1,171 @@
+"""Arrays in npy files and in the members of npz files, read without loading them whole."""
+
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from storage.errors import InputError
+
+from .base import Source
+from .fingerprint import Part
+from .locations import Location, listed, readable
+from .request import Request, array_names
+from .rows import ArrayReader, LabelledReader, check_features, check_labels, check_real
+
+
+@dataclass(frozen=True)
+class NpyRows:
+    """An npy file, or the npy member of a zip file."""
+
+    location: Location
+    member: str | None
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    by_column: bool
+    """Fortran order."""
+    offset: int
+    """Bytes before the data."""
+
+    @property
+    def name(self) -> str:
+        """File and array, for messages."""
+        return _name(self.location, self.member)
+
+    def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
+        """The rows from `start` on, in pieces of `rows`."""
+        with ExitStack() as stack:
+            stack.enter_context(readable(self.name))
+            file = stack.enter_context(_open(self.location, self.member))
+            if self.by_column and self.member:  # a member is slow to seek in
+                file = _on_disk(stack, file)
+            for first in range(start, self.shape[0], rows):
+                stop = min(first + rows, self.shape[0])
+                yield (
+                    self._columns(file, first, stop)
+                    if self.by_column
+                    else self._rows(file, first, stop)
+                )
+            if self.member and not self.by_column:
+                file.read(1)  # reaching the end checks the sum
+
+    def _rows(self, file: IO[bytes], first: int, stop: int) -> np.ndarray:
+        piece = np.empty((stop - first, *self.shape[1:]), self.dtype)
+        self._fill(file, piece, first * (piece.nbytes // (stop - first)))
+        return piece
+
+    def _columns(self, file: IO[bytes], first: int, stop: int) -> np.ndarray:
+        piece = np.empty((stop - first, *self.shape[1:]), self.dtype, order="F")
+        columns = piece.reshape(stop - first, -1, order="F")
+        for column in range(columns.shape[1]):
+            at = (column * self.shape[0] + first) * self.dtype.itemsize
+            self._fill(file, columns[:, column], at)
+        return piece
+
+    def _fill(self, file: IO[bytes], out: np.ndarray, at: int) -> None:
+        """Fill a contiguous array from `at` bytes into the data."""
+        view = memoryview(out.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        if file.tell() != self.offset + at:
+            file.seek(self.offset + at)
+        filled = 0
+        while filled < len(view):
+            got = file.readinto(view[filled:])  # type: ignore[attr-defined]
+            if not got:
+                raise EOFError("it ends too early")
+            filled += got
+
+
+def _name(location: Location, member: str | None) -> str:
+    return location.name if member is None else f"{location.name}[{member.removesuffix('.npy')}]"
+
+
+@contextmanager
+def _open(location: Location, member: str | None) -> Iterator[IO[bytes]]:
+    with ExitStack() as stack:
+        file = stack.enter_context(location.open())
+        if member is not None:
+            archive = stack.enter_context(zipfile.ZipFile(file))
+            file = stack.enter_context(archive.open(member))
+        yield file
+
+
+def _on_disk(stack: ExitStack, file: IO[bytes]) -> IO[bytes]:
+    """The same bytes in a temporary file that lives as long as the stack."""
+    copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+    shutil.copyfileobj(file, copy, 1 << 20)
+    copy.seek(0)
+    return copy
+
+
+def read_npy(location: Location, member: str | None = None) -> NpyRows:
+    """Read the header of an array; `InputError` if it is none or is cut short."""
+    name = _name(location, member)
+    with readable(name), _open(location, member) as file:
+        try:
+            version = npy_format.read_magic(file)
+            read = {
+                (1, 0): npy_format.read_array_header_1_0,
+                (2, 0): npy_format.read_array_header_2_0,
+            }[version]
+            shape, by_column, dtype = read(file)
+        except (KeyError, ValueError) as error:
+            raise InputError(
+                f"{name}: not a NumPy array ({error}); write it with numpy.save"
+            ) from error
+        array = NpyRows(location, member, shape, dtype, by_column, file.tell())
+    check_real(name, dtype, "values", "biufSUcVmM")
+    stored = location.size() if member is None else _member_sizes(location)[member]
+    expected = array.offset + dtype.itemsize * int(np.prod(shape, dtype=object))
+    if stored < expected:
+        raise InputError(
+            f"{name}: {stored:,} bytes where {expected:,} are expected; it is cut short, "
+            "write it again"
+        )
+    return array
+
+
+def open_npy(location: Location, request: Request) -> Source:
+    """Features in an npy file; it holds no labels."""
+    if request.with_labels:
+        raise InputError(f"{location.name}: an .npy file holds no labels; give a labels file too")
+    array = read_npy(location)
+    names = array_names(location.name, check_features(array), request.features)
+    part = Part("features", location.basename, location)
+    return Source("npy", (location.name,), names, None, array.shape[0], (part,), ArrayReader(array))
+
+
+def open_npz(location: Location, request: Request) -> Source:
+    """Features `X` and labels `y` (or the array `request.label`) in an npz file."""
+    with readable(location.name):
+        found = [name.removesuffix(".npy") for name in _member_sizes(location)]
+    array = read_npy(location, f"{pick(location.name, found, 'X', 'x')}.npy")
+    names = array_names(array.name, check_features(array), request.features)
+    part = Part("features", location.basename, location)
+    features = ArrayReader(array)
+    if not request.with_labels:
+        return Source("npz", (location.name,), names, None, array.shape[0], (part,), features)
+    label = pick(location.name, found, *((request.label,) if request.label else ("y", "Y")))
+    labels = read_npy(location, f"{label}.npy")
+    check_labels(labels, array.shape[0])
+    reader = LabelledReader(features, labels)
+    return Source("npz", (location.name,), names, label, array.shape[0], (part,), reader)
+
+
+def pick(where: str, found: list[str], *wanted: str) -> str:
+    """The first of `wanted` among the arrays `found`."""
+    for name in wanted:
+        if name in found:
+            return name
+    raise InputError(f"{where}: no array {wanted[0]!r}; arrays are {listed(sorted(found))}")
+
+
+def _member_sizes(location: Location) -> dict[str, int]:
+    """Unpacked bytes of each member of a zip file."""
+    with location.open() as file, zipfile.ZipFile(file) as archive:
+        return {info.filename: info.file_size for info in archive.infolist()}

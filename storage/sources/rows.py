@@ -1,0 +1,112 @@
+"""Arrays of rows (npy files, members of npz, Zarr arrays): checks, features and labels."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from storage.errors import InputError
+
+from .base import Block, Labels, Reader, piece_rows
+
+
+class Rows(Protocol):
+    """An array that can be read a few rows at a time."""
+
+    @property
+    def name(self) -> str:
+        """File and array, for messages."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows first."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type as stored."""
+        ...
+
+    def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
+        """The rows from `start` on, in pieces of about `rows`."""
+        ...
+
+
+def check_features(array: Rows) -> int:
+    """The number of features of `(row, feature)` numbers; `InputError` for anything else."""
+    check_real(array.name, array.dtype, "features", "biuf")
+    if len(array.shape) != 2:
+        raise InputError(
+            f"{array.name}: features have shape {array.shape}; reshape them to (row, feature)"
+        )
+    if 0 in array.shape:
+        what = "rows" if array.shape[0] == 0 else "feature columns"
+        raise InputError(f"{array.name}: no {what}; shape is {array.shape}; give at least one")
+    return array.shape[1]
+
+
+def check_labels(array: Rows, n_rows: int) -> None:
+    """`InputError` unless the array holds one label for each of `n_rows` rows."""
+    check_real(array.name, array.dtype, "labels", "biufSUT")
+    if len(array.shape) != 1 and array.shape[1:] != (1,):
+        raise InputError(f"{array.name}: labels have shape {array.shape}; reshape them to (row,)")
+    if array.shape[0] != n_rows:
+        raise InputError(
+            f"{array.name}: {array.shape[0]:,} labels for {n_rows:,} rows of features; "
+            "give one label per row"
+        )
+
+
+def check_real(name: str, dtype: np.dtype[Any], what: str, kinds: str) -> None:
+    """`InputError` unless the dtype is of one of NumPy's `kinds`; objects are never read."""
+    if dtype.hasobject and dtype.kind != "T":
+        raise InputError(
+            f"{name}: {what} are Python objects (pickled), which are never loaded; "
+            "save them as a numeric array"
+        )
+    if dtype.kind not in kinds:
+        raise InputError(
+            f"{name}: {what} have dtype {dtype}; give real numbers (integer, float or bool)"
+        )
+
+
+@dataclass(frozen=True)
+class ArrayReader:
+    """Features of one array, all from file 0."""
+
+    array: Rows
+
+    def blocks(self, start: int, rows: int) -> Iterator[Block]:
+        """The rows from `start` on, cast to float32; numbers beyond it become infinite."""
+        row_bytes = self.array.shape[1] * max(4, self.array.dtype.itemsize)
+        for piece in self.array.read(start, piece_rows(row_bytes, rows)):
+            with np.errstate(over="ignore", invalid="ignore"):
+                x = piece.astype(np.float32, order="C", copy=False)
+            yield Block(x, None, np.zeros(len(x), np.int32))
+
+
+@dataclass(frozen=True)
+class LabelledReader:
+    """The features of one reader with the labels of an array, row by row."""
+
+    features: Reader
+    labels: Rows
+
+    def blocks(self, start: int, rows: int) -> Iterator[Block]:
+        """The rows from `start` on, in the blocks of the features."""
+        pieces = self.labels.read(start, max(rows, 4096))
+        spare: Labels = np.empty(0, self.labels.dtype)
+        for block in self.features.blocks(start, rows):
+            while len(spare) < len(block.x):
+                piece = plain_labels(next(pieces))
+                spare = np.concatenate([spare, piece]) if len(spare) else piece
+            yield block._replace(label=spare[: len(block.x)])
+            spare = spare[len(block.x) :]
+
+
+def plain_labels(piece: np.ndarray) -> Labels:
+    """`(row,)` label values of an array's piece; text as object."""
+    flat = piece.reshape(len(piece))
+    return flat.astype(object) if flat.dtype.kind in "SUT" else flat

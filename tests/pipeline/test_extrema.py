@@ -1,0 +1,234 @@
+"""Noise rates: Algorithm 2 exactly, and what the cross-fitted rates must obey."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from pipeline.asymptote import Held, fit_asymptotes, read_plateau
+from pipeline.extrema import CrossfitParams, anchor_plan, crossfit, held_out, minmax
+from pipeline.rates import given as given_rates
+
+RATES = [(0.2, 0.1), (0.1, 0.3), (0.4, 0.4), (0.0, 0.3)]
+
+
+def lists(x: NDArray[np.float64], width: int) -> NDArray[np.int64]:
+    """Brute force: (row, width) nearest rows, the row itself first, ties by id."""
+    distance = ((x[:, None, :] - x[None, :, :]) ** 2).sum(axis=2)
+    np.fill_diagonal(distance, -1.0)
+    return np.argsort(distance, axis=1, kind="stable")[:, :width]
+
+
+def noisy(y: NDArray[np.int8], p0: float, p1: float, seed: int) -> NDArray[np.int8]:
+    """Labels flipped at random, each class at its rate."""
+    flip = np.random.default_rng([seed, 11]).random(len(y)) < np.where(y == 1, p1, p0)
+    return np.where(flip, 1 - y, y).astype(np.int8)
+
+
+def two_clouds(n: int, seed: int, apart: float = 4.0) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    """Lists of 300 and clean labels of two round clouds in the plane."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.4).astype(np.int8)
+    return lists(rng.normal(size=(n, 2)) + apart * y[:, None], 300), y
+
+
+@pytest.fixture(scope="module")
+def clouds() -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    return two_clouds(2000, 1)
+
+
+def test_minmax_is_algorithm_2() -> None:
+    """By hand: rows 0..3 on a line, k = 3, each row among its own neighbours."""
+    label = np.array([0, 0, 1, 1])
+    near = [[0, 1, 2], [1, 0, 2], [2, 1, 3], [3, 2, 1]]
+    eta = np.array([label[row].mean() for row in near])
+    rates = minmax(eta, 3)
+    assert rates.p0 == pytest.approx(1 / 3)
+    assert rates.p1 == pytest.approx(1 / 3)
+    assert (rates.method, rates.k) == ("minmax", 3)
+
+
+@given(arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1)), st.integers(1, 59))
+def test_minmax_of_blocks_extremes(eta: NDArray[np.float64], cut: int) -> None:
+    """Extremes of the blocks' extremes are the extremes; exchanging the classes swaps the rates."""
+    blocks = [b for b in (eta[:cut], eta[cut:]) if b.size]
+    ends = np.array([f(b) for b in blocks for f in (np.min, np.max)])
+    whole, parts, swapped = minmax(eta, 5), minmax(ends, 5), minmax(1.0 - eta, 5)
+    assert (whole.p0, whole.p1) == (parts.p0, parts.p1)
+    assert swapped.p0 == pytest.approx(whole.p1)
+    assert swapped.p1 == pytest.approx(whole.p0)
+
+
+@pytest.mark.parametrize("bad", [[], [0.5, 1.5], [np.nan]])
+def test_minmax_refuses(bad: list[float]) -> None:
+    with pytest.raises(ValueError, match="eta_corr"):
+        minmax(np.array(bad), 5)
+
+
+@pytest.mark.parametrize(("p0", "p1"), RATES)
+def test_crossfit_finds_the_rates(
+    clouds: tuple[NDArray[np.int64], NDArray[np.int8]], p0: float, p1: float
+) -> None:
+    near, y = clouds
+    label = noisy(y, p0, p1, 5)
+    rates = crossfit(near, label[near], len(y))
+    for side, rate, interval in (
+        (0, rates.p0, rates.p0_interval),
+        (1, rates.p1, rates.p1_interval),
+    ):
+        truth = float((label[y == side] != side).mean())
+        assert abs(rate - truth) < 0.03
+        assert interval[0] <= truth <= interval[1]
+    assert minmax(label[near[:, :30]].mean(axis=1), 30).p0 <= rates.p0
+    json.dumps(dataclasses.asdict(rates), allow_nan=False)
+
+
+def test_order_of_anchors_changes_nothing(
+    clouds: tuple[NDArray[np.int64], NDArray[np.int8]],
+) -> None:
+    near, y = clouds
+    label = noisy(y, 0.2, 0.1, 3)
+    mixed = near[np.random.default_rng(0).permutation(len(near))]
+    assert crossfit(mixed, label[mixed], len(y)) == crossfit(near, label[near], len(y))
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 1000), st.floats(0.05, 0.35), st.floats(0.05, 0.35))
+def test_exchanging_classes_swaps_rates(seed: int, p0: float, p1: float) -> None:
+    near, y = two_clouds(900, seed)
+    label = noisy(y, p0, p1, seed)
+    one, other = crossfit(near, label[near], 900), crossfit(near, 1 - label[near], 900)
+    assert other.p0 == pytest.approx(one.p1, abs=0.005)
+    assert other.p1 == pytest.approx(one.p0, abs=0.005)
+
+
+def test_sampled_anchors_agree(clouds: tuple[NDArray[np.int64], NDArray[np.int8]]) -> None:
+    """A fifth of the rows as anchors: five held-out labels each instead of one."""
+    near, y = clouds
+    label = noisy(y, 0.2, 0.1, 4)
+    some = near[::5]
+    held, _, _ = held_out(some, label[some], len(y), 100)
+    assert held.trials[0] == 5
+    rates = crossfit(some, label[some], len(y))
+    assert abs(rates.p0 - float(label[y == 0].mean())) < 0.03
+
+
+def test_held_out_labels_stay_out() -> None:
+    """Changing held-out labels leaves the scores; changing the others leaves the held-out ones."""
+    near, y = two_clouds(400, 2)
+    label = y[near]
+    held, features, sizes = held_out(near, label, 400, 100)
+    flipped = label.copy()
+    flipped[:, 0] = 1 - flipped[:, 0]
+    np.testing.assert_allclose(
+        held_out(near, flipped, 400, 100)[1], features, atol=2 / (min(sizes) + 2) * 0.01
+    )
+    for column, k in enumerate(sizes):
+        brute = (label[:, 1 : k + 1].sum(axis=1) + 2 * label.mean()) / (k + 2)
+        np.testing.assert_allclose(features[:, column], brute)
+    np.testing.assert_array_equal(held.ones, y)
+
+
+def test_rare_class_at_heavy_noise_is_not_supported() -> None:
+    """One row in fifty, nowhere dense: no neighbourhood is pure, and the verdict says so."""
+    rng = np.random.default_rng(8)
+    y = (rng.random(2500) < 0.02).astype(np.int8)
+    near = lists(rng.normal(size=(2500, 3)), 300)
+    label = noisy(y, 0.4, 0.4, 8)
+    rates = crossfit(near, label[near], 2500)
+    assert rates.support == "unsupported"
+    assert "pure" in rates.reason
+
+
+def test_blended_classes_are_not_called_supported() -> None:
+    """eta(x) = x on a line: the extremes are reached at single points only."""
+    rng = np.random.default_rng(9)
+    x = rng.random((2500, 1))
+    label = noisy((rng.random(2500) < x[:, 0]).astype(np.int8), 0.1, 0.2, 9)
+    near = lists(x, 300)
+    assert crossfit(near, label[near], 2500).support != "supported"
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_one_class_only(value: int) -> None:
+    near, y = two_clouds(100, 3)
+    rates = crossfit(near[:, :60], np.full((100, 60), value, dtype=np.int8), len(y))
+    assert (rates.support, rates.p0, rates.p1) == ("unsupported", float(value), 1.0 - value)
+
+
+def test_bad_lists_are_refused() -> None:
+    near = np.zeros((30, 20), dtype=np.int64)
+    with pytest.raises(ValueError, match="shapes"):
+        crossfit(near, np.zeros((30, 19), dtype=np.int8), 100)
+    with pytest.raises(ValueError, match="20 anchors"):
+        crossfit(near[:10], np.zeros((10, 20), dtype=np.int8), 100)
+    with pytest.raises(ValueError, match="only 0 and 1"):
+        crossfit(near, np.full((30, 20), 2, dtype=np.int8), 100)
+
+
+def test_intervals_cover() -> None:
+    """95 % intervals over 32 simulated pools: at least nine in ten cover the realised rate."""
+    covered = []
+    for seed in range(8):
+        near, y = two_clouds(900, 50 + seed, apart=3.0)
+        for p0, p1 in RATES:
+            label = noisy(y, p0, p1, seed)
+            rates = crossfit(near, label[near], 900)
+            for side, (low, high) in ((0, rates.p0_interval), (1, rates.p1_interval)):
+                covered.append(low <= float((label[y == side] != side).mean()) <= high)
+    assert np.mean(covered) >= 0.9
+
+
+def test_plateau_is_the_mean_of_a_prefix() -> None:
+    """Against a loop over every candidate count, from the definition."""
+    rng = np.random.default_rng(1)
+    score = rng.random(500)
+    held = Held((rng.random(500) < 0.1 + 0.8 * (score > 0.5)).astype(float), np.ones(500), 1.0)
+    rate, error, rows = read_plateau(score, held, 3.0)
+    ranked = held.ones[np.argsort(score)]
+    assert rate == pytest.approx(ranked[:rows].mean())
+    bound = (rows * rate + 4.5) / (rows + 9) + 3.0 * error
+    for m in (40, 60, 100, 200, 350):
+        centre = (ranked[:m].sum() + 4.5) / (m + 9)
+        assert bound <= centre + 3.0 * np.sqrt(centre * (1 - centre) / (m + 9)) + 0.01
+    assert 150 <= rows <= 300
+
+
+def test_asymptotes_of_a_known_curve() -> None:
+    """Labels drawn from the fitted family itself: the asymptotes come back within four errors."""
+    rng = np.random.default_rng(2)
+    t = rng.normal(size=20_000)
+    clean = rng.random(20_000) < 1 / (1 + np.exp(-8 * t))
+    label = np.where(clean, rng.random(20_000) < 0.7, rng.random(20_000) < 0.2)
+    fit = fit_asymptotes(t, Held(label.astype(float), np.ones(20_000), 1.0), 20_000)
+    assert abs(fit.lower - 0.2) < 0.02
+    assert abs(fit.upper - 0.7) < 0.02
+    assert 0.0 < fit.lower_se < 0.02
+    assert np.all(np.diff(fit.clean[np.argsort(t)]) >= 0)
+
+
+@given(st.integers(20, 200_000_000), st.integers(1, 2000))
+def test_anchor_plan_stays_in_budget(n_rows: int, n_features: int) -> None:
+    anchors, width = anchor_plan(n_rows, n_features)
+    assert anchors <= n_rows
+    assert width <= n_rows
+    assert anchors * width * 9 <= 100_000_000
+    if n_rows <= 20_000:
+        assert anchors == n_rows
+    if n_rows >= 1_000_000:
+        assert anchors * 2.5e-9 <= 0.07 * 70e-6
+
+
+def test_given_rates() -> None:
+    rates = given_rates(0.2, 0.1)
+    assert (rates.p0, rates.p1, rates.method, rates.support) == (0.2, 0.1, "given", "supported")
+    with pytest.raises(ValueError, match="p0 \\+ p1 < 1"):
+        given_rates(0.5, 0.5)
+    assert CrossfitParams().z > 0

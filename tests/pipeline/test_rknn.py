@@ -1,0 +1,149 @@
+"""RkNN: the open ends, the sums without a fold, and the whole selection against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pipeline.rknn import GRID, extremes, fold_sums, predict, select
+from pipeline.threshold import predict as threshold_predict
+from pipeline.threshold import threshold
+
+RATE = st.floats(0.0, 0.49)
+
+
+def printed_rule(eta: float, minus: float, plus: float) -> int:
+    """Lines 4-10 of the paper's Algorithm 1, word for word."""
+    y = int(eta >= 0.5)
+    if minus > plus and 0 < eta - 0.5 < minus / 2 - plus / 2:
+        y = 0
+    if minus < plus and minus / 2 - plus / 2 < eta - 0.5 < 0:
+        y = 1
+    return y
+
+
+@given(st.integers(1, 101), RATE, RATE)
+def test_rule_against_the_print(k: int, p0: float, p1: float) -> None:
+    eta = np.arange(k + 1) / k
+    ends = np.array([0.5, 0.5 + 0.5 * (p0 - p1)])
+    clear = np.abs(eta[:, None] - ends).min(axis=1) > 1e-9
+    want = [printed_rule(float(e), p0, p1) for e in eta[clear]]
+    assert predict(eta, p0, p1)[clear].tolist() == want
+
+
+def test_open_ends() -> None:
+    """p0 > p1: 1/2 and the upper end stay 1. p1 > p0: the lower end stays 0, 1/2 stays 1."""
+    assert predict(np.array([0.5, 0.55, 0.6, 0.65]), 0.3, 0.1).tolist() == [1, 0, 1, 1]
+    assert predict(np.array([0.35, 0.4, 0.45, 0.5]), 0.1, 0.3).tolist() == [0, 0, 1, 1]
+    assert predict(np.array([0.4, 0.5, 0.6]), 0.2, 0.2).tolist() == [0, 1, 1]
+
+
+@given(st.integers(1, 101), RATE, RATE)
+def test_equals_algorithm_2_except_at_the_ends(k: int, p0: float, p1: float) -> None:
+    """At 1/2 (p0 > p1) and at the threshold (p0 < p1) the two differ, nowhere else."""
+    eta = np.arange(k + 1) / k
+    at = threshold(p0, p1)
+    differs = predict(eta, p0, p1) != threshold_predict(eta, at)
+    end = 0.5 if p0 > p1 else at
+    assert np.all(np.abs(eta[differs] - end) < 1e-9)
+
+
+def test_the_two_ends_where_algorithm_2_differs() -> None:
+    assert predict(np.array([0.5]), 0.3, 0.1)[0] == 1
+    assert threshold_predict(np.array([0.5]), threshold(0.3, 0.1))[0] == 0
+    assert predict(np.array([0.4]), 0.1, 0.3)[0] == 0
+    assert threshold_predict(np.array([0.4]), threshold(0.1, 0.3))[0] == 1
+
+
+@given(st.integers(1, 101), RATE, RATE)
+def test_rule_is_monotone_apart_from_one_half(k: int, p0: float, p1: float) -> None:
+    eta = np.arange(k + 1) / k
+    guess = predict(eta, p0, p1)[np.abs(eta - 0.5) > 1e-12]
+    assert np.all(np.diff(guess.astype(int)) >= 0)
+
+
+def test_extremes() -> None:
+    assert extremes(np.array([0.25, 0.75, 0.5])) == (0.25, 0.25)
+    with pytest.raises(ValueError, match="no rows"):
+        extremes(np.array([]))
+
+
+def pool(n: int, width: int, seed: int) -> tuple[NDArray[np.int64], ...]:
+    """Random points on a line with a step, 20 % of labels flipped; lists cut at random to -1."""
+    rng = np.random.default_rng(seed)
+    x = rng.random(n)
+    label = ((x > 0.5) ^ (rng.random(n) < 0.2)).astype(np.int8)
+    distance = np.abs(x[:, None] - x[None, :])
+    np.fill_diagonal(distance, np.inf)
+    neighbor = np.argsort(distance, axis=1, kind="stable")[:, :width]
+    neighbor[0, width // 2 :] = -1
+    return neighbor, label, rng.integers(0, 4, n)
+
+
+def loop_sums(
+    row: NDArray[np.int64], label: NDArray[np.int64], out: NDArray[np.bool_], k: int
+) -> tuple[int, int]:
+    kept = [int(j) for j in row if j >= 0 and not out[j]][:k]
+    return sum(int(label[j]) for j in kept), len(kept)
+
+
+@settings(max_examples=25)
+@given(st.integers(12, 40), st.integers(2, 11), st.integers(0, 2**32 - 1))
+def test_fold_sums_against_a_loop(n: int, width: int, seed: int) -> None:
+    neighbor, label, fold = pool(n, width, seed)
+    grid = (1, 2, 5)
+    ones, sizes = fold_sums(neighbor, label, fold == 1, grid)
+    for i in range(n):
+        for g, k in enumerate(grid):
+            assert (ones[i, g], sizes[i, g]) == loop_sums(neighbor[i], label, fold == 1, k)
+
+
+@pytest.mark.parametrize("rates", [None, (0.2, 0.2)])
+def test_selection_against_loops(rates: tuple[float, float] | None) -> None:
+    """Every (k, k') scored by the definition, fold by fold and row by row."""
+    neighbor, label, fold = pool(80, 20, 7)
+    grid = (3, 5, 9, 25)
+    score, short = np.zeros((4, 4)), 0
+    for part in range(4):
+        out = fold == part
+        short += sum(loop_sums(neighbor[i], label, out, 25)[1] < 25 for i in range(80))
+        for j, k_noise in enumerate(grid):
+            own = []
+            for i in np.flatnonzero(~out):
+                ones, size = loop_sums(neighbor[i], label, out, k_noise)
+                own.append((ones + label[i]) / (size + 1))
+            p0, p1 = min(own), 1 - max(own)
+            for i in np.flatnonzero(out):
+                for g, k in enumerate(grid):
+                    ones, size = loop_sums(neighbor[i], label, out, k)
+                    right = printed_rule(ones / max(size, 1), p0, p1) == label[i]
+                    score[g, j] += right if rates is None else (0.8 if right else -0.2) / 0.6
+    found = select(neighbor, label, fold, grid, rates)
+    np.testing.assert_allclose(found.score, score / 80)
+    assert found.shortfall == short
+    assert found.score[grid.index(found.k), grid.index(found.k_noise)] == found.score.max()
+
+
+def test_the_papers_grid() -> None:
+    assert GRID[0] == 5
+    assert GRID[-1] == 100
+    assert len(GRID) == 20
+
+
+def test_unbiased_score_estimates_clean_accuracy() -> None:
+    """Scored on labels flipped at (0.3, 0.1), the mean score nears the accuracy on clean ones."""
+    rng = np.random.default_rng(5)
+    n = 3000
+    x = np.sort(rng.random(n))
+    clean = (x > 0.5).astype(np.int8)
+    label = np.where(rng.random(n) < np.where(clean == 1, 0.1, 0.3), 1 - clean, clean)
+    spread = np.arange(1, 61)
+    steps = np.stack([spread, -spread], axis=1).ravel()
+    neighbor = np.clip(np.arange(n)[:, None] + steps, 0, n - 1)
+    neighbor[neighbor == np.arange(n)[:, None]] = -1
+    fold = rng.integers(0, 4, n)
+    found = select(neighbor, label.astype(np.int8), fold, (40,), (0.3, 0.1))
+    assert found.score[0, 0] == pytest.approx(1.0, abs=0.05)

@@ -1,0 +1,243 @@
+"""Every fault of a source is one clear line: what, where and the remedy."""
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+
+from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
+from storage.sources import Source, open_source
+
+X = np.arange(12.0).reshape(4, 3)
+
+
+def refused(*parts: str, **wanted: Any) -> str:
+    """The message of the error that opening and reading raises; it names all `parts`."""
+    with pytest.raises(InputError) as caught:
+        for _ in open_source(**wanted).chunks(2):
+            pass
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in parts:
+        assert part in message, message
+    return message
+
+
+def text(tmp_path: Path, content: str | bytes, name: str = "t.csv") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def saved(tmp_path: Path, array: np.ndarray, name: str = "x.npy") -> Path:
+    np.save(tmp_path / name, array, allow_pickle=True)
+    return tmp_path / name
+
+
+def test_exit_codes() -> None:
+    codes = [kind.exit_code for kind in (InputError, StorageError, ClusterError)]
+    assert codes == [2, 3, 4]
+    assert str(KnnoiseError("a\nb\r\nc")) == "a b c"
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("", ["t.csv: the file is empty"]),
+        ("\n\n", ["t.csv: the file is empty"]),
+        ("a,y\n", ["no rows below the header"]),
+        ("a,b\n1,2\n", ["no column 'y'; columns are 'a', 'b'"]),
+        ("y\n1\n", ["no feature columns, only 'y'; add numeric ones"]),
+        ("a;y\n1;2\n", ["no column 'y'", "'a;y'"]),
+        ("a,a,y\n1,2,3\n", ["names occur twice: 'a'; rename"]),
+        (",a,y\n0,1,2\n", ["column 1 has no name", "saved row index"]),
+        ("a,y\n1,0\n,1\nParis,1\n", ["column 'a' is not numeric: 'Paris' at row 2 (from 0)"]),
+        ("\n\na,y\n1,0\nTrue,1\n", ["column 'a' is not numeric: 'True' at row 1 (from 0)"]),
+        ("b,a,y\n" + "1,2,0\n" * 400_000 + "1,?,0\n", ["'a'", "'?' at row 400000 (from 0)"]),
+        ("a,b,y\n1,2,0\n1,2\n", ["row 1 (from 0) has 2 cells, the header has 3"]),
+        ("\na,b,y\n1,2,0\n1,2,0,9\n", ["row 1 (from 0) has 4 cells, the header has 3"]),
+        ("a,y\n1,0\n2,1\n3," + '"' + "0\n1," * 800_000, ["does not end within", "quote"]),
+        ("a,y\n1,0\n2,1\n3," + '"' + "0\n1," * 9, ["'y' holds a line break at row 2", "quote"]),
+        (b"a,y\n1,no\n2,\xe9t\xe9\n", ["row 1 (from 0), column 'y': not UTF-8"]),
+        (b"\xe9,y\n1,no\n", ["t.csv: the header cannot be read", "utf-8"]),
+        ("a,y\n1,0\n" + "9" * 200_000 + "z,1\n", ["'999", "..."]),
+    ],
+)
+def test_csv(tmp_path: Path, content: str | bytes, parts: list[str]) -> None:
+    message = refused(*parts, source=text(tmp_path, content), label_column="y")
+    assert len(message) < 400
+
+
+def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused("/no/such.csv: no such file or folder", source="/no/such.csv", label_column="y")
+    refused("nothing.npz: no such file", source="memory://nothing.npz")
+    refused("nosuch://a.csv: no filesystem for this URL", source="nosuch://a.csv")
+    refused("the folder is empty", source=tmp_path)
+    refused("unknown kind of file; give .csv", source=text(tmp_path, "a", "t.xlsx"))
+    refused("neither a Zarr group nor Parquet files", source=tmp_path)
+    refused("the file is empty", source=text(tmp_path, "", "t.npy"))
+    path = text(tmp_path, "a,y\n1,2\n")
+    refused("no label column given; name one of 'a', 'y'", source=path)
+    with pytest.raises(InputError, match="cannot be read"):
+        open_source(path.rename(tmp_path / "t.parquet"), label_column="y")
+
+    def deny(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(LocalFileSystem, "_open", deny)
+    refused("t.csv: permission denied", source=text(tmp_path, "a,y\n1,2\n"), label_column="y")
+    monkeypatch.setattr(MemoryFileSystem, "_open", deny)
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.mark.parametrize("cut", [0.5, 0.9])
+@pytest.mark.parametrize("name", ["t.npz", "packed.npz", "t.parquet", "t.npy", "t.csv.gz"])
+def test_cut_short(tmp_path: Path, name: str, cut: float) -> None:
+    x = np.random.default_rng(0).normal(size=(4000, 3))
+    path = tmp_path / name
+    labels = {}
+    if name.endswith(".npz"):
+        (np.savez if name == "t.npz" else np.savez_compressed)(path, X=x, y=x[:, 0])
+    elif name == "t.parquet":
+        pq.write_table(pa.table({"a": x[:, 0], "y": x[:, 1]}), path)
+        labels = {"label_column": "y"}
+    elif name == "t.npy":
+        np.save(path, x)
+        labels = {"with_labels": False}
+    else:
+        path.write_bytes(gzip.compress(b"a,y\n" + b"\n".join(b"%r,1" % v for v in x[:, 0])))
+        labels = {"label_column": "y"}
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * cut)])
+    refused(name, source=path, **labels)
+
+
+def test_flipped_bytes(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(4000, 3))
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "t.npz", X=x, y=x[:, 0] > 0)
+        content = bytearray((tmp_path / "t.npz").read_bytes())
+        content[5000] ^= 0xFF
+        refused("t.npz[X]: cannot be read", source=text(tmp_path, bytes(content), "t.npz"))
+    group = zarr.open_group(tmp_path / "g", mode="w")
+    group.create_array("x", data=x, chunks=(1000, 3))
+    group.create_array("y", data=x[:, 0] > 0)
+    (tmp_path / "g/x/c/2/0").write_bytes(b"nonsense")
+    refused("g[x]: rows 2000 to", "cannot be decoded", source=tmp_path / "g")
+
+
+def test_arrays(tmp_path: Path) -> None:
+    bare: dict[str, Any] = {"with_labels": False}
+    objects = np.array([[1, "a"]], object)
+    refused("Python objects (pickled), which are never", source=saved(tmp_path, objects), **bare)
+    refused("dtype complex128; give real", source=saved(tmp_path, X * 1j), **bare)
+    refused("dtype <U3", source=saved(tmp_path, X.astype("U3")), **bare)
+    refused("dtype datetime64", source=saved(tmp_path, X.astype("M8[s]")), **bare)
+    refused("shape (12,); reshape", source=saved(tmp_path, X.ravel()), **bare)
+    refused("shape (2, 2, 3); reshape", source=saved(tmp_path, X.reshape(2, 2, 3)), **bare)
+    refused("no rows; shape is (0, 3)", source=saved(tmp_path, X[:0]), **bare)
+    refused("no feature columns; shape is (4, 0)", source=saved(tmp_path, X[:, :0]), **bare)
+    refused("not a NumPy array", source=text(tmp_path, b"\x80\x04pickle", "x.npy"), **bare)
+    refused("not a NumPy array", source=text(tmp_path, b"x", "x.npy"), **bare)
+    refused("holds no labels; give a labels file", source=saved(tmp_path, X))
+    np.savez(tmp_path / "t.npz", X=X, z=X[:, 0])
+    refused("no array 'y'; arrays are 'X', 'z'", source=tmp_path / "t.npz")
+    refused("no array 'q'", source=tmp_path / "t.npz", label_column="q")
+    np.savez(tmp_path / "t.npz", X=X, y=np.array([1, None, 2, 3], object))
+    refused("t.npz[y]", "objects (pickled)", source=tmp_path / "t.npz")
+    with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive:
+        archive.writestr("X.npy", b"not an array")
+    refused("t.npz[X]: not a NumPy array", source=tmp_path / "t.npz")
+
+
+def test_labels_file(tmp_path: Path) -> None:
+    x = saved(tmp_path, X)
+
+    def with_labels(array: np.ndarray | str, *parts: str, name: str = "y.npy") -> None:
+        is_text = isinstance(array, str)
+        path = text(tmp_path, array, name) if is_text else saved(tmp_path, array, name)
+        refused(*parts, source=x, labels=path)
+
+    with_labels(np.zeros(3), "y.npy: 3 labels for 4 rows of features; give one label per row")
+    with_labels(X, "labels have shape (4, 3)")
+    with_labels(np.zeros(4, "M8[s]"), "labels have dtype datetime64")
+    with_labels("0\n1\n", "y.csv: 2 labels for 4 rows", name="y.csv")
+    with_labels("a,b\n0,1\n", "2 columns; name the label column: one of 'a', 'b'", name="y.csv")
+    with_labels("", "the labels file is empty", name="y.csv")
+    with_labels("0", "labels must be a .npy, .csv", name="y.json")
+    path = text(tmp_path, "a,b\n0,1\n")
+    refused("no column 'c'; columns are 'a'", source=x, labels=path, label_column="c")
+    refused("name the label column instead of a labels file", source=path, labels=path)
+    refused("no such file", source=x, labels=tmp_path / "none.npy")
+
+
+def test_parquet(tmp_path: Path) -> None:
+    def with_table(columns: dict[str, Any], *parts: str) -> None:
+        pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+        refused("t.parquet", *parts, source=tmp_path / "t.parquet", label_column="y")
+
+    with_table({"a": ["Paris"], "y": [1]}, "column 'a' is string, not numeric: 'Paris' at row 0")
+    with_table({"a": [[1.0]], "y": [1]}, "column 'a' is list", "[1.0] at row 0")
+    with_table({"a": [1], "y": [b"x"]}, "label column 'y' is binary; labels must be")
+    with_table({"a": [1]}, "no column 'y'; columns are 'a'")
+    with_table({"a": pa.array([], pa.int8()), "y": pa.array([], pa.int8())}, "no rows")
+    pq.write_table(pa.table([[1], [1], [1]], names=["a", "a", "y"]), tmp_path / "t.parquet")
+    refused("names occur twice: 'a'", source=tmp_path / "t.parquet", label_column="y")
+    pq.write_table(pa.table({"a": [1], "y": [1]}), tmp_path / "t.parquet")
+    pq.write_table(pa.table({"b": [1], "y": [1]}), tmp_path / "u.parquet")
+    refused("u.parquet: columns 'b', 'y' are not those of", source=tmp_path, label_column="y")
+
+
+def test_zarr(tmp_path: Path) -> None:
+    zarr.open_array(tmp_path / "a", mode="w", shape=(4, 3), dtype="f4", chunks=(4, 3))
+    refused("a: not a readable Zarr group", source=tmp_path / "a", with_labels=False)
+    group = zarr.open_group(tmp_path / "g", mode="w")
+    refused("no array 'x'; arrays are ", source=tmp_path / "g")
+    group.create_array("x", data=X)
+    refused("no array 'y'; arrays are 'x'", source=tmp_path / "g")
+    group.create_array("y", data=X[:3, 0])
+    refused("g[y]: 3 labels for 4 rows", source=tmp_path / "g")
+    group.create_group("z")
+    refused("g[z]: a group, not an array", source=tmp_path / "g", label_column="z")
+    (tmp_path / "g/x/zarr.json").write_text("{")
+    refused("g[x]: not a readable array", source=tmp_path / "g")
+
+
+def test_features_of_training(tmp_path: Path) -> None:
+    path = text(tmp_path, "b,a,y\n1,2,0\n")
+
+    def scored(features: tuple[str, ...], source: Path = path) -> Source:
+        return open_source(source, with_labels=False, features=features, ignore="y")
+
+    assert next(scored(("a", "b")).chunks(5)).x.tolist() == [[2, 1]]
+    swallowing = text(tmp_path, 'b,a,y\n1,2,"0\n1,2,1\n', "quote.csv")
+    with pytest.raises(InputError, match="'y' holds a line break at row 0"):
+        next(scored(("a", "b"), swallowing).chunks(5))
+    with pytest.raises(InputError, match=r"\(2, trained with 2\): missing 'c'; extra 'b'"):
+        scored(("a", "c"))
+    with pytest.raises(InputError, match=r"\(2, trained with 1\): extra 'b'; give the columns"):
+        scored(("a",))
+    with pytest.raises(InputError, match="3 features, but training had 2; give the same"):
+        scored(("a", "b"), saved(tmp_path, X))
+    assert scored(("a", "b", "c"), saved(tmp_path, X)).feature_names == ("a", "b", "c")
+
+
+def test_pickle_filter_of_zarr_2_is_not_run(tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path / "g", mode="w", zarr_format=2)
+    group.create_array("x", data=X)
+    group.create_array("y", data=X[:, 0])
+    meta = (tmp_path / "g/y/.zarray").read_text()
+    meta = meta.replace('"<f8"', '"|O"').replace('"filters": null', '"filters": [{"id":"pickle"}]')
+    (tmp_path / "g/y/.zarray").write_text(meta)
+    (tmp_path / "g/y/0").write_bytes(io.BytesIO(b"\x80\x04.").getvalue())
+    refused("g[y]", source=tmp_path / "g")
