@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import socket
@@ -94,6 +95,7 @@ class Workers:
 
     def _start(self) -> None:
         address = self.resources.address
+        logging.getLogger("distributed").setLevel(logging.ERROR)
         try:
             if address is not None:
                 self._client = Client(address, timeout="20s", set_as_default=False)

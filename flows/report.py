@@ -48,6 +48,7 @@ def train_text(report: Mapping[str, Any]) -> str:
         f"  p1 = P(given 0 | true 1) = {report['p1']:.3f}   95 % interval {low1:.3f} to {high1:.3f}",
         f"  {report['support']}: {report['reason']}",
         f"threshold on the share of neighbours given 1: {report['threshold']:.4f}",
+        f"  {report['decision']['reason']}",
         f"labels suspected wrong: {report['n_label_issues']:,} "
         f"({report['n_label_issues'] / report['n_rows']:.1%}), listed in label_issues.parquet",
         "",

@@ -34,7 +34,8 @@ FEWEST_ROWS = 40
 """Rows below which no rate can be read off held-out labels."""
 REPORTED = (
     *("n_rows", "n_features", "label_name", "label_values", "class_counts"),
-    *("p0", "p1", "p0_interval", "p1_interval", "support", "reason", "rule", "estimates"),
+    *("p0", "p1", "p0_interval", "p1_interval", "support", "reason", "rule", "decision"),
+    "estimates",
     *("recall", "recall_interval", "recall_rows", "n_blocks", "largest_block_rows", "halo"),
     *("copies", "predicted_recall_ceiling", "notes", "n_label_issues"),
 )
@@ -106,9 +107,10 @@ def train(
         return reports.load(folder)
     guess = opened.n_rows or opened.n_bytes // (12 * (1 + len(opened.feature_names)))
     chosen = choose_builder(builder, guess, len(opened.feature_names))
-    resources = Resources(workers, scheduler)
+    compiled = chosen == "pynndescent" and not folder.ledger.records("regression")
     try:
-        with open_job(folder, resources, reporter, compiled=chosen == "pynndescent") as job:
+        resources = Resources(workers, scheduler)
+        with open_job(folder, resources, reporter, compiled=compiled) as job:
             return _train(job, opened, params)
     except InputError:
         if folder.ledger.get("anchors", "all") is None:  # nothing of worth was made yet
@@ -126,7 +128,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> dict[str, Any]:
     pool = open_pool(job.run, "pool", held)
     _check_size(pool, params)
     builder = choose_builder(params.builder, pool.n_rows, pool.n_features)
-    reopen(job, compiled=builder == "pynndescent")
+    reopen(job, compiled=builder == "pynndescent" and not job.run.ledger.records("regression"))
     scaling = Scaling(**held["scaling"])
     as_task("anchors", lambda: find_anchors(job, pool, scaling, k))
     pairs = as_task("pairs", lambda: find_pairs(job, pool, scaling, k))

@@ -56,7 +56,7 @@ def run_parts(
         )
         left = []
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=cluster.loop):
                 yield future.result()
                 future.release()
         finally:

@@ -30,7 +30,7 @@ SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
 
 @dataclass(frozen=True)
 class CrossfitParams:
-    """How ``crossfit`` reads the rates; constants were tuned on half of the public sets only."""
+    """How ``crossfit`` reads the rates; tuned on optdigits, landsat, usps and letter alone."""
 
     z: float = 6.0
     """Standard errors a plateau must pay for using few rows; large, as it is the best of many."""
@@ -104,7 +104,7 @@ def held_out(
     sums = np.cumsum(
         np.add.reduceat(label[:, : kept + sizes[-1]], edges, axis=1, dtype=np.int64), axis=1
     )
-    middle = float(label.mean())
+    middle = float(label[:, kept:].mean())
     features = (sums + 2.0 * middle) / (np.array(sizes) + 2.0)
     _, count = np.unique(neighbor[:, :kept], return_counts=True)
     distinct = float(count.sum()) / float((count.astype(np.float64) ** 2).sum())
@@ -189,8 +189,7 @@ def anchor_plan(n_rows: int, n_features: int) -> tuple[int, int]:
     features), but at least 1,900: 7 % of a graph built at 70 us a row. Lists stay below 100 MB.
     """
     if n_rows <= 20_000:
-        anchors = n_rows
-    else:
-        pairs = 4e8 / max(1.0, n_features / 128)
-        anchors = min(20_000, max(1900, int(pairs / n_rows)))
-    return anchors, min(n_rows, 2101, max(460, 9_000_000 // anchors))
+        return n_rows, min(n_rows, 460)
+    pairs = 4e8 / max(1.0, n_features / 128)
+    anchors = min(20_000, max(1900, int(pairs / n_rows)))
+    return anchors, min(2101, max(460, 9_000_000 // anchors))

@@ -18,7 +18,7 @@ Floats = NDArray[np.floating]
 
 TIE = 8
 """An average this many units of rounding below the threshold meets it."""
-SURE = {"supported": 0.5, "weak": 2.0}
+SURE = {"supported": 0.5, "weak": 1.5}
 """Standard errors by which a move of the threshold must pay, by verdict."""
 
 

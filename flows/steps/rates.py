@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +14,7 @@ from pipeline.blockwise import Part
 from pipeline.extrema import crossfit, minmax
 from pipeline.regression import counts, counts_with_self, k_grid
 from pipeline.rates import NoiseRates
-from pipeline.threshold import tempered
+from pipeline.threshold import Decision, tempered, vote_table
 from storage.exchange import Exchange
 from storage.ledger import Record
 from storage.pool import Pool
@@ -21,7 +22,7 @@ from storage.run import Run
 from storage.schema import read_array, write_group
 
 MOST_NOISE = 0.98
-"""Sum of the rates beyond which given labels say nothing, and nothing is corrected."""
+"""Sum of the rates that posteriors are computed with at most: beyond, labels say nothing."""
 
 
 def count_labels(job: Job, pool: Pool, blocks: Blocks, k: int) -> list[Record]:
@@ -51,8 +52,9 @@ def regression_part(run: Run, part: Part) -> Output:
     columns = {"row": row, "count": np.ascontiguousarray(count[:, -1])}
     offsets = exchange.send(part.name, pool.part_of(row), len(pool.parts()), columns)
     extremes = [int(with_self.min()), int(with_self.max())] if len(row) else []
+    votes = vote_table(columns["count"], given, k).tolist()
     written = [run.key(path), exchange.key(part.name)]
-    return Output(written, {"offsets": offsets, "extremes": extremes})
+    return Output(written, {"offsets": offsets, "extremes": extremes, "votes": votes})
 
 
 def estimate_rates(
@@ -67,19 +69,33 @@ def estimate_rates(
             anchors = run.group("anchors")
             neighbor, label = (read_array(anchors, n) for n in ("neighbor", "neighbor_label"))
             estimates["crossfit"] = crossfit(neighbor, label, pool.n_rows)
-        rates = {name: asdict(found) for name, found in estimates.items()}
-        return Output([], {**rates[noise], "rule": rule(estimates[noise]), "estimates": rates})
+        votes = np.sum([record.result["votes"] for record in counted], axis=0)
+        decision = tempered(estimates[noise], votes)
+        found = {name: asdict(rates) for name, rates in estimates.items()}
+        return Output(
+            [],
+            {
+                **found[noise],
+                "estimates": found,
+                "rule": rule(estimates[noise], decision),
+                "decision": {n: _json(value) for n, value in asdict(decision).items()},
+            },
+        )
 
     return job.once("rates", estimate).result
 
 
-def rule(rates: NoiseRates) -> dict[str, float]:
-    """Threshold, and the rates that posteriors are computed with.
+def rule(rates: NoiseRates, decision: Decision) -> dict[str, float]:
+    """The threshold, and the rates that posteriors are computed with.
 
-    The threshold is tempered where the rates are not well supported; the difference of the two
-    rates is then shortened with it and their sum kept, so that posterior ½ stays the threshold.
+    Where the threshold moves less than the rates call for, their difference is shortened with it
+    and their sum kept, so that a posterior of ½ stays at the threshold.
     """
     total = min(rates.p0 + rates.p1, MOST_NOISE)
-    at = tempered(rates) if rates.p0 + rates.p1 < MOST_NOISE else 0.5
-    difference = 2.0 * at - 1.0
-    return {"threshold": at, "p0": (total + difference) / 2, "p1": (total - difference) / 2}
+    difference = 2.0 * decision.threshold - 1.0
+    half = min(abs(difference), total) / 2.0 * (1.0 if difference >= 0 else -1.0)
+    return {"threshold": decision.threshold, "p0": total / 2 + half, "p1": total / 2 - half}
+
+
+def _json(value: float | str) -> float | str | None:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

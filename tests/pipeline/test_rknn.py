@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,12 +17,12 @@ from pipeline.threshold import threshold
 RATE = st.floats(0.0, 0.49)
 
 
-def printed_rule(eta: float, minus: float, plus: float) -> int:
+def printed_rule(eta: Fraction, minus: Fraction, plus: Fraction) -> int:
     """Lines 4-10 of the paper's Algorithm 1, word for word."""
-    y = int(eta >= 0.5)
-    if minus > plus and 0 < eta - 0.5 < minus / 2 - plus / 2:
+    y = int(eta >= Fraction(1, 2))
+    if minus > plus and 0 < eta - Fraction(1, 2) < minus / 2 - plus / 2:
         y = 0
-    if minus < plus and minus / 2 - plus / 2 < eta - 0.5 < 0:
+    if minus < plus and minus / 2 - plus / 2 < eta - Fraction(1, 2) < 0:
         y = 1
     return y
 
@@ -30,7 +32,7 @@ def test_rule_against_the_print(k: int, p0: float, p1: float) -> None:
     eta = np.arange(k + 1) / k
     ends = np.array([0.5, 0.5 + 0.5 * (p0 - p1)])
     clear = np.abs(eta[:, None] - ends).min(axis=1) > 1e-9
-    want = [printed_rule(float(e), p0, p1) for e in eta[clear]]
+    want = [printed_rule(Fraction(float(e)), Fraction(p0), Fraction(p1)) for e in eta[clear]]
     assert predict(eta, p0, p1)[clear].tolist() == want
 
 
@@ -114,12 +116,12 @@ def test_selection_against_loops(rates: tuple[float, float] | None) -> None:
             own = []
             for i in np.flatnonzero(~out):
                 ones, size = loop_sums(neighbor[i], label, out, k_noise)
-                own.append((ones + label[i]) / (size + 1))
+                own.append(Fraction(ones + int(label[i]), size + 1))
             p0, p1 = min(own), 1 - max(own)
             for i in np.flatnonzero(out):
                 for g, k in enumerate(grid):
                     ones, size = loop_sums(neighbor[i], label, out, k)
-                    right = printed_rule(ones / max(size, 1), p0, p1) == label[i]
+                    right = printed_rule(Fraction(ones, max(size, 1)), p0, p1) == label[i]
                     score[g, j] += right if rates is None else (0.8 if right else -0.2) / 0.6
     found = select(neighbor, label, fold, grid, rates)
     np.testing.assert_allclose(found.score, score / 80)

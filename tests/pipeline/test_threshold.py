@@ -113,17 +113,21 @@ def simulated_votes(p0: float, p1: float, n: int, k: int) -> NDArray[np.int64]:
     return vote_table(rng.binomial(k, eta_corr), (rng.random(n) < eta_corr).astype(int), k)
 
 
-def test_supported_rates_that_pay_are_used_in_full() -> None:
+def test_supported_rates_that_pay_are_used() -> None:
+    """All but the last bins, whose rows are as likely of one class as of the other."""
     decision = tempered(rates(0.1, 0.3), simulated_votes(0.1, 0.3, 20_000, 50))
-    assert decision.threshold == decision.full == threshold(0.1, 0.3)
+    assert decision.full == threshold(0.1, 0.3)
+    assert decision.full <= decision.threshold <= decision.full + 0.05
     assert decision.gain > 2 * decision.gain_error
 
 
-def test_rates_that_do_not_hold_are_not_used() -> None:
-    """Labels flipped at (0.1, 0.1), rates claimed to be (0.05, 0.35): switching would lose."""
-    votes = simulated_votes(0.1, 0.1, 20_000, 50)
-    moved = tempered(rates(0.05, 0.35), votes).threshold
-    assert abs(moved - 0.5) < abs(threshold(0.05, 0.35) - 0.5)
+def test_a_move_that_would_lose_is_not_made() -> None:
+    """The rows that would switch to 1 are given 1 no more often than pure zeros are."""
+    votes = simulated_votes(0.1, 0.3, 20_000, 50)
+    switching = np.arange(20, 25)
+    votes[switching] = [[900, 100]] * 5
+    decision = tempered(rates(0.1, 0.3), votes)
+    assert (decision.threshold, decision.gain) == (0.5, 0.0)
 
 
 def test_unsupported_rates_leave_the_plain_vote() -> None:
