@@ -92,7 +92,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     train = _command(commands, "train", _train, "estimate rates and find suspect labels")
-    train.add_argument("source", help="CSV, Parquet (file or folder), npy, npz or Zarr; path or URL")
+    train.add_argument(
+        "source", help="CSV, Parquet (file or folder), npy, npz or Zarr; path or URL"
+    )
     train.add_argument("--run", required=True, metavar="DIR", help="folder of the run")
     train.add_argument("--labels", metavar="FILE", help="labels, where the source has none")
     train.add_argument("--label-column", metavar="NAME", help="column of the labels")

@@ -47,9 +47,7 @@ class TrainParams:
         if self.k < 5:
             raise InputError(f"--k {self.k}: averages of fewer than 5 labels say nothing; raise it")
         if self.block_rows is not None and self.block_rows < 2 * self.k:
-            raise InputError(
-                f"--block-rows {self.block_rows}: must be at least twice k = {self.k}"
-            )
+            raise InputError(f"--block-rows {self.block_rows}: must be at least twice k = {self.k}")
         if not 0 < self.target_recall <= 1:
             raise InputError(f"--target-recall {self.target_recall}: must be above 0, at most 1")
         if not 0 <= self.seed < 2**32:

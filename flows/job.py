@@ -82,7 +82,9 @@ class Job:
         ledger = self.run.ledger
         records = {step: ledger.records(step) for step in ledger.steps()}
         for record in ledger.damaged(r for parts in records.values() for r in parts.values()):
-            self.reporter.say(f"{record.step} {record.part}: damaged or missing, will be made again")
+            self.reporter.say(
+                f"{record.step} {record.part}: damaged or missing, will be made again"
+            )
             self.damaged[record.step, record.part] = record
             ledger.forget(record.step, record.part)
             del records[record.step][record.part]

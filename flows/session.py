@@ -22,7 +22,9 @@ class _Terminated(BaseException):
 
 
 @contextmanager
-def open_job(run: Run, resources: Resources, reporter: Reporter, *, compiled: bool) -> Iterator[Job]:
+def open_job(
+    run: Run, resources: Resources, reporter: Reporter, *, compiled: bool
+) -> Iterator[Job]:
     """A job on its cluster. Interruption becomes a `ClusterError` that says how to resume."""
     timings = run.location.read("timings.json")
     seconds = json.loads(timings) if timings else {}

@@ -30,7 +30,12 @@ class Graph:
 
 
 def widen_until(
-    job: Job, pool: Pool, scaling: Scaling, pairs: Pairs, params: NeighbourParams, wish: dict[str, Any]
+    job: Job,
+    pool: Pool,
+    scaling: Scaling,
+    pairs: Pairs,
+    params: NeighbourParams,
+    wish: dict[str, Any],
 ) -> Graph:
     """Build the graph, at most `TRIES` times, until its measured recall reaches the target.
 
@@ -57,12 +62,16 @@ def widen_until(
 
 
 def _attempt(
-    job: Job, pool: Pool, scaling: Scaling, pairs: Pairs, params: NeighbourParams, wish: dict[str, Any], notes: list[str]
+    job: Job,
+    pool: Pool,
+    scaling: Scaling,
+    pairs: Pairs,
+    params: NeighbourParams,
+    wish: dict[str, Any],
+    notes: list[str],
 ) -> Graph:
     attempt = wish["attempt"]
-    chosen = as_task(
-        "partition", lambda: choose_partition(job, pool, scaling, pairs, wish)
-    )
+    chosen = as_task("partition", lambda: choose_partition(job, pool, scaling, pairs, wish))
     blocks = as_task("blocks", lambda: make_blocks(job, pool, scaling, chosen, attempt))
     harder = NeighbourParams(params.k, params.builder, attempt, params.seed)
     as_task("neighbours", lambda: build_graph(job, blocks, harder))

@@ -35,15 +35,14 @@ class Held:
     """Held-out labels of m rows, row i's own labels not used in row i's score."""
 
     ones: Floats
-    """(m,) number of held-out labels equal to 1."""
+    """(m,) weight of the held-out labels equal to 1."""
     trials: Floats
-    """(m,) number of held-out labels, at least 1 each."""
-    distinct: float
-    """In (0, 1]: effective share of distinct labels among all ``trials``; 1 if none repeats."""
+    """(m,) weight of the held-out labels, positive. A label held out by c rows weighs 1/c in each,
+    so that weights add up to numbers of distinct labels."""
 
     def flipped(self) -> Held:
         """The same labels with 0 and 1 exchanged."""
-        return Held(self.trials - self.ones, self.trials, self.distinct)
+        return Held(self.trials - self.ones, self.trials)
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def fit_asymptotes(index: Floats, held: Held, n_rows: int) -> Asymptotes:
     for side, (rate, of_side) in enumerate(((lower, 1.0 - f), (upper, f))):
         labels = max(1.0, n_rows * float(of_side.mean()))
         own = rate * (1.0 - rate)
-        spread = float(held.trials @ (influence[:, side] ** 2 * p * (1.0 - p))) / held.distinct
+        spread = float(held.trials @ (influence[:, side] ** 2 * p * (1.0 - p)))
         shared = float(held.trials @ (influence[:, side] * of_side)) * own / labels
         errors.append(np.sqrt(max(spread - 2.0 * shared + own / labels, 0.0)))
     return Asymptotes(lower, upper, float(errors[0]), float(errors[1]), f)
@@ -166,8 +165,8 @@ def read_plateau(score: Floats, held: Held, z: float) -> tuple[float, float, int
     rows = np.unique(np.geomspace(min(m, max(40, m // 200)), max(1, int(0.7 * m)), 60).astype(int))
     ones = np.cumsum(held.ones[order])[rows - 1]
     trials = np.cumsum(held.trials[order])[rows - 1]
-    counted = trials * held.distinct + z * z
-    centre = (ones * held.distinct + 0.5 * z * z) / counted
+    counted = trials + z * z
+    centre = (ones + 0.5 * z * z) / counted
     error = np.sqrt(centre * (1.0 - centre) / counted)
     best = int(np.argmin(centre + z * error))
     return float(ones[best] / trials[best]), float(error[best]), int(rows[best])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.merge import ABSENT, select
+from pipeline.merge import ABSENT, rank_in_group
 
 _PAIR_VALUES = 1 << 22
 """float64 values that `pair_distance` holds at a time (32 MB)."""
@@ -75,7 +77,8 @@ def nearest(
     """Exact k nearest rows of `x` for each query, ties by row number.
 
     A float32 matrix product gives a lower bound of every distance, with its rounding error
-    accounted for; only pairs below the k-th distance so far get an exact one.
+    accounted for; only pairs below a limit get an exact one. The limit is guessed from a sample of
+    rows; a query for which it proves too low is searched again without it.
 
     Parameters
     ----------
@@ -94,88 +97,134 @@ def nearest(
     distance = np.full((len(query), k), np.inf, np.float32)
     if len(x) == 0:
         return index, distance
-    centre = x.mean(axis=0, dtype=np.float64)
-    centred = (x - centre).astype(np.float32)
-    shrink = 1.0 - (x.shape[1] + 16) * 2.0**-22
-    norm = (np.einsum("ij,ij->i", centred, centred, dtype=np.float64) * shrink).astype(np.float32)
+    wanted = k + (exclude is not None)
+    tiles = _Tiles(x)
+    sample = tiles.sample(wanted)
     for start in range(0, len(query), _QUERY_ROWS):
         part = slice(start, start + _QUERY_ROWS)
-        found = _Found(
-            query[part],
-            k,
-            None if exclude is None else exclude[part],
-            None if bound is None else bound[part],
-        )
-        moved = (query[part] - centre).astype(np.float32)
-        own = np.einsum("ij,ij->i", moved, moved, dtype=np.float64) * shrink
-        for first in range(0, len(x), _X_ROWS):
-            tile = slice(first, first + _X_ROWS)
-            lower = moved @ (-2.0 * centred[tile].T)
-            lower += norm[tile]
-            lower += own[:, None].astype(np.float32)
-            found.see(lower, x[tile], first)
-        index[part], distance[part] = found.lists()
+        asked = query[part]
+        most = np.full(len(asked), np.inf) if bound is None else _squared(bound[part])
+        left_out = np.full(len(asked), ABSENT) if exclude is None else exclude[part]
+        limit = np.minimum(most, sample.guess(asked))
+        again = np.arange(len(asked))
+        while len(again):
+            found = tiles.below(asked[again], limit[again], left_out[again])
+            near, far = _lists(*found, len(again), k)
+            index[start + again], distance[start + again] = near, far
+            low = np.square(far[:, -1].astype(np.float64)) > limit[again]
+            again = again[low & (limit[again] < most[again])]
+            limit[again] = most[again]
     return index, distance
 
 
-class _Found:
-    """The best candidates so far of some queries."""
+def kth_distance_bound(query: Float32, sample: Float32, k: int, n_rows: int) -> Float32:
+    """A distance within which each query has k rows of a pool, but for a chance below 1e-8.
 
-    def __init__(
-        self,
-        query: Float32,
-        k: int,
-        exclude: npt.NDArray[np.integer[Any]] | None,
-        bound: Float32 | None,
-    ) -> None:
-        self.query, self.k, self.exclude = query, k, exclude
-        self.limit = np.full(len(query), np.inf) if bound is None else _squared(bound)
-        self.group = np.empty(0, np.int64)
-        self.row = np.empty(0, np.int64)
-        self.distance = np.empty(0, np.float32)
-        self.loose = 0
+    Parameters
+    ----------
+    query : (query, feature) float32
+    sample : (row, feature) float32, drawn uniformly from the pool
+    k, n_rows : rows wanted, and rows of the pool
 
-    def see(self, lower: Float32, x: Float32, first: int) -> None:
-        """Take the pairs of a tile whose lower bound does not rule them out.
+    Returns
+    -------
+    (query,) float32; inf where the sample is too small to tell
+    """
+    expected = k * len(sample) / n_rows
+    rank = k if len(sample) >= n_rows else int(expected + 6 * np.sqrt(expected) + 8)
+    if rank > len(sample):
+        return np.full(len(query), np.inf, np.float32)
+    return nearest(query, sample, rank)[1][:, -1]
 
-        lower : (query, row) lower bounds of squared distances to the rows of `x`, which are
-        `first` and following. Any k rows bound the k-th distance, so the first tile sets a limit.
+
+class _Tiles:
+    """Rows to be searched, centred so that float32 products lose least."""
+
+    def __init__(self, x: Float32, centre: npt.NDArray[np.float64] | None = None) -> None:
+        self.x = x
+        self.centre = x.mean(axis=0, dtype=np.float64) if centre is None else centre
+        self.shrink = 1.0 - (x.shape[1] + 16) * 2.0**-22
+        moved = (x - self.centre).astype(np.float32)
+        self.norm = self._norm(moved)
+        self.factor = np.ascontiguousarray(moved.T) * np.float32(-2.0)
+
+    def _norm(self, moved: Float32) -> Float32:
+        exact = np.einsum("ij,ij->i", moved, moved, dtype=np.float64)
+        return (exact * self.shrink).astype(np.float32)
+
+    def sample(self, wanted: int) -> _Sample:
+        """About 1 in 16 rows, evenly spread; all of them where there are few."""
+        size = max(_X_ROWS, len(self.x) // 16)
+        if size >= len(self.x):
+            return _Sample(self, wanted, 1.0)
+        rows = np.linspace(0, len(self.x) - 1, size).astype(np.int64)
+        return _Sample(_Tiles(self.x[rows], self.centre), wanted, size / len(self.x))
+
+    def lower(self, query: Float32) -> Iterator[tuple[int, Float32]]:
+        """(query, row) lower bounds of squared distances, tile by tile, with the first row."""
+        moved = (query - self.centre).astype(np.float32)
+        own = self._norm(moved)[:, None]
+        for first in range(0, len(self.x), _X_ROWS):
+            tile = slice(first, first + _X_ROWS)
+            bounds = moved @ self.factor[:, tile]
+            bounds += self.norm[tile]
+            bounds += own
+            yield first, bounds
+
+    def below(
+        self, query: Float32, limit: npt.NDArray[np.float64], left_out: npt.NDArray[np.integer[Any]]
+    ) -> tuple[Int64, Int64, Float32]:
+        """(pair,) query, row and exact distance of all pairs up to a squared limit, and some more.
+
+        In order of tiles, so that the rows of a query ascend.
         """
-        spare = self.k + (self.exclude is not None)
-        if lower.shape[1] > spare and not np.isfinite(self.limit).all():
-            kth = np.argpartition(lower, spare - 1, axis=1)[:, :spare]
-            near = list_distance(self.query, x, kth).max(axis=1)
-            self.limit = np.minimum(self.limit, _squared(near))
-        group, row = np.nonzero(lower <= self.limit[:, None])
-        if self.exclude is not None:
-            other = self.exclude[group] != row + first
-            group, row = group[other], row[other]
-        self.group = np.concatenate([self.group, group])
-        self.row = np.concatenate([self.row, row + first])
-        self.distance = np.concatenate(
-            [self.distance, pair_distance(self.query[group], x[row])]
-        )
-        self.loose += len(group)
-        if self.loose >= len(self.query) * self.k:
-            self._tighten()
+        groups, rows, distances = [], [], []
+        for first, bounds in self.lower(query):
+            group, row = np.divmod(np.flatnonzero(bounds <= limit[:, None]), bounds.shape[1])
+            row += first
+            kept = left_out[group] != row
+            group, row = group[kept], row[kept]
+            groups.append(group)
+            rows.append(row)
+            distances.append(pair_distance(query[group], self.x[row]))
+        return np.concatenate(groups), np.concatenate(rows), np.concatenate(distances)
 
-    def _tighten(self) -> npt.NDArray[np.int64]:
-        chosen, rank = select(self.group, self.row, self.distance, self.k)
-        self.group, self.row = self.group[chosen], self.row[chosen]
-        self.distance = self.distance[chosen]
-        self.loose = 0
-        full = rank == self.k - 1
-        kth = np.full(len(self.query), np.inf, np.float32)
-        kth[self.group[full]] = self.distance[full]
-        self.limit = np.minimum(self.limit, _squared(kth))
-        return rank
 
-    def lists(self) -> tuple[Int64, Float32]:
-        rank = self._tighten()
-        index = np.full((len(self.query), self.k), ABSENT, np.int64)
-        distance = np.full((len(self.query), self.k), np.inf, np.float32)
-        index[self.group, rank], distance[self.group, rank] = self.row, self.distance
-        return index, distance
+@dataclass(frozen=True)
+class _Sample:
+    """Some of the rows to be searched, from which the k-th distance is guessed."""
+
+    tiles: _Tiles
+    wanted: int
+    share: float
+
+    def guess(self, query: Float32) -> npt.NDArray[np.float64]:
+        """(query,) squared distance below which there are probably enough rows; sure for all."""
+        expected = self.wanted * self.share
+        rank = self.wanted
+        if self.share < 1:
+            rank = int(expected + 4 * np.sqrt(expected) + 4)
+        if rank >= len(self.tiles.x):
+            return np.full(len(query), np.inf)
+        bounds = np.concatenate([b for _, b in self.tiles.lower(query)], axis=1)
+        near = np.argpartition(bounds, rank - 1, axis=1)[:, :rank]
+        return _squared(list_distance(query, self.tiles.x, near).max(axis=1))
+
+
+def _lists(
+    group: Int64, row: Int64, distance: Float32, n_queries: int, k: int
+) -> tuple[Int64, Float32]:
+    """Lists from pairs whose rows ascend within a query."""
+    key = (group.astype(np.uint64) << np.uint64(32)) | distance.view(np.uint32)
+    order = np.argsort(key, kind="stable")
+    rank = rank_in_group(group[order])
+    near = rank < k
+    order, rank = order[near], rank[near]
+    index = np.full((n_queries, k), ABSENT, np.int64)
+    nearest_distance = np.full((n_queries, k), np.inf, np.float32)
+    index[group[order], rank] = row[order]
+    nearest_distance[group[order], rank] = distance[order]
+    return index, nearest_distance
 
 
 def _squared(distance: Float32) -> npt.NDArray[np.float64]:

@@ -77,8 +77,8 @@ def crossfit(
         raise ValueError(f"labels {label.min()} to {label.max()}: only 0 and 1 are labels here")
     order = np.argsort(neighbor[:, 0], kind="stable")
     held, features, sizes = held_out(neighbor[order], label[order], n_rows, params.coverage)
-    if held.ones.sum() in (0, held.trials.sum()):
-        return _one_class(float(held.ones[0] > 0))
+    if label.min() == label.max():
+        return _one_class(float(label[0, 0]))
     with threadpool_limits(1, user_api="blas"):  # else the number of threads decides the last bits
         index, curve = fit_curve(features, held, n_rows)
     scores = np.concatenate([index[:, None], features], axis=1)
@@ -106,10 +106,9 @@ def held_out(
     )
     middle = float(label[:, kept:].mean())
     features = (sums + 2.0 * middle) / (np.array(sizes) + 2.0)
-    _, count = np.unique(neighbor[:, :kept], return_counts=True)
-    distinct = float(count.sum()) / float((count.astype(np.float64) ** 2).sum())
-    ones = label[:, :kept].sum(axis=1, dtype=np.float64)
-    return Held(ones, np.full(n_anchors, float(kept)), min(1.0, distinct)), features, sizes
+    _, where, count = np.unique(neighbor[:, :kept], return_inverse=True, return_counts=True)
+    weight = (1.0 / count)[where].reshape(n_anchors, kept)
+    return Held((weight * label[:, :kept]).sum(axis=1), weight.sum(axis=1)), features, sizes
 
 
 def honest_range(
@@ -146,7 +145,7 @@ def _side(
 
 
 def _one_class(rate: float) -> NoiseRates:
-    reason = "Every held-out label is the same, so nothing tells noise from truth."
+    reason = "Every label is the same, so nothing tells noise from truth."
     whole = (0.0, 1.0)
     return NoiseRates(rate, 1.0 - rate, whole, whole, "crossfit", 1, "unsupported", reason)
 

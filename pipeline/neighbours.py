@@ -48,9 +48,7 @@ def exact_seconds(n_rows: int, n_features: int) -> float:
     return n_rows**2 * (_EXACT_PAIR_NS[0] + _EXACT_PAIR_NS[1] * n_features) * 1e-9
 
 
-def build_lists(
-    x: Float32, params: NeighbourParams
-) -> tuple[npt.NDArray[np.int64], Float32, int]:
+def build_lists(x: Float32, params: NeighbourParams) -> tuple[npt.NDArray[np.int64], Float32, int]:
     """Neighbour lists of all rows of a block among the rows of that block.
 
     Parameters

@@ -168,4 +168,3 @@ def spread(
     inside = in_halo(distance, halo)
     row, place = np.nonzero(inside)
     return row, block[row, place], place == 0
-

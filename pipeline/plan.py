@@ -55,9 +55,7 @@ def row_cost(block_rows: float) -> float:
     return float(52.0 * (max(block_rows, 1000.0) / 10_000) ** 0.2)
 
 
-def cuts(
-    sample: Float32, n_rows: int, block_rows: int, pairs: Pairs, seed: int
-) -> list[Cut]:
+def cuts(sample: Float32, n_rows: int, block_rows: int, pairs: Pairs, seed: int) -> list[Cut]:
     """All halos for one block size.
 
     Parameters
@@ -73,9 +71,7 @@ def cuts(
     for halo in HALOS:
         copies = float(in_halo(distance, halo).sum(axis=1).mean())
         size = copies * n_rows / len(centroid)
-        found.append(
-            Cut(centroid, halo, copies, meet_share(a, b, halo), copies * row_cost(size))
-        )
+        found.append(Cut(centroid, halo, copies, meet_share(a, b, halo), copies * row_cost(size)))
     return found
 
 

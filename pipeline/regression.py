@@ -11,9 +11,7 @@ def k_grid(k: int) -> tuple[int, ...]:
     return tuple(sorted({*range(5, k, 5), k}))
 
 
-def counts(
-    neighbor_label: npt.NDArray[np.int8], grid: tuple[int, ...]
-) -> npt.NDArray[np.int32]:
+def counts(neighbor_label: npt.NDArray[np.int8], grid: tuple[int, ...]) -> npt.NDArray[np.int32]:
     """Neighbours given 1 among the first k of each list, for each k of the grid.
 
     Parameters

@@ -100,7 +100,9 @@ class Ledger:
         for prefix in written:
             keys = self.location.files(prefix)
             if not keys:
-                raise StorageError(f"{step} {part}: {prefix} was not written; see the disk or store")
+                raise StorageError(
+                    f"{step} {part}: {prefix} was not written; see the disk or store"
+                )
             for key in keys:
                 digest = self.location.digest(key)
                 if digest is None:

@@ -14,6 +14,8 @@ from storage.run import Run
 from storage.schema import array, chunk_rows, create_group, read_array
 
 _MOST_ROWS = 1 << 19
+FEWEST_PARTS = 8
+"""Parts that a pool is read in, if it has as many chunks."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,12 @@ class Pool:
 
     @property
     def part_rows(self) -> int:
-        """Rows that one part reads: whole chunks, about `RUN_BYTES`."""
-        return pool_part_rows(self.n_features)
+        """Rows that one part reads: whole chunks of about `RUN_BYTES` of features, fewer where the
+        pool would not give `FEWEST_PARTS` of them."""
+        chunk = pool_chunk_rows(self.n_features)
+        n_chunks = -(-self.n_rows // chunk)
+        room = min(RUN_BYTES // (4 * self.n_features), 2 * _MOST_ROWS) // chunk
+        return chunk * max(1, min(room, n_chunks // FEWEST_PARTS))
 
     def parts(self) -> list[Rows]:
         step = self.part_rows
@@ -105,9 +111,3 @@ class Pool:
 def pool_chunk_rows(n_features: int) -> int:
     """Rows to a chunk of a pool."""
     return min(_MOST_ROWS, chunk_rows(4 * n_features))
-
-
-def pool_part_rows(n_features: int) -> int:
-    """Rows to a part: whole chunks, about `RUN_BYTES` of features, at most 2**19 rows or so."""
-    chunk = pool_chunk_rows(n_features)
-    return chunk * max(1, min(RUN_BYTES // (4 * n_features), 2 * _MOST_ROWS) // chunk)

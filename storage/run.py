@@ -1,11 +1,11 @@
 """A run: one folder that holds everything one training made, and all it needs to be resumed.
 
-    run.json              what was asked for: parameters, source, versions (written once)
-    ledger/STEP/PART.json what is done
-    results.zarr/         pool, blocks, graph, regression, anchors, labels
-    scratch.zarr/         runs of the exchange
-    label_issues.parquet  report.json  report.txt
-    scores/ID/            the same again for each scored source
+run.json              what was asked for: parameters, source, versions (written once)
+ledger/STEP/PART.json what is done
+results.zarr/         pool, blocks, graph, regression, anchors, labels
+scratch.zarr/         runs of the exchange
+label_issues.parquet  report.json  report.txt
+scores/ID/            the same again for each scored source
 """
 
 from __future__ import annotations

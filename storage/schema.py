@@ -12,7 +12,7 @@ import zarr
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, BloscShuffle, Crc32cCodec
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 4 << 20
 """Target size of an uncompressed chunk; one is read whole in a few milliseconds."""
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -49,6 +49,9 @@ GROUPS: dict[str, dict[str, Column]] = {
     "sample": {
         "x": _X,
         "row": _row("training row, in the order of its sampling hash"),
+    },
+    "bounds": {
+        "bound": Column(("row",), "float32", float("nan"), "distance that holds all neighbours"),
     },
     "partition": {
         "centroid": Column(("block", "feature"), "float32", float("nan"), "block centres, scaled"),

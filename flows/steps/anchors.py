@@ -12,23 +12,25 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.job import Job, Output
-from flows.steps.lists import incoming, receive_lists, send_lists
+from flows.steps.lists import incoming
 from pipeline.blockwise import Part
-from pipeline.distance import nearest
+from pipeline.distance import kth_distance_bound, nearest
 from pipeline.extrema import anchor_plan
-from pipeline.merge import ABSENT, Neighbours
+from pipeline.merge import ABSENT, empty, select
 from pipeline.plan import Pairs, pair_index
 from pipeline.scale import Scaling
 from storage.exchange import Exchange
-from storage.pool import Pool, Rows
+from storage.pool import Pool
 from storage.run import Run
-from storage.schema import Arrays, read_array, read_group, write_group
+from storage.schema import Arrays, array, read_array, read_group, write_group
 
 MERGE_BYTES = 64 << 20
-"""Candidate lists that one merging part holds."""
+"""Candidates that one merging part holds."""
 PAIR_ANCHORS = 500
 """Anchors whose pairs with their neighbours decide how the pool is cut."""
-_LIST_ITEM_BYTES = 13
+BOUND_ROWS = 8192
+"""Sampled rows, at least, from which the reach of the anchors' lists is bounded."""
+_PAIR_BYTES = 25
 
 
 @dataclass(frozen=True)
@@ -55,89 +57,94 @@ def anchor_rows(run: Run, plan: AnchorPlan, scaling: Scaling) -> Arrays:
 
 def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int) -> None:
     """Write the group `anchors`: exact lists, merged from a search of every part of the pool."""
-    n_sampled = job.run.group("samples/anchors")["row"].shape[0]  # type: ignore[union-attr]
+    n_sampled = array(job.run.group("samples/anchors"), "row").shape[0]
     plan = plan_anchors(pool, k, n_sampled)
-    listed = plan.n_anchors * plan.n_columns * _LIST_ITEM_BYTES
-    n_groups = max(1, -(-listed * len(pool.parts()) // MERGE_BYTES))
-    common = {"plan": plan, "scaling": scaling, "n_groups": n_groups}
+    n_groups = max(1, plan.n_anchors * plan.n_columns * _PAIR_BYTES // MERGE_BYTES)
+    exchange = Exchange(job.run.location, "anchors")
+    common = {"plan": plan, "scaling": scaling, "n_groups": n_groups, "to": exchange}
+    job.once("anchor-bounds", lambda run: _bound(run, pool, plan, scaling))
     searched = job.parts(
         "anchors-search",
         search_part,
-        [
-            Part(f"rows-{i:06d}", {**common, "rows": rows})
-            for i, rows in enumerate(pool.parts())
-        ],
+        [Part(f"rows-{i:06d}", {**common, "rows": rows}) for i, rows in enumerate(pool.parts())],
     )
     slices = incoming(searched, n_groups)
-    job.parts(
+    merged = job.parts(
         "anchors-merge",
         merge_part,
-        [Part(f"group-{g:04d}", {**common, "group": g, "slices": slices[g]}) for g in range(n_groups)],
+        [
+            Part(f"group-{g:04d}", {**common, "group": g, "slices": slices[g]})
+            for g in range(n_groups)
+        ],
     )
-    job.once("anchors", lambda run: _gather(run, n_groups))
+    job.once("anchors", lambda run: _gather(run, [record.part for record in merged]))
+
+
+def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:
+    """A distance within which each anchor surely has all the neighbours wanted."""
+    x = anchor_rows(run, plan, scaling)["x"]
+    size = max(BOUND_ROWS, pool.n_rows // 16)
+    sample = scaling.apply(read_array(run.group("samples/partition"), "x", slice(0, size)))
+    bound = kth_distance_bound(x, sample, plan.n_columns, pool.n_rows)
+    write_group(run.scratch, "anchor-bounds", "bounds", {"bound": bound})
+    return Output(["scratch.zarr/anchor-bounds"])
 
 
 def search_part(run: Run, part: Part) -> Output:
     """Exact neighbours of all anchors among some rows of the pool."""
     plan, scaling, n_groups = (part.args[name] for name in ("plan", "scaling", "n_groups"))
-    rows: Rows = part.args["rows"]
+    rows, exchange = part.args["rows"], part.args["to"]
     anchors = anchor_rows(run, plan, scaling)
-    group = run.group("pool")
-    span = slice(rows.start, rows.stop)
+    bound = read_group(run.scratch, "anchor-bounds")["bound"]
+    group, span = run.group("pool"), slice(rows.start, rows.stop)
     x, y = scaling.apply(read_array(group, "x", span)), read_array(group, "y", span)
     start = time.perf_counter()
     own = anchors["row"] - rows.start
     own[(own < 0) | (own >= len(x))] = ABSENT
-    index, distance = nearest(anchors["x"], x, plan.n_columns - 1, exclude=own)
+    index, distance = nearest(anchors["x"], x, plan.n_columns - 1, exclude=own, bound=bound)
     seconds = time.perf_counter() - start
-    there = index != ABSENT
-    lists = Neighbours(
-        np.where(there, index + rows.start, ABSENT),
-        distance,
-        np.where(there, y[index], ABSENT).astype(np.int8),
-    )
-    result = send_lists(
-        Exchange(run.location, "anchors"),
-        part.name,
-        np.arange(len(lists.row)) % n_groups,
-        n_groups,
-        anchors["row"],
-        lists,
-    )
-    return Output([Exchange(run.location, "anchors").key(part.name)], result, seconds)
+    owner, rank = np.nonzero(index != ABSENT)
+    index = index[owner, rank]
+    columns = {
+        "owner": owner,
+        "row": index + rows.start,
+        "distance": distance[owner, rank],
+        "label": y[index],
+    }
+    offsets = exchange.send(part.name, owner % n_groups, n_groups, columns)
+    return Output([exchange.key(part.name)], {"offsets": offsets}, seconds)
 
 
 def merge_part(run: Run, part: Part) -> Output:
     """The exact lists of some anchors, the anchor itself put first."""
     plan, scaling, n_groups = (part.args[name] for name in ("plan", "scaling", "n_groups"))
-    owners = anchor_rows(run, plan, scaling)["row"][part.args["group"] :: n_groups]
-    exchange = Exchange(run.location, "anchors")
-    lists = receive_lists(exchange, part.args["slices"], owners, plan.n_columns - 1)
-    own = read_labels(run, owners)
-    write_group(
-        run.scratch,
-        f"anchor-groups/{part.name}",
-        "anchors",
-        {
-            "row": owners,
-            "neighbor": np.column_stack([owners, lists.row]),
-            "distance": np.column_stack([np.zeros(len(owners), np.float32), lists.distance]),
-            "neighbor_label": np.column_stack([own, lists.label]),
-        },
-    )
+    found = part.args["to"].receive(part.args["slices"])
+    owner = found["owner"] // n_groups
+    row = anchor_rows(run, plan, scaling)["row"][part.args["group"] :: n_groups]
+    chosen, rank = select(owner, found["row"], found["distance"], plan.n_columns - 1)
+    lists = empty(len(row), plan.n_columns)
+    lists.row[:, 0], lists.distance[:, 0], lists.label[:, 0] = row, 0.0, read_labels(run, row)
+    place = owner[chosen], rank + 1
+    for name, column in lists._asdict().items():
+        column[place] = found[name][chosen]
+    full = lists.row[:, -1] != ABSENT  # all of them, but for a chance below 1e-8 each
+    columns = {
+        "row": row[full],
+        "neighbor": lists.row[full],
+        "distance": lists.distance[full],
+        "neighbor_label": lists.label[full],
+    }
+    write_group(run.scratch, f"anchor-groups/{part.name}", "anchors", columns)
     return Output([f"scratch.zarr/anchor-groups/{part.name}"])
 
 
 def read_labels(run: Run, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
-    """(row,) given labels of rows anywhere in the pool, ascending."""
-    labels: npt.NDArray[np.int8] = np.asarray(
-        run.group("pool")["y"].oindex[rows]  # type: ignore[union-attr]
-    )
-    return labels
+    """(row,) given labels of rows anywhere in the pool."""
+    return np.asarray(array(run.group("pool"), "y").oindex[rows])
 
 
-def _gather(run: Run, n_groups: int) -> Output:
-    groups = [read_group(run.scratch, f"anchor-groups/group-{g:04d}") for g in range(n_groups)]
+def _gather(run: Run, parts: list[str]) -> Output:
+    groups = [read_group(run.scratch, f"anchor-groups/{part}") for part in parts]
     together = {name: np.concatenate([group[name] for group in groups]) for name in groups[0]}
     order = np.argsort(together["row"])
     write_group(run.store, "anchors", "anchors", {n: a[order] for n, a in together.items()})
@@ -165,14 +172,13 @@ def find_pairs(job: Job, pool: Pool, scaling: Scaling, k: int) -> Pairs:
     found = [read_group(job.run.scratch, f"pairs/{record.part}") for record in records]
     at = np.concatenate([part["row"] for part in found])
     x = scaling.apply(np.concatenate([part["x"] for part in found]))
-    place = {name: np.searchsorted(at, rows) for name, rows in
-             (("anchor", neighbor[chosen, 0][anchor]), ("neighbor", row))}
-    return Pairs(x[place["anchor"]], x[place["neighbor"]])
+    own = np.searchsorted(at, neighbor[chosen, 0])
+    return Pairs(x[own[anchor]], x[np.searchsorted(at, row)])
 
 
 def pair_part(run: Run, part: Part) -> Output:
     """Features, unscaled, of a few rows of the pool."""
     row = np.asarray(part.args["rows"], np.int64)
-    x = np.asarray(run.group("pool")["x"].oindex[row])  # type: ignore[union-attr]
+    x = np.asarray(array(run.group("pool"), "x").oindex[row])
     write_group(run.scratch, f"pairs/{part.name}", "sample", {"row": row, "x": x})
     return Output([f"scratch.zarr/pairs/{part.name}"])

@@ -20,7 +20,7 @@ from pipeline.neighbours import NeighbourParams, build_lists
 from pipeline.partition import nearest_blocks
 from storage.exchange import Exchange
 from storage.run import Run
-from storage.schema import Arrays, read_array, read_group, write_group
+from storage.schema import Arrays, array, read_array, read_group, write_group
 
 
 def build_graph(job: Job, blocks: Blocks, params: NeighbourParams) -> None:
@@ -58,9 +58,7 @@ def neighbour_part(run: Run, part: Part) -> Output:
     home[halo] = nearest_blocks(block["x"][halo], centroid, 1)[0][:, 0]
     lists = block_lists(block, index, distance)
     result = send_lists(exchange, part.name, home, part.args["n_blocks"], block["row"], lists)
-    return Output(
-        [exchange.key(part.name)], {**result, "repaired": n_repaired}, seconds
-    )
+    return Output([exchange.key(part.name)], {**result, "repaired": n_repaired}, seconds)
 
 
 def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
@@ -81,7 +79,9 @@ def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
     return {name: value[order] for name, value in block.items()}
 
 
-def block_lists(block: Arrays, index: npt.NDArray[np.int64], distance: npt.NDArray[Any]) -> Neighbours:
+def block_lists(
+    block: Arrays, index: npt.NDArray[np.int64], distance: npt.NDArray[Any]
+) -> Neighbours:
     """Lists of places in a block as lists of training rows with their labels."""
     there = index != ABSENT
     return Neighbours(
@@ -105,7 +105,9 @@ def exact_part(run: Run, part: Part) -> Output:
         group = run.group(f"blocks/{other:05d}")
         to_centre = np.sqrt(np.square(own["x"].astype(np.float64) - centroid[other]).sum(axis=1))
         radius = float(group.attrs["radius"])  # type: ignore[arg-type]
-        bound = np.full(len(own["row"]), np.inf, np.float32) if lists is None else lists.distance[:, -1]
+        bound = (
+            np.full(len(own["row"]), np.inf, np.float32) if lists is None else lists.distance[:, -1]
+        )
         reach = np.flatnonzero(to_centre * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
         if not len(reach):
             continue
@@ -167,7 +169,7 @@ def audit_part(run: Run, part: Part) -> Output:
     row, anchor = read_array(group, "row"), read_array(anchors, "row")
     _, here, which = np.intersect1d(row, anchor, assume_unique=True, return_indices=True)
     listed = read_array(group, "distance")[here]
-    exact = np.asarray(anchors["distance"].oindex[which, slice(1, k + 1)])  # type: ignore[union-attr]
+    exact = np.asarray(array(anchors, "distance").oindex[which, slice(1, k + 1)])
     return Output([], {"recall": row_recall(listed, exact).tolist() if len(here) else []})
 
 

@@ -16,7 +16,6 @@ from storage.exchange import Exchange
 from storage.ledger import Record
 from storage.pool import ChunkWriter, Pool
 from storage.run import Run
-from storage.schema import read_array
 
 COLUMNS = ("row", "given_label", "predicted_label", "label_quality", "is_label_issue", "eta_corr")
 
@@ -33,8 +32,10 @@ def find_label_issues(
         "labels",
         label_part,
         [
-            Part(f"rows-{i:06d}", {"number": i, "rows": r, "pool": pool, "slices": slices[i],
-                                   "k": k, "rule": rule})
+            Part(
+                f"rows-{i:06d}",
+                {"number": i, "rows": r, "pool": pool, "slices": slices[i], "k": k, "rule": rule},
+            )
             for i, r in enumerate(pool.parts())
         ],
     )

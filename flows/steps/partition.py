@@ -19,7 +19,6 @@ from storage.pool import Pool
 from storage.run import Run
 from storage.schema import read_array, write_group
 
-
 EXACT_BLOCK_ROWS = 50_000
 
 
@@ -80,9 +79,7 @@ def choose_partition(
             cut = choose_cut(found, wish["target_recall"], wish["attempt"])
         write_group(run.store, "partition", "partition", {"centroid": cut.centroid})
         chosen = {"n_blocks": len(cut.centroid), "halo": asdict(cut.halo)}
-        return Output(
-            [run.key("partition")], {**chosen, "copies": cut.copies, "meet": cut.meet}
-        )
+        return Output([run.key("partition")], {**chosen, "copies": cut.copies, "meet": cut.meet})
 
     attempt = wish["attempt"]
     return job.once(f"partition-{attempt}" if attempt else "partition", choose).result
@@ -108,8 +105,10 @@ def make_blocks(
     written = job.parts(
         f"blocks{suffix}",
         block_part,
-        [Part(block_name(b), {"block": b, "from": exchange, "slices": slices[b]})
-         for b in range(n_blocks)],
+        [
+            Part(block_name(b), {"block": b, "from": exchange, "slices": slices[b]})
+            for b in range(n_blocks)
+        ],
     )
     return Blocks(
         attempt,
@@ -146,6 +145,4 @@ def block_part(run: Run, part: Part) -> Output:
     reach = pair_distance(columns["x"][core], np.broadcast_to(centre, columns["x"][core].shape))
     radius = float(reach.max(initial=0.0))
     write_group(run.store, path, "blocks", columns, {"block": number, "radius": radius})
-    return Output(
-        [run.key(path)], {"rows": len(order), "core": int(core.sum()), "radius": radius}
-    )
+    return Output([run.key(path)], {"rows": len(order), "core": int(core.sum()), "radius": radius})

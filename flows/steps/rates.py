@@ -12,8 +12,8 @@ from flows.job import Job, Output
 from flows.steps.partition import Blocks, block_name
 from pipeline.blockwise import Part
 from pipeline.extrema import crossfit, minmax
-from pipeline.regression import counts, counts_with_self, k_grid
 from pipeline.rates import NoiseRates
+from pipeline.regression import counts, counts_with_self, k_grid
 from pipeline.threshold import Decision, tempered, vote_table
 from storage.exchange import Exchange
 from storage.ledger import Record

@@ -255,4 +255,3 @@ def score_part(run: Run, part: Part) -> Output:
 def export_scores(run: Run, target: str) -> None:
     """The scores as one Parquet file."""
     write_parquet(run, "scores", target, COLUMNS)
-

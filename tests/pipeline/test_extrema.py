@@ -115,7 +115,7 @@ def test_sampled_anchors_agree(clouds: tuple[NDArray[np.int64], NDArray[np.int8]
     label = noisy(y, 0.2, 0.1, 4)
     some = near[::5]
     held, _, _ = held_out(some, label[some], len(y), 100)
-    assert held.trials[0] == 5
+    assert held.trials.sum() == pytest.approx(len(np.unique(some[:, :5])))
     rates = crossfit(some, label[some], len(y))
     assert abs(rates.p0 - float(label[y == 0].mean())) < 0.03
 
@@ -132,6 +132,16 @@ def test_held_out_labels_stay_out() -> None:
         brute = (label[:, 1 : k + 1].sum(axis=1) + 2 * label[:, 1:].mean()) / (k + 2)
         np.testing.assert_allclose(features[:, column], brute)
     np.testing.assert_array_equal(held.ones, y)
+
+
+def test_a_label_counts_once_however_many_rows_hold_it_out() -> None:
+    """Copies of one row share their held-out neighbours; the weights count distinct labels."""
+    near, y = two_clouds(400, 6)
+    some = np.concatenate([near[:60], np.tile(near[7], (40, 1))])
+    held, _, _ = held_out(some, y[some], 400, 100)
+    ids = np.unique(some[:, :4])
+    assert held.trials.sum() == pytest.approx(len(ids))
+    assert held.ones.sum() == pytest.approx(float(y[ids].sum()))
 
 
 def test_rare_class_at_heavy_noise_is_not_supported() -> None:
@@ -188,7 +198,7 @@ def test_plateau_is_the_mean_of_a_prefix() -> None:
     """Against a loop over every candidate count, from the definition."""
     rng = np.random.default_rng(1)
     score = rng.random(500)
-    held = Held((rng.random(500) < 0.1 + 0.8 * (score > 0.5)).astype(float), np.ones(500), 1.0)
+    held = Held((rng.random(500) < 0.1 + 0.8 * (score > 0.5)).astype(float), np.ones(500))
     rate, error, rows = read_plateau(score, held, 3.0)
     ranked = held.ones[np.argsort(score)]
     assert rate == pytest.approx(ranked[:rows].mean())
@@ -205,7 +215,7 @@ def test_asymptotes_of_a_known_curve() -> None:
     t = rng.normal(size=20_000)
     clean = rng.random(20_000) < 1 / (1 + np.exp(-8 * t))
     label = np.where(clean, rng.random(20_000) < 0.7, rng.random(20_000) < 0.2)
-    fit = fit_asymptotes(t, Held(label.astype(float), np.ones(20_000), 1.0), 20_000)
+    fit = fit_asymptotes(t, Held(label.astype(float), np.ones(20_000)), 20_000)
     assert abs(fit.lower - 0.2) < 0.02
     assert abs(fit.upper - 0.7) < 0.02
     assert 0.0 < fit.lower_se < 0.02
