@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver
+from typing import Any
 
 import dask
 from distributed import Client, LocalCluster
@@ -146,7 +147,7 @@ def _start_fork_server(*, compiled: bool) -> None:
 
     A server that runs already is kept unless it lacks the compiled kernels.
     """
-    server = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = forkserver._forkserver
     modules = ["distributed", "flows.steps", *(["pipeline.compiled"] if compiled else [])]
     if not set(modules) <= set(server._preload_modules):
         server._stop()

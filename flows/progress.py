@@ -37,10 +37,11 @@ class Reporter:
     @contextmanager
     def step(self, name: str, total: int | None, unit: str = "parts") -> Iterator[Tick]:
         """Progress of one step; total None where only the end tells."""
-        if self.console.is_terminal:
-            with self._live(name, total, unit) as tick:
-                yield tick
-            return
+        with (self._live if self.console.is_terminal else self._plain)(name, total, unit) as tick:
+            yield tick
+
+    @contextmanager
+    def _plain(self, name: str, total: int | None, unit: str) -> Iterator[Tick]:
         start = last = time.monotonic()
         done = 0
 

@@ -25,4 +25,5 @@ def as_task(name: str, call: Callable[[], T]) -> T:
     """
     if FlowRunContext.get() is None:
         return call()
-    return task(call, name=name, cache_policy=NO_CACHE, persist_result=False)()
+    step = task(name=name, cache_policy=NO_CACHE, persist_result=False)(call)
+    return step()

@@ -150,7 +150,7 @@ class _Tiles:
 
     def _norm(self, moved: Float32) -> Float32:
         exact = np.einsum("ij,ij->i", moved, moved, dtype=np.float64)
-        return (exact * self.shrink).astype(np.float32)
+        return np.asarray(exact * self.shrink, np.float32)
 
     def sample(self, wanted: int) -> _Sample:
         """About 1 in 16 rows, evenly spread; all of them where there are few."""

@@ -99,8 +99,9 @@ def merge(home: npt.NDArray[np.integer[Any]], lists: Neighbours, n_homes: int) -
     k = lists.row.shape[1]
     merged = empty(n_homes, k)
     single = np.bincount(home, minlength=n_homes)[home] == 1
-    for out, given in zip(merged, lists, strict=True):
-        out[home[single]] = given[single]
+    merged.row[home[single]] = lists.row[single]
+    merged.distance[home[single]] = lists.distance[single]
+    merged.label[home[single]] = lists.label[single]
     several = Neighbours(*(column[~single] for column in lists))
     there = several.row.ravel() != ABSENT
     group = np.repeat(home[~single], k)[there]

@@ -13,7 +13,7 @@ def row_hash(row: npt.NDArray[np.int64], seed: int, stream: int) -> npt.NDArray[
         z = row.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+        return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 class RowSample:
@@ -26,7 +26,7 @@ class RowSample:
         self.size, self.seed, self.stream = size, seed, stream
         self.hash = np.empty(0, np.uint64)
         self.row = np.empty(0, np.int64)
-        self.x: npt.NDArray[np.float32] | None = None
+        self.x: npt.NDArray[np.float32] = np.empty((0, 0), np.float32)
 
     def see(self, first_row: int, x: npt.NDArray[np.float32]) -> None:
         """Take the rows `first_row` and following; x : (row, feature) float32."""
@@ -38,4 +38,4 @@ class RowSample:
         all_hash = np.concatenate([self.hash, hashed])
         order = np.argsort(all_hash, kind="stable")[: self.size]
         self.hash, self.row = all_hash[order], np.concatenate([self.row, row])[order]
-        self.x = (x if self.x is None else np.concatenate([self.x, x]))[order]
+        self.x = (np.concatenate([self.x, x]) if len(self.x) else x)[order]

@@ -23,7 +23,7 @@ class Scaling:
         if self.offset is None or self.factor is None:
             return x
         moved = (x.astype(np.float64) - np.asarray(self.offset)) * np.asarray(self.factor)
-        return moved.astype(np.float32)
+        return np.asarray(moved, np.float32)
 
 
 class FeatureStatistics:

@@ -113,8 +113,8 @@ def open_run(path: str) -> xr.DataTree:
     """
     run = Run(Location.of(path))
     run.config()
-    tree = xr.open_datatree(  # type: ignore[call-overload]
-        run.location.zarr_store("results.zarr", read_only=True),
+    tree = xr.open_datatree(
+        run.location.zarr_store("results.zarr", read_only=True),  # type: ignore[arg-type]
         engine="zarr",
         consolidated=False,
         chunks={},

@@ -117,7 +117,9 @@ def choose_probes(job: Job, model: Model) -> dict[str, Any]:
 def _true_lists(run: Run, model: Model, n_queries: int) -> tuple[npt.NDArray[Any], ...]:
     """(item,) query, distance and home block of the k nearest of each sampled query."""
     exchange = Exchange(run.location, "truth")
-    best = [np.empty(0, kind) for kind in (np.int64, np.int64, np.float32, np.int64)]
+    best: list[npt.NDArray[Any]] = [
+        np.empty(0, kind) for kind in (np.int64, np.int64, np.float32, np.int64)
+    ]
     for b, record in enumerate(run.ledger.records("truth").values()):
         found = record.result["found"]
         if not found:
