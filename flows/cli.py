@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from storage.errors import KnnoiseError, StorageError
+from storage.errors import ClusterError, KnnoiseError, StorageError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail("interrupted", 4)
     except OSError as error:
         return _fail(f"storage: {error}", StorageError.exit_code)
+    except Exception as error:  # a defect of ours: still one line, and the trace where it helps
+        return _fail(_unexpected(error, getattr(args, "run", None)), ClusterError.exit_code)
     print(json.dumps(report) if args.json else text.rstrip())
     return 0
 
@@ -29,6 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _fail(message: str, status: int) -> int:
     print(f"knnoise: {message}", file=sys.stderr)
     return status
+
+
+def _unexpected(error: Exception, run: str | None) -> str:
+    """One line for an error that should not be; the trace goes to a file."""
+    with tempfile.NamedTemporaryFile("w", prefix="knnoise-", suffix=".txt", delete=False) as trace:
+        traceback.print_exception(error, file=trace)
+    again = f"; what is done is kept in {run}" if run else ""
+    return f"unexpected {type(error).__name__}: {error}{again}; please report {trace.name}"
 
 
 Called = tuple[dict[str, Any], str]
@@ -88,13 +100,11 @@ def _demo(args: argparse.Namespace) -> Called:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="knnoise",
-        description="Learn from wrongly labelled rows: noise rates, corrected scores, suspect labels.",
+        description="Learn from wrongly labelled rows: noise rates, scores, suspect labels.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     train = _command(commands, "train", _train, "estimate rates and find suspect labels")
-    train.add_argument(
-        "source", help="CSV, Parquet (file or folder), npy, npz or Zarr; path or URL"
-    )
+    train.add_argument("source", help="CSV, Parquet (file, folder), npy, npz or Zarr; path or URL")
     train.add_argument("--run", required=True, metavar="DIR", help="folder of the run")
     train.add_argument("--labels", metavar="FILE", help="labels, where the source has none")
     train.add_argument("--label-column", metavar="NAME", help="column of the labels")

@@ -12,10 +12,11 @@ from storage.run import Run
 _MINUTE = 60.0
 
 
-def save(run: Run, report: Mapping[str, Any], text: str) -> None:
-    """Write report.json and report.txt beside the results."""
+def save(run: Run, report: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Write report.json and report.txt beside the results; the report as it reads from there."""
     run.location.replace("report.txt", text.encode())
     run.location.replace("report.json", json.dumps(report, indent=1).encode())
+    return load(run)
 
 
 def load(run: Run) -> dict[str, Any]:
@@ -44,8 +45,8 @@ def train_text(report: Mapping[str, Any]) -> str:
         f"label {report['label_name']!r}: {zero!r} is 0, {one!r} is 1",
         "",
         f"noise rates ({report['noise']}, k = {report['k']})",
-        f"  p0 = P(given 1 | true 0) = {report['p0']:.3f}   95 % interval {low0:.3f} to {high0:.3f}",
-        f"  p1 = P(given 0 | true 1) = {report['p1']:.3f}   95 % interval {low1:.3f} to {high1:.3f}",
+        f"  p0 = P(given 1 | true 0) = {report['p0']:.3f}, 95 % interval {low0:.3f} to {high0:.3f}",
+        f"  p1 = P(given 0 | true 1) = {report['p1']:.3f}, 95 % interval {low1:.3f} to {high1:.3f}",
         f"  {report['support']}: {report['reason']}",
         f"threshold on the share of neighbours given 1: {report['threshold']:.4f}",
         f"  {report['decision']['reason']}",

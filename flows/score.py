@@ -16,7 +16,7 @@ from flows.job import Job, intact, outcomes, peak_rss_mb
 from flows.progress import Reporter
 from flows.report import recall_warning
 from flows.session import memory, open_job
-from flows.steps import scoring
+from flows.steps import probes, scoring
 from flows.steps.ingest import ingest, open_pool
 from flows.tasks import as_task
 from pipeline.scale import Scaling
@@ -83,11 +83,11 @@ def score(
     return {**report, "out": out}
 
 
-def _model(trained: Run, told: Mapping[str, Any]) -> scoring.Model:
+def _model(trained: Run, told: Mapping[str, Any]) -> probes.Model:
     held = trained.ledger.get("pool", "all")
     if held is None:
         raise InputError(f"{trained.location.url}: its ledger has no pool; train again to repair")
-    return scoring.Model(
+    return probes.Model(
         trained,
         Scaling(**held.result["scaling"]),
         told["k"],
@@ -115,16 +115,16 @@ def _scored(folder: Run) -> dict[str, Any] | None:
     return report if intact(folder, report["steps"]) else None
 
 
-def _score(job: Job, source: Source, model: scoring.Model) -> dict[str, Any]:
+def _score(job: Job, source: Source, model: probes.Model) -> dict[str, Any]:
     """The steps, in order."""
     job.verify()
     held = as_task("ingest", lambda: ingest(job, source, path="queries", scale="none", seed=0))
     queries = open_pool(job.run, "queries", held)
-    as_task("truth", lambda: scoring.find_truth(job, model))
-    probes = as_task("probes", lambda: scoring.choose_probes(job, model))
-    lists = as_task("search", lambda: scoring.search_queries(job, queries, model, probes))
+    as_task("truth", lambda: probes.find_truth(job, model))
+    sent = as_task("probes", lambda: probes.choose_probes(job, model))
+    lists = as_task("search", lambda: scoring.search_queries(job, queries, model, sent))
     recall, ones = as_task(
-        "scores", lambda: scoring.write_scores(job, queries, model, lists, probes["limit"])
+        "scores", lambda: scoring.write_scores(job, queries, model, lists, sent["limit"])
     )
     target = model.target_recall
     report = {
@@ -134,7 +134,7 @@ def _score(job: Job, source: Source, model: scoring.Model) -> dict[str, Any]:
         "recall_interval": list(recall.interval),
         "recall_rows": recall.n_rows,
         "target_recall": target,
-        "probes": probes["probes"],
+        "probes": sent["probes"],
         "k": model.k,
         **model.rule,
         "warnings": recall_warning(recall.value, target, "train again with larger --block-rows"),
@@ -143,5 +143,4 @@ def _score(job: Job, source: Source, model: scoring.Model) -> dict[str, Any]:
         "steps": outcomes(job.run),
         "out": "",
     }
-    reports.save(job.run, report, reports.score_text(report))
-    return report
+    return reports.save(job.run, report, reports.score_text(report))

@@ -177,8 +177,7 @@ def _report(job: Job, params: TrainParams, found: Mapping[str, Any]) -> dict[str
     attributes = {name: report[name] for name in DESCRIBED}
     digests = {step: told["digest"] for step, told in report["steps"].items()}
     job.run.describe("", {**attributes, "digests": digests, "config": report["config"]})
-    reports.save(job.run, report, reports.train_text(report))
-    return report
+    return reports.save(job.run, report, reports.train_text(report))
 
 
 def _builder_reason(asked: str, found: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Spatial blocks: centres from a sample, and the blocks each row belongs to (its home and a halo)."""
+"""Spatial blocks: centres from a sample, and the blocks each row belongs to, home and halo."""
 
 from __future__ import annotations
 

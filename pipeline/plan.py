@@ -1,5 +1,5 @@
-"""How to cut the pool: block size and halo by predicted cost, for a recall that is measured on pairs
-of anchors and their exact neighbours before any block is built.
+"""How to cut the pool: block size and halo by predicted cost, for a recall that is measured before
+any block is built, on pairs of anchors and their exact neighbours.
 """
 
 from __future__ import annotations

@@ -125,7 +125,9 @@ def create_group(
     attributes: Mapping[str, Any] | None = None,
 ) -> zarr.Group:
     """Create (or lay anew, empty) the arrays of a `GROUPS` kind; `sizes` by dimension name."""
-    group = zarr.create_group(store, path=path, overwrite=True, attributes=dict(attributes or {}))
+    about = {"coordinates": "source_id"} if "source_id" in GROUPS[kind] else {}
+    about |= attributes or {}
+    group = zarr.create_group(store, path=path, overwrite=True, attributes=about)
     for name, column in GROUPS[kind].items():
         shape = tuple(sizes[dim] for dim in column.dims)
         group.create_array(

@@ -1,12 +1,13 @@
 """Anchors: a random sample of training rows with their exact neighbours in the whole pool.
 
-They serve three times: to choose how the pool is cut, to audit the graph, and to estimate the rates.
+They serve three times: to choose how the pool is cut, to audit the graph, to estimate the rates.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -165,7 +166,7 @@ def find_pairs(job: Job, pool: Pool, scaling: Scaling, k: int) -> Pairs:
         pair_part,
         [
             Part(f"rows-{i:06d}", {"rows": wanted[a:b].tolist()})
-            for i, (a, b) in enumerate(zip(held[:-1], held[1:], strict=True))
+            for i, (a, b) in enumerate(pairwise(held))
             if b > a
         ],
     )

@@ -103,7 +103,17 @@ def ingest(job: Job, source: Source, *, path: str, scale: str, seed: int) -> dic
         seen.check(scale)
         return _finish(run, writer, seen, scale)
 
+    _forget_incomplete(job, path)
     return job.once(path, finish).result
+
+
+def _forget_incomplete(job: Job, path: str) -> None:
+    """A pool some of whose chunks were damaged is streamed again, as far as they go."""
+    ledger = job.run.ledger
+    done = ledger.get(path, "all")
+    if done is not None and len(ledger.records(f"ingest-{path}")) < done.result["n_chunks"]:
+        job.damaged[path, "all"] = done
+        ledger.forget(path, "all")
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,7 @@ def _finish(run: Run, writer: ChunkWriter, seen: _Pass, scale: str) -> Output:
     source = seen.source
     result: dict[str, Any] = {
         "n_rows": seen.n_rows,
+        "n_chunks": -(-seen.n_rows // writer.rows),
         "n_features": len(source.feature_names),
         "feature_names": list(source.feature_names),
         "label_name": source.label_name,

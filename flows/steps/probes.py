@@ -1,0 +1,122 @@
+"""Which blocks a query is sent to, from the exact neighbours of a sample of queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.job import Job, Output
+from flows.steps.partition import block_name
+from pipeline.blockwise import Part
+from pipeline.distance import nearest
+from pipeline.merge import ABSENT, select
+from pipeline.partition import in_halo, nearest_blocks
+from pipeline.plan import HALOS
+from pipeline.scale import Scaling
+from storage.exchange import Exchange, Slice
+from storage.run import Run
+from storage.schema import read_array, read_group
+
+AUDIT_QUERIES = 500
+"""Queries searched exactly in all blocks: they choose the probes and measure recall."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What scoring takes from a finished training."""
+
+    run: Run
+    scaling: Scaling
+    k: int
+    n_blocks: int
+    rule: dict[str, float]
+    target_recall: float
+
+    def centroid(self) -> npt.NDArray[np.float32]:
+        return read_array(self.run.group("partition"), "centroid")
+
+
+def find_truth(job: Job, model: Model) -> None:
+    """Exact lists of a sample of queries, and the blocks their neighbours are at home in."""
+    exchange = Exchange(job.run.location, "truth")
+    job.parts(
+        "truth",
+        truth_part,
+        [
+            Part(block_name(b), {"block": b, "model": model, "to": exchange})
+            for b in range(model.n_blocks)
+        ],
+    )
+
+
+def audit_queries(run: Run, scaling: Scaling) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Rows, ascending, and scaled features of the sampled queries."""
+    sample, first = run.group("samples/anchors"), slice(0, AUDIT_QUERIES)
+    row, x = read_array(sample, "row", first), read_array(sample, "x", first)
+    order = np.argsort(row)
+    return row[order], scaling.apply(x[order])
+
+
+def truth_part(run: Run, part: Part) -> Output:
+    """Nearest rows at home in one block, for each sampled query."""
+    model, exchange = part.args["model"], part.args["to"]
+    block = read_group(model.run.store, f"blocks/{part.args['block']:05d}")
+    core = block["core"]
+    row, x = audit_queries(run, model.scaling)
+    index, distance = nearest(x, block["x"][core], model.k)
+    there = index != ABSENT
+    columns = {
+        "owner": np.broadcast_to(np.arange(len(row))[:, None], index.shape)[there],
+        "row": block["row"][core][index[there]],
+        "distance": distance[there],
+    }
+    n_found = int(there.sum())
+    exchange.send(part.name, np.zeros(n_found, np.int64), 1, columns)
+    return Output([exchange.key(part.name)], {"found": n_found})
+
+
+def choose_probes(job: Job, model: Model) -> dict[str, Any]:
+    """Which blocks a query is sent to: the fewest that keep a margin above the target recall."""
+
+    def choose(run: Run) -> Output:
+        _, x = audit_queries(run, model.scaling)
+        owner, distance, home = _true_lists(run, model, len(x))
+        block, reach = nearest_blocks(x, model.centroid())
+        options = []
+        for halo in HALOS:
+            probed = in_halo(reach, halo)
+            hit = (block[owner] == home[:, None]) & probed[owner]
+            options.append((float(probed.sum(axis=1).mean()), float(hit.any(axis=1).mean()), halo))
+        wanted = 1.0 - (1.0 - model.target_recall) / 5
+        enough = [option for option in options if option[1] >= wanted]
+        probes, coverage, halo = (
+            min(enough, key=lambda o: o[0]) if enough else max(options, key=lambda o: (o[1], -o[0]))
+        )
+        limit = np.full(len(x), np.float32(np.inf))
+        limit[owner] = distance  # sorted by distance within owner: the last stays
+        result = {"halo": vars(halo), "probes": probes, "coverage": coverage}
+        return Output([], {**result, "limit": limit.astype(float).tolist()})
+
+    return job.once("probes", choose).result
+
+
+def _true_lists(run: Run, model: Model, n_queries: int) -> tuple[npt.NDArray[Any], ...]:
+    """(item,) query, distance and home block of the k nearest of each sampled query."""
+    exchange = Exchange(run.location, "truth")
+    best: list[npt.NDArray[Any]] = [
+        np.empty(0, kind) for kind in (np.int64, np.int64, np.float32, np.int64)
+    ]
+    for b, record in enumerate(run.ledger.records("truth").values()):
+        found = record.result["found"]
+        if not found:
+            continue
+        new = exchange.receive([Slice(record.part, 0, found)])
+        fields = [new["owner"], new["row"], new["distance"], np.full(found, b)]
+        best = [np.concatenate(pair) for pair in zip(best, fields, strict=True)]
+        chosen, _ = select(best[0], best[1], best[2], model.k)
+        best = [column[chosen] for column in best]
+    owner, _, distance, home = best
+    return owner, distance, home

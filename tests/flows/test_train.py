@@ -1,0 +1,193 @@
+"""Training end to end in one process: what comes out, what is refused, what is resumed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+import xarray as xr
+from runs import PoolWriter, fit, results
+
+from storage import InputError, open_run
+from storage.location import Location
+
+
+def brute_graph(x: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.int64]:
+    distance = np.sqrt(np.square(x[:, None].astype(np.float64) - x[None]).sum(axis=-1))
+    np.fill_diagonal(distance, np.inf)
+    order = np.lexsort((np.broadcast_to(np.arange(len(x)), distance.shape), distance.astype("f4")))
+    return order[:, :k]
+
+
+def test_exact_minmax_is_algorithm_2(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    report = fit(source, tmp_path / "run", noise="minmax", builder="exact", block_rows=150)
+    data = np.load(source)
+    others = brute_graph(data["X"], 9)
+    eta = (data["y"] + data["y"][others].sum(axis=1)) / 10
+    assert report["n_blocks"] > 1
+    assert (report["p0"], report["p1"]) == (eta.min(), 1 - eta.max())
+    assert report["threshold"] == pytest.approx((1 + eta.min() - (1 - eta.max())) / 2, abs=1e-15)
+
+
+def test_exact_graph_is_brute_force(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    fit(source, tmp_path / "run", builder="exact", block_rows=150)
+    tree = open_run(str(tmp_path / "run"))
+    graph = xr.concat([block.dataset for block in tree["graph"].children.values()], "row")
+    order = np.argsort(graph["row"].values)
+    assert np.array_equal(graph["row"].values[order], np.arange(600))
+    assert np.array_equal(graph["neighbor"].values[order], brute_graph(np.load(source)["X"], 10))
+
+
+def test_label_issues_leave_the_row_itself_out(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    report = fit(source, tmp_path / "run")
+    data, table = np.load(source), pd.read_parquet(tmp_path / "run" / "label_issues.parquet")
+    eta = data["y"][brute_graph(data["X"], 10)].mean(axis=1)
+    assert list(table.columns[:5]) == [
+        "row",
+        "given_label",
+        "predicted_label",
+        "label_quality",
+        "is_label_issue",
+    ]
+    assert np.array_equal(table["given_label"], data["y"])
+    assert np.allclose(table["eta_corr"], eta)
+    assert table["label_quality"].between(0, 1).all()
+    assert table["is_label_issue"].sum() == report["n_label_issues"] > 0
+
+
+def test_finished_run_does_nothing_again(pool: PoolWriter, tmp_path: Path) -> None:
+    source, run = pool(), tmp_path / "run"
+    first = fit(source, run)
+    stamps = {file: file.stat().st_mtime_ns for file in run.rglob("*") if file.is_file()}
+    assert fit(source, run) == first
+    assert {file: file.stat().st_mtime_ns for file in run.rglob("*") if file.is_file()} == stamps
+
+
+def test_workers_do_not_change_a_bit(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool(1500)
+    fit(source, tmp_path / "here", block_rows=300, builder="pynndescent")
+    fit(source, tmp_path / "two", block_rows=300, builder="pynndescent", workers=2)
+    assert results(tmp_path / "here") == results(tmp_path / "two")
+
+
+@pytest.mark.parametrize("what", ["deleted", "flipped", "cut"])
+@pytest.mark.parametrize(
+    "where", ["results.zarr/graph/00001", "scratch.zarr/route", "results.zarr/pool/x"]
+)
+def test_damage_is_found_and_made_good(
+    pool: PoolWriter, tmp_path: Path, what: str, where: str
+) -> None:
+    source, run = pool(), tmp_path / "run"
+    fit(source, run, block_rows=150, builder="exact")
+    before = results(run)
+    chunk = max(file for file in (run / where).rglob("c/**/*") if file.is_file())
+    content = bytearray(chunk.read_bytes())
+    if what == "deleted":
+        chunk.unlink()
+    elif what == "cut":
+        chunk.write_bytes(content[:-3])
+    else:
+        content[len(content) // 2] ^= 1
+        chunk.write_bytes(content)
+    fit(source, run, block_rows=150, builder="exact")
+    assert results(run) == before
+
+
+def test_other_parameters_are_refused(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    fit(source, tmp_path / "run")
+    with pytest.raises(InputError, match="k was 10 and is 12"):
+        fit(source, tmp_path / "run", k=12)
+
+
+def test_changed_input_is_refused(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    fit(source, tmp_path / "run")
+    pool(seed=1)
+    with pytest.raises(InputError, match=r"pool\.npz has other content"):
+        fit(source, tmp_path / "run")
+
+
+def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
+    x = np.zeros((100, 2), np.float32)
+    x[70, 1] = np.nan
+    np.savez(tmp_path / "bad.npz", X=x, y=np.arange(100) % 2)
+    with pytest.raises(InputError, match=r"first at row 70"):
+        fit(tmp_path / "bad.npz", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_few_rows_are_refused(pool: PoolWriter, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="too few for 50 neighbours"):
+        fit(pool(n=50), tmp_path / "run", k=50)
+    assert not (tmp_path / "run").exists()
+
+
+def test_foreign_folder_is_refused(pool: PoolWriter, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match="not a knnoise run"):
+        fit(pool(), tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "precious"
+
+
+def test_run_in_an_object_store(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    Location.of("memory://bucket/run").remove()
+    report = fit(source, "memory://bucket/run", block_rows=150)
+    assert report["p0"] == fit(source, tmp_path / "run", block_rows=150)["p0"]
+    assert Location.of("memory://bucket/run").exists("label_issues.parquet")
+
+
+def gauss(tmp_path: Path) -> Path:
+    """Isotropic rows, whose neighbours no cut keeps together."""
+    x = np.random.default_rng(0).normal(size=(3000, 24)).astype(np.float32)
+    np.savez(tmp_path / "gauss.npz", X=x, y=(x[:, 0] > 0).astype(np.int8))
+    return tmp_path / "gauss.npz"
+
+
+def test_low_recall_is_widened(tmp_path: Path) -> None:
+    source, options = gauss(tmp_path), {"block_rows": 100, "builder": "pynndescent"}
+    report = fit(source, tmp_path / "run", target_recall=1.0, **options)
+    assert "widened" in report["notes"][0]
+    assert report["n_blocks"] < 30
+    assert report["recall"] > 0.999
+    assert fit(source, tmp_path / "run", target_recall=1.0, **options) == report
+
+
+def test_missed_recall_is_warned_of_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.widening.TRIES", 1)
+    run = tmp_path / "run"
+    report = fit(gauss(tmp_path), run, block_rows=100, builder="pynndescent", target_recall=1.0)
+    assert "below the target" in report["warnings"][0]
+    assert "WARNING" in (run / "report.txt").read_text()
+    assert open_run(str(run)).attrs["warnings"] == report["warnings"]
+
+
+def test_results_open_lazily_with_names_and_provenance(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    report = fit(source, tmp_path / "run")
+    tree = open_run(str(tmp_path / "run"))
+    assert tree["pool/x"].dims == ("row", "feature")
+    assert "row" in tree["labels"].coords
+    assert {"row", "source_id"} <= set(tree["pool"].coords)
+    assert tree["pool/x"].chunks is not None
+    assert tree["labels/label_quality"].attrs["description"].endswith("low is bad")
+    assert tree.attrs["p0"] == report["p0"]
+    assert tree.attrs["config"]["versions"]["numpy"] == np.__version__
+    opened = xr.open_zarr(tmp_path / "run" / "results.zarr", group="pool", consolidated=False)
+    assert np.array_equal(opened["x"].values, np.load(source)["X"])
+
+
+def test_report_files_agree(pool: PoolWriter, tmp_path: Path) -> None:
+    report = fit(pool(), tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "report.json").read_text()) == report
