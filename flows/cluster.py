@@ -99,7 +99,7 @@ class Workers:
         logging.getLogger("distributed").setLevel(logging.ERROR)
         try:
             if address is not None:
-                self._client = Client(address, timeout="20s", set_as_default=False)
+                self._client = Client(address, timeout="10s", set_as_default=False)
             elif self.resources.workers != 0:
                 # Nannies read these again whenever they restart a worker.
                 self._opened.enter_context(dask.config.set(_LOCAL))

@@ -1,0 +1,69 @@
+"""Processes to be killed, and the moments to kill them at."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+
+@contextmanager
+def running(*args: object, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A Python process, `python ARGS`, killed with all its children at the end."""
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            [sys.executable, *map(str, args)], stdout=sink, stderr=sink, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        kill_tree(process.pid)
+        process.wait()
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL to a process and all that came of it."""
+    try:
+        family = [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]
+    except psutil.NoSuchProcess:
+        return
+    for member in family:
+        with_pid(member.pid, signal.SIGKILL)
+
+
+def with_pid(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process that may be gone."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def wait_for(happened: Callable[[], bool], seconds: float = 120.0) -> None:
+    """Poll until something has happened."""
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.01)
+
+
+def committed(run: Path, step: str = "*") -> int:
+    """Parts of a run that are committed."""
+    return len(list((run / "ledger").glob(f"{step}/*.json")))
+
+
+def forked(pid: int) -> list[int]:
+    """Worker processes of a run: what its fork server has forked."""
+    return [
+        child.pid
+        for server in psutil.Process(pid).children()
+        if "forkserver" in " ".join(server.cmdline())
+        for child in server.children()
+    ]

@@ -1,0 +1,139 @@
+"""The command line as a user meets it: one process a command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from runs import PoolWriter
+
+from flows.cli import main
+
+
+def knnoise(*args: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flows.cli", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_csv_from_training_to_scores(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, 2000)
+    table = pd.DataFrame(rng.normal(size=(2000, 3)) + 3 * clean[:, None], columns=["a", "b", "c"])
+    table["sick"] = np.where(clean ^ (rng.random(2000) < 0.2), "yes", "no")
+    table.to_csv(tmp_path / "patients.csv", index=False)
+    run, out = tmp_path / "run", tmp_path / "scores.parquet"
+    done = knnoise(
+        "train", tmp_path / "patients.csv", "--label-column", "sick", "--run", run, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {
+        *("n_rows", "n_features", "k", "noise", "p0", "p1", "p0_interval", "p1_interval"),
+        *("threshold", "recall", "recall_interval", "builder", "n_blocks", "seconds"),
+        "peak_rss_mb",
+    } <= set(report)
+    assert abs(report["p0"] - 0.2) < 0.05
+    assert report["label_values"] == ["no", "yes"]
+    assert "dashboard" in done.stderr
+    scored = knnoise("score", tmp_path / "patients.csv", "--run", run, "--out", out, "--json")
+    assert scored.returncode == 0, scored.stderr
+    assert {"n_rows", "recall", "seconds"} <= set(json.loads(scored.stdout))
+    assert len(pd.read_parquet(out)) == 2000
+    shown = knnoise("report", "--run", run)
+    assert "p0 = P(given 1 | true 0)" in shown.stdout
+    assert json.loads(knnoise("report", "--run", run, "--json").stdout) == report
+    status = json.loads(knnoise("status", "--run", run, "--json").stdout)
+    assert status["finished"]
+
+
+def bad_sources(folder: Path) -> dict[str, tuple[list[object], str]]:
+    """Arguments after `train --run RUN`, and what the message must contain."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(100, 2)), np.arange(100) % 2
+    good = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y})
+    good.to_csv(folder / "good.csv", index=False)
+    (folder / "empty.csv").write_text("")
+    (folder / "header.csv").write_text("a,b,y\n")
+    good.assign(y=0).to_csv(folder / "one.csv", index=False)
+    good.assign(y=y + (np.arange(100) == 51)).to_csv(folder / "three.csv", index=False)
+    good.assign(a=np.where(np.arange(100) % 40 == 7, np.nan, x[:, 0])).to_csv(
+        folder / "nan.csv", index=False
+    )
+    np.save(folder / "objects.npy", np.array([[1, "a"], [2, None]], dtype=object))
+    np.save(folder / "complex.npy", x.astype(complex))
+    np.save(folder / "y.npy", y)
+    good.head(20).to_csv(folder / "short.csv", index=False)
+    return {
+        "absent": ([folder / "absent.csv", "--label-column", "y"], "absent.csv"),
+        "empty": ([folder / "empty.csv", "--label-column", "y"], "empty"),
+        "header": ([folder / "header.csv", "--label-column", "y"], "no rows"),
+        "column": ([folder / "good.csv", "--label-column", "z"], "no column 'z'"),
+        "one class": ([folder / "one.csv", "--label-column", "y"], "all labels are 0"),
+        "three": ([folder / "three.csv", "--label-column", "y"], "0, 1"),
+        "nan": ([folder / "nan.csv", "--label-column", "y"], "first at row 7"),
+        "objects": ([folder / "objects.npy", "--labels", folder / "y.npy"], "object"),
+        "complex": ([folder / "complex.npy", "--labels", folder / "y.npy"], "complex"),
+        "few": ([folder / "short.csv", "--label-column", "y"], "too few"),
+        "builder": ([folder / "good.csv", "--label-column", "y", "--builder", "x"], "builder"),
+        "k": ([folder / "good.csv", "--label-column", "y", "--k", 2], "--k 2"),
+    }
+
+
+CASES = (
+    *("absent", "empty", "header", "column", "one class", "three"),
+    *("nan", "objects", "complex", "few", "builder", "k"),
+)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_one_clear_line(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args, expected = bad_sources(tmp_path)[case]
+    status = main(["train", *map(str, args), "--run", str(tmp_path / "run"), "--workers", "0"])
+    out, err = capsys.readouterr()
+    said = [line for line in err.splitlines() if line.startswith("knnoise: ")]
+    assert status == 2
+    assert out == ""
+    assert len(said) == 1
+    assert expected in said[0]
+    assert not (tmp_path / "run").exists()
+
+
+def test_scheduler_that_does_not_answer(
+    pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(tmp_path / "run")
+    status = main(["train", str(pool()), "--run", run, "--scheduler", "tcp://127.0.0.1:9"])
+    assert status == 4
+    assert "no Dask cluster" in capsys.readouterr().err
+
+
+def test_folder_that_cannot_be_written(
+    pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    status = main(["train", str(pool()), "--run", str(tmp_path / "file" / "run"), "--workers", "0"])
+    assert status == 3
+    assert "file" in capsys.readouterr().err
+
+
+def test_defect_is_one_line_with_a_trace_on_file(
+    pool: PoolWriter,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def defect(*args: object) -> None:
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr("flows.train.find_anchors", defect)
+    status = main(["train", str(pool()), "--run", str(tmp_path / "run"), "--workers", "0"])
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "surprise" in line]
+    assert status == 4
+    assert "Traceback" in Path(said.rsplit(" ", 1)[1]).read_text()

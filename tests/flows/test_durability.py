@@ -1,0 +1,71 @@
+"""Killed at any moment, a run resumes and ends with the same bits."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+from faults import committed, forked, kill_tree, running, wait_for, with_pid
+from runs import PoolWriter, fit, results
+
+MOMENTS = 10
+PARAMS = ("--k", "10", "--block-rows", "300", "--workers", "2")
+
+
+@contextmanager
+def training(source: Path, run: Path, *more: str) -> Iterator[Popen[bytes]]:
+    args = ("-m", "flows.cli", "train", source, "--run", run, *PARAMS, *more)
+    with running(*args, log=run.with_suffix(".log")) as process:
+        yield process
+
+
+@pytest.fixture
+def undisturbed(pool: PoolWriter, tmp_path: Path) -> tuple[Path, Path]:
+    """A source, and a run on it that nothing disturbed."""
+    source = pool(2000)
+    fit(source, tmp_path / "undisturbed", block_rows=300)
+    return source, tmp_path / "undisturbed"
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_run_killed_at_a_random_moment(
+    undisturbed: tuple[Path, Path], tmp_path: Path, moment: int
+) -> None:
+    source, reference = undisturbed
+    run, chance = tmp_path / "run", random.Random(moment)
+    last = chance.randrange(1, committed(reference))
+    with training(source, run) as process:
+        wait_for(lambda: committed(run) >= last or process.poll() is not None)
+        kill_tree(process.pid)
+    kept = {file: file.stat().st_mtime_ns for file in (run / "ledger").rglob("*.json")}
+    fit(source, run, block_rows=300)
+    assert results(run) == results(reference)
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept
+
+
+def test_worker_killed_in_the_middle_of_a_block(pool: PoolWriter, tmp_path: Path) -> None:
+    source, run = pool(30_000, d=8), tmp_path / "run"
+    options = {"block_rows": 5000, "builder": "pynndescent"}
+    with training(source, run, "--builder", "pynndescent", "--block-rows", "5000") as process:
+        wait_for(lambda: committed(run, "neighbours") >= 1)
+        with_pid(forked(process.pid)[0], signal.SIGKILL)
+        assert process.wait(300) == 0
+    fit(source, tmp_path / "undisturbed", **options)
+    assert results(run) == results(tmp_path / "undisturbed")
+
+
+def test_interrupted_run_says_how_to_resume(undisturbed: tuple[Path, Path], tmp_path: Path) -> None:
+    source, reference = undisturbed
+    run = tmp_path / "run"
+    with training(source, run) as process:
+        wait_for(lambda: committed(run) >= 3)
+        with_pid(process.pid, signal.SIGTERM)
+        assert process.wait(60) == 4
+    assert "run the same command again" in run.with_suffix(".log").read_text()
+    fit(source, run, block_rows=300)
+    assert results(run) == results(reference)
