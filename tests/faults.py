@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -35,15 +35,13 @@ def kill_tree(pid: int) -> None:
     except psutil.NoSuchProcess:
         return
     for member in family:
-        with_pid(member.pid, signal.SIGKILL)
+        kill(member.pid)
 
 
-def with_pid(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a process that may be gone."""
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return
+def kill(pid: int) -> None:
+    """SIGKILL to a process that may be gone."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def wait_for(happened: Callable[[], bool], seconds: float = 120.0) -> None:

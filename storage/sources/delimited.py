@@ -77,7 +77,8 @@ class CsvReader:
     def texts(self) -> tuple[str, ...]:
         """Columns read as text: those that are no features, as far as they matter."""
         if self.features:
-            return tuple(name for name in self.columns if name not in set(self.features))
+            features = set(self.features)
+            return tuple(name for name in self.columns if name not in features)
         return () if self.label is None else (self.label,)
 
     @property

@@ -100,7 +100,10 @@ class LabelledReader:
         spare: Labels = np.empty(0, self.labels.dtype)
         for block in self.features.blocks(start, rows):
             while len(spare) < len(block.x):
-                piece = plain_labels(next(pieces))
+                found = next(pieces, None)
+                if found is None:
+                    raise InputError(f"{self.labels.name}: it ends too early; is it being written?")
+                piece = plain_labels(found)
                 spare = np.concatenate([spare, piece]) if len(spare) else piece
             yield block._replace(label=spare[: len(block.x)])
             spare = spare[len(block.x) :]

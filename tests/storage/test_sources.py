@@ -122,7 +122,8 @@ def check(source: Source, rows: int, first: int = 0) -> None:
     assert [chunk.start for chunk in chunks] == starts
     for chunk in chunks:
         stop = min(chunk.start + rows, len(X))
-        assert chunk.x.dtype == np.float32 and chunk.x.flags.c_contiguous
+        assert chunk.x.dtype == np.float32
+        assert chunk.x.flags.c_contiguous
         assert chunk.source_id.dtype == np.int32
         np.testing.assert_array_equal(chunk.x, X[chunk.start : stop])
         assert chunk.label is not None

@@ -42,9 +42,10 @@ def test_values_are_sorted(raw: list[Any], values: tuple[Any, ...]) -> None:
     array[:] = raw
     encoded = codes.encode(array)
     found, remap = codes.finish()
-    assert found == values and list(map(type, found)) == list(map(type, values))
+    assert found == values
+    assert list(map(type, found)) == list(map(type, values))
     assert encoded.dtype == remap.dtype == np.int8
-    assert [values[code] for code in remap[encoded]][0] == codes.values[0]
+    assert next(values[code] for code in remap[encoded]) == codes.values[0]
     json.dumps(found)
 
 

@@ -1,0 +1,65 @@
+"""The same bits from one worker, from two, and from a cluster of separate processes by address."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from distributed import Client
+from faults import running
+from runs import PoolWriter, fit, results
+
+from flows.score import score
+
+OPTIONS: dict[str, Any] = {"block_rows": 1500, "builder": "pynndescent"}
+
+
+@contextmanager
+def separate_cluster(folder: Path, n_workers: int) -> Iterator[str]:
+    """A scheduler and workers, each a process of its own; the scheduler's address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    scheduler = ("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port)
+    worker = ("-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard")
+    with ExitStack() as stack:
+        stack.enter_context(
+            running(*scheduler, "--dashboard-address", "127.0.0.1:0", log=folder / "scheduler.log")
+        )
+        for i in range(n_workers):
+            local = ("--local-directory", folder / f"worker-{i}", "--name", f"worker-{i}")
+            stack.enter_context(running(*worker, *local, log=folder / f"worker-{i}.log"))
+        with Client(address, timeout="60s", set_as_default=False) as client:
+            client.wait_for_workers(n_workers, timeout=120)
+        yield address
+
+
+@pytest.fixture
+def reference(pool: PoolWriter, tmp_path: Path) -> tuple[Path, Path, Path]:
+    """A source, queries, and a run with its scores made by one worker."""
+    source, queries = pool(6000, d=8), pool(400, d=8, seed=3, name="queries.npz")
+    fit(source, tmp_path / "one", workers=1, **OPTIONS)
+    score.fn(str(queries), str(tmp_path / "one"), str(tmp_path / "one.parquet"), workers=1)
+    return source, queries, tmp_path / "one"
+
+
+def test_cluster_does_not_change_a_bit(
+    reference: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, queries, one = reference
+    fit(source, tmp_path / "two", workers=2, **OPTIONS)
+    score.fn(str(queries), str(tmp_path / "two"), str(tmp_path / "two.parquet"), workers=2)
+    with separate_cluster(tmp_path, 2) as address:
+        fit(source, tmp_path / "far", workers=None, scheduler=address, **OPTIONS)
+        monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", address)
+        score.fn(str(queries), str(tmp_path / "far"), str(tmp_path / "far.parquet"))
+    for name in ("two", "far"):
+        assert results(tmp_path / name) == results(one)
+        scores = pd.read_parquet(tmp_path / f"{name}.parquet")
+        assert scores.equals(pd.read_parquet(tmp_path / "one.parquet"))

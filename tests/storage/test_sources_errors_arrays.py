@@ -1,0 +1,108 @@
+"""Every fault of arrays and of labels files is one clear line."""
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+from storage.errors import InputError
+from storage.sources import open_source
+
+X = np.arange(12.0).reshape(4, 3)
+
+
+def refused(*parts: str, **wanted: Any) -> str:
+    """The message of the error that opening and reading raises; it names all `parts`."""
+    with pytest.raises(InputError) as caught:
+        for _ in open_source(**wanted).chunks(2):
+            pass
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in parts:
+        assert part in message, message
+    return message
+
+
+def text(tmp_path: Path, content: str | bytes, name: str = "t.csv") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def saved(tmp_path: Path, array: np.ndarray, name: str = "x.npy") -> Path:
+    np.save(tmp_path / name, array, allow_pickle=True)
+    return tmp_path / name
+
+
+def test_arrays(tmp_path: Path) -> None:
+    bare: dict[str, Any] = {"with_labels": False}
+    objects = np.array([[1, "a"]], object)
+    refused("Python objects (pickled), which are never", source=saved(tmp_path, objects), **bare)
+    refused("dtype complex128; give real", source=saved(tmp_path, X * 1j), **bare)
+    refused("dtype <U3", source=saved(tmp_path, X.astype("U3")), **bare)
+    refused("dtype datetime64", source=saved(tmp_path, X.astype("M8[s]")), **bare)
+    refused("shape (12,); reshape", source=saved(tmp_path, X.ravel()), **bare)
+    refused("shape (2, 2, 3); reshape", source=saved(tmp_path, X.reshape(2, 2, 3)), **bare)
+    refused("no rows; shape is (0, 3)", source=saved(tmp_path, X[:0]), **bare)
+    refused("no feature columns; shape is (4, 0)", source=saved(tmp_path, X[:, :0]), **bare)
+    refused("not a NumPy array", source=text(tmp_path, b"\x80\x04pickle", "x.npy"), **bare)
+    refused("not a NumPy array", source=text(tmp_path, b"x", "x.npy"), **bare)
+    refused("holds no labels; give a labels file", source=saved(tmp_path, X))
+    np.savez(tmp_path / "t.npz", X=X, z=X[:, 0])
+    refused("no array 'y'; arrays are 'X', 'z'", source=tmp_path / "t.npz")
+    refused("no array 'q'", source=tmp_path / "t.npz", label_column="q")
+    np.savez(tmp_path / "t.npz", X=X, y=np.array([1, None, 2, 3], object))
+    refused("t.npz[y]", "objects (pickled)", source=tmp_path / "t.npz")
+    with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive:
+        archive.writestr("X.npy", b"not an array")
+    refused("t.npz[X]: not a NumPy array", source=tmp_path / "t.npz")
+
+
+def test_labels_file(tmp_path: Path) -> None:
+    x = saved(tmp_path, X)
+
+    def with_labels(array: np.ndarray | str, *parts: str, name: str = "y.npy") -> None:
+        is_text = isinstance(array, str)
+        path = text(tmp_path, array, name) if is_text else saved(tmp_path, array, name)
+        refused(*parts, source=x, labels=path)
+
+    with_labels(np.zeros(3), "y.npy: 3 labels for 4 rows of features; give one label per row")
+    with_labels(X, "labels have shape (4, 3)")
+    with_labels(np.zeros(4, "M8[s]"), "labels have dtype datetime64")
+    with_labels("0\n1\n", "y.csv: 2 labels for 4 rows", name="y.csv")
+    with_labels("a,b\n0,1\n", "2 columns; name the label column: one of 'a', 'b'", name="y.csv")
+    with_labels("", "the labels file is empty", name="y.csv")
+    with_labels("0", "labels must be a .npy, .csv", name="y.json")
+    path = text(tmp_path, "a,b\n0,1\n")
+    refused("no column 'c'; columns are 'a'", source=x, labels=path, label_column="c")
+    refused("name the label column instead of a labels file", source=path, labels=path)
+    refused("no such file", source=x, labels=tmp_path / "none.npy")
+
+
+def test_zarr(tmp_path: Path) -> None:
+    zarr.open_array(tmp_path / "a", mode="w", shape=(4, 3), dtype="f4", chunks=(4, 3))
+    refused("a: not a readable Zarr group", source=tmp_path / "a", with_labels=False)
+    group = zarr.open_group(tmp_path / "g", mode="w")
+    refused("no array 'x'; arrays are ", source=tmp_path / "g")
+    group.create_array("x", data=X)
+    refused("no array 'y'; arrays are 'x'", source=tmp_path / "g")
+    group.create_array("y", data=X[:3, 0])
+    refused("g[y]: 3 labels for 4 rows", source=tmp_path / "g")
+    group.create_group("z")
+    refused("g[z]: a group, not an array", source=tmp_path / "g", label_column="z")
+    (tmp_path / "g/x/zarr.json").write_text("{")
+    refused("g[x]: not a readable array", source=tmp_path / "g")
+
+
+def test_pickle_filter_of_zarr_2_is_not_run(tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path / "g", mode="w", zarr_format=2)
+    group.create_array("x", data=X)
+    group.create_array("y", data=X[:, 0])
+    meta = (tmp_path / "g/y/.zarray").read_text()
+    meta = meta.replace('"<f8"', '"|O"').replace('"filters": null', '"filters": [{"id":"pickle"}]')
+    (tmp_path / "g/y/.zarray").write_text(meta)
+    (tmp_path / "g/y/0").write_bytes(b"\x80\x04.")
+    refused("g[y]", source=tmp_path / "g")

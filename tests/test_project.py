@@ -1,0 +1,24 @@
+"""What is shipped: the wheel's top level, and the command."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_wheel_holds_the_three_packages_and_nothing_else(tmp_path: Path) -> None:
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.split("/")[0] for name in archive.namelist()}
+    (info,) = [top for top in tops if top.endswith(".dist-info")]
+    assert tops - {info} == {"storage", "pipeline", "flows"}
+
+
+def test_constraints_pin_every_requirement_exactly() -> None:
+    lines = (ROOT / "constraints.txt").read_text().split()
+    assert all(line.count("==") == 1 for line in lines)
+    assert len(lines) > 50
