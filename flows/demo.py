@@ -1,5 +1,5 @@
-"""Two pools whose noise is known: a real one that ships with scikit-learn, and a simulated one large
-enough for pynndescent and several blocks. What was estimated is shown against the truth."""
+"""Two pools whose noise is known: a real one that ships with scikit-learn, and a simulated one,
+large enough for pynndescent and several blocks. What was estimated is shown against the truth."""
 
 from __future__ import annotations
 
@@ -62,6 +62,9 @@ def _one(folder: Path, data: _Data) -> dict[str, Any]:
     table = pq.read_table(out)
     eta = table["eta_corr"].to_numpy()
     ours = table["predicted_label"].to_numpy()
+    wrong = given != clean[:n]
+    issues = pq.read_table(f"{run}/label_issues.parquet", columns=["is_label_issue"])
+    suspect = issues["is_label_issue"].to_numpy()
     return {
         "n_train": n,
         "n_test": len(clean) - n,
@@ -75,7 +78,8 @@ def _one(folder: Path, data: _Data) -> dict[str, Any]:
         "accuracy": float((ours == clean[n:]).mean()),
         "accuracy_plain_knn": float(((eta >= 0.5) == clean[n:]).mean()),
         "n_label_issues": trained["n_label_issues"],
-        "n_wrong_labels": int((given != clean[:n]).sum()),
+        "n_wrong_labels": int(wrong.sum()),
+        "n_suspects_wrong": int((suspect & wrong).sum()),
         "recall": trained["recall"],
         "recall_scoring": scored["recall"],
         "builder": trained["builder"],
@@ -96,8 +100,8 @@ def demo_text(found: dict[str, Any]) -> str:
             *(_rate_line(one, rate) for rate in ("p0", "p1")),
             f"  accuracy               {one['accuracy']:.3f} corrected, "
             f"{one['accuracy_plain_knn']:.3f} plain kNN with the same neighbours",
-            f"  suspect labels         {one['n_label_issues']:,} "
-            f"(labels really wrong: {one['n_wrong_labels']:,})",
+            f"  suspect labels         {one['n_label_issues']:,}, of them really wrong "
+            f"{one['n_suspects_wrong']:,}; {one['n_wrong_labels']:,} are wrong in all",
             f"  recall of neighbours   {one['recall']:.4f} in training "
             f"({one['builder']}, {one['n_blocks']} blocks), {one['recall_scoring']:.4f} in scoring",
             f"  results                {one['run']}, {one['scores']}",

@@ -1,5 +1,8 @@
 """Every fault of arrays and of labels files is one clear line."""
 
+import json
+import os
+import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -97,12 +100,23 @@ def test_zarr(tmp_path: Path) -> None:
     refused("g[x]: not a readable array", source=tmp_path / "g")
 
 
-def test_pickle_filter_of_zarr_2_is_not_run(tmp_path: Path) -> None:
+class Payload:
+    """Makes a folder when unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.path,)
+
+
+@pytest.mark.parametrize("change", [{"dtype": "|O"}, {}])
+def test_pickles_in_zarr_2_are_not_loaded(tmp_path: Path, change: dict[str, str]) -> None:
     group = zarr.open_group(tmp_path / "g", mode="w", zarr_format=2)
-    group.create_array("x", data=X)
-    group.create_array("y", data=X[:, 0])
-    meta = (tmp_path / "g/y/.zarray").read_text()
-    meta = meta.replace('"<f8"', '"|O"').replace('"filters": null', '"filters": [{"id":"pickle"}]')
-    (tmp_path / "g/y/.zarray").write_text(meta)
-    (tmp_path / "g/y/0").write_bytes(b"\x80\x04.")
-    refused("g[y]", source=tmp_path / "g")
+    group.create_array("x", data=X, compressors=None)
+    meta = json.loads((tmp_path / "g/x/.zarray").read_text())
+    meta |= {"filters": [{"id": "pickle", "protocol": 5}], "fill_value": 0, **change}
+    (tmp_path / "g/x/.zarray").write_text(json.dumps(meta))
+    (tmp_path / "g/x/0.0").write_bytes(pickle.dumps(Payload(tmp_path / "loaded")))
+    refused("g[x]: not a readable array", source=tmp_path / "g", with_labels=False)
+    assert not (tmp_path / "loaded").exists()
