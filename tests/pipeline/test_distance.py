@@ -1,0 +1,99 @@
+"""Exact search against every distance computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import pools
+
+from pipeline import distance
+from pipeline.distance import kth_distance_bound, list_distance, nearest, pair_distance
+from pipeline.merge import ABSENT
+
+Rows = npt.NDArray[np.float32]
+
+
+@given(x=pools(), k=st.integers(1, 70))
+@settings(max_examples=150, deadline=None)
+def test_nearest_is_brute_force(x: Rows, k: int) -> None:
+    assert reference.as_lists(*nearest(x, x, k)) == reference.nearest(x, x, k)
+
+
+@given(x=pools(), k=st.integers(1, 20))
+@settings(max_examples=100, deadline=None)
+def test_excluded_row_is_no_neighbour(x: Rows, k: int) -> None:
+    own = np.arange(len(x))
+    found = reference.as_lists(*nearest(x, x, k, exclude=own))
+    assert found == reference.nearest(x, x, k, own)
+
+
+@given(x=pools(most_rows=200), k=st.integers(1, 9), tile=st.integers(3, 40))
+@settings(max_examples=100, deadline=None)
+def test_tiles_and_sample_do_not_show(x: Rows, k: int, tile: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distance, "_X_ROWS", tile)
+        patch.setattr(distance, "_QUERY_ROWS", 7)
+        found = nearest(x, x, k, exclude=np.arange(len(x)))
+    assert reference.as_lists(*found) == reference.nearest(x, x, k, np.arange(len(x)))
+
+
+@given(x=pools(), k=st.integers(1, 9), seed=st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_bound_leaves_out_nothing_within_it(x: Rows, k: int, seed: int) -> None:
+    bound = np.random.default_rng(seed).choice(reference.distances(x, x).ravel(), len(x))
+    found = reference.as_lists(*nearest(x, x, k, bound=bound))
+    for near, listed, limit in zip(reference.nearest(x, x, k), found, bound, strict=True):
+        within = [pair for pair in near if pair[0] <= limit]
+        assert listed[: len(within)] == within
+
+
+def test_sample_too_low_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows sorted so that the evenly spread sample sees nothing of a query's neighbourhood."""
+    monkeypatch.setattr(distance, "_X_ROWS", 64)
+    x = np.concatenate([np.zeros((60, 2)), 100 + np.random.default_rng(0).random((2000, 2))])
+    x = x.astype(np.float32)
+    found = nearest(x[:50], x, 70)
+    assert reference.as_lists(*found) == reference.nearest(x[:50], x, 70)
+
+
+def test_no_rows_give_empty_lists() -> None:
+    index, far = nearest(np.zeros((3, 2), np.float32), np.empty((0, 2), np.float32), 4)
+    assert (index == ABSENT).all()
+    assert np.isinf(far).all()
+
+
+@given(x=pools(), seed=st.integers(0, 99))
+@settings(max_examples=50, deadline=None)
+def test_pair_distance_does_not_depend_on_the_batch(x: Rows, seed: int) -> None:
+    other = x[np.random.default_rng(seed).permutation(len(x))]
+    whole = pair_distance(x, other)
+    single = [pair_distance(x[i : i + 1], other[i : i + 1])[0] for i in range(len(x))]
+    assert whole.tolist() == single
+    assert whole.tolist() == pair_distance(other, x).tolist()
+    assert whole.tolist() == list_distance(x, other, np.arange(len(x))[:, None])[:, 0].tolist()
+
+
+def test_absent_places_are_infinitely_far() -> None:
+    x = np.zeros((2, 3), np.float32)
+    assert list_distance(x, x, np.array([[0, ABSENT], [ABSENT, 1]])).tolist() == [
+        [0.0, np.inf],
+        [np.inf, 0.0],
+    ]
+
+
+def test_bound_from_a_sample_holds() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(8000, 6)).astype(np.float32)
+    query, sample = x[:400], x[rng.permutation(8000)[:2000]]
+    for k in (5, 50, 500):
+        true = nearest(query, x, k)[1][:, -1]
+        assert (kth_distance_bound(query, sample, k, 8000) >= true).all()
+
+
+def test_bound_from_too_small_a_sample_is_none() -> None:
+    x = np.zeros((10, 2), np.float32)
+    assert np.isinf(kth_distance_bound(x, x[:3], 9, 10)).all()

@@ -1,0 +1,50 @@
+"""Brute-force twins of the kernels: slow, short, obviously right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.merge import Neighbours
+
+Lists = list[list[tuple[float, int]]]
+
+
+def distances(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """(row of a, row of b) float32."""
+    wide = a[:, None].astype(np.float64) - b[None].astype(np.float64)
+    return np.sqrt(np.square(wide).sum(axis=-1)).astype(np.float32)
+
+
+def nearest(
+    query: npt.NDArray[np.float32],
+    x: npt.NDArray[np.float32],
+    k: int,
+    exclude: npt.NDArray[Any] | None = None,
+) -> Lists:
+    """For each query its k (distance, row), nearest first, ties by row."""
+    table = distances(query, x)
+    left_out = [None] * len(query) if exclude is None else exclude.tolist()
+    return [
+        sorted((float(d), j) for j, d in enumerate(row) if j != left_out[i])[:k]
+        for i, row in enumerate(table)
+    ]
+
+
+def merge(home: npt.NDArray[Any], lists: Neighbours, n_homes: int) -> list[list[tuple[float, int]]]:
+    """For each home the k (distance, row) of all lists for it, each row once."""
+    k = lists.row.shape[1]
+    found: list[set[tuple[float, int]]] = [set() for _ in range(n_homes)]
+    for place, rows, far in zip(home, lists.row, lists.distance, strict=True):
+        found[place] |= {(float(d), int(r)) for d, r in zip(far, rows, strict=True) if r >= 0}
+    return [sorted(pairs)[:k] for pairs in found]
+
+
+def as_lists(row: npt.NDArray[Any], distance: npt.NDArray[np.float32]) -> Lists:
+    """Padded arrays as lists of (distance, row)."""
+    return [
+        [(float(d), int(r)) for d, r in zip(far, rows, strict=True) if r >= 0]
+        for far, rows in zip(distance, row, strict=True)
+    ]
