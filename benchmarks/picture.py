@@ -1,6 +1,6 @@
 """The README's picture: what the demo's test rows see among their neighbours, by clean label.
 
-    make demo && python benchmarks/picture.py demo docs/img/demo.png
+make demo && python benchmarks/picture.py demo docs/img/demo.png
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ def main() -> None:
         axes.axvline(at, color=INK, linestyle=style)
         axes.text(at, top * 1.02, text, ha="right" if at == 0.5 else "left", color=INK)
     for at, text in ((told["p0"], "p0"), (1 - told["p1"], "1 − p1")):
-        axes.annotate(text, (at, 0), (at, -0.16 * top), ha="center", color=INK, annotation_clip=False,
-                      arrowprops={"arrowstyle": "->", "color": INK})  # fmt: skip
+        arrow = {"arrowstyle": "->", "color": INK}
+        below = (at, -0.16 * top)
+        axes.annotate(
+            text, (at, 0), below, ha="center", annotation_clip=False, arrowprops=arrow, color=INK
+        )
     axes.set_xlabel("share of the 30 nearest neighbours given label 1", labelpad=18)
     axes.set_ylabel("test rows")
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,24 +1,18 @@
-"""Euclidean distances with one exact value for each pair, and exact search with that value."""
+"""Euclidean distances with one exact value for each pair, whoever asks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.merge import ABSENT, rank_in_group
+from pipeline.merge import ABSENT
 
 _PAIR_VALUES = 1 << 22
 """float64 values that `pair_distance` holds at a time (32 MB)."""
 
-_QUERY_ROWS, _X_ROWS = 256, 8192
-"""Tile of the distance matrix; 8 MB in float32."""
-
 Float32 = npt.NDArray[np.float32]
-Int64 = npt.NDArray[np.int64]
 
 
 def pair_distance(a: Float32, b: Float32) -> Float32:
@@ -64,169 +58,3 @@ def list_distance(query: Float32, x: Float32, index: npt.NDArray[np.integer[Any]
         out[part] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
     out[index == ABSENT] = np.inf
     return out
-
-
-def nearest(
-    query: Float32,
-    x: Float32,
-    k: int,
-    *,
-    exclude: npt.NDArray[np.integer[Any]] | None = None,
-    bound: Float32 | None = None,
-) -> tuple[Int64, Float32]:
-    """Exact k nearest rows of `x` for each query, ties by row number.
-
-    A float32 matrix product gives a lower bound of every distance, with its rounding error
-    accounted for; only pairs below a limit get an exact one. The limit is guessed from a sample of
-    rows; a query for which it proves too low is searched again without it.
-
-    Parameters
-    ----------
-    query : (query, feature) float32, finite
-    x : (row, feature) float32, finite
-    k : length of the lists
-    exclude : (query,) one row of `x` that is no neighbour of the query, ABSENT for none
-    bound : (query,) only rows at most this far are wanted
-
-    Returns
-    -------
-    index : (query, k) int64 rows of `x`, nearest first; ABSENT where there are no more
-    distance : (query, k) float32, inf where there are no more
-    """
-    index = np.full((len(query), k), ABSENT, np.int64)
-    distance = np.full((len(query), k), np.inf, np.float32)
-    if len(x) == 0:
-        return index, distance
-    wanted = k + (exclude is not None)
-    tiles = _Tiles(x)
-    sample = tiles.sample(wanted)
-    for start in range(0, len(query), _QUERY_ROWS):
-        part = slice(start, start + _QUERY_ROWS)
-        asked = query[part]
-        most = np.full(len(asked), np.inf) if bound is None else _squared(bound[part])
-        left_out = np.full(len(asked), ABSENT) if exclude is None else exclude[part]
-        limit = np.minimum(most, sample.guess(asked))
-        again = np.arange(len(asked))
-        while len(again):
-            found = tiles.below(asked[again], limit[again], left_out[again])
-            near, far = _lists(*found, len(again), k)
-            index[start + again], distance[start + again] = near, far
-            low = np.square(far[:, -1].astype(np.float64)) > limit[again]
-            again = again[low & (limit[again] < most[again])]
-            limit[again] = most[again]
-    return index, distance
-
-
-def kth_distance_bound(query: Float32, sample: Float32, k: int, n_rows: int) -> Float32:
-    """A distance within which each query has k rows of a pool, but for a chance below 1e-8.
-
-    Parameters
-    ----------
-    query : (query, feature) float32
-    sample : (row, feature) float32, drawn uniformly from the pool
-    k, n_rows : rows wanted, and rows of the pool
-
-    Returns
-    -------
-    (query,) float32; inf where the sample is too small to tell
-    """
-    expected = k * len(sample) / n_rows
-    rank = k if len(sample) >= n_rows else int(expected + 6 * np.sqrt(expected) + 8)
-    if rank > len(sample):
-        return np.full(len(query), np.inf, np.float32)
-    return nearest(query, sample, rank)[1][:, -1]
-
-
-class _Tiles:
-    """Rows to be searched, centred so that float32 products lose least."""
-
-    def __init__(self, x: Float32, centre: npt.NDArray[np.float64] | None = None) -> None:
-        self.x = x
-        self.centre = x.mean(axis=0, dtype=np.float64) if centre is None else centre
-        self.shrink = 1.0 - (x.shape[1] + 16) * 2.0**-22
-        moved = (x - self.centre).astype(np.float32)
-        self.norm = self._norm(moved)
-        self.factor = np.ascontiguousarray(moved.T) * np.float32(-2.0)
-
-    def _norm(self, moved: Float32) -> Float32:
-        exact = np.einsum("ij,ij->i", moved, moved, dtype=np.float64)
-        return np.asarray(exact * self.shrink, np.float32)
-
-    def sample(self, wanted: int) -> _Sample:
-        """About 1 in 16 rows, evenly spread; all of them where there are few."""
-        size = max(_X_ROWS, len(self.x) // 16)
-        if size >= len(self.x):
-            return _Sample(self, wanted, 1.0)
-        rows = np.linspace(0, len(self.x) - 1, size).astype(np.int64)
-        return _Sample(_Tiles(self.x[rows], self.centre), wanted, size / len(self.x))
-
-    def lower(self, query: Float32) -> Iterator[tuple[int, Float32]]:
-        """(query, row) lower bounds of squared distances, tile by tile, with the first row."""
-        moved = (query - self.centre).astype(np.float32)
-        own = self._norm(moved)[:, None]
-        for first in range(0, len(self.x), _X_ROWS):
-            tile = slice(first, first + _X_ROWS)
-            bounds = moved @ self.factor[:, tile]
-            bounds += self.norm[tile]
-            bounds += own
-            yield first, bounds
-
-    def below(
-        self, query: Float32, limit: npt.NDArray[np.float64], left_out: npt.NDArray[np.integer[Any]]
-    ) -> tuple[Int64, Int64, Float32]:
-        """(pair,) query, row and exact distance of all pairs up to a squared limit, and some more.
-
-        In order of tiles, so that the rows of a query ascend.
-        """
-        groups, rows, distances = [], [], []
-        for first, bounds in self.lower(query):
-            group, row = np.divmod(np.flatnonzero(bounds <= limit[:, None]), bounds.shape[1])
-            row += first
-            kept = left_out[group] != row
-            group, row = group[kept], row[kept]
-            groups.append(group)
-            rows.append(row)
-            distances.append(pair_distance(query[group], self.x[row]))
-        return np.concatenate(groups), np.concatenate(rows), np.concatenate(distances)
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """Some of the rows to be searched, from which the k-th distance is guessed."""
-
-    tiles: _Tiles
-    wanted: int
-    share: float
-
-    def guess(self, query: Float32) -> npt.NDArray[np.float64]:
-        """(query,) squared distance below which there are probably enough rows; sure for all."""
-        expected = self.wanted * self.share
-        rank = self.wanted
-        if self.share < 1:
-            rank = int(expected + 4 * np.sqrt(expected) + 4)
-        if rank >= len(self.tiles.x):
-            return np.full(len(query), np.inf)
-        bounds = np.concatenate([b for _, b in self.tiles.lower(query)], axis=1)
-        near = np.argpartition(bounds, rank - 1, axis=1)[:, :rank]
-        return _squared(list_distance(query, self.tiles.x, near).max(axis=1))
-
-
-def _lists(
-    group: Int64, row: Int64, distance: Float32, n_queries: int, k: int
-) -> tuple[Int64, Float32]:
-    """Lists from pairs whose rows ascend within a query."""
-    key = (group.astype(np.uint64) << np.uint64(32)) | distance.view(np.uint32)
-    order = np.argsort(key, kind="stable")
-    rank = rank_in_group(group[order])
-    near = rank < k
-    order, rank = order[near], rank[near]
-    index = np.full((n_queries, k), ABSENT, np.int64)
-    nearest_distance = np.full((n_queries, k), np.inf, np.float32)
-    index[group[order], rank] = row[order]
-    nearest_distance[group[order], rank] = distance[order]
-    return index, nearest_distance
-
-
-def _squared(distance: Float32) -> npt.NDArray[np.float64]:
-    """Upper bound of the square of any value that rounds to this float32."""
-    return np.square(distance.astype(np.float64)) * (1.0 + 2.0**-21) + 1e-80

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from pipeline.asymptote import Held, fit_curve, read_plateau
 from pipeline.rates import TOO_FEW, NoiseRates, verdict

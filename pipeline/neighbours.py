@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.distance import Float32, list_distance, nearest
+from pipeline.distance import Float32, list_distance
 from pipeline.merge import ABSENT
+from pipeline.search import nearest
 
 BUILDERS = ("auto", "pynndescent", "exact")
 

@@ -15,11 +15,11 @@ import numpy.typing as npt
 from flows.job import Job, Output
 from flows.steps.lists import incoming
 from pipeline.blockwise import Part
-from pipeline.distance import kth_distance_bound, nearest
 from pipeline.extrema import anchor_plan
 from pipeline.merge import ABSENT, empty, select
 from pipeline.plan import Pairs, pair_index
 from pipeline.scale import Scaling
+from pipeline.search import kth_distance_bound, nearest
 from storage.exchange import Exchange
 from storage.pool import Pool
 from storage.run import Run

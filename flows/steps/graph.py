@@ -14,10 +14,10 @@ from flows.steps.lists import incoming, receive_lists, send_lists
 from flows.steps.partition import Blocks, block_name
 from pipeline.audit import Recall, row_recall, summarise
 from pipeline.blockwise import Part
-from pipeline.distance import nearest
 from pipeline.merge import ABSENT, Neighbours, merge
 from pipeline.neighbours import NeighbourParams, build_lists
 from pipeline.partition import nearest_blocks
+from pipeline.search import nearest
 from storage.exchange import Exchange
 from storage.run import Run
 from storage.schema import Arrays, array, read_array, read_group, write_group

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from flows.job import Job, Output
 from flows.steps.partition import block_name
 from pipeline.blockwise import Part
-from pipeline.distance import nearest
 from pipeline.merge import ABSENT, select
 from pipeline.partition import in_halo, nearest_blocks
 from pipeline.plan import HALOS
 from pipeline.scale import Scaling
+from pipeline.search import nearest
 from storage.exchange import Exchange, Slice
 from storage.run import Run
 from storage.schema import read_array, read_group

@@ -15,8 +15,8 @@ from flows.steps.partition import block_name
 from flows.steps.probes import Model, audit_queries
 from pipeline.audit import Recall, row_recall, summarise
 from pipeline.blockwise import Part
-from pipeline.distance import nearest
 from pipeline.partition import Halo, nearest_blocks, spread
+from pipeline.search import nearest
 from pipeline.threshold import posterior, predict
 from storage.convert import write_parquet
 from storage.exchange import Exchange, Slice

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import pools
 
-from pipeline import distance
-from pipeline.distance import kth_distance_bound, list_distance, nearest, pair_distance
+from pipeline import search
+from pipeline.distance import list_distance, pair_distance
 from pipeline.merge import ABSENT
+from pipeline.search import kth_distance_bound, nearest
 
 Rows = npt.NDArray[np.float32]
 
@@ -35,8 +36,8 @@ def test_excluded_row_is_no_neighbour(x: Rows, k: int) -> None:
 @settings(max_examples=100, deadline=None)
 def test_tiles_and_sample_do_not_show(x: Rows, k: int, tile: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distance, "_X_ROWS", tile)
-        patch.setattr(distance, "_QUERY_ROWS", 7)
+        patch.setattr(search, "_X_ROWS", tile)
+        patch.setattr(search, "_QUERY_ROWS", 7)
         found = nearest(x, x, k, exclude=np.arange(len(x)))
     assert reference.as_lists(*found) == reference.nearest(x, x, k, np.arange(len(x)))
 
@@ -53,7 +54,7 @@ def test_bound_leaves_out_nothing_within_it(x: Rows, k: int, seed: int) -> None:
 
 def test_sample_too_low_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows sorted so that the evenly spread sample sees nothing of a query's neighbourhood."""
-    monkeypatch.setattr(distance, "_X_ROWS", 64)
+    monkeypatch.setattr(search, "_X_ROWS", 64)
     x = np.concatenate([np.zeros((60, 2)), 100 + np.random.default_rng(0).random((2000, 2))])
     x = x.astype(np.float32)
     found = nearest(x[:50], x, 70)
