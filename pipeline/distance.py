@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from pipeline.merge import ABSENT
 
-_PAIR_VALUES = 1 << 22
-"""float64 values that `pair_distance` holds at a time (32 MB)."""
-
 Float32 = npt.NDArray[np.float32]
+Index = npt.NDArray[np.integer[Any]]
 
 
-def pair_distance(a: Float32, b: Float32) -> Float32:
-    """The float32 nearest to the Euclidean distance of each pair of rows.
+def pair_distance(a: Float32, b: Float32, i: Index, j: Index) -> Float32:
+    """The float32 nearest to the Euclidean distance of rows i of `a` and j of `b`.
 
-    Accumulated in float64, so the value does not depend on the order of features, on tiles or on
-    the machine: every builder's finalists get their distance here, and ties are really ties.
+    Accumulated in float64 and rounded once, which hides the order of the sum: every builder's
+    finalists get their distance here, and ties are really ties. Compiled, because the same in NumPy
+    writes and reads every difference several times.
 
     Parameters
     ----------
-    a, b : (pair, feature) float32
+    a, b : (row, feature) float32
+    i, j : (pair,) row numbers
 
     Returns
     -------
     (pair,) float32
     """
-    out = np.empty(len(a), np.float32)
-    step = max(1, _PAIR_VALUES // max(1, a.shape[1]))
-    for start in range(0, len(a), step):
-        part = slice(start, start + step)
-        difference = a[part].astype(np.float64)
-        difference -= b[part]
-        out[part] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    out = np.empty(len(i), np.float32)
+    _fill(np.ascontiguousarray(a), np.ascontiguousarray(b), i, j, out)
     return out
 
 
-def list_distance(query: Float32, x: Float32, index: npt.NDArray[np.integer[Any]]) -> Float32:
+def list_distance(query: Float32, x: Float32, index: Index) -> Float32:
     """(query, k) distances of each query to the rows of `x` its list names; inf where ABSENT.
 
     Parameters
@@ -48,13 +45,17 @@ def list_distance(query: Float32, x: Float32, index: npt.NDArray[np.integer[Any]
     x : (row, feature) float32
     index : (query, k) rows of `x`, or ABSENT
     """
-    n, k = index.shape
-    out = np.full((n, k), np.inf, np.float32)
-    step = max(1, _PAIR_VALUES // max(1, k * x.shape[1]))
-    for start in range(0, n, step):
-        part = slice(start, start + step)
-        difference = x[index[part]].astype(np.float64)
-        difference -= query[part, None, :]
-        out[part] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
-    out[index == ABSENT] = np.inf
+    out = np.full(index.shape, np.inf, np.float32)
+    i, place = np.nonzero(index != ABSENT)
+    out[i, place] = pair_distance(query, x, i, index[i, place])
     return out
+
+
+@njit(cache=True, fastmath={"reassoc"})  # type: ignore[untyped-decorator]
+def _fill(a: Float32, b: Float32, i: Index, j: Index, out: Float32) -> None:
+    for pair in range(len(i)):
+        p, q = a[i[pair]], b[j[pair]]
+        total = 0.0
+        for f in range(len(p)):
+            total += (np.float64(p[f]) - np.float64(q[f])) ** 2
+        out[pair] = math.sqrt(total)

@@ -86,7 +86,7 @@ def choose_cut(candidates: Sequence[Cut], target_recall: float, attempt: int = 0
         return max(candidates, key=lambda cut: (cut.meet, -cut.cost))
     cheapest = min(enough, key=lambda cut: (cut.cost, -cut.meet))
     better = [
-        cut for cut in enough if cut.meet >= 1.0 - miss / 5 and cut.cost <= 1.5 * cheapest.cost
+        cut for cut in enough if cut.meet >= 1.0 - miss / 10 and cut.cost <= 1.5 * cheapest.cost
     ]
     return min(better, key=lambda cut: (cut.cost, -cut.meet)) if better else cheapest
 

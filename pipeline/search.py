@@ -57,7 +57,7 @@ def nearest(
         asked = query[part]
         most = np.full(len(asked), np.inf) if bound is None else _squared(bound[part])
         left_out = np.full(len(asked), ABSENT) if exclude is None else exclude[part]
-        limit = np.minimum(most, sample.guess(asked))
+        limit = most if np.isfinite(most).all() else np.minimum(most, sample.guess(asked))
         again = np.arange(len(asked))
         while len(again):
             found = tiles.below(asked[again], limit[again], left_out[again])
@@ -138,7 +138,7 @@ class _Tiles:
             group, row = group[kept], row[kept]
             groups.append(group)
             rows.append(row)
-            distances.append(pair_distance(query[group], self.x[row]))
+            distances.append(pair_distance(query, self.x, group, row))
         return np.concatenate(groups), np.concatenate(rows), np.concatenate(distances)
 
 

@@ -142,7 +142,8 @@ def block_part(run: Run, part: Part) -> Output:
     columns = {name: value[order] for name, value in columns.items()}
     centre = read_array(run.group("partition"), "centroid")[number]
     core = columns["core"]
-    reach = pair_distance(columns["x"][core], np.broadcast_to(centre, columns["x"][core].shape))
+    home = np.flatnonzero(core)
+    reach = pair_distance(columns["x"], centre[None], home, np.zeros_like(home))
     radius = float(reach.max(initial=0.0))
     write_group(run.store, path, "blocks", columns, {"block": number, "radius": radius})
     return Output([run.key(path)], {"rows": len(order), "core": int(core.sum()), "radius": radius})

@@ -90,7 +90,7 @@ def choose_probes(job: Job, model: Model) -> dict[str, Any]:
             probed = in_halo(reach, halo)
             hit = (block[owner] == home[:, None]) & probed[owner]
             options.append((float(probed.sum(axis=1).mean()), float(hit.any(axis=1).mean()), halo))
-        wanted = 1.0 - (1.0 - model.target_recall) / 5
+        wanted = 1.0 - (1.0 - model.target_recall) / 10
         enough = [option for option in options if option[1] >= wanted]
         probes, coverage, halo = (
             min(enough, key=lambda o: o[0]) if enough else max(options, key=lambda o: (o[1], -o[0]))

@@ -70,12 +70,12 @@ def test_no_rows_give_empty_lists() -> None:
 @given(x=pools(), seed=st.integers(0, 99))
 @settings(max_examples=50, deadline=None)
 def test_pair_distance_does_not_depend_on_the_batch(x: Rows, seed: int) -> None:
-    other = x[np.random.default_rng(seed).permutation(len(x))]
-    whole = pair_distance(x, other)
-    single = [pair_distance(x[i : i + 1], other[i : i + 1])[0] for i in range(len(x))]
-    assert whole.tolist() == single
-    assert whole.tolist() == pair_distance(other, x).tolist()
-    assert whole.tolist() == list_distance(x, other, np.arange(len(x))[:, None])[:, 0].tolist()
+    i, j = np.arange(len(x)), np.random.default_rng(seed).permutation(len(x))
+    whole = pair_distance(x, x, i, j)
+    assert whole.tolist() == [pair_distance(x, x, i[p : p + 1], j[p : p + 1])[0] for p in i]
+    assert whole.tolist() == pair_distance(x, x, j, i).tolist()
+    assert whole.tolist() == list_distance(x, x, j[:, None])[:, 0].tolist()
+    assert whole.tolist() == reference.distances(x, x)[i, j].tolist()
 
 
 def test_absent_places_are_infinitely_far() -> None:
