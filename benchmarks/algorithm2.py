@@ -50,7 +50,12 @@ def main() -> None:
         np.savez(Path(work) / "pool.npz", X=x, y=given)
         for builder in ("exact", "pynndescent"):
             told = train.fn(
-                f"{work}/pool.npz", f"{work}/{builder}", noise="minmax", builder=builder, k=K
+                f"{work}/pool.npz",
+                f"{work}/{builder}",
+                noise="minmax",
+                builder=builder,
+                k=K,
+                target_recall=0.95,
             )
             found = told["p0"], told["p1"]
             off = max(abs(a - b) for a, b in zip(found, expected, strict=True))

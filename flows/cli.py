@@ -50,7 +50,7 @@ def _train(args: argparse.Namespace) -> Called:
     from flows.report import train_text  # Prefect takes seconds to import: only where it is used
     from flows.train import train
 
-    names = ("labels", "label_column", "k", "noise", "builder", "block_rows", "scale")
+    names = ("labels", "label_column", "k", "noise", "p0", "p1", "builder", "block_rows", "scale")
     more = ("target_recall", "seed", "workers", "scheduler")
     report = _call(train, args.source, args.run, **{n: getattr(args, n) for n in names + more})
     return report, train_text(report) + f"results: {args.run}\n"
@@ -108,8 +108,10 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--run", required=True, metavar="DIR", help="folder of the run")
     train.add_argument("--labels", metavar="FILE", help="labels, where the source has none")
     train.add_argument("--label-column", metavar="NAME", help="column of the labels")
-    train.add_argument("--k", type=int, default=30, help="neighbours of each row (30)")
+    train.add_argument("--k", type=_k, metavar="N", help="neighbours of each row; auto (default)")
     train.add_argument("--noise", default="crossfit", help="crossfit (default) or minmax")
+    train.add_argument("--p0", type=float, metavar="RATE", help="P(given 1 | true 0), if known")
+    train.add_argument("--p1", type=float, metavar="RATE", help="P(given 0 | true 1), if known")
     train.add_argument("--builder", default="auto", help="auto (default), pynndescent or exact")
     train.add_argument("--block-rows", type=int, metavar="N", help="rows to a block (chosen)")
     train.add_argument("--scale", default="none", help="none (default), range or standard")
@@ -128,6 +130,11 @@ def _parser() -> argparse.ArgumentParser:
     demo = _command(commands, "demo", _demo, "train and score on two pools whose noise is known")
     demo.add_argument("--dir", default="demo", metavar="DIR", help="folder to work in (demo)")
     return parser
+
+
+def _k(text: str) -> int | None:
+    """A number of neighbours, or None for `auto`."""
+    return None if text == "auto" else int(text)
 
 
 def _command(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.neighbours import BUILDERS
+from pipeline.rates import given
 from pipeline.scale import SCALES
 from storage.errors import InputError
 from storage.sources import Source, same
 
 NOISES = ("crossfit", "minmax")
+LONGEST = {"exact": 100, "pynndescent": 50}
+"""Neighbours of a row among which k is chosen; longer lists cost pynndescent much."""
 RECORDED = ("knnoise", "numpy", "pynndescent", "zarr")
 """Packages whose versions are recorded with a run."""
 
@@ -21,10 +24,13 @@ RECORDED = ("knnoise", "numpy", "pynndescent", "zarr")
 class TrainParams:
     """What decides a training's results, besides its source."""
 
-    k: int = 30
-    """Neighbours of each row."""
+    k: int | None = None
+    """Neighbours of each row; None chooses by the leave-one-out score on the given labels."""
     noise: str = "crossfit"
     """How the noise rates are estimated: crossfit or minmax."""
+    p0: float | None = None
+    """P(given 1 | true 0) where it is known; then p1 is too, and nothing is estimated."""
+    p1: float | None = None
     builder: str = "auto"
     """How neighbours are found: auto, pynndescent or exact."""
     block_rows: int | None = None
@@ -35,6 +41,10 @@ class TrainParams:
     """Share of true neighbours that must be found."""
     seed: int = 0
 
+    def list_length(self, n_rows: int, builder: str) -> int:
+        """Neighbours kept of each row: k, or enough to choose k from."""
+        return self.k or max(5, min(LONGEST[builder], n_rows // 4))
+
     def check(self) -> None:
         """Raise `InputError` for a value that makes no sense."""
         for name, value, allowed in (
@@ -44,10 +54,18 @@ class TrainParams:
         ):
             if value not in allowed:
                 raise InputError(f"--{name} {value}: must be one of {', '.join(allowed)}")
-        if self.k < 5:
+        if self.k is not None and self.k < 5:
             raise InputError(f"--k {self.k}: averages of fewer than 5 labels say nothing; raise it")
-        if self.block_rows is not None and self.block_rows < 2 * self.k:
-            raise InputError(f"--block-rows {self.block_rows}: must be at least twice k = {self.k}")
+        least = 2 * (self.k or min(LONGEST.values()))
+        if self.block_rows is not None and self.block_rows < least:
+            raise InputError(f"--block-rows {self.block_rows}: must be at least {least}")
+        if (self.p0 is None) != (self.p1 is None):
+            raise InputError("--p0 and --p1 belong together: give both or none")
+        if self.p0 is not None and self.p1 is not None:
+            try:
+                given(self.p0, self.p1)
+            except ValueError as error:
+                raise InputError(f"--p0 and --p1: {error}") from error
         if not 0 < self.target_recall <= 1:
             raise InputError(f"--target-recall {self.target_recall}: must be above 0, at most 1")
         if not 0 <= self.seed < 2**32:
@@ -82,7 +100,3 @@ def check_same(before: Mapping[str, Any], params: Mapping[str, Any], source: Sou
         raise InputError(
             f"the run was begun otherwise: {'; '.join(differing)}; use another --run folder"
         )
-
-
-def params_json(params: TrainParams) -> dict[str, Any]:
-    return asdict(params)

@@ -6,10 +6,36 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.neighbours import exact_seconds
 from storage.errors import InputError
 from storage.run import Run
 
 _MINUTE = 60.0
+REPORTED = (
+    *("n_rows", "n_features", "label_name", "label_values", "class_counts"),
+    *(
+        "k",
+        "k_curve",
+        "k_noise",
+        "noise",
+        "p0",
+        "p1",
+        "p0_interval",
+        "p1_interval",
+        "support",
+        "reason",
+        "rule",
+        "decision",
+    ),
+    "estimates",
+    *("recall", "recall_interval", "recall_rows", "n_blocks", "largest_block_rows", "halo"),
+    *("copies", "predicted_recall_ceiling", "notes", "n_label_issues"),
+)
+DESCRIBED = (
+    *("n_rows", "n_features", "label_values", "k", "noise", "p0", "p1", "p0_interval"),
+    *("p1_interval", "support", "threshold", "recall", "recall_interval", "builder", "warnings"),
+)
+"""Fields of the report that the root of `results.zarr` carries as attributes."""
 
 
 def save(run: Run, report: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -44,11 +70,12 @@ def train_text(report: Mapping[str, Any]) -> str:
         f"{report['n_rows']:,} rows, {report['n_features']:,} features, "
         f"label {report['label_name']!r}: {zero!r} is 0, {one!r} is 1",
         "",
-        f"noise rates ({report['noise']}, k = {report['k']})",
+        f"noise rates ({report['noise']})",
         f"  p0 = P(given 1 | true 0) = {report['p0']:.3f}, 95 % interval {low0:.3f} to {high0:.3f}",
         f"  p1 = P(given 0 | true 1) = {report['p1']:.3f}, 95 % interval {low1:.3f} to {high1:.3f}",
         f"  {report['support']}: {report['reason']}",
-        f"threshold on the share of neighbours given 1: {report['threshold']:.4f}",
+        f"threshold on the share of the {report['k']} neighbours given 1: "
+        f"{report['threshold']:.4f}",
         f"  {report['decision']['reason']}",
         f"labels suspected wrong: {report['n_label_issues']:,} "
         f"({report['n_label_issues'] / report['n_rows']:.1%}), listed in label_issues.parquet",
@@ -103,3 +130,11 @@ def recall_warning(recall: float, target: float, remedy: str) -> list[str]:
     if recall >= target:
         return []
     return [f"recall {recall:.4f} is below the target {target:g}: {remedy}"]
+
+
+def builder_reason(asked: str, found: Mapping[str, Any]) -> str:
+    """Why the builder is the one it is."""
+    if asked != "auto":
+        return "as asked"
+    cost = exact_seconds(found["n_rows"], found["n_features"])
+    return f"auto: exact search would take about {cost:,.0f} core seconds"

@@ -14,7 +14,7 @@ from flows.cluster import Resources
 from flows.config import TrainParams, check_same, describe
 from flows.job import Job, intact, outcomes, peak_rss_mb
 from flows.progress import Reporter
-from flows.report import recall_warning
+from flows.report import DESCRIBED, REPORTED, builder_reason, recall_warning
 from flows.session import memory, open_job, reopen
 from flows.steps.anchors import find_anchors, find_pairs
 from flows.steps.ingest import ingest, open_pool
@@ -22,7 +22,7 @@ from flows.steps.labels import find_label_issues
 from flows.steps.rates import count_labels, estimate_rates
 from flows.tasks import as_task
 from flows.widening import recall_json, widen_until
-from pipeline.neighbours import NeighbourParams, choose_builder, exact_seconds
+from pipeline.neighbours import NeighbourParams, choose_builder
 from pipeline.scale import Scaling
 from storage.errors import InputError
 from storage.location import Location
@@ -32,18 +32,6 @@ from storage.sources import Source, open_source
 
 FEWEST_ROWS = 40
 """Rows below which no rate can be read off held-out labels."""
-REPORTED = (
-    *("n_rows", "n_features", "label_name", "label_values", "class_counts"),
-    *("p0", "p1", "p0_interval", "p1_interval", "support", "reason", "rule", "decision"),
-    "estimates",
-    *("recall", "recall_interval", "recall_rows", "n_blocks", "largest_block_rows", "halo"),
-    *("copies", "predicted_recall_ceiling", "notes", "n_label_issues"),
-)
-DESCRIBED = (
-    *("n_rows", "n_features", "label_values", "k", "noise", "p0", "p1", "p0_interval"),
-    *("p1_interval", "support", "threshold", "recall", "recall_interval", "builder", "warnings"),
-)
-"""Fields of the report that the root of `results.zarr` carries as attributes."""
 
 
 @flow(name="knnoise-train", persist_result=False, validate_parameters=True)
@@ -53,8 +41,10 @@ def train(
     *,
     labels: str | None = None,
     label_column: str | None = None,
-    k: int = 30,
+    k: int | None = None,
     noise: str = "crossfit",
+    p0: float | None = None,
+    p1: float | None = None,
     builder: str = "auto",
     block_rows: int | None = None,
     scale: str = "none",
@@ -72,8 +62,9 @@ def train(
     run : folder of the run, new or begun by the same call
     labels : file of labels where the source has none
     label_column : column (or array) of the labels
-    k : neighbours of each row
+    k : neighbours of each row; None chooses
     noise : crossfit, or minmax (Algorithm 2 of Reeve & Kabán 2019)
+    p0, p1 : the noise rates, where they are known
     builder : auto, pynndescent or exact
     block_rows : rows at home in a block; None chooses
     scale : none, range or standard
@@ -92,7 +83,7 @@ def train(
     storage.errors.KnnoiseError
         InputError, StorageError or ClusterError, each with a message for people.
     """
-    params = TrainParams(k, noise, builder, block_rows, scale, target_recall, seed)
+    params = TrainParams(k, noise, p0, p1, builder, block_rows, scale, target_recall, seed)
     params.check()
     opened = open_source(source, labels, label_column)
     folder = Run(Location.of(run))
@@ -121,13 +112,14 @@ def train(
 def _train(job: Job, source: Source, params: TrainParams) -> dict[str, Any]:
     """The steps, in order."""
     job.verify()
-    k, seed = params.k, params.seed
+    seed = params.seed
     held = as_task(
         "ingest", lambda: ingest(job, source, path="pool", scale=params.scale, seed=seed)
     )
     pool = open_pool(job.run, "pool", held)
     _check_size(pool, params)
     builder = choose_builder(params.builder, pool.n_rows, pool.n_features)
+    k = params.list_length(pool.n_rows, builder)
     reopen(job, compiled=builder == "pynndescent" and not job.run.ledger.records("regression"))
     scaling = Scaling(**held["scaling"])
     as_task("anchors", lambda: find_anchors(job, pool, scaling, k))
@@ -141,14 +133,14 @@ def _train(job: Job, source: Source, params: TrainParams) -> dict[str, Any]:
     how = NeighbourParams(k, builder, seed=seed)
     graph = widen_until(job, pool, scaling, pairs, how, wish)
     counted = as_task("regression", lambda: count_labels(job, pool, graph.blocks, k))
-    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, k, params.noise))
-    issues = as_task("labels", lambda: find_label_issues(job, pool, counted, k, rates))
+    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, k, params))
+    issues = as_task("labels", lambda: find_label_issues(job, pool, counted, rates))
     found = {**held, **recall_json(graph), **rates, **issues, "builder": builder}
     return as_task("report", lambda: _report(job, params, found))
 
 
 def _check_size(pool: Pool, params: TrainParams) -> None:
-    if pool.n_rows <= params.k:
+    if pool.n_rows <= (params.k or 0):
         raise InputError(
             f"{pool.n_rows} rows are too few for {params.k} neighbours of each; lower --k"
         )
@@ -163,10 +155,10 @@ def _report(job: Job, params: TrainParams, found: Mapping[str, Any]) -> dict[str
     """Compose the report, write it, and describe the results in their attributes."""
     remedy = "give --block-rows a larger value or --target-recall a lower one"
     report = {
-        **{name: found[name] for name in REPORTED},
         **asdict(params),
+        **{name: found[name] for name in REPORTED},
         "builder": found["builder"],
-        "builder_reason": _builder_reason(params.builder, found),
+        "builder_reason": builder_reason(params.builder, found),
         "threshold": found["rule"]["threshold"],
         "warnings": recall_warning(found["recall"], params.target_recall, remedy),
         "seconds": dict(job.seconds),
@@ -178,10 +170,3 @@ def _report(job: Job, params: TrainParams, found: Mapping[str, Any]) -> dict[str
     digests = {step: told["digest"] for step, told in report["steps"].items()}
     job.run.describe("", {**attributes, "digests": digests, "config": report["config"]})
     return reports.save(job.run, report, reports.train_text(report))
-
-
-def _builder_reason(asked: str, found: Mapping[str, Any]) -> str:
-    if asked != "auto":
-        return "as asked"
-    cost = exact_seconds(found["n_rows"], found["n_features"])
-    return f"auto: exact search would take about {cost:,.0f} core seconds"

@@ -27,21 +27,22 @@ def counts(neighbor_label: npt.NDArray[np.int8], grid: tuple[int, ...]) -> npt.N
     return np.ascontiguousarray(running[:, np.asarray(grid) - 1])
 
 
-def counts_with_self(
-    given_label: npt.NDArray[np.int8], neighbor_label: npt.NDArray[np.int8], k: int
+def extremes_with_self(
+    given_label: npt.NDArray[np.int8], neighbor_label: npt.NDArray[np.int8], grid: tuple[int, ...]
 ) -> npt.NDArray[np.int32]:
-    """Ones among a training row itself and its k-1 nearest others (Algorithm 2 of Reeve & Kabán
-    2019, whose enumeration of a training row begins with that row).
+    """Least and greatest number of ones among a training row itself and its k-1 nearest others.
+
+    The enumeration of a training row begins with that row in Algorithm 2 of Reeve & Kabán 2019.
 
     Parameters
     ----------
-    given_label : (row,) int8
-    neighbor_label : (row, rank) int8, at least k-1 ranks, self excluded
+    given_label : (row,) int8, at least one row
+    neighbor_label : (row, rank) int8, at least max(grid) - 1 ranks, self excluded
 
     Returns
     -------
-    (row,) int32, between 0 and k
+    (2, k) int32, between 0 and k
     """
-    others = neighbor_label[:, : k - 1].sum(axis=1, dtype=np.int32)
-    total: npt.NDArray[np.int32] = given_label.astype(np.int32) + others
-    return total
+    labels = np.column_stack([given_label, neighbor_label])
+    count = counts(labels, grid)
+    return np.stack([count.min(axis=0), count.max(axis=0)])

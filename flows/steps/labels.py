@@ -21,22 +21,21 @@ COLUMNS = ("row", "given_label", "predicted_label", "label_quality", "is_label_i
 
 
 def find_label_issues(
-    job: Job, pool: Pool, counted: list[Record], k: int, rates: dict[str, Any]
+    job: Job, pool: Pool, counted: list[Record], rates: dict[str, Any]
 ) -> dict[str, Any]:
     """Write the group `labels` and `label_issues.parquet`; the step's result."""
     n_parts = len(pool.parts())
     slices = incoming(counted, n_parts)
     ChunkWriter(job.run, "labels", pool.part_rows, pool.n_rows)
-    rule = rates["rule"]
+    rule, k = rates["rule"], rates["k"]
+    at = rates["k_curve"]["grid"].index(k)
+    common = {"pool": pool, "k": k, "at": at, "rule": rule}
     judged = job.parts(
         "labels",
         label_part,
         [
-            Part(
-                f"rows-{i:06d}",
-                {"number": i, "rows": r, "pool": pool, "slices": slices[i], "k": k, "rule": rule},
-            )
-            for i, r in enumerate(pool.parts())
+            Part(f"rows-{i:06d}", {**common, "number": i, "rows": rows, "slices": slices[i]})
+            for i, rows in enumerate(pool.parts())
         ],
     )
 
@@ -52,10 +51,10 @@ def find_label_issues(
 
 def label_part(run: Run, part: Part) -> Output:
     """Verdicts on the rows of one part of the pool, from their neighbours without themselves."""
-    rows, pool, k, rule = (part.args[name] for name in ("rows", "pool", "k", "rule"))
+    rows, pool, k, at, rule = (part.args[name] for name in ("rows", "pool", "k", "at", "rule"))
     columns = Exchange(run.location, "counts").receive(part.args["slices"])
     order = np.argsort(columns["row"])
-    row, count = columns["row"][order], columns["count"][order]
+    row, count = columns["row"][order], columns["count"][order, at]
     if not np.array_equal(row, np.arange(rows.start, rows.stop)):
         raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: counts do not cover them")
     given = pool.read("y", rows)

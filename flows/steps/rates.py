@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from flows.config import TrainParams
 from flows.job import Job, Output
 from flows.steps.partition import Blocks, block_name
 from pipeline.blockwise import Part
+from pipeline.choose_k import choose, squared_losses
 from pipeline.extrema import crossfit, minmax
 from pipeline.rates import NoiseRates
-from pipeline.regression import counts, counts_with_self, k_grid
+from pipeline.rates import given as known
+from pipeline.regression import counts, extremes_with_self, k_grid
 from pipeline.threshold import Decision, tempered, vote_table
 from storage.exchange import Exchange
 from storage.ledger import Record
@@ -26,9 +29,9 @@ MOST_NOISE = 0.98
 
 
 def count_labels(job: Job, pool: Pool, blocks: Blocks, k: int) -> list[Record]:
-    """Counts of label 1 for a grid of k, by block; those at k are sent to source order."""
+    """Counts of label 1 for a grid of k up to the length of the lists; sent to source order."""
     exchange = Exchange(job.run.location, "counts")
-    common = {"k": k, "to": exchange, "pool": pool}
+    common = {"grid": k_grid(k), "to": exchange, "pool": pool}
     return job.parts(
         "regression",
         regression_part,
@@ -37,47 +40,64 @@ def count_labels(job: Job, pool: Pool, blocks: Blocks, k: int) -> list[Record]:
 
 
 def regression_part(run: Run, part: Part) -> Output:
-    """Counts of one block, and the extremes of Algorithm 2 (the row itself counted)."""
-    k, exchange = part.args["k"], part.args["to"]
-    pool: Pool = part.args["pool"]
+    """Counts of one block, and for each k of the grid what choosing among them takes."""
+    grid, exchange, pool = (part.args[name] for name in ("grid", "to", "pool"))
     group = run.group(f"graph/{part.args['block']:05d}")
     row, given = read_array(group, "row"), read_array(group, "given_label")
     neighbor_label = read_array(group, "neighbor_label")
-    grid = k_grid(k)
     count = counts(neighbor_label, grid)
-    with_self = counts_with_self(given, neighbor_label, k)
     path = f"regression/{part.args['block']:05d}"
     attributes = {"k": list(grid)}
     write_group(run.store, path, "regression", {"row": row, "count": count}, attributes)
-    columns = {"row": row, "count": np.ascontiguousarray(count[:, -1])}
+    columns = {"row": row, "count": count.astype(np.int16)}
     offsets = exchange.send(part.name, pool.part_of(row), len(pool.parts()), columns)
-    extremes = [int(with_self.min()), int(with_self.max())] if len(row) else []
-    votes = vote_table(columns["count"], given, k).tolist()
-    written = [run.key(path), exchange.key(part.name)]
-    return Output(written, {"offsets": offsets, "extremes": extremes, "votes": votes})
+    return Output(
+        [run.key(path), exchange.key(part.name)],
+        {
+            "offsets": offsets,
+            "rows": len(row),
+            "losses": squared_losses(count, given, grid).tolist(),
+            "extremes": extremes_with_self(given, neighbor_label, grid).tolist(),
+            "votes": [vote_table(c, given, k).tolist() for c, k in zip(count.T, grid, strict=True)],
+        },
+    )
 
 
 def estimate_rates(
-    job: Job, pool: Pool, counted: list[Record], k: int, noise: str
+    job: Job, pool: Pool, counted: list[Record], longest: int, params: TrainParams
 ) -> dict[str, Any]:
-    """Both estimates, and the threshold of the one asked for; the step's result."""
+    """k, the estimates of the rates, and the rule; the step's result."""
+    grid = k_grid(longest)
+    filled = [record.result for record in counted if record.result["rows"]]
 
     def estimate(run: Run) -> Output:
-        extremes = np.concatenate([record.result["extremes"] for record in counted])
+        losses = np.sum([result["losses"] for result in filled], axis=0)
+        choice = choose(losses, pool.n_rows, grid)
+        k = params.k or choice.k
+        at = grid.index(k)
+        extremes = np.concatenate([np.asarray(result["extremes"])[:, at] for result in filled])
         estimates = {"minmax": minmax(extremes / k, k)}
-        if noise == "crossfit":
+        chosen = params.noise
+        if params.p0 is not None and params.p1 is not None:
+            chosen, estimates["given"] = "given", known(params.p0, params.p1)
+        elif chosen == "crossfit":
             anchors = run.group("anchors")
             neighbor, label = (read_array(anchors, n) for n in ("neighbor", "neighbor_label"))
             estimates["crossfit"] = crossfit(neighbor, label, pool.n_rows)
-        votes = np.sum([record.result["votes"] for record in counted], axis=0)
-        decision = tempered(estimates[noise], votes)
+        decision = tempered(
+            estimates[chosen], np.sum([result["votes"][at] for result in filled], axis=0)
+        )
         found = {name: asdict(rates) for name, rates in estimates.items()}
         return Output(
             [],
             {
-                **found[noise],
+                **found[chosen],
+                "noise": chosen,
+                "k_noise": found[chosen]["k"],
+                "k": k,
+                "k_curve": asdict(choice),
                 "estimates": found,
-                "rule": rule(estimates[noise], decision),
+                "rule": rule(estimates[chosen], decision),
                 "decision": {n: _json(value) for n, value in asdict(decision).items()},
             },
         )

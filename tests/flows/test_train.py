@@ -191,3 +191,23 @@ def test_results_open_lazily_with_names_and_provenance(pool: PoolWriter, tmp_pat
 def test_report_files_agree(pool: PoolWriter, tmp_path: Path) -> None:
     report = fit(pool(), tmp_path / "run")
     assert json.loads((tmp_path / "run" / "report.json").read_text()) == report
+
+
+def test_k_is_chosen_by_the_leave_one_out_score(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    report = fit(source, tmp_path / "run", k=None)
+    data, curve = np.load(source), report["k_curve"]
+    near = brute_graph(data["X"], 100)
+    score = [np.mean((data["y"] - data["y"][near[:, :k]].mean(axis=1)) ** 2) for k in curve["grid"]]
+    assert np.allclose(curve["score"], score)
+    assert report["k"] == curve["grid"][int(np.argmin(score))]
+
+
+def test_known_rates_are_taken_at_their_word(pool: PoolWriter, tmp_path: Path) -> None:
+    report = fit(pool(), tmp_path / "run", p0=0.3, p1=0.1)
+    assert (report["noise"], report["p0"], report["p1"]) == ("given", 0.3, 0.1)
+    assert report["threshold"] == pytest.approx(0.6)
+    with pytest.raises(InputError, match="belong together"):
+        fit(pool(), tmp_path / "other", p0=0.3)
+    with pytest.raises(InputError, match="need rates in"):
+        fit(pool(), tmp_path / "other", p0=0.6, p1=0.5)

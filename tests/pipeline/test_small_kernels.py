@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.audit import row_recall, summarise
-from pipeline.regression import counts, counts_with_self, k_grid
+from pipeline.regression import counts, extremes_with_self, k_grid
 from pipeline.sampling import RowSample, row_hash
 from pipeline.scale import FeatureStatistics
 
@@ -27,8 +27,7 @@ def test_counts_are_sums_and_grow_with_k(seed: int, k: int) -> None:
 def test_algorithm_2_counts_the_row_itself_first() -> None:
     label = np.array([[1, 0, 1], [0, 0, 1]], np.int8)
     given_label = np.array([0, 1], np.int8)
-    assert counts_with_self(given_label, label, 3).tolist() == [1, 1]
-    assert counts_with_self(given_label, label, 1).tolist() == [0, 1]
+    assert extremes_with_self(given_label, label, (1, 2, 4)).tolist() == [[0, 1, 2], [1, 1, 2]]
 
 
 def test_recall_counts_by_distance() -> None:
