@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from distributed import get_worker
+from distributed import CancelledError, get_worker
+from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from threadpoolctl import threadpool_limits
 
@@ -122,6 +123,10 @@ class Job:
             raise ClusterError(
                 f"{step}: a part killed its workers again and again ({error.task}); most often "
                 "memory: lower --block-rows or give workers more; run again to resume"
+            ) from error
+        except (CommClosedError, CancelledError) as error:
+            raise ClusterError(
+                f"{step}: the scheduler is gone; what is done is kept: run again to resume"
             ) from error
 
     def once(self, step: str, do: Callable[[Run], Output]) -> Record:

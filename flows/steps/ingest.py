@@ -42,7 +42,8 @@ class _Pass:
         n_features = len(self.source.feature_names)
         size = min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * n_features))
         self.finite = FiniteCheck(self.source.feature_names, self.source.files)
-        self.codes = LabelCodes() if self.source.label_name is not None else None
+        name = self.source.label_name
+        self.codes = None if name is None else LabelCodes(where=f"labels {name!r}")
         self.statistics = FeatureStatistics(n_features)
         self.samples = {
             name: RowSample(size, self.seed, stream) for name, stream in SAMPLES.items()

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import psutil
 import pytest
 from distributed import Client
-from faults import running
+from faults import committed, kill_tree, running, wait_for
 from runs import PoolWriter, fit, results
 
 from flows.score import score
@@ -63,3 +64,31 @@ def test_cluster_does_not_change_a_bit(
         assert results(tmp_path / name) == results(one)
         scores = pd.read_parquet(tmp_path / f"{name}.parquet")
         assert scores.equals(pd.read_parquet(tmp_path / "one.parquet"))
+
+
+def test_lost_scheduler_is_said_and_the_run_resumes(pool: PoolWriter, tmp_path: Path) -> None:
+    source, run = pool(3000), tmp_path / "run"
+    args = ("-m", "flows.cli", "train", source, "--run", run, "--k", "10", "--block-rows", "100")
+    with (
+        separate_cluster(tmp_path, 1) as address,
+        running(*args, "--scheduler", address, log=tmp_path / "run.log") as process,
+    ):
+        wait_for(lambda: committed(run, "blocks") >= 3)
+        kill_tree(scheduler_pid(address))
+        assert process.wait(120) == 4
+    assert "the scheduler is gone" in (tmp_path / "run.log").read_text()
+    fit(source, run, block_rows=100)
+    fit(source, tmp_path / "undisturbed", block_rows=100)
+    assert results(run) == results(tmp_path / "undisturbed")
+
+
+def scheduler_pid(address: str) -> int:
+    """Process that listens at an address."""
+    port = int(address.rsplit(":", 1)[1])
+    (pid,) = {
+        connection.pid
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+    }
+    assert pid is not None
+    return pid
