@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .fingerprint import Part, fingerprint
-from .locations import readable
+from .fingerprint import SourceFile, fingerprint
+from .paths import readable
 
 Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[Any]
@@ -74,7 +74,7 @@ class Source:
     """Column, array or file of the labels; None if the source is read without them."""
     n_rows: int | None
     """Number of rows; None where only reading tells (CSV)."""
-    parts: tuple[Part, ...]
+    parts: tuple[SourceFile, ...]
     """Every file whose content matters, labels included."""
     reader: Reader
 

@@ -13,8 +13,8 @@ import pyarrow.csv
 from storage.errors import InputError
 
 from .base import Block, Source
-from .fingerprint import Part
-from .locations import Location, readable, shown
+from .fingerprint import SourceFile
+from .paths import SourcePath, readable, shown
 from .request import Request, choose_columns
 from .tables import to_block
 
@@ -35,12 +35,12 @@ class Header:
     """Whether anything follows it."""
 
 
-def delimiter_of(location: Location) -> str:
+def delimiter_of(location: SourcePath) -> str:
     """Tab for `.tsv`, else comma."""
     return "\t" if ".tsv" in location.basename.lower() else ","
 
 
-def read_header(location: Location) -> Header:
+def read_header(location: SourcePath) -> Header:
     """Read the first row that is not blank; `InputError` if there is none."""
     with readable(location.name), location.open("infer") as file:
         text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
@@ -65,7 +65,7 @@ def read_header(location: Location) -> Header:
 class CsvReader:
     """Rows of one file; every feature is read as float64, the label as text."""
 
-    location: Location
+    location: SourcePath
     columns: tuple[str, ...]
     """Names of all columns in file order."""
     features: tuple[str, ...]
@@ -160,7 +160,7 @@ class CsvReader:
         return InputError(f"{name}: cannot be read as CSV after row {row} (from 0): {message}")
 
 
-def open_csv(location: Location, request: Request) -> Source:
+def open_csv(location: SourcePath, request: Request) -> Source:
     """A `.csv` or `.tsv` file with a header, perhaps compressed."""
     header = read_header(location)
     features, label = choose_columns(location.name, list(header.cells), request)
@@ -172,6 +172,6 @@ def open_csv(location: Location, request: Request) -> Source:
         feature_names=features,
         label_name=label,
         n_rows=None,
-        parts=(Part("features", location.basename, location),),
+        parts=(SourceFile("features", location.basename, location),),
         reader=CsvReader(location, header.cells, features, label, header.blank_lines),
     )

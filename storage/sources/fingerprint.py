@@ -4,21 +4,21 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .locations import Location, readable
+from .paths import SourcePath, readable
 
 if TYPE_CHECKING:
     from .base import Source
 
 
 @dataclass(frozen=True)
-class Part:
+class SourceFile:
     """One file whose bytes belong to a source."""
 
     role: str
     """`features` or `labels`."""
     name: str
     """Path relative to the source, so that a moved source is the same source."""
-    location: Location
+    location: SourcePath
 
     def describe(self, with_digest: bool) -> dict[str, Any]:
         """`role`, `name`, `size`, `mtime_ns` or `tag`, and `digest` if asked for."""
@@ -40,8 +40,8 @@ class Part:
             return hashed.hexdigest()
 
 
-def fingerprint(kind: str, parts: tuple[Part, ...], with_digest: bool) -> dict[str, Any]:
-    """JSON-able identity of a source: its `kind` and, per file, what `Part.describe` gives."""
+def fingerprint(kind: str, parts: tuple[SourceFile, ...], with_digest: bool) -> dict[str, Any]:
+    """JSON-able identity of a source: its `kind` and what `SourceFile.describe` gives, per file."""
     return {"kind": kind, "files": [part.describe(with_digest) for part in parts]}
 
 
@@ -69,7 +69,7 @@ def same(old: dict[str, Any], source: "Source") -> str | None:
     return None
 
 
-def changed(old: dict[str, Any], part: Part) -> str | None:
+def changed(old: dict[str, Any], part: SourceFile) -> str | None:
     """None if one file is what `old` describes, else a sentence naming the difference."""
     new = part.describe(with_digest=False)
     if new["size"] != old["size"]:

@@ -10,9 +10,9 @@ from storage.errors import InputError
 
 from .base import Source
 from .delimited import CsvReader, read_header
-from .fingerprint import Part
-from .locations import Location, listed, readable
+from .fingerprint import SourceFile
 from .npy import read_npy
+from .paths import SourcePath, listed, readable
 from .rows import LabelledReader, Rows, check_labels
 
 TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
@@ -39,7 +39,7 @@ class TextRows:
                 yield block.label
 
 
-def attach_labels(source: Source, location: Location, column: str | None) -> Source:
+def attach_labels(source: Source, location: SourcePath, column: str | None) -> Source:
     """The source with the labels of a file; `column` names one of several columns.
 
     A text file of one column may have a header: it has if it has one line more than the
@@ -65,12 +65,12 @@ def attach_labels(source: Source, location: Location, column: str | None) -> Sou
     return replace(
         source,
         label_name=column or location.basename,
-        parts=(*source.parts, Part("labels", location.basename, location)),
+        parts=(*source.parts, SourceFile("labels", location.basename, location)),
         reader=LabelledReader(source.reader, labels),
     )
 
 
-def _read_text(location: Location, n_rows: int, column: str | None) -> TextRows:
+def _read_text(location: SourcePath, n_rows: int, column: str | None) -> TextRows:
     header = read_header(location)
     if column is None and len(header.cells) > 1:
         raise InputError(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from storage.errors import InputError
 
 from .base import Labels
-from .locations import listed, shown
+from .paths import listed, shown
 
 Label = bool | int | float | str
 """A label value as recorded; numbers that are whole are int, and so is their text."""

@@ -14,8 +14,8 @@ from numpy.lib import format as npy_format
 from storage.errors import InputError
 
 from .base import Source
-from .fingerprint import Part
-from .locations import Location, listed, readable
+from .fingerprint import SourceFile
+from .paths import SourcePath, listed, readable
 from .request import Request, array_names
 from .rows import ArrayReader, LabelledReader, check_features, check_labels, check_real
 
@@ -24,7 +24,7 @@ from .rows import ArrayReader, LabelledReader, check_features, check_labels, che
 class NpyRows:
     """An npy file, or the npy member of a zip file."""
 
-    location: Location
+    location: SourcePath
     member: str | None
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -81,12 +81,12 @@ class NpyRows:
             filled += got
 
 
-def _name(location: Location, member: str | None) -> str:
+def _name(location: SourcePath, member: str | None) -> str:
     return location.name if member is None else f"{location.name}[{member.removesuffix('.npy')}]"
 
 
 @contextmanager
-def _open(location: Location, member: str | None) -> Iterator[IO[bytes]]:
+def _open(location: SourcePath, member: str | None) -> Iterator[IO[bytes]]:
     with ExitStack() as stack:
         file = stack.enter_context(location.open())
         if member is not None:
@@ -103,7 +103,7 @@ def _on_disk(stack: ExitStack, file: IO[bytes]) -> IO[bytes]:
     return copy
 
 
-def read_npy(location: Location, member: str | None = None) -> NpyRows:
+def read_npy(location: SourcePath, member: str | None = None) -> NpyRows:
     """Read the header of an array; `InputError` if it is none or is cut short."""
     name = _name(location, member)
     with readable(name), _open(location, member) as file:
@@ -130,23 +130,23 @@ def read_npy(location: Location, member: str | None = None) -> NpyRows:
     return array
 
 
-def open_npy(location: Location, request: Request) -> Source:
+def open_npy(location: SourcePath, request: Request) -> Source:
     """Features in an npy file; it holds no labels."""
     if request.with_labels:
         raise InputError(f"{location.name}: an .npy file holds no labels; give a labels file too")
     array = read_npy(location)
     names = array_names(location.name, check_features(array), request.features)
-    part = Part("features", location.basename, location)
+    part = SourceFile("features", location.basename, location)
     return Source("npy", (location.name,), names, None, array.shape[0], (part,), ArrayReader(array))
 
 
-def open_npz(location: Location, request: Request) -> Source:
+def open_npz(location: SourcePath, request: Request) -> Source:
     """Features `X` and labels `y` (or the array `request.label`) in an npz file."""
     with readable(location.name):
         found = [name.removesuffix(".npy") for name in _member_sizes(location)]
     array = read_npy(location, f"{pick(location.name, found, 'X', 'x')}.npy")
     names = array_names(array.name, check_features(array), request.features)
-    part = Part("features", location.basename, location)
+    part = SourceFile("features", location.basename, location)
     features = ArrayReader(array)
     if not request.with_labels:
         return Source("npz", (location.name,), names, None, array.shape[0], (part,), features)
@@ -165,7 +165,7 @@ def pick(where: str, found: list[str], *wanted: str) -> str:
     raise InputError(f"{where}: no array {wanted[0]!r}; arrays are {listed(sorted(found))}")
 
 
-def _member_sizes(location: Location) -> dict[str, int]:
+def _member_sizes(location: SourcePath) -> dict[str, int]:
     """Unpacked bytes of each member of a zip file."""
     with location.open() as file, zipfile.ZipFile(file) as archive:
         return {info.filename: info.file_size for info in archive.infolist()}

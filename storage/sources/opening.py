@@ -7,9 +7,9 @@ from storage.errors import InputError
 from .base import Source
 from .delimited import open_csv
 from .label_file import attach_labels
-from .locations import Location, readable
 from .npy import open_npy, open_npz
 from .parquet import open_parquet
+from .paths import SourcePath, readable
 from .request import Request
 from .zarr_group import MARKS, open_zarr
 
@@ -39,17 +39,17 @@ def open_source(
     Raises `InputError` if the source cannot be opened as asked; what only reading tells is
     raised by `Source.chunks`.
     """
-    location = Location.of(source)
+    location = SourcePath.of(source)
     own_labels = with_labels and labels is None
     request = Request(label_column if labels is None else None, own_labels, features, ignore)
     with readable(location.name):
         opened = _open(location, request)
         if with_labels and labels is not None:
-            return attach_labels(opened, Location.of(labels), label_column)
+            return attach_labels(opened, SourcePath.of(labels), label_column)
         return opened
 
 
-def _open(location: Location, request: Request) -> Source:
+def _open(location: SourcePath, request: Request) -> Source:
     info = location.fs.info(location.path)
     if info["type"] == "directory":
         return _open_folder(location, request)
@@ -67,7 +67,7 @@ def _open(location: Location, request: Request) -> Source:
     raise InputError(f"{location.name}: unknown kind of file; give {KNOWN}")
 
 
-def _open_folder(location: Location, request: Request) -> Source:
+def _open_folder(location: SourcePath, request: Request) -> Source:
     children = location.children()
     if any(child.basename in MARKS for child in children):
         return open_zarr(location, request)

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 from storage.errors import InputError
 
 from .base import Block, Source, piece_rows
-from .fingerprint import Part
-from .locations import Location, listed, readable, shown
+from .fingerprint import SourceFile
+from .paths import SourcePath, listed, readable, shown
 from .request import Request, choose_columns
 from .tables import check_label_type, is_number, to_block
 
@@ -22,7 +22,7 @@ BUFFER_BYTES = 64 << 20
 class ParquetReader:
     """Rows of several files with the same columns."""
 
-    files: tuple[Location, ...]
+    files: tuple[SourcePath, ...]
     groups: tuple[tuple[int, ...], ...]
     """Per file, the number of rows of each row group."""
     features: tuple[str, ...]
@@ -64,7 +64,7 @@ def _open(file: object, columns: int = 1) -> pq.ParquetFile:
     return pq.ParquetFile(file, buffer_size=buffer, pre_buffer=False)
 
 
-def open_parquet(files: list[Location], request: Request, root: Location) -> Source:
+def open_parquet(files: list[SourcePath], request: Request, root: SourcePath) -> Source:
     """Parquet files with the same columns, in the order given; `root` is what the user named."""
     columns: list[str] | None = None
     features: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ def open_parquet(files: list[Location], request: Request, root: Location) -> Sou
         feature_names=features,
         label_name=label,
         n_rows=n_rows,
-        parts=tuple(Part("features", location.basename, location) for location in files),
+        parts=tuple(SourceFile("features", location.basename, location) for location in files),
         reader=ParquetReader(tuple(files), tuple(groups), features, label),
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from storage.errors import InputError
 
-from .locations import listed
+from .paths import listed
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from zarr.storage import FsspecStore, LocalStore
 from storage.errors import InputError
 
 from .base import Source
-from .fingerprint import Part
-from .locations import Location, readable
+from .fingerprint import SourceFile
 from .npy import pick
+from .paths import SourcePath, readable
 from .request import Request, array_names
 from .rows import ArrayReader, LabelledReader, check_features, check_labels
 
@@ -25,7 +25,7 @@ MARKS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
 class ZarrRows:
     """One array of a group."""
 
-    location: Location
+    location: SourcePath
     """The group."""
     array: str
     shape: tuple[int, ...]
@@ -56,7 +56,7 @@ class ZarrRows:
             start = stop
 
 
-def _group(location: Location) -> zarr.Group:
+def _group(location: SourcePath) -> zarr.Group:
     with readable(location.name):
         try:
             if location.is_local:
@@ -72,7 +72,7 @@ def _group(location: Location) -> zarr.Group:
             ) from error
 
 
-def _array(location: Location, name: str) -> "zarr.Array[Any]":
+def _array(location: SourcePath, name: str) -> "zarr.Array[Any]":
     where = f"{location.name}[{name}]"
     with readable(where):
         try:
@@ -86,14 +86,14 @@ def _array(location: Location, name: str) -> "zarr.Array[Any]":
     return array
 
 
-def _rows(location: Location, name: str) -> ZarrRows:
+def _rows(location: SourcePath, name: str) -> ZarrRows:
     array = _array(location, name)
     dtype = np.dtype(array.dtype)
     chunks = array.shards or array.chunks
     return ZarrRows(location, name, array.shape, dtype, chunks[0] if chunks else 1)
 
 
-def open_zarr(location: Location, request: Request) -> Source:
+def open_zarr(location: SourcePath, request: Request) -> Source:
     """Features `x` and labels `y` (or the array `request.label`) in a Zarr group."""
     _group(location)  # refuses an array in place of a group
     with readable(location.name):
@@ -112,10 +112,10 @@ def open_zarr(location: Location, request: Request) -> Source:
     return Source("zarr", files, names, label, n_rows, parts, LabelledReader(reader, labels))
 
 
-def _parts(role: str, location: Location, array: str) -> tuple[Part, ...]:
+def _parts(role: str, location: SourcePath, array: str) -> tuple[SourceFile, ...]:
     """Every stored file of one array."""
     folder = f"{location.path.rstrip('/')}/{array}"
     with readable(location.name):
         files = [location.child(path) for path in sorted(location.fs.find(folder))]
     prefix = len(location.path.rstrip("/")) + 1
-    return tuple(Part(role, file.path[prefix:], file) for file in files)
+    return tuple(SourceFile(role, file.path[prefix:], file) for file in files)

@@ -59,7 +59,7 @@ def readable(name: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Location:
+class SourcePath:
     """One file or folder of a filesystem."""
 
     fs: AbstractFileSystem
@@ -69,7 +69,7 @@ class Location:
     """Path or URL as the user gave it, for messages and records."""
 
     @classmethod
-    def of(cls, source: str | os.PathLike[str]) -> "Location":
+    def of(cls, source: str | os.PathLike[str]) -> "SourcePath":
         """Locate a path or URL; `InputError` if its protocol is unknown or not installed."""
         name = os.fspath(source)
         try:
@@ -90,12 +90,12 @@ class Location:
         """Last component of the path."""
         return posixpath.basename(self.path.rstrip("/"))
 
-    def child(self, path: str) -> "Location":
+    def child(self, path: str) -> "SourcePath":
         """A file below this folder, given by its full path."""
         inside = path.rstrip("/")[len(self.path.rstrip("/")) :].lstrip("/")
-        return Location(self.fs, path, f"{self.name.rstrip('/')}/{inside}")
+        return SourcePath(self.fs, path, f"{self.name.rstrip('/')}/{inside}")
 
-    def children(self) -> list["Location"]:
+    def children(self) -> list["SourcePath"]:
         """The direct children of this folder, ordered by name."""
         return [self.child(path) for path in sorted(self.fs.ls(self.path, detail=False))]
 
