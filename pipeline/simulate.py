@@ -43,6 +43,42 @@ def _batch(seed: int, batch: int) -> Sample:
     return x, (rng.random(_BATCH) < eta).astype(np.int8), eta
 
 
+def reeve_kaban(n: int, p0: float, p1: float, seed: int) -> Sample:
+    """The example of §5 of Reeve & Kabán 2019, on which plain kNN is inconsistent.
+
+    x is uniform on [0, 1]; eta is 3x/2 up to 2m/3, m on the plateau up to (2m+1)/3 and (3x-1)/2
+    above, with ``m = (2 - 3 p0 - p1) / (4 (1 - p0 - p1))``. Where p0 and p1 differ, m lies on the
+    other side of 1/2 than the given labels' average there.
+
+    Returns
+    -------
+    x : (row, 1) float32; y : (row,) int8 clean labels; eta : (row,) float64, P(y = 1 | x)
+    """
+    m = (2.0 - 3.0 * p0 - p1) / (4.0 * (1.0 - p0 - p1)) if p0 + p1 < 1.0 else -1.0
+    if not (0.0 <= p0 <= 1.0 and 0.0 <= p1 <= 1.0 and 0.0 <= m <= 1.0):
+        raise ValueError(f"p0={p0}, p1={p1}: need rates with p0 + p1 < 1 and a plateau in [0, 1]")
+    rng = np.random.default_rng([seed, 4])
+    x = rng.random((n, 1)).astype(np.float32)
+    at = x[:, 0].astype(np.float64)
+    eta = np.clip(1.5 * at, None, m) + np.clip(1.5 * at - (m + 0.5), 0.0, None)
+    return x, (rng.random(n) < eta).astype(np.int8), eta
+
+
+def gao(n: int, seed: int) -> Sample:
+    """The synthetic study of Gao, Yang & Zhou, Fig. 1: uniform on the unit square.
+
+    ``eta = (1 - sin(2 pi x1) sin(2 pi x2)) / 2``.
+
+    Returns
+    -------
+    x : (row, 2) float32; y : (row,) int8 clean labels; eta : (row,) float64, P(y = 1 | x)
+    """
+    rng = np.random.default_rng([seed, 5])
+    x = rng.random((n, 2)).astype(np.float32)
+    eta = (1.0 - np.prod(np.sin(2.0 * np.pi * x.astype(np.float64)), axis=1)) / 2.0
+    return x, (rng.random(n) < eta).astype(np.int8), eta
+
+
 def flip(y: npt.NDArray[np.int8], p0: float, p1: float, seed: int) -> npt.NDArray[np.int8]:
     """(row,) given labels: each 0 becomes 1 with probability p0, each 1 becomes 0 with p1."""
     chance = np.random.default_rng([seed, 3]).random(len(y))
