@@ -87,7 +87,7 @@ class Job:
                 f"{record.step} {record.part}: damaged or missing, will be made again"
             )
             self.damaged[record.step, record.part] = record
-            ledger.forget(record.step, record.part)
+            ledger.discard(record)
             del records[record.step][record.part]
         return records
 

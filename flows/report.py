@@ -41,7 +41,7 @@ DESCRIBED = (
 def save(run: Run, report: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Write report.json and report.txt beside the results; the report as it reads from there."""
     run.location.replace("report.txt", text.encode())
-    run.location.replace("report.json", json.dumps(report, indent=1).encode())
+    run.location.replace("report.json", json.dumps(report, indent=1, allow_nan=False).encode())
     return load(run)
 
 
@@ -54,10 +54,9 @@ def load(run: Run) -> dict[str, Any]:
         the folder is not a run, or the run is not finished.
     """
     run.config()
-    content = run.location.read("report.json")
-    if content is None:
+    report = run.read_json("report.json")
+    if report is None:
         raise InputError(f"{run.location.url} is not finished; run train again to resume it")
-    report: dict[str, Any] = json.loads(content)
     return report
 
 

@@ -108,11 +108,8 @@ def _identity(asked: Mapping[str, Any]) -> str:
 
 
 def _scored(folder: Run) -> dict[str, Any] | None:
-    told = folder.location.read("report.json")
-    if told is None:
-        return None
-    report: dict[str, Any] = json.loads(told)
-    return report if intact(folder, report["steps"]) else None
+    report = folder.read_json("report.json")
+    return report if report is not None and intact(folder, report["steps"]) else None
 
 
 def _score(job: Job, source: Source, model: probes.Model) -> dict[str, Any]:

@@ -26,8 +26,7 @@ def open_job(
     run: Run, resources: Resources, reporter: Reporter, *, compiled: bool
 ) -> Iterator[Job]:
     """A job on its cluster. Interruption becomes a `ClusterError` that says how to resume."""
-    timings = run.location.read("timings.json")
-    seconds = json.loads(timings) if timings else {}
+    seconds = run.read_json("timings.json") or {}
     job = Job(run, Workers(resources, reporter, compiled=compiled), reporter, seconds)
     try:
         with _terminated_by_signal():

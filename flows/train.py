@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -92,8 +91,8 @@ def train(
     else:
         check_same(folder.config(), asdict(params), opened)
     reporter = Reporter(quiet=quiet)
-    told = folder.location.read("report.json")
-    if told is not None and intact(folder, json.loads(told)["steps"]):
+    told = folder.read_json("report.json")
+    if told is not None and intact(folder, told["steps"]):
         reporter.say(f"{folder.location.url} is finished and whole: nothing to do")
         return reports.load(folder)
     guess = opened.n_rows or opened.n_bytes // (12 * (1 + len(opened.feature_names)))

@@ -18,10 +18,11 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
-from pipeline.extrema import crossfit, held_out
+from pipeline.extrema import CrossfitParams, crossfit, held_out
 from pipeline.rates import MIXED, NoiseRates, Support
 
 Floats = NDArray[np.float64]
+COVERAGE = CrossfitParams().coverage
 FEW, TOO_FEW = 100.0, 25.0
 """Informative rows of the worst-off class, rows * gap**2 with gap the lead of its diagonal over the
 rest of its column, below which the matrix is weakly supported, or not at all."""
@@ -37,8 +38,6 @@ class TransitionParams:
     anchor_share: float = 0.3
     """Share of a class' expected rows that are its first anchors."""
     iterations: int = 150
-    coverage: int = 100
-    """As in ``CrossfitParams``."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,10 @@ def transition_matrix(
         return Transition(np.eye(n_classes), "unsupported", reason)
     order = np.argsort(neighbor[:, 0], kind="stable")
     near, given = neighbor[order], label[order]
-    columns = [held_out(near, (given == b).astype(np.int8), n_rows, params.coverage) for b in seen]
+    columns = [held_out(near, (given == b).astype(np.int8), n_rows, COVERAGE) for b in seen]
     held = np.stack([ones.ones for ones, _, _ in columns], axis=1)
     share = np.ascontiguousarray(np.stack([f.T for _, f, _ in columns], axis=2))
-    with threadpool_limits(1, user_api="blas"):  # else the number of threads decides the last bits
+    with threadpool_limits(1, user_api="blas"):  # as in crossfit
         fitted, clean = _fit(share, held, params)
     matrix = np.eye(n_classes)
     matrix[np.ix_(seen, seen)] = fitted
@@ -98,35 +97,30 @@ def of_rates(rates: NoiseRates) -> Transition:
     return Transition(matrix, rates.support, rates.reason, rates, rates.diagnostics)
 
 
-def posterior_simplex(eta_corr: Floats, matrix: Floats, iterations: int = 1000) -> Floats:
+def posterior_simplex(eta_corr: Floats, matrix: Floats) -> Floats:
     """Clean class chances: the q on the simplex with ``q @ matrix`` nearest to ``eta_corr``.
 
     ``eta_corr`` is (row, class) float64, shares of given labels; ``matrix`` (class, class), row =
-    true class. Rows whose exact solution is a distribution get it; the others by accelerated
-    projected gradient (Beck & Teboulle 2009) to 1e-9. With two classes this is
-    ``clip((eta_corr - p0) / (1 - p0 - p1), 0, 1)``. Returns (row, class) float64, rows add up to 1.
+    true class. Rows whose exact solution is a distribution get it, the others accelerated projected
+    gradient (Beck & Teboulle 2009) to 1e-9. Two classes: ``threshold.posterior``.
+    Returns (row, class) float64, rows add up to 1. ValueError unless the matrix is row-stochastic.
     """
     if matrix.min() < 0 or np.abs(matrix.sum(axis=1) - 1.0).max() > 1e-6:
         raise ValueError("matrix: its rows must be distributions, each row a true class")
     exact = eta_corr @ np.linalg.pinv(matrix)
     answer = _project(exact)
-    todo = np.flatnonzero((exact < -1e-12).any(axis=1))
-    if matrix.shape[0] == 2 or not len(todo):
-        return answer
-    gram = matrix @ matrix.T
+    todo = np.flatnonzero((exact < -1e-12).any(axis=1) & (len(matrix) > 2))
+    gram, pull = matrix @ matrix.T, eta_corr @ matrix.T
     step = 1.0 / float(np.linalg.eigvalsh(gram)[-1])
-    pull = eta_corr @ matrix.T
     last, ahead, speed = answer[todo], answer[todo], 1.0
-    for _ in range(iterations):
-        new = _project(ahead - step * (ahead @ gram - pull[todo]))
-        faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * speed**2))
-        moved = new - last
-        answer[todo] = new
+    for _ in range(1000):
+        new = answer[todo] = _project(ahead - step * (ahead @ gram - pull[todo]))
         going = np.abs(new - ahead).max(axis=1) > 1e-9
-        ahead = (new + (speed - 1.0) / faster * moved)[going]
-        todo, last, speed = todo[going], new[going], faster
-        if not len(todo):
+        if not going.any():
             break
+        faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * speed**2))
+        ahead = (new + (speed - 1.0) / faster * (new - last))[going]
+        todo, last, speed = todo[going], new[going], faster
     return answer
 
 
@@ -187,29 +181,23 @@ def _first_matrix(share: Floats, held: Floats, part: float) -> Floats:
     rows = min(m, max(20, int(part * m / c)))
     anchors = np.argsort(-share, axis=0, kind="stable")[:rows]
     found = held[anchors].sum(axis=0) + 0.5 / c
-    return np.asarray(found / found.sum(axis=1, keepdims=True), dtype=np.float64)
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def _judge(matrix: Floats, fitted: Floats, clean: Floats, n_rows: int) -> Transition:
     """The verdict, by the class worst off: how many informative rows, and how pure they are."""
-    size = np.maximum(clean.sum(axis=0), 1e-12)
-    impurity = 1.0 - (clean**2).sum(axis=0) / size
+    impurity = 1.0 - (clean**2).sum(axis=0) / np.maximum(clean.sum(axis=0), 1e-12)
     others = np.where(np.eye(len(fitted), dtype=bool), -1.0, fitted).max(axis=0)
     gap = np.diag(fitted) - others
     informative = n_rows * clean.mean(axis=0) * np.maximum(gap, 0.0) ** 2
-    diagnostics = {
-        "class_share": clean.mean(axis=0).tolist(),
-        "impurity": impurity.tolist(),
-        "informative_rows": informative.tolist(),
+    told = {
+        "class_share": clean.mean(axis=0),
+        "impurity": impurity,
+        "informative_rows": informative,
     }
-    worst, least = int(np.argmin(informative)), float(informative.min())
-    support: Support = "supported"
-    if least < FEW or impurity.max() > MIXED:
-        support = "weak"
-    if least < TOO_FEW:
-        support = "unsupported"
-    reason = (
-        f"The worst-off class, {worst}, has {least:.0f} informative rows; "
-        f"impurity is at most {impurity.max():.2f}."
-    )
+    diagnostics = {name: values.tolist() for name, values in told.items()}
+    least, mixed = float(informative.min()), float(impurity.max())
+    support: Support = "weak" if least < FEW or mixed > MIXED else "supported"
+    support = "unsupported" if least < TOO_FEW else support
+    reason = f"The worst-off class has {least:.0f} informative rows; impurity is up to {mixed:.2f}."
     return Transition(matrix, support, reason, None, diagnostics)

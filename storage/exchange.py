@@ -18,7 +18,7 @@ from zarr.codecs import Crc32cCodec
 
 from storage.errors import StorageError
 from storage.location import Location
-from storage.schema import Arrays
+from storage.schema import Arrays, undamaged
 
 RUN_BYTES = 128 << 20
 """Target size of one run: producers are made about this large."""
@@ -107,10 +107,10 @@ class Exchange:
         return {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
 
     def _read(self, part: Slice) -> npt.NDArray[np.void]:
-        run = zarr.open_array(
-            self.location.zarr_store(self.key(part.producer), read_only=True), mode="r"
-        )
-        record: Any = run.attrs["record"]
-        dtype = np.dtype([(name, kind, *map(tuple, shape)) for name, kind, *shape in record])
-        content = np.ascontiguousarray(np.asarray(run[part.start : part.stop]))
+        key = self.key(part.producer)
+        with undamaged(self.location.path(key)):
+            run = zarr.open_array(self.location.zarr_store(key, read_only=True), mode="r")
+            record: Any = run.attrs["record"]
+            dtype = np.dtype([(name, kind, *map(tuple, shape)) for name, kind, *shape in record])
+            content = np.ascontiguousarray(np.asarray(run[part.start : part.stop]))
         return content.reshape(-1).view(dtype)

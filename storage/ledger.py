@@ -49,15 +49,24 @@ class Ledger:
         return f"ledger/{step}/{part}.json"
 
     def get(self, step: str, part: str) -> Record | None:
-        content = self.location.read(self._key(step, part))
-        return None if content is None else Record.from_json(content)
+        return self._read(self._key(step, part))
+
+    def _read(self, key: str) -> Record | None:
+        """A record; one that cannot be read is none, and is removed."""
+        content = self.location.read(key)
+        if content is None:
+            return None
+        try:
+            return Record.from_json(content)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self.location.remove(key)
+            return None
 
     def records(self, step: str) -> dict[str, Record]:
         """All committed parts of a step, by part name."""
         keys = self.location.files(f"ledger/{step}")
         with ThreadPoolExecutor(8) as threads:
-            contents = threads.map(self.location.read, keys)
-            found = [Record.from_json(content) for content in contents if content is not None]
+            found = [record for record in threads.map(self._read, keys) if record is not None]
         return {record.part: record for record in sorted(found, key=lambda r: r.part)}
 
     def steps(self) -> list[str]:
@@ -109,9 +118,10 @@ class Ledger:
                     raise StorageError(f"{step} {part}: {key} vanished while it was verified")
                 files[key] = digest
         record = Record(step, part, files, result, cost)
+        record = Record.from_json(record.to_json())  # as a resumed run will read it
         if not self.location.create(self._key(step, part), record.to_json()):
             other = self.get(step, part)
-            if other is not None and (other.files, other.result) != (files, result):
+            if other is not None and (other.files, other.result) != (record.files, record.result):
                 raise StorageError(
                     f"{step} {part}: committed twice with different bytes; workers differ in "
                     "library versions or hardware; run train again with equal workers"
@@ -120,6 +130,13 @@ class Ledger:
 
     def forget(self, step: str, part: str) -> None:
         self.location.remove(self._key(step, part))
+
+    def discard(self, record: Record) -> None:
+        """Forget a part and remove those of its files that are damaged."""
+        for key, found in record.files.items():
+            if self.location.digest(key) != found:
+                self.location.remove(key)
+        self.forget(record.step, record.part)
 
     def damaged(self, records: Iterable[Record]) -> list[Record]:
         """The records whose files are missing or differ from their digests; reads every byte."""

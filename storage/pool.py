@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import zarr
 
 from storage.exchange import RUN_BYTES
 from storage.run import Run
@@ -38,10 +37,8 @@ class ChunkWriter:
         A group that is there already is opened, chunks and all.
         """
         self.run, self.path, self.rows, self.grows = run, path, rows, n_rows is None
-        if not run.location.exists(f"{run.key(path)}/zarr.json"):
-            begin = {"row": rows if n_rows is None else n_rows, **sizes}
-            create_group(run.store, path, path, begin, rows_per_chunk=rows)
-        self.group = zarr.open_group(run.store, path=path, mode="r+")
+        begin = {"row": rows if n_rows is None else n_rows, **sizes}
+        self.group = create_group(run.store, path, path, begin, rows_per_chunk=rows)
 
     def chunk(self, number: int, **columns: npt.NDArray[Any]) -> list[str]:
         """Write one chunk of each column given; keys of the files written.

@@ -10,6 +10,7 @@ scores/ID/            the same again for each scored source
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import zarr
 from storage.errors import InputError
 from storage.ledger import Ledger
 from storage.location import Location, StrictStore
+from storage.schema import undamaged
 
 FORMAT_VERSION = 1
 
@@ -46,7 +48,8 @@ class Run:
 
     def group(self, path: str) -> zarr.Group:
         """A group of `results.zarr`, to read."""
-        return zarr.open_group(self.store, path=path, mode="r")
+        with undamaged(f"{self.location.url}/results.zarr/{path}"):
+            return zarr.open_group(self.store, path=path, mode="r")
 
     @staticmethod
     def key(path: str) -> str:
@@ -75,6 +78,14 @@ class Run:
                 f"{FORMAT_VERSION}; train anew with --run in another folder"
             )
         return config
+
+    def read_json(self, key: str) -> dict[str, Any] | None:
+        """A JSON file of the run; None where it is absent or unreadable."""
+        content = self.location.read(key)
+        with contextlib.suppress(ValueError):
+            found = None if content is None else json.loads(content)
+            return found if isinstance(found, dict) else None
+        return None
 
     def is_new(self) -> bool:
         """True where the folder is absent or empty.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy.typing as npt
 import zarr
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, BloscShuffle, Crc32cCodec
+
+from storage.errors import StorageError
 
 CHUNK_BYTES = 4 << 20
 """Target size of an uncompressed chunk; one is read whole in a few milliseconds."""
@@ -124,11 +127,17 @@ def create_group(
     rows_per_chunk: int,
     attributes: Mapping[str, Any] | None = None,
 ) -> zarr.Group:
-    """Create (or lay anew, empty) the arrays of a `GROUPS` kind; `sizes` by dimension name."""
+    """Create the arrays of a `GROUPS` kind that are not there; `sizes` by dimension name.
+
+    Chunks that lie there already are left as they are.
+    """
     about = {"coordinates": "source_id"} if "source_id" in GROUPS[kind] else {}
     about |= attributes or {}
-    group = zarr.create_group(store, path=path, overwrite=True, attributes=about)
+    group = zarr.open_group(store, path=path, mode="a")
+    group.attrs.update(about)
     for name, column in GROUPS[kind].items():
+        if name in group:
+            continue
         shape = tuple(sizes[dim] for dim in column.dims)
         group.create_array(
             name,
@@ -166,12 +175,22 @@ def write_group(
         sizes |= dict(zip(column.dims, data[name].shape, strict=True))
         row_bytes = np.dtype(column.dtype).itemsize * int(np.prod(data[name].shape[1:], dtype=int))
         widest = max(widest, row_bytes)
+    zarr.create_group(store, path=path, overwrite=True)
     group = create_group(
         store, path, kind, sizes, rows_per_chunk=chunk_rows(widest), attributes=attributes
     )
     for name in GROUPS[kind]:
         if data[name].size:
             array(group, name)[...] = data[name]
+
+
+@contextmanager
+def undamaged(what: object) -> Iterator[None]:
+    """Makes a failed checksum, or metadata that cannot be read, an error for people."""
+    try:
+        yield
+    except (ValueError, RuntimeError, FileNotFoundError) as error:
+        raise StorageError(f"{what}: damaged ({error}); run train again to repair") from error
 
 
 def array(group: zarr.Group, name: str) -> zarr.Array[Any]:
@@ -182,12 +201,20 @@ def array(group: zarr.Group, name: str) -> zarr.Array[Any]:
 
 
 def read_array(group: zarr.Group, name: str, rows: slice = slice(None)) -> npt.NDArray[Any]:
-    """Rows of one array of a group, as NumPy."""
-    return np.asarray(array(group, name)[rows])
+    """Rows of one array of a group, as NumPy.
+
+    Raises
+    ------
+    StorageError
+        a chunk is missing or damaged.
+    """
+    with undamaged(f"{group.store_path}/{name}"):
+        return np.asarray(array(group, name)[rows])
 
 
 def read_group(store: Store, path: str, names: tuple[str, ...] | None = None) -> Arrays:
     """Arrays of a group as NumPy (all of them by default)."""
-    group = zarr.open_group(store, path=path, mode="r")
+    with undamaged(f"{store}/{path}"):
+        group = zarr.open_group(store, path=path, mode="r")
     wanted = names if names is not None else tuple(sorted(group.array_keys()))
     return {name: read_array(group, name) for name in wanted}

@@ -100,6 +100,30 @@ def test_damage_is_found_and_made_good(
     assert results(run) == before
 
 
+@pytest.mark.parametrize("harm", ["deleted", "garbage"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("results.zarr/pool/zarr.json", "results.zarr/pool/x/zarr.json"),
+        *("results.zarr/labels/zarr.json", "results.zarr/labels/eta_corr/zarr.json"),
+        *("results.zarr/graph/00000/zarr.json", "ledger/blocks/block-00001.json"),
+        *("ledger/pool/all.json", "report.json", "timings.json", "label_issues.parquet"),
+    ],
+)
+def test_lost_or_garbled_metadata_is_made_good(
+    pool: PoolWriter, tmp_path: Path, file: str, harm: str
+) -> None:
+    source, run = pool(), tmp_path / "run"
+    fit(source, run, block_rows=150)
+    before = results(run)
+    if harm == "deleted":
+        (run / file).unlink()
+    else:
+        (run / file).write_bytes(b'{"zarr')
+    fit(source, run, block_rows=150)
+    assert results(run) == before
+
+
 def test_other_parameters_are_refused(pool: PoolWriter, tmp_path: Path) -> None:
     source = pool()
     fit(source, tmp_path / "run")

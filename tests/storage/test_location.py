@@ -76,5 +76,5 @@ def test_flipped_bit_is_an_error(tmp_path: Path) -> None:
     content = bytearray(chunk.read_bytes())
     content[500] ^= 4
     chunk.write_bytes(content)
-    with pytest.raises(ValueError, match="checksum"):
+    with pytest.raises(StorageError, match="checksum"):
         read_array(zarr.open_group(store, path="g", mode="r"), "bound")
