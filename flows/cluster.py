@@ -18,7 +18,7 @@ import dask
 from distributed import Client, LocalCluster
 
 from flows.progress import Reporter
-from storage.errors import ClusterError
+from storage.errors import ClusterError, InputError
 
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -44,6 +44,11 @@ class Resources:
     """Local worker processes; None for one a core; 0 computes in this process."""
     scheduler: str | None = None
     """Address of a running scheduler; DASK_SCHEDULER_ADDRESS where None."""
+
+    def check(self) -> None:
+        """Raise `InputError` for a number of workers that makes no sense."""
+        if self.workers is not None and self.workers < 0:
+            raise InputError(f"--workers {self.workers}: must be 0 or more")
 
     @property
     def address(self) -> str | None:

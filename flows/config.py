@@ -87,7 +87,7 @@ def check_same(before: Mapping[str, Any], params: Mapping[str, Any], source: Sou
     """Raise `InputError` naming what differs from the run being resumed."""
     old = before["parameters"]
     differing = [
-        f"{name} was {old.get(name)!r} and is {value!r}"
+        f"{name} was {_told(old.get(name))} and is {_told(value)}"
         for name, value in params.items()
         if old.get(name) != value
     ]
@@ -100,3 +100,7 @@ def check_same(before: Mapping[str, Any], params: Mapping[str, Any], source: Sou
         raise InputError(
             f"the run was begun otherwise: {'; '.join(differing)}; use another --run folder"
         )
+
+
+def _told(value: object) -> str:
+    return "not given" if value is None else repr(value)

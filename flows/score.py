@@ -54,6 +54,8 @@ def score(
     storage.errors.KnnoiseError
         InputError, StorageError or ClusterError, each with a message for people.
     """
+    resources = Resources(workers, scheduler)
+    resources.check()
     trained = Run(Location.of(run))
     told = reports.load(trained)
     model = _model(trained, told)
@@ -72,7 +74,7 @@ def score(
         if folder.is_new():
             folder.begin(asked)
         try:
-            with open_job(folder, Resources(workers, scheduler), reporter, compiled=False) as job:
+            with open_job(folder, resources, reporter, compiled=False) as job:
                 report = _score(job, opened, model)
         except InputError:
             folder.location.remove()

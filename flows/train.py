@@ -84,6 +84,8 @@ def train(
     """
     params = TrainParams(k, noise, p0, p1, builder, block_rows, scale, target_recall, seed)
     params.check()
+    resources = Resources(workers, scheduler)
+    resources.check()
     opened = open_source(source, labels, label_column)
     folder = Run(Location.of(run))
     if folder.is_new():
@@ -99,7 +101,6 @@ def train(
     chosen = choose_builder(builder, guess, len(opened.feature_names))
     compiled = chosen == "pynndescent" and not folder.ledger.records("regression")
     try:
-        resources = Resources(workers, scheduler)
         with open_job(folder, resources, reporter, compiled=compiled) as job:
             return _train(job, opened, params)
     except InputError:

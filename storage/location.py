@@ -43,7 +43,7 @@ class Location:
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Location:
         """Local paths become absolute, so that a worker elsewhere on the host sees the same."""
-        url = os.fspath(path)
+        url = os.fspath(path).removeprefix("file://")
         return cls(url.rstrip("/") if "://" in url else str(Path(url).absolute()))
 
     @property

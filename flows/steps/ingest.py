@@ -64,6 +64,8 @@ class _Pass:
 
     def check(self, scale: str) -> None:
         self.finite.raise_if_any()
+        if (self.statistics.low == self.statistics.high).all():
+            raise InputError("every feature is constant: there is nothing to learn from")
         largest = np.maximum(np.abs(self.statistics.low), np.abs(self.statistics.high))
         if scale == "none" and largest.max() > MAX_MAGNITUDE:
             name = self.source.feature_names[int(largest.argmax())]

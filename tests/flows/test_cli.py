@@ -67,6 +67,7 @@ def bad_sources(folder: Path) -> dict[str, tuple[list[object], str]]:
     np.save(folder / "objects.npy", np.array([[1, "a"], [2, None]], dtype=object))
     np.save(folder / "complex.npy", x.astype(complex))
     np.save(folder / "y.npy", y)
+    good.assign(a=1.0, b=2.0).to_csv(folder / "constant.csv", index=False)
     good.head(20).to_csv(folder / "short.csv", index=False)
     return {
         "absent": ([folder / "absent.csv", "--label-column", "y"], "absent.csv"),
@@ -80,13 +81,15 @@ def bad_sources(folder: Path) -> dict[str, tuple[list[object], str]]:
         "complex": ([folder / "complex.npy", "--labels", folder / "y.npy"], "complex"),
         "few": ([folder / "short.csv", "--label-column", "y"], "too few"),
         "builder": ([folder / "good.csv", "--label-column", "y", "--builder", "x"], "builder"),
+        "workers": ([folder / "good.csv", "--label-column", "y", "--workers", -2], "--workers -2"),
+        "constant": ([folder / "constant.csv", "--label-column", "y"], "every feature is constant"),
         "k": ([folder / "good.csv", "--label-column", "y", "--k", 2], "--k 2"),
     }
 
 
 CASES = (
     *("absent", "empty", "header", "column", "one class", "three"),
-    *("nan", "objects", "complex", "few", "builder", "k"),
+    *("nan", "objects", "complex", "few", "builder", "k", "workers", "constant"),
 )
 
 
@@ -95,7 +98,7 @@ def test_bad_input_is_one_clear_line(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     args, expected = bad_sources(tmp_path)[case]
-    status = main(["train", *map(str, args), "--run", str(tmp_path / "run"), "--workers", "0"])
+    status = main(["train", "--workers", "0", "--run", str(tmp_path / "run"), *map(str, args)])
     out, err = capsys.readouterr()
     said = [line for line in err.splitlines() if line.startswith("knnoise: ")]
     assert status == 2

@@ -26,7 +26,7 @@ def clouds(n: int, n_classes: int, seed: int) -> tuple[NDArray[np.int64], NDArra
     rng = np.random.default_rng(seed)
     y = rng.integers(0, n_classes, n)
     angle = 2 * np.pi * y / n_classes
-    x = 4 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + rng.normal(size=(n, 2))
+    x = 5 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + rng.normal(size=(n, 2))
     x = x.astype(np.float32)
     index, _ = nearest(x, x, 299, exclude=np.arange(n))
     return np.concatenate([np.arange(n)[:, None], index], axis=1), y

@@ -41,6 +41,10 @@ def test_one_of_many_racing_creators_wins(location: Location) -> None:
     assert location.read("record") == contents[won.index(True)]
 
 
+def test_file_urls_are_local_paths(tmp_path: Path) -> None:
+    assert Location.of(f"file://{tmp_path}/a/") == Location.of(tmp_path / "a")
+
+
 def test_replace_read_remove(location: Location) -> None:
     assert location.read("x") is None
     assert location.digest("x") is None
