@@ -134,7 +134,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _k(text: str) -> int | None:
     """A number of neighbours, or None for `auto`."""
-    return None if text == "auto" else int(text)
+    if text == "auto":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
 
 
 def _command(
