@@ -44,7 +44,7 @@ def main() -> None:
         axes.annotate(
             text, (at, 0), below, ha="center", annotation_clip=False, arrowprops=arrow, color=INK
         )
-    axes.set_xlabel("share of the 30 nearest neighbours given label 1", labelpad=18)
+    axes.set_xlabel(f"share of the {told['k']} nearest neighbours given label 1", labelpad=18)
     axes.set_ylabel("test rows")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="upper left")
