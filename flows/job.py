@@ -74,7 +74,7 @@ class Job:
     workers: Workers
     reporter: Reporter
     seconds: dict[str, float] = field(default_factory=dict)
-    """Wall time by step, of this session."""
+    """Wall time by step, over all invocations."""
     damaged: dict[tuple[str, str], Record] = field(default_factory=dict)
     """Records whose files were found damaged, by (step, part), until they are made again."""
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.errors import StorageError
+from storage.groups import array, read_array
 from storage.run import Run
-from storage.schema import array, read_array
 
 
 def write_parquet(run: Run, path: str, target: str, columns: tuple[str, ...]) -> None:

@@ -17,8 +17,8 @@ import zarr
 from zarr.codecs import Crc32cCodec
 
 from storage.errors import StorageError
+from storage.groups import Arrays, undamaged
 from storage.location import Location
-from storage.schema import Arrays, undamaged
 
 RUN_BYTES = 128 << 20
 """Target size of one run: producers are made about this large."""

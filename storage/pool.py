@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.exchange import RUN_BYTES
+from storage.groups import array, chunk_rows, create_group, read_array
 from storage.run import Run
-from storage.schema import array, chunk_rows, create_group, read_array
 
 _MOST_ROWS = 1 << 19
 FEWEST_PARTS = 8

@@ -20,9 +20,9 @@ import xarray as xr
 import zarr
 
 from storage.errors import InputError
+from storage.groups import undamaged
 from storage.ledger import Ledger
 from storage.location import Location, StrictStore
-from storage.schema import undamaged
 
 FORMAT_VERSION = 1
 

@@ -21,9 +21,9 @@ from pipeline.plan import Pairs, pair_index
 from pipeline.scale import Scaling
 from pipeline.search import kth_distance_bound, nearest
 from storage.exchange import Exchange
+from storage.groups import Arrays, array, read_array, read_group, write_group
 from storage.pool import Pool
 from storage.run import Run
-from storage.schema import Arrays, array, read_array, read_group, write_group
 
 MERGE_BYTES = 64 << 20
 """Candidates that one merging part holds."""

@@ -19,8 +19,8 @@ from pipeline.neighbours import NeighbourParams, build_lists
 from pipeline.partition import nearest_blocks
 from pipeline.search import nearest
 from storage.exchange import Exchange
+from storage.groups import Arrays, array, read_array, read_group, write_group
 from storage.run import Run
-from storage.schema import Arrays, array, read_array, read_group, write_group
 
 
 def build_graph(job: Job, blocks: Blocks, params: NeighbourParams) -> None:

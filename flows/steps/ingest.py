@@ -16,9 +16,9 @@ from pipeline.blockwise import Part
 from pipeline.sampling import RowSample
 from pipeline.scale import FeatureStatistics
 from storage.errors import InputError
+from storage.groups import write_group
 from storage.pool import ChunkWriter, Pool, pool_chunk_rows
 from storage.run import Run
-from storage.schema import write_group
 from storage.sources import Chunk, FiniteCheck, LabelCodes, Source
 
 SAMPLE_ROWS = 1 << 17

@@ -15,9 +15,9 @@ from pipeline.partition import Halo, nearest_blocks, spread
 from pipeline.plan import BLOCK_ROWS, Pairs, choose_cut, cuts
 from pipeline.scale import Scaling
 from storage.exchange import Exchange
+from storage.groups import read_array, write_group
 from storage.pool import Pool
 from storage.run import Run
-from storage.schema import read_array, write_group
 
 EXACT_BLOCK_ROWS = 50_000
 

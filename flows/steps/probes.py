@@ -17,8 +17,8 @@ from pipeline.plan import HALOS
 from pipeline.scale import Scaling
 from pipeline.search import nearest
 from storage.exchange import Exchange, Slice
+from storage.groups import read_array, read_group
 from storage.run import Run
-from storage.schema import read_array, read_group
 
 AUDIT_QUERIES = 500
 """Queries searched exactly in all blocks: they choose the probes and measure recall."""

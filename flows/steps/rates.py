@@ -19,10 +19,10 @@ from pipeline.rates import given as known
 from pipeline.regression import counts, extremes_with_self, k_grid
 from pipeline.threshold import Decision, tempered, vote_table
 from storage.exchange import Exchange
+from storage.groups import read_array, write_group
 from storage.ledger import Record
 from storage.pool import Pool
 from storage.run import Run
-from storage.schema import read_array, write_group
 
 MOST_NOISE = 0.98
 """Sum of the rates that posteriors are computed with at most: beyond, labels say nothing."""

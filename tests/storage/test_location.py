@@ -12,8 +12,8 @@ import pytest
 import zarr
 
 from storage.errors import StorageError
+from storage.groups import array, create_group, read_array, write_group
 from storage.location import Location
-from storage.schema import array, create_group, read_array, write_group
 
 
 @pytest.fixture(params=["disk", "memory"])
