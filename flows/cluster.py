@@ -20,6 +20,8 @@ from distributed import Client, LocalCluster
 from flows.progress import Reporter
 from storage.errors import ClusterError, InputError
 
+# For the fork server alone: where Numba runs in this process too, it refuses to change its number
+# of threads once it has begun to use them, so nannies must not set it here.
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -31,7 +33,6 @@ _ONE_THREAD = {
 
 _LOCAL = {
     "distributed.worker.multiprocessing-method": "forkserver",
-    "distributed.nanny.pre-spawn-environ": _ONE_THREAD,
     "distributed.comm.timeouts.connect": "60s",
 }
 
