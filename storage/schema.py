@@ -47,6 +47,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "x": Column(("row", "feature"), "float32", float("nan"), "features, scaled"),
         "row": _row("training row, ascending"),
         "given_label": _GIVEN,
+        "home": Column(("row",), "int32", -1, "block the row is at home in"),
         "core": Column(("row",), "bool", False, "at home in this block; otherwise a halo copy"),
     },
     "graph": {

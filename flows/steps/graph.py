@@ -52,10 +52,7 @@ def neighbour_part(run: Run, part: Part) -> Output:
     start = time.perf_counter()
     index, distance, n_repaired = build_lists(block["x"], params)
     seconds = time.perf_counter() - start
-    centroid = read_array(run.group("partition"), "centroid")
-    home = np.full(len(index), part.args["block"], np.int64)
-    halo = ~block["core"]
-    home[halo] = nearest_blocks(block["x"][halo], centroid, 1)[0][:, 0]
+    home = block["home"]  # as routed: computed anew, a tie could fall otherwise
     lists = block_lists(block, index, distance)
     result = send_lists(exchange, part.name, home, part.args["n_blocks"], block["row"], lists)
     return Output([exchange.key(part.name)], {**result, "repaired": n_repaired}, seconds)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.merge import Neighbours, empty, merge
+from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.ledger import Record
 
@@ -40,7 +41,10 @@ def receive_lists(
     if not slices:
         return empty(len(owners), k)
     columns = exchange.receive(slices)
-    home = np.searchsorted(owners, columns.pop("owner"))
+    owner = columns.pop("owner")
+    home = np.minimum(np.searchsorted(owners, owner), len(owners) - 1)
+    if not np.array_equal(owners[home], owner):
+        raise StorageError(f"exchange {exchange.name}: lists of rows that are not at home here")
     return merge(home, Neighbours(**columns), len(owners))
 
 

@@ -128,7 +128,13 @@ def route_part(run: Run, part: Part) -> Output:
     centroid = read_array(run.group("partition"), "centroid")
     near, distance = nearest_blocks(x, centroid, max(1, part.args["halo"].copies))
     row, block, core = spread(near, distance, part.args["halo"])
-    columns = {"x": x[row], "row": row + rows.start, "given_label": y[row], "core": core}
+    columns = {
+        "x": x[row],
+        "row": row + rows.start,
+        "given_label": y[row],
+        "home": near[row, 0],
+        "core": core,
+    }
     offsets = exchange.send(part.name, block, len(centroid), columns)
     return Output([exchange.key(part.name)], {"offsets": offsets})
 
