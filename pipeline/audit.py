@@ -49,7 +49,9 @@ def summarise(recalls: npt.NDArray[np.float64]) -> Recall:
     n = len(recalls)
     p = float(recalls.mean())
     variance = float(recalls.var(ddof=1)) if n > 1 else 0.0
-    size = max(float(n), n * p * (1 - p) / variance) if variance > 0 else float(n)
+    spread = variance + p * (1 - p) / n  # a small sample tells little of its own variance
+    size = max(float(n), n * p * (1 - p) / spread) if spread > 0 else float(n)
     centre = (p + _Z**2 / (2 * size)) / (1 + _Z**2 / size)
     half = _Z / (1 + _Z**2 / size) * np.sqrt(p * (1 - p) / size + _Z**2 / (4 * size**2))
-    return Recall(p, (max(0.0, float(centre - half)), min(1.0, float(centre + half))), n)
+    low, high = float(centre - half), float(centre + half)
+    return Recall(p, (max(0.0, min(p, low)), min(1.0, max(p, high))), n)

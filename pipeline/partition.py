@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.search import nearest
+
 Float32 = npt.NDArray[np.float32]
 
 MAX_COPIES = 8
 """Blocks a row can be in; also how many nearest centres `nearest_blocks` keeps."""
 
-_ROUNDS = 12
+_ROUNDS = 30
 _LLOYD = 8
-_TILE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Halo:
 def nearest_blocks(
     x: Float32, centroid: Float32, width: int = MAX_COPIES
 ) -> tuple[npt.NDArray[np.int32], Float32]:
-    """The `width` nearest centres of each row, nearest first, ties by block.
+    """The `width` nearest centres of each row, nearest first, ties by block; exact, so that a row
+    has one home whoever asks, in whatever company.
 
     Parameters
     ----------
@@ -41,27 +43,8 @@ def nearest_blocks(
     block : (row, min(width, blocks)) int32
     distance : the same shape, float32
     """
-    width = min(width, len(centroid))
-    block = np.empty((len(x), width), np.int32)
-    distance = np.empty((len(x), width), np.float32)
-    middle = centroid.mean(axis=0)
-    centre = centroid - middle
-    norm = np.einsum("ij,ij->i", centre, centre)
-    step = max(1, _TILE // len(centroid))
-    for start in range(0, len(x), step):
-        part = slice(start, start + step)
-        moved = x[part] - middle
-        squared = norm - 2.0 * (moved @ centre.T)
-        squared += np.einsum("ij,ij->i", moved, moved)[:, None]
-        if width < len(centroid):
-            near = np.sort(np.argpartition(squared, width - 1, axis=1)[:, :width], axis=1)
-        else:
-            near = np.broadcast_to(np.arange(width), squared.shape)
-        values = np.take_along_axis(squared, near, axis=1)
-        order = np.argsort(values, axis=1, kind="stable")
-        block[part] = np.take_along_axis(near, order, axis=1)
-        distance[part] = np.sqrt(np.maximum(np.take_along_axis(values, order, axis=1), 0))
-    return block, distance
+    block, distance = nearest(x, centroid, min(width, len(centroid)))
+    return block.astype(np.int32), distance
 
 
 def in_halo(distance: Float32, halo: Halo) -> npt.NDArray[np.bool_]:
@@ -134,7 +117,7 @@ def _even_out(
     large = np.flatnonzero(size > 1.4 * mean)
     small = size < 0.2 * mean if len(centroid) > 1 else np.zeros(1, bool)
     split = {int(b): _split(sample[home == b], rng) for b in large}
-    made = [half.mean(axis=0) for halves in split.values() if halves for half in halves]
+    made = [np.median(half, axis=0) for halves in split.values() if halves for half in halves]
     gone = small | np.isin(np.arange(len(centroid)), [b for b, halves in split.items() if halves])
     if not gone.any():
         return None

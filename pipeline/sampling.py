@@ -32,7 +32,7 @@ class RowSample:
         """Take the rows `first_row` and following; x : (row, feature) float32."""
         row = np.arange(first_row, first_row + len(x))
         hashed = row_hash(row, self.seed, self.stream)
-        if len(self.hash) == self.size:
+        if self.size and len(self.hash) == self.size:
             low = np.flatnonzero(hashed < self.hash[-1])
             row, hashed, x = row[low], hashed[low], x[low]
         all_hash = np.concatenate([self.hash, hashed])

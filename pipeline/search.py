@@ -13,7 +13,11 @@ from pipeline.distance import Float32, list_distance, pair_distance
 from pipeline.merge import ABSENT, rank_in_group
 
 _QUERY_ROWS, _X_ROWS = 256, 8192
-"""Tile of the distance matrix; 8 MB in float32."""
+"""Tile of the distance matrix; 8 MB in float32. Queries are more where rows are few."""
+_FAR = 1e9
+"""Distance, in spreads of the rows, beyond which float32 tells rows apart no more."""
+_UNDERFLOW = 1e-36
+"""What a bound of rows within one spread can lose below the smallest float32."""
 
 Int64 = npt.NDArray[np.int64]
 
@@ -52,8 +56,9 @@ def nearest(
     wanted = k + (exclude is not None)
     tiles = _Tiles(x)
     sample = tiles.sample(wanted)
-    for start in range(0, len(query), _QUERY_ROWS):
-        part = slice(start, start + _QUERY_ROWS)
+    step = max(_QUERY_ROWS, _QUERY_ROWS * _X_ROWS // len(x))
+    for start in range(0, len(query), step):
+        part = slice(start, start + step)
         asked = query[part]
         most = np.full(len(asked), np.inf) if bound is None else _squared(bound[part])
         left_out = np.full(len(asked), ABSENT) if exclude is None else exclude[part]
@@ -90,15 +95,22 @@ def kth_distance_bound(query: Float32, sample: Float32, k: int, n_rows: int) -> 
 
 
 class _Tiles:
-    """Rows to be searched, centred so that float32 products lose least."""
+    """Rows to be searched, centred and of unit spread so that float32 products lose least."""
 
-    def __init__(self, x: Float32, centre: npt.NDArray[np.float64] | None = None) -> None:
+    def __init__(self, x: Float32) -> None:
         self.x = x
-        self.centre = x.mean(axis=0, dtype=np.float64) if centre is None else centre
+        self.centre = x.mean(axis=0, dtype=np.float64)
+        spread = max(
+            float(np.abs(x.max(0) - self.centre).max()), float(np.abs(x.min(0) - self.centre).max())
+        )
+        self.unit = 1.0 / spread if spread > 0 else 1.0
         self.shrink = 1.0 - (x.shape[1] + 16) * 2.0**-22
-        moved = (x - self.centre).astype(np.float32)
+        moved = self._moved(x)
         self.norm = self._norm(moved)
         self.factor = np.ascontiguousarray(moved.T) * np.float32(-2.0)
+
+    def _moved(self, rows: Float32) -> Float32:
+        return np.asarray(((rows - self.centre) * self.unit).astype(np.float32))
 
     def _norm(self, moved: Float32) -> Float32:
         exact = np.einsum("ij,ij->i", moved, moved, dtype=np.float64)
@@ -110,17 +122,21 @@ class _Tiles:
         if size >= len(self.x):
             return _Sample(self, wanted, 1.0)
         rows = np.linspace(0, len(self.x) - 1, size).astype(np.int64)
-        return _Sample(_Tiles(self.x[rows], self.centre), wanted, size / len(self.x))
+        return _Sample(_Tiles(self.x[rows]), wanted, size / len(self.x))
 
     def lower(self, query: Float32) -> Iterator[tuple[int, Float32]]:
-        """(query, row) lower bounds of squared distances, tile by tile, with the first row."""
-        moved = (query - self.centre).astype(np.float32)
+        """(query, row) lower bounds of squared distances, in units of the spread, tile by tile,
+        with the first row."""
+        moved = self._moved(query)
+        far = ~(np.abs(moved).max(axis=1, initial=0.0) < _FAR)
+        moved[far] = 0.0
         own = self._norm(moved)[:, None]
         for first in range(0, len(self.x), _X_ROWS):
             tile = slice(first, first + _X_ROWS)
             bounds = moved @ self.factor[:, tile]
             bounds += self.norm[tile]
             bounds += own
+            bounds[far] = 0.0
             yield first, bounds
 
     def below(
@@ -131,8 +147,9 @@ class _Tiles:
         In order of tiles, so that the rows of a query ascend.
         """
         groups, rows, distances = [], [], []
+        most = (limit * self.unit**2 + _UNDERFLOW)[:, None]
         for first, bounds in self.lower(query):
-            group, row = np.divmod(np.flatnonzero(bounds <= limit[:, None]), bounds.shape[1])
+            group, row = np.divmod(np.flatnonzero(bounds <= most), bounds.shape[1])
             row += first
             kept = left_out[group] != row
             group, row = group[kept], row[kept]

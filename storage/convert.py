@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +18,8 @@ import pyarrow.parquet as pq
 from storage.errors import StorageError
 from storage.groups import array, read_array
 from storage.run import Run
+
+_COPY_BYTES = 16 << 20
 
 
 def write_parquet(run: Run, path: str, target: str, columns: tuple[str, ...]) -> None:
@@ -35,22 +39,25 @@ def write_parquet(run: Run, path: str, target: str, columns: tuple[str, ...]) ->
                 rows = slice(start, start + first.chunks[0])
                 data = {name: read_array(group, name, rows) for name in columns}
                 writer.write_table(pa.table(data, schema=schema))
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a protocol that fsspec does not know
         raise StorageError(f"cannot write {target}: {error}") from error
 
 
 @contextmanager
 def _whole_file(target: str) -> Iterator[Any]:
     if "://" in target:
-        with fsspec.open(target, "wb") as sink:
-            yield sink
+        with tempfile.TemporaryFile() as staged:  # closing a remote file would publish half of it
+            yield staged
+            staged.seek(0)
+            with fsspec.open(target, "wb") as sink:
+                shutil.copyfileobj(staged, sink, _COPY_BYTES)
         return
     final = Path(target)
     final.parent.mkdir(parents=True, exist_ok=True)
-    staged = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
+    beside = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
     try:
-        with staged.open("wb") as sink:
+        with beside.open("wb") as sink:
             yield sink
-        os.replace(staged, final)
+        os.replace(beside, final)
     finally:
-        staged.unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)

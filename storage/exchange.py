@@ -98,7 +98,7 @@ class Exchange:
         Raises
         ------
         StorageError
-            a chunk is missing or damaged, or there is no slice at all.
+            a chunk is missing or damaged, a slice ends beyond its run, or there is none at all.
         """
         pieces = [self._read(part) for part in slices]
         if not pieces:
@@ -110,6 +110,8 @@ class Exchange:
         key = self.key(part.producer)
         with undamaged(self.location.path(key)):
             run = zarr.open_array(self.location.zarr_store(key, read_only=True), mode="r")
+            if "record" not in run.attrs or not 0 <= part.start <= part.stop <= run.shape[0]:
+                raise ValueError(f"it has no rows {part.start} to {part.stop}")
             record: Any = run.attrs["record"]
             dtype = np.dtype([(name, kind, *map(tuple, shape)) for name, kind, *shape in record])
             content = np.ascontiguousarray(np.asarray(run[part.start : part.stop]))

@@ -4,6 +4,7 @@ files. A part without its record does not exist, whatever lies on disk.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -82,10 +83,13 @@ class Ledger:
             self.location.create(key, json.dumps(content).encode())
 
     def plans(self) -> dict[str, list[str]]:
-        """Parts planned by step, in the order the steps were begun."""
-        contents = (self.location.read(key) for key in self.location.files("plans"))
-        found = [json.loads(content) for content in contents if content is not None]
-        return {plan["step"]: plan["parts"] for plan in sorted(found, key=lambda p: p["order"])}
+        """Parts planned by step, in the order the steps were begun; what is garbled is left out."""
+        found = []
+        for key in self.location.files("plans"):
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                plan = json.loads(self.location.read(key) or b"")
+                found.append((plan["order"], plan["step"], plan["parts"]))
+        return {step: parts for _, step, parts in sorted(found)}
 
     def commit(
         self,
@@ -121,7 +125,9 @@ class Ledger:
         record = Record.from_json(record.to_json())  # as a resumed run will read it
         if not self.location.create(self._key(step, part), record.to_json()):
             other = self.get(step, part)
-            if other is not None and (other.files, other.result) != (record.files, record.result):
+            if other is None:  # unreadable, and removed by the attempt
+                self.location.create(self._key(step, part), record.to_json())
+            elif (other.files, other.result) != (record.files, record.result):
                 raise StorageError(
                     f"{step} {part}: committed twice with different bytes; workers differ in "
                     "library versions or hardware; run train again with equal workers"

@@ -6,6 +6,7 @@ import contextlib
 import os
 import uuid
 from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,11 @@ class Location:
         """Remove a file or a whole folder, if there."""
         fs, path = self._fs(key)
         with contextlib.suppress(FileNotFoundError):
-            fs.rm(path, recursive=True)
+            if self.is_local or not has_magic(path):
+                fs.rm(path, recursive=True)
+            else:  # a whole folder at once would be taken for a pattern
+                for name in fs.find(path):
+                    fs.rm_file(name)
 
     def digest(self, key: str) -> tuple[int, str] | None:
         """(size in bytes, CRC-32C in hex) of a file as read back now, None where missing."""

@@ -19,7 +19,7 @@ from typing import Any
 import xarray as xr
 import zarr
 
-from storage.errors import InputError
+from storage.errors import InputError, StorageError
 from storage.groups import undamaged
 from storage.ledger import Ledger
 from storage.location import Location, StrictStore
@@ -104,10 +104,19 @@ class Run:
         return True
 
     def begin(self, config: Mapping[str, Any]) -> None:
-        """Write run.json for a new run."""
+        """Write run.json for a new run.
+
+        Raises
+        ------
+        StorageError
+            the folder cannot be written.
+        """
         content = {"format_version": FORMAT_VERSION, **config}
-        self.location.create("run.json", json.dumps(content, indent=1, sort_keys=True).encode())
-        zarr.open_group(self.store, mode="a")
+        try:
+            self.location.create("run.json", json.dumps(content, indent=1, sort_keys=True).encode())
+            zarr.open_group(self.store, mode="a")
+        except OSError as error:
+            raise StorageError(f"cannot write to {self.location.url}: {error}") from error
 
     def describe(self, path: str, attributes: Mapping[str, Any]) -> None:
         """Set attributes of a group of `results.zarr` (of its root where path is empty)."""
@@ -121,14 +130,17 @@ def open_run(path: str) -> xr.DataTree:
     ------
     InputError
         the folder is not a run.
+    StorageError
+        its results are missing or damaged.
     """
     run = Run(Location.of(path))
     run.config()
-    tree = xr.open_datatree(
-        run.location.zarr_store("results.zarr", read_only=True),  # type: ignore[arg-type]
-        engine="zarr",
-        consolidated=False,
-        chunks={},
-    )
+    with undamaged(f"{path}/results.zarr"):
+        tree = xr.open_datatree(
+            run.location.zarr_store("results.zarr", read_only=True),  # type: ignore[arg-type]
+            engine="zarr",
+            consolidated=False,
+            chunks={},
+        )
     assert isinstance(tree, xr.DataTree)
     return tree

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,46 @@ def merge(home: npt.NDArray[Any], lists: Neighbours, n_homes: int) -> list[list[
     return [sorted(pairs)[:k] for pairs in found]
 
 
+def select(
+    group: npt.NDArray[Any], row: npt.NDArray[Any], distance: npt.NDArray[Any], k: int
+) -> list[tuple[int, float, int, int]]:
+    """The k nearest distinct rows of each group, as (group, distance, row, rank)."""
+    offered = set(zip(group.tolist(), distance.tolist(), row.tolist(), strict=True))
+    kept = []
+    for wanted in sorted(set(group.tolist())):
+        near = sorted((d, r) for g, d, r in offered if g == wanted)[:k]
+        kept += [(wanted, d, r, rank) for rank, (d, r) in enumerate(near)]
+    return kept
+
+
 def as_lists(row: npt.NDArray[Any], distance: npt.NDArray[np.float32]) -> Lists:
     """Padded arrays as lists of (distance, row)."""
     return [
         [(float(d), int(r)) for d, r in zip(far, rows, strict=True) if r >= 0]
         for far, rows in zip(distance, row, strict=True)
+    ]
+
+
+def held(
+    block: npt.NDArray[np.int32], distance: npt.NDArray[np.float32], eps: float, copies: int
+) -> list[list[int]]:
+    """For each row the blocks that hold it, its home first."""
+    found = []
+    for numbers, far in zip(block.tolist(), distance, strict=True):
+        limit = np.float32(1.0 + eps) * far[0]
+        near = [b for b, d in zip(numbers[1:copies], far[1:copies], strict=True) if d <= limit]
+        found.append([numbers[0], *near])
+    return found
+
+
+def counts(label: npt.NDArray[np.int8], grid: Sequence[int]) -> list[list[int]]:
+    """Ones among the first k labels of each row, for each k of the grid."""
+    return [[sum(row[:k]) for k in grid] for row in label.tolist()]
+
+
+def recall(listed: Lists, exact: Lists) -> list[float]:
+    """Share of each list that is no farther than the last true neighbour, by distance."""
+    return [
+        sum(d <= true[-1][0] for d, _ in near) / len(true)
+        for near, true in zip(listed, exact, strict=True)
     ]

@@ -37,15 +37,19 @@ def receive_lists(
     """The merged list of each owner, from all slices sent for them.
 
     owners : (row,) ascending; rows without any list get an empty one
+
+    Raises
+    ------
+    StorageError
+        a list is of no row of `owners`.
     """
     if not slices:
         return empty(len(owners), k)
     columns = exchange.receive(slices)
     owner = columns.pop("owner")
-    home = np.minimum(np.searchsorted(owners, owner), len(owners) - 1)
-    if not np.array_equal(owners[home], owner):
+    if not np.isin(owner, owners).all():
         raise StorageError(f"exchange {exchange.name}: lists of rows that are not at home here")
-    return merge(home, Neighbours(**columns), len(owners))
+    return merge(np.searchsorted(owners, owner), Neighbours(**columns), len(owners))
 
 
 def incoming(records: Sequence[Record], n_destinations: int) -> list[list[Slice]]:

@@ -12,7 +12,10 @@ import pytest
 import xarray as xr
 from runs import PoolWriter, fit, results
 
-from storage import InputError, open_run
+from flows.steps.lists import receive_lists, send_lists
+from pipeline.merge import Neighbours
+from storage import InputError, StorageError, open_run
+from storage.exchange import Exchange, Slice
 from storage.location import Location
 
 
@@ -42,6 +45,27 @@ def test_exact_graph_is_brute_force(pool: PoolWriter, tmp_path: Path) -> None:
     order = np.argsort(graph["row"].values)
     assert np.array_equal(graph["row"].values[order], np.arange(600))
     assert np.array_equal(graph["neighbor"].values[order], brute_graph(np.load(source)["X"], 10))
+
+
+def test_lists_of_rows_between_two_blocks_stay_theirs(tmp_path: Path) -> None:
+    """On a lattice rows lie just between centres; each must be at home in one block only."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 60, (6000, 1)).astype(np.float32)
+    np.savez(tmp_path / "pool.npz", X=x, y=rng.integers(0, 2, 6000))
+    options = {"k": 5, "block_rows": 300, "builder": "pynndescent", "target_recall": 1.0}
+    fit(tmp_path / "pool.npz", tmp_path / "run", **options)
+    for block in open_run(str(tmp_path / "run"))["graph"].children.values():
+        there = block["neighbor"].values >= 0
+        apart = np.abs(x[block["neighbor"].values, 0] - x[block["row"].values])
+        assert np.array_equal(block["distance"].values[there], apart[there])
+
+
+def test_lists_sent_to_the_wrong_block_are_refused(tmp_path: Path) -> None:
+    exchange = Exchange(Location.of(tmp_path), "lists")
+    lists = Neighbours(np.array([[1]]), np.ones((1, 1), np.float32), np.ones((1, 1), np.int8))
+    send_lists(exchange, "a", np.zeros(1, np.int64), 1, np.array([7]), lists)
+    with pytest.raises(StorageError, match="not at home"):
+        receive_lists(exchange, [Slice("a", 0, 1)], np.array([3, 9]), 1)
 
 
 def test_label_issues_leave_the_row_itself_out(pool: PoolWriter, tmp_path: Path) -> None:

@@ -2,57 +2,95 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import pools
 
-from pipeline.neighbours import NeighbourParams, build_lists, choose_builder
-from pipeline.simulate import sheets
+from pipeline.audit import row_recall
+from pipeline.merge import ABSENT
+from pipeline.neighbours import NeighbourParams, _without_self, build_lists, choose_builder
+from pipeline.search import nearest
+
+Rows = npt.NDArray[np.float32]
 
 
-def test_exact_lists_are_brute_force() -> None:
-    x = np.random.default_rng(0).integers(0, 4, (300, 3)).astype(np.float32)
-    index, distance, repaired = build_lists(x, NeighbourParams(k=12, builder="exact"))
-    assert reference.as_lists(index, distance) == reference.nearest(x, x, 12, np.arange(300))
+@given(pools(), st.integers(1, 70), st.sampled_from(["exact", "pynndescent"]))
+@settings(max_examples=80, deadline=None)
+def test_lists_of_small_blocks_are_brute_force(x: Rows, k: int, builder: str) -> None:
+    index, distance, repaired = build_lists(x, NeighbourParams(k=k, builder=builder))
+    own = np.arange(len(x))
+    assert reference.as_lists(index, distance) == reference.nearest(x, x, k, own)
     assert repaired == 0
 
 
-@pytest.fixture(scope="module")
-def blocks() -> dict[str, np.ndarray]:
-    x = sheets(3000, 0)[0]
-    return {"sheets": x, "duplicates": np.repeat(x[:60], 50, axis=0)}
+def test_exact_lists_of_a_larger_block_are_brute_force() -> None:
+    x = np.random.default_rng(0).integers(0, 9, (2100, 3)).astype(np.float32)
+    index, distance, _ = build_lists(x, NeighbourParams(k=3, builder="exact"))
+    assert reference.as_lists(index, distance) == reference.nearest(x, x, 3, np.arange(2100))
 
 
-@pytest.mark.parametrize("name", ["sheets", "duplicates"])
-def test_pynndescent_lists_are_canonical_and_nearly_exact(
-    blocks: dict[str, np.ndarray], name: str
-) -> None:
-    x = blocks[name]
-    index, distance, _ = build_lists(x, NeighbourParams(k=15, builder="pynndescent"))
-    exact = reference.nearest(x, x, 15, np.arange(len(x)))
-    rows = np.arange(len(x))[:, None]
-    assert (index >= 0).all()
-    assert (index != rows).all()
-    assert all(len(set(row)) == 15 for row in index.tolist())
-    assert np.array_equal(distance, np.take_along_axis(reference.distances(x, x), index, axis=1))
-    assert (np.lexsort((index, distance), axis=1) == np.arange(15)).all()
-    limit = np.array([near[-1][0] for near in exact])
-    assert (distance <= limit[:, None]).mean() > 0.98
-
-
-def test_pynndescent_is_deterministic(blocks: dict[str, np.ndarray]) -> None:
-    params = NeighbourParams(k=15, builder="pynndescent", seed=3)
-    first, again = (build_lists(blocks["sheets"], params)[0] for _ in range(2))
-    assert np.array_equal(first, again)
-
-
-def test_block_of_fewer_rows_than_neighbours_has_short_lists() -> None:
-    x = np.arange(5, dtype=np.float32)[:, None]
-    index, distance, _ = build_lists(x, NeighbourParams(k=8))
-    assert reference.as_lists(index, distance) == reference.nearest(x, x, 8, np.arange(5))
+def test_raw_lists_are_ordered_by_distance_and_row_without_self() -> None:
+    raw = np.array([[0, 2, 1], [2, 1, 0], [0, ABSENT, 2]], np.int32)
+    distance = np.array([[0, 5, 5], [1, 0, 5], [5, np.inf, 0]], np.float32)
+    index, cut = _without_self(raw, distance, 2)
+    assert index.tolist() == [[1, 2], [2, 0], [0, ABSENT]]
+    assert cut.tolist() == [[5, 5], [1, 5], [5, np.inf]]
 
 
 def test_auto_searches_small_pools_exactly() -> None:
     assert choose_builder("auto", 20_000, 30) == "exact"
     assert choose_builder("auto", 10**6, 30) == "pynndescent"
-    assert choose_builder("exact", 10**6, 30) == "exact"
+
+
+@pytest.mark.parametrize("builder", ["exact", "pynndescent"])
+def test_named_builder_is_taken_at_any_size(builder: str) -> None:
+    assert choose_builder(builder, 10, 1) == choose_builder(builder, 10**9, 99) == builder
+
+
+class Built(NamedTuple):
+    x: Rows
+    index: npt.NDArray[np.int64]
+    distance: Rows
+    repaired: int
+    again: npt.NDArray[np.int64]
+
+
+@pytest.fixture(scope="module", params=["normal", "repeated"])
+def built(request: pytest.FixtureRequest) -> Built:
+    """Lists of 3,000 rows by pynndescent, built twice; `repeated`: 60 distinct rows, 50 times."""
+    x = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
+    if request.param == "repeated":
+        x = np.repeat(x[:60], 50, axis=0)
+    params = NeighbourParams(k=15, builder="pynndescent", seed=3)
+    return Built(x, *build_lists(x, params), build_lists(x, params)[0])
+
+
+def test_pynndescent_finds_nearly_all_neighbours(built: Built) -> None:
+    exact = nearest(built.x, built.x, 15, exclude=np.arange(3000))[1]
+    assert row_recall(built.distance, exact).mean() >= 0.95
+
+
+def test_pynndescent_lists_are_full_and_without_self_or_repetition(built: Built) -> None:
+    assert all(len({i, *row}) == 16 for i, row in enumerate(built.index.tolist()))
+    assert built.index.min() >= 0
+
+
+def test_pynndescent_distances_are_exact(built: Built) -> None:
+    rows = np.arange(3000)
+    exact = [reference.distances(built.x[[i]], built.x[built.index[i]])[0] for i in rows]
+    assert np.array_equal(built.distance, np.stack(exact))
+
+
+def test_pynndescent_lists_are_by_distance_and_row(built: Built) -> None:
+    order = np.lexsort((built.index, built.distance), axis=1)
+    assert (order == np.arange(15)).all()
+
+
+def test_pynndescent_is_deterministic(built: Built) -> None:
+    assert np.array_equal(built.index, built.again)

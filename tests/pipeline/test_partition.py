@@ -1,12 +1,14 @@
-"""Cutting a pool: sizes, halos, and the choice among cuts."""
+"""Spatial blocks: centres, sizes, halos."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import generators, near_blocks
 
 from pipeline.partition import (
     Halo,
@@ -16,35 +18,104 @@ from pipeline.partition import (
     nearest_blocks,
     spread,
 )
-from pipeline.plan import HALOS, Cut, Pairs, choose_cut, cuts, pair_index
 from pipeline.simulate import sheets
 
+Rows = npt.NDArray[np.float32]
+Near = tuple[npt.NDArray[np.int32], Rows]
 
-@given(st.integers(0, 9999), st.integers(1, 12), st.integers(1, 8))
-@settings(max_examples=60, deadline=None)
-def test_nearest_blocks_are_brute_force(seed: int, n_blocks: int, width: int) -> None:
-    rng = np.random.default_rng(seed)
-    x, centroid = rng.normal(size=(40, 3)), rng.normal(size=(n_blocks, 3))
-    x, centroid = x.astype(np.float32), centroid.astype(np.float32)
+EPS = st.sampled_from([0.0, 0.05, 0.2, 0.6, 9.0])
+
+
+@given(generators(), st.integers(1, 12), st.integers(1, 8), st.sampled_from([0.0, 1e4]))
+@settings(max_examples=80, deadline=None)
+def test_nearest_blocks_are_brute_force(
+    rng: np.random.Generator, n_blocks: int, width: int, offset: float
+) -> None:
+    x = (offset + rng.normal(size=(40, 3))).astype(np.float32)
+    centroid = (offset + rng.normal(size=(n_blocks, 3))).astype(np.float32)
     block, distance = nearest_blocks(x, centroid, width)
     expected = reference.nearest(x, centroid, width)
-    assert [[b for _, b in row] for row in expected] == block.tolist()
-    assert np.allclose(distance, [[d for d, _ in row] for row in expected], atol=1e-5)
+    assert block.shape == (40, min(width, n_blocks))
+    assert np.allclose(distance, [[d for d, _ in row] for row in expected], atol=1e-4)
+    true = np.take_along_axis(reference.distances(x, centroid), block, axis=1)
+    assert np.allclose(true, distance, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "clustered", "sheets", "line"])
-def test_no_block_is_much_larger_than_asked(kind: str) -> None:
+@given(generators(), st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_blocks_at_one_distance_are_in_order_where_all_are_listed(
+    rng: np.random.Generator, n_blocks: int
+) -> None:
+    centroid = rng.integers(0, 3, (n_blocks, 2)).astype(np.float32)
+    centroid = np.concatenate([centroid, 2 - centroid])  # the mean is exact: so are ties
+    x = rng.integers(0, 3, (30, 2)).astype(np.float32)
+    block, _ = nearest_blocks(x, centroid, len(centroid))
+    assert block.tolist() == [
+        [b for _, b in row] for row in reference.nearest(x, centroid, len(centroid))
+    ]
+
+
+def test_home_does_not_depend_on_how_many_blocks_are_asked_for() -> None:
+    rng = np.random.default_rng(0)
+    for n_blocks in range(4, 30):
+        centroid = np.unique(rng.integers(-4, 5, (n_blocks, 2)), axis=0).astype(np.float32)
+        rng.shuffle(centroid)
+        x = rng.integers(-4, 5, (200, 2)).astype(np.float32)
+        homes = [nearest_blocks(x, centroid, width)[0][:, 0].tolist() for width in (1, 2, 8)]
+        assert homes[0] == homes[1] == homes[2]
+
+
+def test_home_does_not_depend_on_the_other_rows_asked_for() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, (4000, 34)).astype(np.float32)
+    centroid = x[:40]
+    whole = nearest_blocks(x, centroid, 8)[0][:, 0]
+    alone = [nearest_blocks(x[i : i + 1], centroid, 8)[0][0, 0] for i in range(len(x))]
+    assert whole.tolist() == alone
+
+
+def clouds(kind: str, n: int = 12_000) -> Rows:
     rng = np.random.default_rng(0)
     x = {
-        "uniform": lambda: rng.random((20_000, 5)),
-        "clustered": lambda: rng.normal(size=(20_000, 5)) * rng.choice([0.01, 1, 30], (20_000, 1)),
-        "sheets": lambda: sheets(20_000, 0)[0],
-        "line": lambda: rng.random((20_000, 1)),
-    }[kind]().astype(np.float32)
-    centroid = fit_centroids(x, 25, seed=0)
-    size = np.bincount(nearest_blocks(x, centroid, 1)[0][:, 0], minlength=len(centroid))
-    assert 15 <= len(centroid) <= 45
-    assert size.max() <= 2.2 * len(x) / 25
+        "uniform": lambda: rng.random((n, 5)),
+        "clustered": lambda: rng.normal(size=(n, 5)) * rng.choice([0.01, 1, 30], (n, 1)),
+        "far apart": lambda: rng.normal(size=(n, 4)) + 1000 * rng.integers(0, 3, (n, 1)),
+        "offset": lambda: 1e4 + rng.normal(size=(n, 4)),
+        "sheets": lambda: sheets(n, 0)[0],
+        "line": lambda: rng.random((n, 1)),
+        "heavy tails": lambda: rng.standard_cauchy((n, 4)) ** 3,
+    }[kind]()
+    return np.asarray(x, np.float32)
+
+
+def sizes(x: Rows, centroid: Rows) -> npt.NDArray[np.int64]:
+    return np.bincount(nearest_blocks(x, centroid, 1)[0][:, 0], minlength=len(centroid))
+
+
+KINDS = ["uniform", "clustered", "far apart", "offset", "sheets", "line"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_blocks"),
+    [
+        *((kind, 25) for kind in KINDS),
+        *((kind, 7) for kind in KINDS),
+        ("heavy tails", 25),
+    ],
+)
+def test_no_block_is_much_larger_than_asked(kind: str, n_blocks: int) -> None:
+    x = clouds(kind)
+    assert sizes(x, fit_centroids(x, n_blocks, seed=0)).max() <= 2 * len(x) / n_blocks
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_are_about_as_many_blocks_as_asked_for(kind: str) -> None:
+    assert 15 <= len(fit_centroids(clouds(kind), 25, seed=0)) <= 45
+
+
+def test_rows_outside_the_sample_fall_into_even_blocks_too() -> None:
+    x = clouds("uniform", 40_000)
+    assert sizes(x, fit_centroids(x[:4000], 20, seed=0)).max() <= 2 * len(x) / 20
 
 
 def test_centroids_are_deterministic() -> None:
@@ -56,62 +127,78 @@ def test_rows_that_coincide_are_one_block() -> None:
     assert len(fit_centroids(np.ones((500, 3), np.float32), 10, seed=0)) == 1
 
 
-def test_home_is_always_held_and_halos_only_grow() -> None:
-    distance = np.sort(np.random.default_rng(0).random((200, 5)), axis=1).astype(np.float32)
-    before = in_halo(distance, Halo(0.0, 1))
-    assert before.sum(axis=1).tolist() == [1] * 200
-    for halo in (Halo(0.1, 2), Halo(0.4, 2), Halo(0.4, 3), Halo(9.0, 5)):
-        held = in_halo(distance, halo)
-        assert (held >= before).all()
-        before = held
+def test_rows_beside_many_that_coincide_are_divided_all_the_same() -> None:
+    x = clouds("uniform", 8000)
+    x[:4000] = x[0]
+    size = np.sort(sizes(x, fit_centroids(x, 20, seed=0)))
+    assert size[-1] >= 4000
+    assert size[-2] <= 2 * len(x) / 20
 
 
-def test_spread_names_every_copy_once() -> None:
-    block = np.array([[2, 0], [1, 2]], np.int32)
-    distance = np.array([[1.0, 1.1], [1.0, 3.0]], np.float32)
-    row, to, home = spread(block, distance, Halo(0.2, 2))
-    assert row.tolist() == [0, 0, 1]
-    assert to.tolist() == [2, 0, 1]
-    assert home.tolist() == [True, False, True]
+@pytest.mark.parametrize("n_values", [2, 3, 5])
+def test_few_distinct_rows_give_no_more_blocks_than_that_in_use(n_values: int) -> None:
+    x = np.random.default_rng(0).integers(0, n_values, (3000, 1)).astype(np.float32)
+    assert (sizes(x, fit_centroids(x, 30, seed=0)) > 0).sum() <= n_values
 
 
-def test_meet_share_is_brute_force() -> None:
-    rng = np.random.default_rng(0)
-    centroid = rng.normal(size=(9, 2)).astype(np.float32)
-    a, b = (nearest_blocks(rng.normal(size=(300, 2)).astype("f4"), centroid) for _ in range(2))
-    for halo in HALOS:
-        held = [
-            [set(np.array(row)[inside]) for row, inside in zip(*pair, strict=True)]
-            for pair in ((a[0], in_halo(a[1], halo)), (b[0], in_halo(b[1], halo)))
-        ]
-        expected = np.mean([bool(x & y) for x, y in zip(*held, strict=True)])
-        assert meet_share(a, b, halo) == pytest.approx(expected)
+@pytest.mark.parametrize("n", [1, 9, 19])
+def test_a_centre_needs_ten_sampled_rows(n: int) -> None:
+    assert len(fit_centroids(clouds("uniform")[:n], 50, seed=0)) == 1
 
 
-def cut(meet: float, cost: float) -> Cut:
-    return Cut(np.zeros((2, 1), np.float32), Halo(0.0, 1), 1.0, meet, cost)
+@given(near_blocks(), EPS, st.integers(1, 8))
+@settings(max_examples=100, deadline=None)
+def test_spread_is_brute_force(near: Near, eps: float, copies: int) -> None:
+    block, distance = near
+    row, to, home = spread(block, distance, Halo(eps, copies))
+    expected = [
+        (i, b, place == 0)
+        for i, blocks in enumerate(reference.held(block, distance, eps, copies))
+        for place, b in enumerate(blocks)
+    ]
+    assert list(zip(row.tolist(), to.tolist(), home.tolist(), strict=True)) == expected
 
 
-def test_cheapest_cut_with_a_margin_is_chosen() -> None:
-    cheap, better, dear = cut(0.96, 1.0), cut(0.98, 2.0), cut(1.0, 9.0)
-    assert choose_cut([cheap, better, dear], 0.95) is better
-    assert choose_cut([cheap, better, cut(0.995, 2.9)], 0.95).meet == 0.995
-    assert choose_cut([cheap], 0.95) is cheap
+@given(near_blocks(), EPS, EPS, st.integers(1, 8), st.integers(0, 3))
+@settings(max_examples=100, deadline=None)
+def test_halos_grow_with_eps_and_copies(
+    near: Near, eps: float, other: float, copies: int, more: int
+) -> None:
+    smaller = in_halo(near[1], Halo(min(eps, other), copies))
+    assert (smaller <= in_halo(near[1], Halo(max(eps, other), copies + more))).all()
 
 
-def test_each_attempt_asks_for_more() -> None:
-    candidates = [cut(0.98, 1.0), cut(0.99, 2.0), cut(0.999, 4.0)]
-    assert [choose_cut(candidates, 0.95, t).meet for t in range(3)] == [0.98, 0.99, 0.999]
+@given(near_blocks(), EPS, st.integers(1, 8))
+@settings(max_examples=60, deadline=None)
+def test_every_row_is_at_home_once(near: Near, eps: float, copies: int) -> None:
+    row, _, home = spread(*near, Halo(eps, copies))
+    assert row[home].tolist() == list(range(len(near[0])))
 
 
-def test_cuts_predict_what_they_keep_together() -> None:
-    x = sheets(6000, 0)[0]
-    near = reference.nearest(x[:100], x, 11)
-    lists = np.array([[row for _, row in pairs] for pairs in near])
-    anchor, row = pair_index(lists, 100, 10)
-    found = cuts(x, 6000, 600, Pairs(x[anchor], x[row]), seed=0)
-    single, widest = found[0], max(found, key=lambda c: c.copies)
-    assert single.copies == 1.0
-    assert 0.5 < single.meet <= widest.meet <= 1.0
-    assert len(anchor) == 1000
-    assert not (lists[anchor, 0] == row).any()
+@given(near_blocks(), generators(), EPS, st.integers(1, 8))
+@settings(max_examples=100, deadline=None)
+def test_meet_share_is_brute_force(
+    near: Near, rng: np.random.Generator, eps: float, copies: int
+) -> None:
+    order = rng.permutation(len(near[0]))
+    other = near[0][order], near[1][order]
+    a, b = (reference.held(*pair, eps, copies) for pair in (near, other))
+    expected = np.mean([bool(set(x) & set(y)) for x, y in zip(a, b, strict=True)])
+    assert meet_share(near, other, Halo(eps, copies)) == pytest.approx(expected)
+
+
+@given(near_blocks(), generators(), st.integers(1, 7))
+@settings(max_examples=60, deadline=None)
+def test_more_copies_keep_more_pairs_together(
+    near: Near, rng: np.random.Generator, copies: int
+) -> None:
+    order = rng.permutation(len(near[0]))
+    other = near[0][order], near[1][order]
+    fewer, more = (meet_share(near, other, Halo(0.2, c)) for c in (copies, copies + 1))
+    assert fewer <= more
+
+
+@given(near_blocks(), EPS, st.integers(1, 8))
+@settings(max_examples=30, deadline=None)
+def test_a_row_always_meets_itself(near: Near, eps: float, copies: int) -> None:
+    assert meet_share(near, near, Halo(eps, copies)) == 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,63 +12,119 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import generators
 
 from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.location import Location
 
+Columns = dict[str, npt.NDArray[Any]]
 
-def rows(rng: np.random.Generator, n: int, first: int) -> dict[str, npt.NDArray[Any]]:
-    return {
-        "x": rng.normal(size=(n, 3)).astype(np.float32),
-        "row": np.arange(first, first + n),
-        "label": rng.integers(0, 2, n).astype(np.int8),
-        "core": rng.random(n) < 0.5,
-    }
+DTYPES = ["int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "bool"]
+SHAPES: list[tuple[int, ...]] = [(), (1,), (3,), (2, 3)]
+KINDS = st.dictionaries(
+    st.sampled_from(["a", "row", "x", "label"]),
+    st.tuples(st.sampled_from(DTYPES), st.sampled_from(SHAPES)),
+    min_size=1,
+)
+
+
+def draw_columns(
+    rng: np.random.Generator, n: int, kinds: dict[str, tuple[str, tuple[int, ...]]]
+) -> Columns:
+    """Any bytes at all, so nan and extremes too."""
+    columns = {}
+    for name, (dtype, shape) in kinds.items():
+        value = rng.integers(0, 256, (n, *shape, np.dtype(dtype).itemsize), np.uint8)
+        columns[name] = (
+            (value % 2).astype(bool)[..., 0] if dtype == "bool" else (value.view(dtype)[..., 0])
+        )
+    return columns
+
+
+def rows_of(columns: Columns) -> list[tuple[bytes, ...]]:
+    n = len(next(iter(columns.values())))
+    return [tuple(columns[name][i].tobytes() for name in sorted(columns)) for i in range(n)]
 
 
 @given(
-    seed=st.integers(0, 9999),
-    sizes=st.lists(st.integers(0, 60), min_size=1, max_size=5),
+    rng=generators(),
+    kinds=KINDS,
+    sizes=st.lists(st.integers(0, 60), min_size=1, max_size=6),
     n_destinations=st.integers(1, 7),
+    n_used=st.integers(1, 7),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_row_arrives_where_it_was_sent(
-    seed: int, sizes: list[int], n_destinations: int
+    rng: np.random.Generator,
+    kinds: dict[str, tuple[str, tuple[int, ...]]],
+    sizes: list[int],
+    n_destinations: int,
+    n_used: int,
 ) -> None:
-    rng = np.random.default_rng(seed)
-    expected: dict[int, list[int]] = {d: [] for d in range(n_destinations)}
+    """In order of producers and, within one, in the order given; empty runs and slices too."""
+    expected: dict[int, list[tuple[bytes, ...]]] = {d: [] for d in range(n_destinations)}
+    slices: dict[int, list[Slice]] = {d: [] for d in range(n_destinations)}
     with tempfile.TemporaryDirectory() as folder:
         exchange = Exchange(Location.of(folder), "test")
-        sent, slices = {}, {d: [] for d in range(n_destinations)}
         for i, n in enumerate(sizes):
-            columns = rows(rng, n, first=1000 * i)
-            to = rng.integers(0, n_destinations, n)
+            columns = draw_columns(rng, n, kinds)
+            to = rng.integers(0, min(n_used, n_destinations), n)
             offsets = exchange.send(f"p{i}", to, n_destinations, columns)
+            for d, row in zip(to.tolist(), rows_of(columns), strict=True):
+                expected[d].append(row)
             for d in range(n_destinations):
-                expected[d] += columns["row"][to == d].tolist()
-                if offsets[d] < offsets[d + 1]:
-                    slices[d].append(Slice(f"p{i}", offsets[d], offsets[d + 1]))
-            sent |= {row: (i, j) for j, row in enumerate(columns["row"].tolist())}
-            for name, values in columns.items():
-                for row, value in zip(columns["row"].tolist(), values, strict=True):
-                    sent[row, name] = value
-        for d, parts in slices.items():
-            if not parts:
-                assert expected[d] == []
-                continue
-            got = exchange.receive(parts)
-            assert got["row"].tolist() == expected[d]
-            for name, values in got.items():
-                assert values.flags["C_CONTIGUOUS"]
-                for row, value in zip(expected[d], values, strict=True):
-                    assert np.array_equal(value, sent[row, name])
+                slices[d].append(Slice(f"p{i}", offsets[d], offsets[d + 1]))
+        received = {d: exchange.receive(parts) for d, parts in slices.items()}
+    assert {d: rows_of(columns) for d, columns in received.items()} == expected
+    for columns in received.values():
+        for name, (dtype, shape) in kinds.items():
+            assert columns[name].dtype == dtype
+            assert columns[name].shape[1:] == shape
+            assert columns[name].flags["C_CONTIGUOUS"]
 
 
-def test_unknown_destination_is_refused(tmp_path: Path) -> None:
+@given(generators(), st.integers(0, 90), st.integers(1, 12))
+@settings(max_examples=30, deadline=None)
+def test_offsets_count_the_rows_of_each_destination(
+    rng: np.random.Generator, n: int, n_destinations: int
+) -> None:
+    to = rng.integers(0, n_destinations, n)
+    with tempfile.TemporaryDirectory() as folder:
+        exchange = Exchange(Location.of(folder), "test")
+        offsets = exchange.send("p", to, n_destinations, {"row": np.arange(n)})
+    expected = [sum(d < limit for d in to.tolist()) for limit in range(n_destinations + 1)]
+    assert offsets == expected
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "uint64"])
+def test_destinations_are_integers_of_any_kind(tmp_path: Path, dtype: str) -> None:
+    exchange = Exchange(Location.of(tmp_path), "test")
+    to = np.array([1, 0, 1]).astype(dtype)
+    assert exchange.send("p", to, 2, {"row": np.arange(3)}) == [0, 1, 3]
+
+
+def test_rows_cross_an_object_store() -> None:
+    location = Location.of("memory://exchange-test")
+    exchange = Exchange(location, "test")
+    exchange.send("p", np.array([1, 0]), 2, {"x": np.eye(2, dtype=np.float32)})
+    assert exchange.receive([Slice("p", 1, 2)])["x"].tolist() == [[1, 0]]
+    location.remove()
+
+
+def test_slices_cross_the_chunks_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.exchange._CHUNK_BYTES", (64, 128))
+    exchange = Exchange(Location.of(tmp_path), "test")
+    exchange.send("p", np.zeros(1000, np.int64), 1, {"row": np.arange(1000)})
+    assert exchange.receive([Slice("p", 13, 977)])["row"].tolist() == list(range(13, 977))
+    assert len(list((tmp_path / exchange.key("p")).rglob("c/*/0"))) > 50
+
+
+@pytest.mark.parametrize("destination", [-1, 3])
+def test_unknown_destination_is_refused(tmp_path: Path, destination: int) -> None:
     exchange = Exchange(Location.of(tmp_path), "test")
     with pytest.raises(ValueError, match="destinations outside"):
-        exchange.send("p", np.array([0, 3]), 3, {"row": np.arange(2)})
+        exchange.send("p", np.array([0, destination]), 3, {"row": np.arange(2)})
 
 
 def test_nothing_to_receive_is_said(tmp_path: Path) -> None:
@@ -75,15 +132,82 @@ def test_nothing_to_receive_is_said(tmp_path: Path) -> None:
         Exchange(Location.of(tmp_path), "test").receive([])
 
 
+def sent(folder: Path, producer: str = "p") -> Exchange:
+    rng, exchange = np.random.default_rng(0), Exchange(Location.of(folder), "test")
+    x = rng.normal(size=(500, 3)).astype(np.float32)
+    columns = {"x": x, "row": np.arange(500)}
+    exchange.send(producer, rng.integers(0, 4, 500), 4, columns)
+    return exchange
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {f.relative_to(folder): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
 def test_run_is_the_same_bytes_again(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    columns, to = rows(rng, 500, 0), rng.integers(0, 4, 500)
-    exchange = Exchange(Location.of(tmp_path), "test")
-    for producer in ("p", "q"):
-        exchange.send(producer, to, 4, columns)
-    p, q = (
-        {f.relative_to(tmp_path / exchange.key(name)): f.read_bytes() for f in files}
-        for name in ("p", "q")
-        if (files := [f for f in (tmp_path / exchange.key(name)).rglob("*") if f.is_file()])
-    )
-    assert p == q
+    exchange = sent(tmp_path)
+    sent(tmp_path, "q")
+    assert contents(tmp_path / exchange.key("p")) == contents(tmp_path / exchange.key("q"))
+
+
+def test_shorter_run_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
+    exchange = sent(tmp_path)
+    exchange.send("p", np.zeros(2, np.int64), 1, {"row": np.arange(2)})
+    assert set(exchange.receive([Slice("p", 0, 2)])) == {"row"}
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-5])
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def garble(file: Path) -> None:
+    file.write_bytes(b"{")
+
+
+def empty_attributes(file: Path) -> None:
+    file.write_text(file.read_text().replace('"record"', '"other"'))
+
+
+@pytest.mark.parametrize("harm", [delete, cut, flip])
+def test_damaged_run_is_an_error(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    exchange = sent(tmp_path)
+    harm(tmp_path / exchange.key("p") / "c" / "0" / "0")
+    with pytest.raises(StorageError, match="run train again to repair"):
+        exchange.receive([Slice("p", 0, 500)])
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        delete,
+        garble,
+        empty_attributes,
+    ],
+)
+def test_damaged_description_of_a_run_is_an_error(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    exchange = sent(tmp_path)
+    harm(tmp_path / exchange.key("p") / "zarr.json")
+    with pytest.raises(StorageError, match="run train again to repair"):
+        exchange.receive([Slice("p", 0, 500)])
+
+
+def test_run_that_was_never_sent_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="damaged"):
+        Exchange(Location.of(tmp_path), "test").receive([Slice("p", 0, 1)])
+
+
+def test_slice_beyond_the_end_of_a_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError):
+        sent(tmp_path).receive([Slice("p", 400, 600)])

@@ -87,3 +87,91 @@ def test_plans_are_noted_once_and_in_order(ledger: Ledger) -> None:
     ledger.plan("a", ["all"])
     ledger.plan("z", ["3"])
     assert list(ledger.plans().items()) == [("z", ["1", "2"]), ("a", ["all"])]
+
+
+@pytest.mark.parametrize("harm", [delete, cut, flip])
+def test_discarding_a_part_removes_its_damaged_files_alone(
+    ledger: Ledger, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    record = commit(ledger, "a")
+    harm(tmp_path / "data" / "a" / "y")
+    ledger.discard(record)
+    assert ledger.get("step", "a") is None
+    assert ledger.location.files("data/a") == ["data/a/x"]
+
+
+def test_part_made_again_after_damage_is_committed(ledger: Ledger, tmp_path: Path) -> None:
+    first, file = commit(ledger, "a"), tmp_path / "data" / "a" / "y"
+    before = file.read_bytes()
+    flip(file)
+    ledger.discard(first)
+    file.write_bytes(before)
+    assert commit(ledger, "a") == first
+
+
+def test_second_commit_of_another_file_is_refused(ledger: Ledger) -> None:
+    commit(ledger, "a")
+    ledger.location.replace("data/a/z", b"new")
+    with pytest.raises(StorageError, match="different bytes"):
+        commit(ledger, "a")
+
+
+def test_second_commit_keeps_the_first_record(ledger: Ledger) -> None:
+    first = commit(ledger, "a")
+    ledger.commit("step", "a", ["data/a"], {"n": 0}, {"seconds": 99.0})
+    assert ledger.get("step", "a") == first
+
+
+def test_files_that_grew_are_damaged(ledger: Ledger, tmp_path: Path) -> None:
+    record, file = commit(ledger, "a"), tmp_path / "data" / "a" / "x"
+    file.write_bytes(file.read_bytes() + b"0")
+    assert ledger.damaged([record]) == [record]
+
+
+def test_single_files_can_be_committed(ledger: Ledger) -> None:
+    record = ledger.commit("step", "a", ["data/a/x", "data/b"], {}, {})
+    assert set(record.files) == {"data/a/x", "data/b/x", "data/b/y"}
+
+
+def test_part_of_no_files_is_never_damaged(ledger: Ledger) -> None:
+    assert ledger.damaged([ledger.commit("step", "none", [], {"n": 1}, {})]) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"{}", b"\xff", b'{"step": 1}'])
+def test_record_that_cannot_be_read_is_none_and_made_room_for(
+    ledger: Ledger, content: bytes
+) -> None:
+    ledger.location.replace("ledger/step/a.json", content)
+    assert ledger.records("step") == {}
+    assert commit(ledger, "a") == ledger.get("step", "a")
+
+
+def test_commit_over_a_record_that_cannot_be_read_is_kept(ledger: Ledger) -> None:
+    ledger.location.replace("ledger/step/a.json", b"{")
+    assert commit(ledger, "a") == ledger.get("step", "a")
+
+
+def test_forgotten_part_is_no_more(ledger: Ledger) -> None:
+    commit(ledger, "a")
+    ledger.forget("step", "a")
+    ledger.forget("step", "a")
+    assert ledger.records("step") == {}
+    assert ledger.steps() == []
+
+
+def test_result_comes_back_as_json_has_it(ledger: Ledger) -> None:
+    made = ledger.commit("step", "a", ["data/a"], {"pair": (1, 2), "far": float("inf")}, {})
+    assert made.result == {"pair": [1, 2], "far": float("inf")}
+    assert ledger.get("step", "a") == made
+
+
+def test_digest_does_not_depend_on_the_order_of_records(ledger: Ledger) -> None:
+    a, b = commit(ledger, "a"), commit(ledger, "b")
+    assert digest([a, b]) == digest([b, a]) != digest([a])
+
+
+def test_plan_that_cannot_be_read_does_not_hide_the_others(ledger: Ledger) -> None:
+    ledger.plan("a", ["1"])
+    ledger.plan("b", ["2"])
+    ledger.location.replace("plans/a.json", b"{")
+    assert ledger.plans()["b"] == ["2"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier, Event
 
 import google_crc32c
 import numpy as np
@@ -34,11 +35,36 @@ def test_create_is_exclusive_and_whole(location: Location) -> None:
 
 
 def test_one_of_many_racing_creators_wins(location: Location) -> None:
-    contents = [bytes([i]) * 1000 for i in range(16)]
-    with ThreadPoolExecutor(8) as threads:
-        won = list(threads.map(lambda c: location.create("record", c), contents))
-    assert sum(won) == 1
-    assert location.read("record") == contents[won.index(True)]
+    contents = [bytes([i]) * 100_000 for i in range(8)]
+    for attempt in range(30):
+        key = f"record-{attempt}"
+        start = Barrier(8)
+
+        def create(content: bytes, key: str = key, start: Barrier = start) -> bool:
+            start.wait()
+            return location.create(key, content)
+
+        with ThreadPoolExecutor(8) as threads:
+            won = list(threads.map(create, contents))
+        assert sum(won) == 1
+        assert location.read(key) == contents[won.index(True)]
+
+
+def test_reader_never_sees_half_a_file(location: Location) -> None:
+    contents = [bytes([i]) * 300_000 for i in range(2)]
+    location.replace("file", contents[0])
+    done = Event()
+
+    def write() -> None:
+        for i in range(100):
+            location.replace("file", contents[i % 2])
+        done.set()
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(write)
+        while not done.is_set():
+            assert location.read("file") in contents
+        writing.result()
 
 
 def test_file_urls_are_local_paths(tmp_path: Path) -> None:
@@ -82,3 +108,75 @@ def test_flipped_bit_is_an_error(tmp_path: Path) -> None:
     chunk.write_bytes(content)
     with pytest.raises(StorageError, match="checksum"):
         read_array(zarr.open_group(store, path="g", mode="r"), "bound")
+
+
+def test_failed_write_leaves_nothing_to_list(tmp_path: Path) -> None:
+    location = Location.of(tmp_path)
+    location.create("record", b"x")
+    location.create("record", b"y")
+    assert [file.name for file in tmp_path.iterdir()] == ["record"]
+
+
+def test_staged_leftovers_are_not_listed(tmp_path: Path) -> None:
+    location = Location.of(tmp_path)
+    location.create("a/file", b"x")
+    (tmp_path / "a" / ".file.123").write_bytes(b"half")
+    assert location.files("") == ["a/file"]
+
+
+def test_files_are_those_below_the_folder_alone(location: Location) -> None:
+    for key in ("a/x", "a/b/y", "ab/z", "a.json"):
+        location.create(key, b"")
+    assert location.files("a") == ["a/b/y", "a/x"]
+    assert location.files("a/x") == ["a/x"]
+    assert location.files("nothing") == []
+
+
+def test_folder_is_no_file(location: Location) -> None:
+    location.create("a/x", b"")
+    assert location.read("a") is None
+    assert location.digest("a") is None
+    assert location.read("a/x/below") is None
+
+
+def test_folder_is_removed_with_all_below(location: Location) -> None:
+    for key in ("a/x", "a/b/y", "c"):
+        location.create(key, b"")
+    location.remove("a")
+    location.remove("a")
+    assert location.files("") == ["c"]
+
+
+def test_relative_paths_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Location.of("run") == Location.of(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "disk",
+        "memory",
+    ],
+)
+def test_brackets_in_a_folder_name_are_no_pattern(tmp_path: Path, root: str) -> None:
+    """`run[1]` as a pattern means `run1`."""
+    base = str(tmp_path) if root == "disk" else "memory://location-test/patterns"
+    mine, other = Location.of(f"{base}/run[1]"), Location.of(f"{base}/run1")
+    for location in (mine, other):
+        location.replace("x", b"")
+    mine.remove("x")
+    assert (mine.exists("x"), other.exists("x")) == (False, True)
+
+
+def test_missing_description_is_no_chunk(location: Location) -> None:
+    """Only chunks are missed: Zarr asks for metadata that need not be there."""
+    with pytest.raises(FileNotFoundError):
+        zarr.open_group(location.zarr_store("nothing.zarr"), mode="r")
+
+
+def test_read_only_store_refuses_writes(location: Location) -> None:
+    write_group(location.zarr_store("data.zarr"), "g", "bounds", {"bound": np.arange(9.0)})
+    group = zarr.open_group(location.zarr_store("data.zarr", read_only=True), path="g", mode="r")
+    with pytest.raises(ValueError, match="read-only"):
+        array(group, "bound")[...] = 0

@@ -1,20 +1,20 @@
-"""Groups in source order: chunks in any order, growth, Parquet, and what opens in xarray."""
+"""Groups in source order: chunks in any order, growth, and what opens in xarray."""
 
 from __future__ import annotations
 
+import tempfile
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from storage import open_run
-from storage.convert import write_parquet
-from storage.errors import InputError, StorageError
+from storage.errors import StorageError
 from storage.location import Location
-from storage.pool import ChunkWriter, Pool
+from storage.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
 from storage.run import Run
 
 
@@ -86,34 +86,70 @@ def test_parts_cover_the_pool_in_whole_chunks(run: Run) -> None:
         assert pool.part_of(np.array([n - 1])).tolist() == [len(parts) - 1]
 
 
-def test_parquet_is_the_group(run: Run, tmp_path: Path) -> None:
-    write_scores(run, [0, 1, 2])
-    write_parquet(run, "scores", str(tmp_path / "out" / "s.parquet"), ("row", "posterior"))
-    table = pd.read_parquet(tmp_path / "out" / "s.parquet")
-    assert table["row"].tolist() == list(range(10))
-    assert np.allclose(table["posterior"], np.arange(10) / 20)
+@given(n=st.integers(1, 30), rows=st.integers(3, 12), data=st.data())
+@settings(max_examples=10, deadline=None)
+def test_any_order_of_chunks_writes_the_same_bytes(n: int, rows: int, data: st.DataObject) -> None:
+    numbers = list(range(-(-n // rows)))
+    order = data.draw(st.permutations(numbers)) + data.draw(
+        st.lists(st.sampled_from(numbers), max_size=4)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        runs = [Run(Location.of(f"{folder}/{name}")) for name in ("plain", "other")]
+        for run, asked in zip(runs, (numbers, order), strict=True):
+            run.begin({})
+            write_scores(run, asked, n, rows)
+        assert content(runs[0]) == content(runs[1])
 
 
-def test_failed_parquet_leaves_no_file(run: Run, tmp_path: Path) -> None:
-    write_scores(run, [0, 1, 2])
-    run.location.remove("results.zarr/scores/posterior/c/1")
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 33])
+@pytest.mark.parametrize("known", [True, False])
+def test_pool_is_read_as_it_was_written(run: Run, n: int, known: bool) -> None:
+    x = np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32)
+    writer = ChunkWriter(run, "queries", 4, n if known else None, feature=2)
+    for number in range(-(-n // 4)):
+        part = slice(4 * number, 4 * number + 4)
+        writer.chunk(number, x=x[part], row=np.arange(n)[part])
+    writer.finish(n, {})
+    pool = Pool(run, "queries", n, 2)
+    assert np.array_equal(pool.read("x", Rows(0, n)), x)
+    assert np.array_equal(pool.read("x", Rows(n // 2, n)), x[n // 2 :])
+
+
+def test_every_file_written_is_named(run: Run) -> None:
+    """But for the group above, every file of a group is a chunk's or the end's."""
+    writer = ChunkWriter(run, "queries", 4, 10, feature=2)
+    named = []
+    for number in range(3):
+        n = min(4, 10 - 4 * number)
+        x, row = np.zeros((n, 2), np.float32), np.arange(n)
+        named += writer.chunk(number, x=x, row=row)
+    named += writer.finish(10, {})
+    assert sorted(named) == run.location.files("results.zarr/queries")
+
+
+def test_lost_chunk_of_a_growing_group_is_not_taken_for_fill_values(run: Run) -> None:
+    writer = ChunkWriter(run, "queries", 4, feature=1)
+    for number in range(3):
+        writer.chunk(number, x=np.ones((4, 1), np.float32), row=np.arange(4))
+    writer.finish(12, {})
+    run.location.remove("results.zarr/queries/row/c/1")
     with pytest.raises(StorageError, match="is missing"):
-        write_parquet(run, "scores", str(tmp_path / "out" / "s.parquet"), ("row", "posterior"))
-    assert list((tmp_path / "out").iterdir()) == []
+        Pool(run, "queries", 12, 1).read("row", Rows(0, 12))
 
 
-def test_run_folders_are_told_from_others(run: Run, tmp_path: Path) -> None:
-    assert not run.is_new()
-    assert Run(Location.of(tmp_path / "absent")).is_new()
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "file").write_text("x")
-    with pytest.raises(InputError, match="not empty and not a knnoise run"):
-        Run(Location.of(tmp_path / "other")).is_new()
-    with pytest.raises(InputError, match="not a knnoise run"):
-        open_run(str(tmp_path / "other"))
+def test_whole_columns_are_written_at_the_end(run: Run) -> None:
+    writer = ChunkWriter(run, "pool", 4, 6, feature=1)
+    named = writer.finish(6, {"files": ["a"]}, y=np.array([0, 1, 0, 1, 1, 0], np.int8))
+    assert Pool(run, "pool", 6, 1).read("y", Rows(0, 6)).tolist() == [0, 1, 0, 1, 1, 0]
+    assert "results.zarr/pool/y/c" in named
 
 
-def test_other_format_versions_are_refused(run: Run) -> None:
-    run.location.replace("run.json", b'{"format_version": 99}')
-    with pytest.raises(InputError, match="format version 99"):
-        run.config()
+@given(n=st.integers(1, 10**9), d=st.integers(1, 5000))
+@settings(max_examples=100, deadline=None)
+def test_parts_are_whole_chunks_that_cover_the_pool(n: int, d: int) -> None:
+    pool = Pool(Run(Location.of("nowhere")), "pool", n, d)
+    parts = pool.parts() if n < 10**7 else [Rows(0, min(n, pool.part_rows))]
+    assert pool.part_rows % pool_chunk_rows(d) == 0
+    assert parts[0].start == 0
+    assert n >= 10**7 or parts[-1].stop == n
+    assert all(a.stop == b.start for a, b in pairwise(parts))
