@@ -1,0 +1,166 @@
+"""Transition matrices of c classes: two classes are crossfit, and the simplex solution is exact."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from pipeline.extrema import crossfit
+from pipeline.rates import given as given_rates
+from pipeline.search import nearest
+from pipeline.threshold import posterior
+from pipeline.transition import TransitionParams, of_rates, posterior_simplex, transition_matrix
+
+Floats = NDArray[np.float64]
+MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
+
+
+def clouds(n: int, n_classes: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Lists of 300, the row itself first, and clean labels of round clouds on a circle."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    angle = 2 * np.pi * y / n_classes
+    x = 5 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + rng.normal(size=(n, 2))
+    x = x.astype(np.float32)
+    index, _ = nearest(x, x, 299, exclude=np.arange(n))
+    return np.concatenate([np.arange(n)[:, None], index], axis=1), y
+
+
+def corrupt(y: NDArray[np.int64], matrix: Floats, seed: int) -> NDArray[np.int64]:
+    """Given labels, row y of the matrix each."""
+    chance = np.random.default_rng([seed, 7]).random(len(y))
+    return (chance[:, None] > np.cumsum(matrix, axis=1)[y]).sum(axis=1)
+
+
+def realised(y: NDArray[np.int64], label: NDArray[np.int64], n_classes: int) -> Floats:
+    return np.stack([np.bincount(label[y == a], minlength=n_classes) / (y == a).sum()
+                     for a in range(n_classes)])  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def three() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return clouds(3000, 3, 1)
+
+
+def test_two_classes_are_crossfit_to_the_last_bit() -> None:
+    near, y = clouds(1200, 2, 0)
+    label = corrupt(y, np.array([[0.8, 0.2], [0.1, 0.9]]), 0)
+    rates = crossfit(near, label[near].astype(np.int8), 1200)
+    found = transition_matrix(near, label[near], 1200, 2)
+    expected = [[1 - rates.p0, rates.p0], [rates.p1, 1 - rates.p1]]
+    np.testing.assert_array_equal(found.matrix, expected)
+    assert found.rates == rates
+    assert (found.support, found.reason) == (rates.support, rates.reason)
+
+
+def test_three_classes_are_found(three: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
+    near, y = three
+    label = corrupt(y, MATRIX, 1)
+    found = transition_matrix(near, label[near], len(y), 3)
+    assert np.abs(found.matrix - realised(y, label, 3)).sum(axis=1).max() < 0.05
+    np.testing.assert_allclose(found.matrix.sum(axis=1), 1.0)
+    assert found.support == "supported"
+    assert found.rates is None
+    json.dumps(found.diagnostics, allow_nan=False)
+
+
+def test_order_of_anchors_changes_nothing(
+    three: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    near, y = three
+    label = corrupt(y, MATRIX, 2)
+    mixed = near[np.random.default_rng(0).permutation(len(near))]
+    few = TransitionParams(iterations=20)
+    one = transition_matrix(near, label[near], len(y), 3, few)
+    other = transition_matrix(mixed, label[mixed], len(y), 3, few)
+    np.testing.assert_array_equal(one.matrix, other.matrix)
+
+
+def test_renaming_classes_renames_rows_and_columns(
+    three: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    near, y = three
+    label, name = corrupt(y, MATRIX, 3), np.array([2, 0, 1])
+    one = transition_matrix(near, label[near], len(y), 3).matrix
+    other = transition_matrix(near, name[label][near], len(y), 3).matrix
+    np.testing.assert_allclose(other[np.ix_(name, name)], one, atol=0.01)
+
+
+def test_an_absent_class_keeps_its_identity_row(
+    three: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    near, y = three
+    found = transition_matrix(near, y[near], len(y), 5).matrix
+    np.testing.assert_array_equal(found[3:], np.eye(5)[3:])
+    np.testing.assert_array_equal(found[:3, 3:], 0.0)
+    assert np.abs(found[:3, :3] - np.eye(3)).max() < 0.02
+
+
+def test_labels_of_pure_noise_are_not_supported() -> None:
+    near, y = clouds(400, 3, 4)
+    label = np.random.default_rng(5).integers(0, 3, len(y))
+    assert transition_matrix(near, label[near], len(y), 3).support == "unsupported"
+    constant = transition_matrix(near, np.ones_like(near), len(y), 3)
+    assert constant.support == "unsupported"
+    np.testing.assert_array_equal(constant.matrix, np.eye(3))
+
+
+def test_bad_lists_are_refused() -> None:
+    near = np.zeros((30, 20), dtype=np.int64)
+    for neighbor, label in (
+        (near, near[:, 1:]),
+        (near[:10], near[:10]),
+        (near[:, :5], near[:, :5]),
+    ):
+        with pytest.raises(ValueError, match="20 anchors"):
+            transition_matrix(neighbor, label, 100, 3)
+    for value in (-1, 3):
+        with pytest.raises(ValueError, match="need 0 to 2"):
+            transition_matrix(near, np.full_like(near, value), 100, 3)
+
+
+@given(st.integers(0, 10_000), st.floats(0.0, 0.45), st.floats(0.0, 0.45))
+def test_posterior_of_two_classes_is_the_clipped_one(seed: int, p0: float, p1: float) -> None:
+    eta = np.random.default_rng(seed).random(50)
+    found = posterior_simplex(
+        np.stack([1 - eta, eta], axis=1), of_rates(given_rates(p0, p1)).matrix
+    )
+    np.testing.assert_allclose(found[:, 1], posterior(eta, p0, p1), atol=1e-9)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.integers(3, 6))
+def test_posterior_is_the_nearest_on_the_simplex(seed: int, n_classes: int) -> None:
+    """Against a general constrained solver, row by row."""
+    rng = np.random.default_rng(seed)
+    matrix = 0.6 * np.eye(n_classes) + 0.4 * rng.dirichlet(np.ones(n_classes), n_classes)
+    eta = rng.dirichlet(np.full(n_classes, 0.5), 5)
+    found = posterior_simplex(eta, matrix)
+    assert found.min() >= 0
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    for row, answer in zip(eta, found, strict=True):
+        brute = minimize(
+            lambda q, row=row: np.square(q @ matrix - row).sum(),
+            np.full(n_classes, 1 / n_classes),
+            bounds=[(0, 1)] * n_classes,
+            constraints={"type": "eq", "fun": lambda q: q.sum() - 1},
+            options={"ftol": 1e-12},
+        )
+        assert np.square(answer @ matrix - row).sum() <= brute.fun + 1e-9
+
+
+def test_posterior_undoes_the_matrix() -> None:
+    clean = np.random.default_rng(0).dirichlet(np.ones(3), 100)
+    np.testing.assert_allclose(posterior_simplex(clean @ MATRIX, MATRIX), clean, atol=1e-9)
+
+
+def test_posterior_refuses_columns_for_rows() -> None:
+    with pytest.raises(ValueError, match="true class"):
+        posterior_simplex(np.eye(3), MATRIX.T)
