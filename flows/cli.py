@@ -50,8 +50,8 @@ def _train(args: argparse.Namespace) -> Called:
     from flows.report import train_text  # Prefect takes seconds to import: only where it is used
     from flows.train import train
 
-    names = ("labels", "label_column", "k", "noise", "p0", "p1", "builder", "block_rows", "scale")
-    more = ("target_recall", "seed", "workers", "scheduler")
+    names = ("labels", "label_column", "k", "noise", "rule", "p0", "p1", "builder", "block_rows")
+    more = ("scale", "target_recall", "seed", "workers", "scheduler")
     report = _call(train, args.source, args.run, **{n: getattr(args, n) for n in names + more})
     return report, train_text(report) + f"results: {args.run}\n"
 
@@ -110,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--label-column", metavar="NAME", help="column of the labels")
     train.add_argument("--k", type=_k, metavar="N", help="neighbours of each row; auto (default)")
     train.add_argument("--noise", default="crossfit", help="crossfit (default) or minmax")
+    train.add_argument("--rule", default="corrected", help="corrected (default) or rknn")
     train.add_argument("--p0", type=float, metavar="RATE", help="P(given 1 | true 0), if known")
     train.add_argument("--p1", type=float, metavar="RATE", help="P(given 0 | true 1), if known")
     train.add_argument("--builder", default="auto", help="auto (default), pynndescent or exact")

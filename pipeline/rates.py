@@ -23,7 +23,7 @@ class NoiseRates:
     p0_interval: tuple[float, float]
     """95 % interval for the rate realised in the pool."""
     p1_interval: tuple[float, float]
-    method: Literal["minmax", "crossfit", "given"]
+    method: Literal["minmax", "crossfit", "rknn", "given"]
     k: int
     """Neighbourhood size the estimate rests on, the row itself included; 0 for "given"."""
     support: Support

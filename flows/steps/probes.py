@@ -14,6 +14,7 @@ from pipeline.blockwise import Part
 from pipeline.merge import ABSENT, select
 from pipeline.partition import in_halo, nearest_blocks
 from pipeline.plan import HALOS
+from pipeline.rule import Rule
 from pipeline.scale import Scaling
 from pipeline.search import nearest
 from storage.exchange import Exchange, Slice
@@ -32,7 +33,7 @@ class Model:
     scaling: Scaling
     k: int
     n_blocks: int
-    rule: dict[str, float]
+    rule: Rule
     target_recall: float
 
     def centroid(self) -> npt.NDArray[np.float32]:
