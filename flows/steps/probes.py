@@ -40,6 +40,11 @@ class Model:
         return read_array(self.run.group("partition"), "centroid")
 
 
+def aim(target_recall: float) -> float:
+    """Recall that each part of a search is given, so that all together keep the target."""
+    return 1.0 - (1.0 - target_recall) / 10
+
+
 def find_truth(job: Job, model: Model) -> None:
     """Exact lists of a sample of queries, and the blocks their neighbours are at home in."""
     exchange = Exchange(job.run.location, "truth")
@@ -91,7 +96,7 @@ def choose_probes(job: Job, model: Model) -> dict[str, Any]:
             probed = in_halo(reach, halo)
             hit = (block[owner] == home[:, None]) & probed[owner]
             options.append((float(probed.sum(axis=1).mean()), float(hit.any(axis=1).mean()), halo))
-        wanted = 1.0 - (1.0 - model.target_recall) / 10
+        wanted = aim(model.target_recall)
         enough = [option for option in options if option[1] >= wanted]
         probes, coverage, halo = (
             min(enough, key=lambda o: o[0]) if enough else max(options, key=lambda o: (o[1], -o[0]))

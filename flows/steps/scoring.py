@@ -13,11 +13,11 @@ from flows.job import Job, Output
 from flows.steps.graph import block_lists, block_with_enough_rows
 from flows.steps.lists import incoming, receive_lists, send_lists
 from flows.steps.partition import block_name
-from flows.steps.probes import Model, audit_queries
+from flows.steps.probes import Model, aim, audit_queries
 from pipeline.audit import Recall, row_recall, summarise
 from pipeline.blockwise import Part
+from pipeline.cells import nearest_in_block
 from pipeline.partition import Halo, nearest_blocks, spread
-from pipeline.search import nearest
 from pipeline.threshold import posterior
 from storage.convert import write_parquet
 from storage.exchange import Exchange, Slice
@@ -92,7 +92,7 @@ def search_part(run: Run, part: Part) -> Output:
     block = block_with_enough_rows(model.run, part.args["block"], model.k)
     asked = part.args["from"].receive(part.args["slices"])
     start = time.perf_counter()
-    index, distance = nearest(asked["x"], block["x"], model.k)
+    index, distance = nearest_in_block(asked["x"], block["x"], model.k, aim(model.target_recall))
     seconds = time.perf_counter() - start
     lists = block_lists(block, index, distance)
     destination = queries.part_of(asked["row"])
