@@ -29,6 +29,8 @@ class NoiseRates:
     support: Support
     reason: str
     """One sentence a reader without statistics understands."""
+    plain: tuple[float, float] | None = None
+    """(p0, p1) as the plain extremes show them: both biased towards 0, their difference less so."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     """Numbers and lists for the report; JSON as it stands."""
 

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from pipeline import rknn, threshold
 from pipeline.rates import NoiseRates
-from pipeline.threshold import Decision, Floats
+from pipeline.threshold import MOST_NOISE, Decision, Floats
 
 RULES = ("corrected", "rknn")
-MOST_NOISE = 0.98
-"""Sum of the rates that posteriors are computed with at most: beyond, labels say nothing."""
 
 
 @dataclass(frozen=True)
