@@ -50,6 +50,11 @@ def summarise(recalls: npt.NDArray[np.float64]) -> Recall:
     p = float(recalls.mean())
     variance = float(recalls.var(ddof=1)) if n > 1 else 0.0
     size = max(float(n), n * p * (1 - p) / variance) if variance > 0 else float(n)
-    centre = (p + _Z**2 / (2 * size)) / (1 + _Z**2 / size)
-    half = _Z / (1 + _Z**2 / size) * np.sqrt(p * (1 - p) / size + _Z**2 / (4 * size**2))
-    return Recall(p, (max(0.0, float(centre - half)), min(1.0, float(centre + half))), n)
+    return Recall(p, wilson(p, size), n)
+
+
+def wilson(share: float, size: float) -> tuple[float, float]:
+    """95 % Wilson interval of a share of `size` > 0 independent rows."""
+    centre = (share + _Z**2 / (2 * size)) / (1 + _Z**2 / size)
+    half = _Z / (1 + _Z**2 / size) * np.sqrt(share * (1 - share) / size + _Z**2 / (4 * size**2))
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
