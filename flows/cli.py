@@ -92,6 +92,19 @@ def _report(args: argparse.Namespace) -> Called:
     return report, train_text(report) + f"page: {args.html}\n"
 
 
+def _compare(args: argparse.Namespace) -> Called:
+    from flows.compare import compare, compare_text
+
+    found = compare(args.before, args.after)
+    text = compare_text(found)
+    if args.html is None:
+        return found, text
+    from flows.page.comparison import write_comparison
+
+    write_comparison(found, args.html)
+    return found, text + f"page: {args.html}\n"
+
+
 def _status(args: argparse.Namespace) -> Called:
     from flows.status import status, status_text
 
@@ -138,6 +151,10 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--scores", metavar="FILE", help="scores of rows whose labels are known")
     report.add_argument("--truth", metavar="FILE", help="their clean labels: npy, csv, tsv, txt")
     report.add_argument("--truth-column", metavar="NAME", help="column of the clean labels")
+    compare = _command(commands, "compare", _compare, "what changed between two trainings")
+    compare.add_argument("before", metavar="RUN_A", help="folder of the earlier training")
+    compare.add_argument("after", metavar="RUN_B", help="folder of the later training")
+    compare.add_argument("--html", metavar="FILE", help="also write it as one self-contained page")
     status = _command(commands, "status", _status, "which step, how many parts, what is missing")
     status.add_argument("--run", required=True, metavar="DIR")
     demo = _command(commands, "demo", _demo, "train and score on two pools whose noise is known")

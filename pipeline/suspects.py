@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pipeline.sampling import row_hash
 
 STREAM = 4
-"""Hash stream that decides among rows contradicted equally."""
+"""Hash stream that decides among rows of equal value."""
 
 
 def contradiction(
@@ -23,37 +23,33 @@ def contradiction(
     return np.where(given_label == 1, 1.0 - eta, eta)
 
 
-class MostSuspect:
-    """The `size` most contradicted rows among all seen; among equals a fixed random draw."""
+def rows_contradicted(votes: npt.NDArray[np.integer], p0: float, p1: float, value: float) -> int:
+    """Rows whose `contradiction` is exactly `value`.
 
-    def __init__(self, size: int, k: int, p0: float, p1: float, seed: int = 0) -> None:
-        """`size` at least 1; `k` neighbours to a count; `p0 + p1 < 1`."""
-        self.size, self.k, self.p0, self.p1, self.seed = size, k, p0, p1, seed
+    votes : (k + 1, 2) rows by count and given label, from `threshold.vote_table`; `value` was
+        computed with the same rates from a count divided by k
+    """
+    eta = np.arange(len(votes)) / (len(votes) - 1)
+    cells = [contradiction(eta, np.full(len(votes), label), p0, p1) for label in (0, 1)]
+    return int(votes[np.column_stack(cells) == value].sum())
+
+
+class Greatest:
+    """The `size` rows of greatest value among all seen; among equals a fixed random draw."""
+
+    def __init__(self, size: int, seed: int = 0) -> None:
+        """`size` at least 1."""
+        self.size, self.seed = size, seed
         self.row = np.empty(0, np.int64)
-        self.contradiction = np.empty(0)
+        """Greatest first."""
+        self.value = np.empty(0)
 
-    def see(
-        self,
-        first_row: int,
-        count: npt.NDArray[np.integer],
-        given_label: npt.NDArray[np.integer],
-    ) -> None:
-        """Take the rows `first_row` and following; count : (row,) neighbours given 1, of k."""
-        value = contradiction(count / self.k, given_label, self.p0, self.p1)
-        full = len(self.row) == self.size
-        near = np.flatnonzero(value >= self.contradiction[-1]) if full else np.arange(len(value))
-        row = np.concatenate([self.row, near + first_row])
-        value = np.concatenate([self.contradiction, value[near]])
+    def see(self, row: npt.NDArray[np.int64], value: npt.NDArray[np.float64]) -> None:
+        """Take rows, each once; both (row,), no NaN."""
+        if len(self.row) == self.size:
+            near = np.flatnonzero(value >= self.value[-1])
+            row, value = row[near], value[near]
+        row = np.concatenate([self.row, row])
+        value = np.concatenate([self.value, value])
         order = np.lexsort((row_hash(row, self.seed, STREAM), -value))[: self.size]
-        self.row, self.contradiction = row[order], value[order]
-
-    def tied(self, votes: npt.NDArray[np.integer]) -> int:
-        """Rows contradicted exactly as much as the last row kept; 0 where none was seen.
-
-        votes : (k + 1, 2) rows by count and given label, from `threshold.vote_table`
-        """
-        if not len(self.row):
-            return 0
-        eta = np.arange(self.k + 1) / self.k
-        cells = [contradiction(eta, np.full(self.k + 1, y), self.p0, self.p1) for y in (0, 1)]
-        return int(votes[np.column_stack(cells) == self.contradiction[-1]].sum())
+        self.row, self.value = row[order], value[order]

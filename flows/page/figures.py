@@ -67,7 +67,7 @@ def honest_range(report: Mapping[str, Any]) -> Drawing | None:
             ax.axhline(rate, color=colour, lw=1, ls=(0, (2, 3)))
             ax.annotate(
                 f"{name} = {rate:.3f}",
-                (1.0, rate),
+                (1.0, max(rate, float((value + error)[-2:].max()))),
                 (0, 4),
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
@@ -107,8 +107,10 @@ def k_curve(report: Mapping[str, Any]) -> Drawing:
         ax.set_xlabel("k, neighbours averaged")
         ax.set_ylabel("Brier score, leave-one-out")
         text = "; ".join(f"k {a}: {b:.5f}" for a, b in zip(grid, score, strict=True))
-        caption = "How well neighbours foretell a row's own given label; lower is better."
-        return drawing(figure, "kcurve", "Choice of k", caption, f"{text}. Chosen: {k}.")
+        asked = report["config"]["parameters"]["k"] is not None
+        how = "The marked size was asked for." if asked else "The marked size was chosen."
+        caption = f"How badly neighbours foretell a row's own given label: lower is better. {how}"
+        return drawing(figure, "kcurve", "Choice of k", caption, f"{text}. {how} k = {k}.")
 
 
 def histogram(report: Mapping[str, Any], votes: npt.NDArray[np.int64]) -> Drawing:
@@ -117,8 +119,9 @@ def histogram(report: Mapping[str, Any], votes: npt.NDArray[np.int64]) -> Drawin
     eta = np.arange(k + 1) / k
     with axes("eta", height=3.4) as (ax, figure):
         width = 0.86 / k
+        named = [f"given {value}" for value in report["label_values"]]
         for y, colour, under in ((0, C["zero"], 0 * votes[:, 0]), (1, C["one"], votes[:, 0])):
-            ax.bar(eta, votes[:, y], width, bottom=under, color=colour, label=f"given {y}")
+            ax.bar(eta, votes[:, y], width, bottom=under, color=colour, label=named[y])
         top = float(votes.sum(axis=1).max())
         ax.set_ylim(0, 1.34 * top)
         _marks(ax, report, top)

@@ -13,7 +13,7 @@ from flows.steps.ingest import open_pool
 from pipeline.audit import summarise
 from pipeline.plane import Plane, principal_plane
 from pipeline.scale import Scaling
-from pipeline.suspects import MostSuspect
+from pipeline.suspects import Greatest, contradiction, rows_contradicted
 from pipeline.threshold import vote_table
 from storage.errors import StorageError
 from storage.groups import read_array
@@ -34,7 +34,7 @@ class Seen:
     suspects: npt.NDArray[np.int64]
     """Most suspect rows, the most suspect first."""
     tied: int
-    """Rows as suspect as the last of them."""
+    """Further rows, contradicted as much as the last of them."""
     sampled_quality: npt.NDArray[np.float32]
     """Label quality of the rows asked for, in their order."""
     sampled_given: npt.NDArray[np.int8]
@@ -78,7 +78,8 @@ def trained_pool(run: Run) -> Pool:
 def scan(run: Run, report: Mapping[str, Any], sampled: npt.NDArray[np.int64]) -> Seen:
     """Read the verdicts once; `sampled` are rows to pick out."""
     k, rule = report["k"], report["rule"]
-    most = MostSuspect(SUSPECTS, k, rule["p0"], rule["p1"], report["seed"])
+    rates = rule["p0"], rule["p1"]
+    most = Greatest(SUSPECTS, report["seed"])
     votes = np.zeros((k + 1, 2), np.int64)
     quality = np.empty(len(sampled), np.float32)
     labels = np.empty(len(sampled), np.int8)
@@ -88,11 +89,13 @@ def scan(run: Run, report: Mapping[str, Any], sampled: npt.NDArray[np.int64]) ->
         given = read_array(group, "given_label", span)
         count = np.rint(read_array(group, "eta_corr", span).astype(np.float64) * k).astype(int)
         votes += vote_table(count, given, k)
-        most.see(rows.start, count, given)
+        most.see(np.arange(rows.start, rows.stop), contradiction(count / k, given, *rates))
         here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
         quality[here] = read_array(group, "label_quality", span)[sampled[here] - rows.start]
         labels[here] = given[sampled[here] - rows.start]
-    return Seen(votes, most.row, most.tied(votes), quality, labels)
+    edge = float(most.value[-1])
+    tied = rows_contradicted(votes, *rates, edge) - int((most.value == edge).sum())
+    return Seen(votes, most.row, tied, quality, labels)
 
 
 def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:

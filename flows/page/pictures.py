@@ -59,8 +59,8 @@ def pool(found: Picture) -> Drawing:
             f"hold {first + second:.0%} of their variance; {low:,} have a label quality below 0.2."
         )
         caption = (
-            f"A random sample of {n:,} rows. Where dots of low quality crowd together, one region "
-            "is mislabelled; where they are strewn, labels are wrong at random."
+            f"A random sample of {n:,} rows. Where dots of low quality crowd together, "
+            "labels of one region are wrong or the classes overlap; strewn dots are random errors."
         )
         return drawing(figure, "pool", "The pool, seen flat", caption, text)
 

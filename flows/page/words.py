@@ -57,7 +57,7 @@ def facts(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [
         (f"p0, truly {zero} labelled {one}", f"{report['p0']:.3f}", intervals[0]),
         (f"p1, truly {one} labelled {zero}", f"{report['p1']:.3f}", intervals[1]),
-        ("threshold", f"{report['threshold']:.3f}", f"on the share of {report['k']} neighbours"),
+        ("threshold", f"{report['threshold']:.3f}", f"share of {report['k']} neighbours"),
         ("suspect labels", f"{report['n_label_issues']:,}", f"of {report['n_rows']:,} rows"),
         ("recall of neighbours", f"{report['recall']:.4f}", f"{low:.4f} to {high:.4f}"),
     ]

@@ -90,7 +90,7 @@ def test_every_kind_of_run_has_a_page(
     fit(pool(n), tmp_path / "run", **options)
     write_page(Run(Location.of(tmp_path / "run")), str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text()
-    assert "was asked for, not chosen" in page
+    assert "The marked size was asked for" in page
     assert ("Not computed" in page) == bool(options)
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.decomposition import PCA
 
-from pipeline.drift import rate_change
+from pipeline.drift import flips, rate_change
 from pipeline.plane import principal_plane
 from pipeline.reliability import ReliabilityCounter
-from pipeline.suspects import MostSuspect, contradiction
+from pipeline.suspects import Greatest, contradiction, rows_contradicted
 from pipeline.threshold import label_quality, vote_table
 
 
@@ -64,19 +64,27 @@ def test_plane_of_one_feature_and_of_equal_rows() -> None:
 
 @given(st.integers(0, 999), st.integers(1, 200), st.integers(1, 5))
 @settings(max_examples=60, deadline=None)
-def test_most_suspect_of_a_stream_are_those_of_the_whole(seed: int, n: int, step: int) -> None:
+def test_greatest_of_a_stream_in_any_order_are_those_of_the_whole(
+    seed: int, n: int, chunks: int
+) -> None:
     rng = np.random.default_rng(seed)
-    k, p0, p1 = 7, 0.2, 0.1
-    count, label = rng.integers(0, k + 1, n), rng.integers(0, 2, n)
-    stream, whole = MostSuspect(10, k, p0, p1), MostSuspect(10, k, p0, p1)
-    whole.see(0, count, label)
-    for start in range(0, n, 10 * step):
-        rows = slice(start, start + 10 * step)
-        stream.see(start, count[rows], label[rows])
+    value = rng.integers(0, 6, n).astype(np.float64)
+    stream, whole = Greatest(10), Greatest(10)
+    whole.see(np.arange(n), value)
+    for part in np.array_split(rng.permutation(n), chunks):
+        stream.see(part, value[part])
     assert stream.row.tolist() == whole.row.tolist()
+    assert whole.value.tolist() == sorted(value.tolist(), reverse=True)[:10]
+    assert value[whole.row].tolist() == whole.value.tolist()
+
+
+def test_rows_contradicted_are_counted_from_the_table() -> None:
+    rng = np.random.default_rng(0)
+    k, p0, p1 = 7, 0.2, 0.1
+    count, label = rng.integers(0, k + 1, 300), rng.integers(0, 2, 300)
     value = contradiction(count / k, label, p0, p1)
-    assert value[whole.row].tolist() == sorted(value.tolist(), reverse=True)[:10]
-    assert whole.tied(vote_table(count, label, k)) == (value == value[whole.row[-1]]).sum()
+    for edge in np.unique(value):
+        assert rows_contradicted(vote_table(count, label, k), p0, p1, edge) == (value == edge).sum()
 
 
 def test_contradiction_is_one_less_quality_before_it_is_cut() -> None:
@@ -86,12 +94,43 @@ def test_contradiction_is_one_less_quality_before_it_is_cut() -> None:
 
 
 def test_drift_by_hand() -> None:
-    steady = rate_change((0.3, (0.28, 0.32), "supported"), (0.32, (0.30, 0.34), "weak"))
+    before = (0.3, (0.28, 0.32))
+    steady = rate_change(before, (0.32, (0.30, 0.34)), reliable=True)
     assert steady.verdict == "steady"
     assert steady.interval == pytest.approx((0.02 - 0.02 * 2**0.5, 0.02 + 0.02 * 2**0.5))
-    up = rate_change((0.3, (0.28, 0.32), "supported"), (0.33, (0.31, 0.35), "supported"))
+    up = rate_change(before, (0.33, (0.31, 0.35)), reliable=True)
     assert (up.verdict, up.change) == ("drifted", pytest.approx(0.03))
-    down = rate_change((0.3, (0.28, 0.32), "supported"), (0.2, (0.1, 0.25), "supported"))
-    assert down.verdict == "drifted"
-    unknown = rate_change((0.3, (0.28, 0.32), "supported"), (0.9, (0.85, 1), "unsupported"))
-    assert unknown.verdict == "unknown"
+    assert rate_change(before, (0.2, (0.1, 0.25)), reliable=True).verdict == "drifted"
+    assert rate_change(before, (0.9, (0.85, 1.0)), reliable=False).verdict == "unknown"
+
+
+def test_drift_is_found_in_one_of_twenty_where_there_is_none() -> None:
+    rng = np.random.default_rng(0)
+    n, p, half = 4000, 0.3, 1.96 * (0.3 * 0.7 / 4000) ** 0.5
+    rate = rng.binomial(n, p, (2000, 2)) / n
+    sides = [[(r, (r - half, r + half)) for r in pair] for pair in rate.tolist()]
+    drifted = [rate_change(a, b, reliable=True).verdict == "drifted" for a, b in sides]
+    assert 0.035 < np.mean(drifted) < 0.065
+
+
+@given(st.integers(0, 999), st.integers(1, 50))
+@settings(max_examples=40, deadline=None)
+def test_flips_by_row(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = (
+        {
+            "given_label": rng.integers(0, 2, n),
+            "predicted_label": rng.integers(0, 2, n),
+            "is_label_issue": rng.random(n) < 0.5,
+        }
+        for _ in range(2)
+    )
+    rows = list(zip(*a.values(), *b.values(), strict=True))
+    found = flips(a, b)
+    assert found["n_rows"] == n
+    assert found["given_changed"] == sum(r[0] != r[3] for r in rows)
+    assert found["predicted_to_1"] == sum(r[1] < r[4] for r in rows)
+    assert found["predicted_to_0"] == sum(r[1] > r[4] for r in rows)
+    assert found["newly_suspect"] == sum(r[5] and not r[2] for r in rows)
+    assert found["no_longer_suspect"] == sum(r[2] and not r[5] for r in rows)
+    assert found["flipped"] == sum(r[1] != r[4] or r[2] != r[5] for r in rows)
