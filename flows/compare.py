@@ -13,7 +13,18 @@ from storage.location import Location
 from storage.run import Run
 
 RATES = {"p0": "P(given 1 | true 0)", "p1": "P(given 0 | true 1)"}
-NUMBERS = ("n_rows", "n_features", "k", "threshold", "n_label_issues", "recall", "support")
+NUMBERS = {
+    "n_rows": "rows",
+    "n_features": "features",
+    "k": "k",
+    "threshold": "threshold",
+    "n_label_issues": "labels suspected wrong",
+    "recall": "recall of neighbours",
+    "support": "support of the rates",
+}
+"""Fields of a report that are compared → their names."""
+SHOWN = 20
+"""Differences of one kind that the text lists."""
 Report = Mapping[str, Any]
 
 
@@ -75,8 +86,8 @@ def compare(before: str, after: str) -> dict[str, Any]:
 
 def _differences(before: Report, after: Report) -> dict[str, dict[str, list[Any]]]:
     def source(config: Report) -> dict[str, Any]:
-        files = {f"{file['name']} ({file['role']})": file for file in config["source"]["files"]}
-        known = {name: file["digest"] for name, file in files.items()}
+        files = {f"{file['role']} {file['name']}": file for file in config["source"]["files"]}
+        known = {name: file["digest"][:12] for name, file in files.items()}
         return {"label": config["label_name"], "kind": config["source"]["kind"], **known}
 
     return {
@@ -107,7 +118,7 @@ def compare_text(found: Report) -> str:
             f"  {low:+.3f} to {high:+.3f}  {c['verdict']}"
         )
     for name, (a, b) in found["numbers"].items():
-        lines.append(f"  {name:<24}{_shown(a):>11}{_shown(b):>11}")
+        lines.append(f"  {NUMBERS[name]:<24}{_shown(a):>11}{_shown(b):>11}")
     lines += ["", *(f"DRIFT: {line}" for line in found["warnings"])]
     for what, pairs in found["differences"].items():
         lines += [f"{what}: {line}" for line in _changed(pairs)]
@@ -115,13 +126,15 @@ def compare_text(found: Report) -> str:
 
 
 def _changed(pairs: Report) -> Iterable[str]:
-    for name, (a, b) in pairs.items():
+    for name, (a, b) in list(pairs.items())[:SHOWN]:
         yield f"{name} was {_shown(a)} and is {_shown(b)}"
+    if len(pairs) > SHOWN:
+        yield f"and {len(pairs) - SHOWN:,} more"
 
 
 def _shown(value: Any) -> str:
     if value is None:
-        return "none"
+        return "not given"
     if isinstance(value, float):
         return f"{value:.4f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

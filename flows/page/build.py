@@ -6,7 +6,7 @@ from typing import Any
 
 from flows import report as reports
 from flows.page import figures, pictures, words
-from flows.page.gather import block_recalls, picture, sample, scan, trained_pool
+from flows.page.gather import block_recalls, picture, sample, scan
 from flows.page.render import render
 from flows.page.suspects import FEATURES, suspects
 from flows.page.truth import Truth, reliability
@@ -28,7 +28,6 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> dict[str, An
     """
     report = reports.load(run)
     checked = None if test is None else reliability(test, report["label_values"])
-    trained_pool(run)
     rows, x = sample(run)
     seen = scan(run, report, rows)
     names = report["config"]["feature_names"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flows.compare import RATES
+from flows.compare import NUMBERS, RATES, SHOWN
 from flows.page import figures
 from flows.page.render import render
 from flows.page.words import percent
@@ -33,6 +33,8 @@ def write_comparison(found: Mapping[str, Any], target: str) -> None:
         verdict=verdict(found),
         label_values=sides[1]["label_values"],
         meanings=RATES,
+        number_names=NUMBERS,
+        most=SHOWN,
         rates=figures.rates([("before", sides[0]), ("after", sides[1])]),
     )
     write_bytes(target, page.encode())

@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from flows.page.svg import COLOURS as C
 from flows.page.svg import Drawing, axes, drawing
+from flows.page.words import percent
 from pipeline.reliability import Reliability
 
 SE95 = 1.96
@@ -30,19 +31,18 @@ def rates(series: Sequence[tuple[str, Mapping[str, Any]]]) -> Drawing:
                 ax.plot(report[rate], y, "o", color=colour, ms=7)
                 ax.annotate(
                     f"{report[rate]:.3f}",
-                    (report[rate], y),
-                    (0, 8),
+                    (high, y),
+                    (7, 0),
                     textcoords="offset points",
-                    ha="center",
+                    va="center",
                 )
                 ticks.append(y)
                 names.append(f"p{at} {name}".strip())
                 told.append(f"{names[-1]}: {report[rate]:.3f}, from {low:.3f} to {high:.3f}")
         ax.set_yticks(ticks, names)
-        ax.set_ylim(min(ticks) - 0.6, 0.9)
-        ax.set_xlim(left=0)
-        ax.margins(x=0.08)
-        ax.set_xlim(left=0)
+        ax.set_ylim(min(ticks) - 0.7, 0.7)
+        widest = max(r[f"{rate}_interval"][1] for _, r in series for rate in ("p0", "p1"))
+        ax.set_xlim(0, 1.18 * max(widest, 0.01))
         ax.grid(axis="y", visible=False)
         ax.grid(axis="x", visible=True)
         ax.set_xlabel("share of labels given wrongly")
@@ -136,7 +136,7 @@ def histogram(report: Mapping[str, Any], votes: npt.NDArray[np.int64]) -> Drawin
         text = (
             f"Shares lie between {seen[0]:.2f} and {seen[-1]:.2f}. Estimated extrema: p0 = "
             f"{report['p0']:.3f} and 1 − p1 = {1 - report['p1']:.3f}. The threshold is "
-            f"{report['threshold']:.3f} instead of 0.5; {share:.1%} of the rows reach it."
+            f"{report['threshold']:.3f} instead of 0.5; {percent(share)} of the rows reach it."
         )
         caption = (
             "Rows left of the threshold are taken for 0, rows right of it for 1. "
@@ -175,7 +175,7 @@ def reliability(found: Reliability) -> Drawing:
         ax.set_xlabel("posterior, mean of the bin")
         ax.set_ylabel("share truly 1")
         text = "; ".join(
-            f"posterior {p:.2f}: {s:.1%} of {n:,} rows"
+            f"posterior {p:.2f}: {percent(s)} of {n:,} rows"
             for p, s, n in zip(found.posterior, found.share, found.rows, strict=True)
         )
         caption = (

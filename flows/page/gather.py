@@ -17,7 +17,6 @@ from pipeline.suspects import Greatest, contradiction, rows_contradicted
 from pipeline.threshold import vote_table
 from storage.errors import StorageError
 from storage.groups import read_array
-from storage.pool import Pool
 from storage.run import Run
 
 PICTURE_ROWS = 3000
@@ -61,8 +60,8 @@ class BlockRecall:
     interval: tuple[float, float]
 
 
-def trained_pool(run: Run) -> Pool:
-    """The pool of a run.
+def ingested(run: Run) -> dict[str, Any]:
+    """What the step that read the source recorded.
 
     Raises
     ------
@@ -72,7 +71,7 @@ def trained_pool(run: Run) -> Pool:
     held = run.ledger.get("pool", "all")
     if held is None:
         raise StorageError(f"{run.location.url}: the record of its pool is gone; train again")
-    return open_pool(run, "pool", held.result)
+    return held.result
 
 
 def scan(run: Run, report: Mapping[str, Any], sampled: npt.NDArray[np.int64]) -> Seen:
@@ -84,7 +83,7 @@ def scan(run: Run, report: Mapping[str, Any], sampled: npt.NDArray[np.int64]) ->
     quality = np.empty(len(sampled), np.float32)
     labels = np.empty(len(sampled), np.int8)
     group = run.group("labels")
-    for rows in trained_pool(run).parts():
+    for rows in open_pool(run, "pool", ingested(run)).parts():
         span = slice(rows.start, rows.stop)
         given = read_array(group, "given_label", span)
         count = np.rint(read_array(group, "eta_corr", span).astype(np.float64) * k).astype(int)
@@ -100,11 +99,9 @@ def scan(run: Run, report: Mapping[str, Any], sampled: npt.NDArray[np.int64]) ->
 
 def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
     """Row numbers and scaled features of a uniform sample of the pool."""
-    held = run.ledger.get("pool", "all")
-    assert held is not None  # `trained_pool` has seen it
     group = run.group("samples/partition")
     rows = slice(0, PICTURE_ROWS)
-    x = Scaling(**held.result["scaling"]).apply(read_array(group, "x", rows))
+    x = Scaling(**ingested(run)["scaling"]).apply(read_array(group, "x", rows))
     return read_array(group, "row", rows), x
 
 

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from flows.page.gather import BlockRecall, Picture
 from flows.page.svg import COLOURS as C
 from flows.page.svg import Drawing, axes, drawing
+from flows.page.words import percent
 
 LEVELS = (0.2, 0.4, 0.6, 0.8)
 """Bounds of the shades of label quality."""
@@ -38,8 +39,8 @@ def pool(found: Picture) -> Drawing:
         ax.set_yticks([])
         ax.spines["bottom"].set_visible(False)
         first, second = found.plane.share
-        ax.set_xlabel(f"first component, {first:.0%} of variance")
-        ax.set_ylabel(f"second, {second:.0%}")
+        ax.set_xlabel(f"first component, {percent(first)} of variance")
+        ax.set_ylabel(f"second, {percent(second)}")
         handles, labels = ax.get_legend_handles_labels()
         figure.legend(
             *(handles[::-1], labels[::-1]),
@@ -56,7 +57,8 @@ def pool(found: Picture) -> Drawing:
         n, low = len(level), int((level == 0).sum())
         text = (
             f"{n:,} rows of the pool on the plane of their two largest principal components, which "
-            f"hold {first + second:.0%} of their variance; {low:,} have a label quality below 0.2."
+            f"hold {percent(first + second)} of their variance; the label quality of {low:,} is "
+            "below 0.2."
         )
         caption = (
             f"A random sample of {n:,} rows. Where dots of low quality crowd together, "

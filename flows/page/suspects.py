@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flows.page.gather import Seen, trained_pool
+from flows.page.gather import Seen, ingested
 from storage.errors import StorageError
 from storage.groups import array, read_array, undamaged
 from storage.run import Run
@@ -47,12 +47,11 @@ def suspects(run: Run, report: Mapping[str, Any], seen: Seen) -> list[Suspect]:
     lists = _lists(run, report["n_blocks"], report["k"], seen.suspects)
     x = _pick(run, "pool", "x", seen.suspects)
     source = _pick(run, "pool", "source_id", seen.suspects)
-    held = run.ledger.get("pool", "all")
-    files = held.result["files"] if held is not None else []
+    files = [str(file).rsplit("/", 1)[-1] for file in ingested(run)["files"]]
     return [
         Suspect(
             int(row),
-            str(files[source[i]]).rsplit("/", 1)[-1] if source[i] < len(files) else "",
+            files[source[i]],
             int(verdict["given_label"][i]),
             int(verdict["predicted_label"][i]),
             float(verdict["label_quality"][i]),
@@ -69,7 +68,6 @@ def suspects(run: Run, report: Mapping[str, Any], seen: Seen) -> list[Suspect]:
 
 def _pick(run: Run, path: str, name: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Single rows of one array in source order, chunk by chunk."""
-    trained_pool(run)
     group = run.group(path)
     with undamaged(f"{group.store_path}/{name}"):
         return np.asarray(array(group, name).oindex[rows])

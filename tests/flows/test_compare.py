@@ -69,7 +69,7 @@ def test_parameters_and_source_that_differ_are_named(runs: Path) -> None:
     found = compare(str(runs / "a"), str(runs / "k"))
     assert found["differences"] == {"parameters": {"k": [20, 8]}, "source": {}, "versions": {}}
     found = compare(str(runs / "a"), str(runs / "drifted"))
-    assert {"a.npz (features)", "drifted.npz (features)"} <= set(found["differences"]["source"])
+    assert {"features a.npz", "features drifted.npz"} <= set(found["differences"]["source"])
     assert not found["rows"]["comparable"]
     assert "features differ" in found["rows"]["reason"]
     assert "not comparable one by one" in compare_text(found)

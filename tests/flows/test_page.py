@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from browser import chromium, look
 from runs import PoolWriter, fit
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 
 from flows.cli import main
@@ -133,6 +135,18 @@ def test_bad_input_is_one_line(
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.parametrize("lost", ["labels/eta_corr/c/0", "graph/00000/neighbor/c/0/0"])
+def test_damage_is_one_line(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], lost: str
+) -> None:
+    shutil.copytree(made / "a<b", tmp_path / "run")
+    (tmp_path / "run" / "results.zarr" / lost).unlink()
+    assert command(tmp_path, tmp_path / "run") == 3
+    said = capsys.readouterr().err
+    assert lost in said
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
 def test_page_in_a_browser(browser: Chrome, made: Path, width: int, dark: bool) -> None:
@@ -146,8 +160,16 @@ def test_page_in_a_browser(browser: Chrome, made: Path, width: int, dark: bool) 
         assert min(figure.size["width"], figure.size["height"]) > 100
         assert figure.get_attribute("role") == "img"
         assert len(figure.accessible_name) > 3
+    boxes = browser.find_elements(By.CSS_SELECTOR, ".scroll")
+    wide = [box for box in boxes if inside(box, "scrollWidth") > inside(box, "clientWidth")]
+    assert wide or width != 400
+    assert all(box.get_attribute("tabindex") == "0" for box in boxes)
     paper = browser.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
     assert (sum(map(int, re.findall(r"\d+", paper)[:3])) < 200) == dark
+
+
+def inside(box: WebElement, name: str) -> int:
+    return int(box.get_property(name))  # type: ignore[arg-type]
 
 
 def cells(browser: Chrome, column: int) -> list[str]:
