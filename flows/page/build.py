@@ -27,9 +27,10 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> dict[str, An
         something of the run is missing or damaged, or the target cannot be written.
     """
     report = reports.load(run)
-    checked = None if test is None else reliability(test, report["label_values"])
+    checked = None if test is None else reliability(test, report)
     rows, x = sample(run)
     seen = scan(run, report, rows)
+    found = suspects(run, report, seen)
     names = report["config"]["feature_names"]
     page = render(
         "report.html",
@@ -49,11 +50,11 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> dict[str, An
         checked=checked,
         recall=pictures.recall(block_recalls(run, report), report),
         pool=pictures.pool(picture(x, seen)),
-        suspects=suspects(run, report, seen),
+        suspects=found,
         tied=seen.tied,
         feature_names=names[:FEATURES],
         n_features=len(names),
-        n_files=len(report["config"]["source"]["files"]),
+        n_files=len({suspect.file for suspect in found}),
     )
     write_bytes(target, page.encode())
     return report

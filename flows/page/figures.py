@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from flows.page.svg import COLOURS as C
 from flows.page.svg import Drawing, axes, drawing
-from flows.page.words import percent
+from flows.page.words import interval, percent
 from pipeline.reliability import Reliability
 
 SE95 = 1.96
@@ -21,11 +21,11 @@ SE95 = 1.96
 def rates(series: Sequence[tuple[str, Mapping[str, Any]]]) -> Drawing:
     """Both noise rates with their intervals; `series` is (name, report), one or two of them."""
     with axes("rates", height=1.35 + 0.35 * len(series)) as (ax, figure):
-        ticks, names, told = [], [], []
+        ticks, names, told, furthest = [], [], [], 0.01
         for at, rate in enumerate(("p0", "p1")):
             for i, (name, report) in enumerate(series):
-                low, high = report[f"{rate}_interval"]
-                y = -at * (len(series) + 0.6) - i
+                low, high = interval(report, rate) or (report[rate], report[rate])
+                y, furthest = -at * (len(series) + 0.6) - i, max(furthest, high)
                 colour = C["one"] if i == len(series) - 1 else C["muted"]
                 ax.plot([low, high], [y, y], color=colour, lw=5, alpha=0.35)
                 ax.plot(report[rate], y, "o", color=colour, ms=7)
@@ -38,11 +38,11 @@ def rates(series: Sequence[tuple[str, Mapping[str, Any]]]) -> Drawing:
                 )
                 ticks.append(y)
                 names.append(f"p{at} {name}".strip())
-                told.append(f"{names[-1]}: {report[rate]:.3f}, from {low:.3f} to {high:.3f}")
+                span = f", from {low:.3f} to {high:.3f}" if low < high else ""
+                told.append(f"{names[-1]}: {report[rate]:.3f}{span}")
         ax.set_yticks(ticks, names)
         ax.set_ylim(min(ticks) - 0.7, 0.7)
-        widest = max(r[f"{rate}_interval"][1] for _, r in series for rate in ("p0", "p1"))
-        ax.set_xlim(0, 1.18 * max(widest, 0.01))
+        ax.set_xlim(0, 1.18 * furthest)
         ax.grid(axis="y", visible=False)
         ax.grid(axis="x", visible=True)
         ax.set_xlabel("share of labels given wrongly")
@@ -58,9 +58,9 @@ def honest_range(report: Mapping[str, Any]) -> Drawing | None:
     k, low, high = (np.asarray(found[n]) for n in ("k", "v_min", "v_max"))
     e_low, e_high = (SE95 * np.asarray(found[n]) for n in ("v_min_se", "v_max_se"))
     with axes("range") as (ax, figure):
-        for value, error, colour, name, rate in (
-            (high, e_high, C["one"], "1 − p1", 1.0 - report["p1"]),
-            (low, e_low, C["zero"], "p0", report["p0"]),
+        for value, error, colour, ink, name, rate in (
+            (high, e_high, C["one"], C["one"], "1 − p1", 1.0 - report["p1"]),
+            (low, e_low, C["zero"], C["zero-ink"], "p0", report["p0"]),
         ):
             ax.fill_between(k, value - error, value + error, color=colour, alpha=0.18, lw=0)
             ax.plot(k, value, "o-", color=colour, ms=3.5)
@@ -72,7 +72,7 @@ def honest_range(report: Mapping[str, Any]) -> Drawing | None:
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
                 ha="right",
-                color=colour,
+                color=ink,
             )
         ax.set_xscale("log")
         ax.set_xticks(k, [f"{v:.0f}" for v in k])

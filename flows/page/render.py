@@ -22,7 +22,7 @@ def render(template: str, **context: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        percent=percent, count="{:,}".format, bytes=_bytes, strip=label_strip, seconds=_seconds
+        percent=percent, thousands="{:,}".format, bytes=_bytes, strip=label_strip, seconds=_seconds
     )
     return environment.get_template(template).render(**context)
 

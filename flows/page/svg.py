@@ -22,7 +22,7 @@ COLOURS = {
     "zero": "#050505",
     "one": "#060606",
     "accent": "#070707",
-    "soft": "#080808",
+    "zero-ink": "#080808",
     **{f"q{i}": f"#09090{i}" for i in range(5)},
 }
 """Names of the page's colours → what stands for them until the SVG is on the page."""

@@ -49,14 +49,24 @@ def rule(report: Mapping[str, Any]) -> str:
     )
 
 
+def interval(report: Mapping[str, Any], rate: str) -> tuple[float, float] | None:
+    """The 95 % interval of a rate; None where its method has no calibrated one."""
+    if report["noise"] != "crossfit":
+        return None
+    low, high = report[f"{rate}_interval"]
+    return low, high
+
+
 def facts(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """The numbers to keep: (name, value, remark)."""
     zero, one = report["label_values"]
-    intervals = ["{:.3f} to {:.3f}".format(*report[f"p{i}_interval"]) for i in (0, 1)]
+    known = [interval(report, rate) for rate in ("p0", "p1")]
+    method = METHODS.get(report["noise"], report["noise"])
+    spans = [method if span is None else "{:.3f} to {:.3f}".format(*span) for span in known]
     low, high = report["recall_interval"]
     return [
-        (f"p0, truly {zero} labelled {one}", f"{report['p0']:.3f}", intervals[0]),
-        (f"p1, truly {one} labelled {zero}", f"{report['p1']:.3f}", intervals[1]),
+        (f"p0, truly {zero} labelled {one}", f"{report['p0']:.3f}", spans[0]),
+        (f"p1, truly {one} labelled {zero}", f"{report['p1']:.3f}", spans[1]),
         ("threshold", f"{report['threshold']:.3f}", f"share of {report['k']} neighbours"),
         ("suspect labels", f"{report['n_label_issues']:,}", f"of {report['n_rows']:,} rows"),
         ("recall of neighbours", f"{report['recall']:.4f}", f"{low:.4f} to {high:.4f}"),

@@ -21,6 +21,8 @@ from selenium.webdriver.support.select import Select
 
 from flows.cli import main
 from flows.page import write_page
+from flows.page.gather import BlockRecall
+from flows.page.pictures import recall
 from flows.score import score
 from storage.location import Location
 from storage.run import Run
@@ -94,6 +96,33 @@ def test_every_kind_of_run_has_a_page(
     page = (tmp_path / "page.html").read_text()
     assert "The marked size was asked for" in page
     assert ("Not computed" in page) == bool(options)
+    svg = page[page.index('aria-labelledby="rates-t') :]
+    assert ("from 0." in svg[: svg.index("</desc>")]) != bool(options)
+
+
+def test_one_feature_from_several_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for part in ("east", "west"):
+        clean = rng.random(400) < 0.5
+        table = pd.DataFrame({"x": rng.normal(size=400) + 4 * clean, "y": clean})
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        table.to_parquet(tmp_path / "parts" / f"{part}.parquet")
+    fit(tmp_path / "parts", tmp_path / "run", label_column="y")
+    write_page(Run(Location.of(tmp_path / "run")), str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text()
+    assert set(re.findall(r"<td>(east|west)\.parquet</td>", page)) == {"east", "west"}
+    assert "truly False" in page
+
+
+def test_recall_of_very_many_blocks_is_drawn_without_intervals() -> None:
+    blocks = [BlockRecall(i, 100, 5, i / 300, (0.0, 1.0)) for i in range(300)]
+    few, many = (recall(blocks[:n], {"target_recall": 0.95}) for n in (10, 300))
+    assert few is not None
+    assert many is not None
+    assert "intervals" in few.caption
+    assert "intervals" not in many.caption
+    assert "300 blocks; the lowest recall is 0.0000 in block 0" in many.text
+    assert recall([], {}) is None
 
 
 def test_suspects_are_the_rows_contradicted_most(made: Path) -> None:
@@ -116,7 +145,9 @@ def test_bad_input_is_one_line(
 ) -> None:
     np.save(tmp_path / "short.npy", np.zeros(3))
     np.save(tmp_path / "other.npy", np.arange(1500) % 2)
-    pd.DataFrame({"posterior": [0.1]}).to_parquet(tmp_path / "alien.parquet")
+    alien, changed = tmp_path / "alien.parquet", tmp_path / "changed.parquet"
+    pd.DataFrame({"posterior": [0.1]}).to_parquet(alien)
+    pd.read_parquet(made / "scores.parquet").assign(posterior=0.51).to_parquet(changed)
     run, scores = made / "a<b", made / "scores.parquet"
     short, other = tmp_path / "short.npy", tmp_path / "other.npy"
     for expected, args in {
@@ -125,9 +156,9 @@ def test_bad_input_is_one_line(
         "belong together": (run, "--scores", scores),
         "1,500": (run, "--scores", scores, "--truth", short),
         "labels must be two values": (run, "--scores", scores, "--truth", other),
-        "not written by knnoise score": (run, "--truth", short, "--scores", "alien.parquet"),
+        "not written by knnoise score": (run, "--truth", short, "--scores", alien),
+        "does not fit": (run, "--truth", made / "truth.csv", "--scores", changed),
     }.items():
-        args = tuple(tmp_path / a if a == "alien.parquet" else a for a in args)
         assert command(tmp_path, *args) == 2
         said = capsys.readouterr().err
         assert expected in said
