@@ -1,9 +1,11 @@
-# Two commands do all the set-up: `make demo` and `make test`.
+# Two commands do all the set-up: `make demo` and `make test`. `make study DATA=folder` runs the
+# studies of docs/studies on a folder of .npz files, and again only what is missing.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+DATA   ?= data
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint study clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -22,6 +24,10 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+study: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.study --data $(DATA)
 
 clean:
 	rm -rf $(VENV) demo
