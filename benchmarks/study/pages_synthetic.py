@@ -56,14 +56,14 @@ def plateau(rows: Rows, docs: Path) -> None:
         f"One dimension, p0 = {example.P0}, p1 = {example.P1}; η = m = 0.583 on the middle third, "
         "where η_corr = 0.45, so that the plain vote decides that third wrongly for certain as n "
         f"grows. k is k_n of Theorem 4.3 (λ = 1, ω = 3, δ = {example.DELTA}); "
-        f"{len(of[sizes[0]])} seeds (0, 1, …); Bayes error {bayes:.4f}. The error is exact given "
+        f"{len(of[sizes[0]])} seeds (0, 1, …), {len(of[sizes[-1]])} at the largest n; Bayes error "
+        f"{bayes:.4f}. The error is exact given "
         f"the decisions on {example.N_TEST:,} test rows. `plateau` is the share of all test rows "
         "that lie on the plateau and are decided against Bayes: 1/3 is all of it.",
         "![error against n](reeve-kaban.png)",
         table(header, lines),
-        "The classes of this example blend gradually everywhere, so `crossfit` says `weak` and the "
-        "default moves the threshold only as far as it surely pays on the given labels; it "
-        "needs a larger n than the full correction before it reaches the Bayes error.",
+        "η reaches 0 and 1 at single points only, so the classes blend everywhere and `crossfit` "
+        "says `weak`.",
         "Command: `python -m benchmarks.study --only plateau`",
     )
 
