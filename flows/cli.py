@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from storage.errors import ClusterError, KnnoiseError, StorageError
+from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,8 +50,8 @@ def _train(args: argparse.Namespace) -> Called:
     from flows.report import train_text  # Prefect takes seconds to import: only where it is used
     from flows.train import train
 
-    names = ("labels", "label_column", "k", "noise", "p0", "p1", "builder", "block_rows", "scale")
-    more = ("target_recall", "seed", "workers", "scheduler")
+    names = ("labels", "label_column", "k", "noise", "rule", "p0", "p1", "builder", "block_rows")
+    more = ("scale", "target_recall", "seed", "workers", "scheduler")
     report = _call(train, args.source, args.run, **{n: getattr(args, n) for n in names + more})
     return report, train_text(report) + f"results: {args.run}\n"
 
@@ -79,8 +79,30 @@ def _report(args: argparse.Namespace) -> Called:
     from storage.location import Location
     from storage.run import Run
 
-    report = load(Run(Location.of(args.run)))
-    return report, train_text(report)
+    run = Run(Location.of(args.run))
+    if args.html is None:
+        if args.scores or args.truth or args.truth_column:
+            raise InputError("--scores and --truth are for the page: give --html FILE too")
+        report = load(run)
+        return report, train_text(report)
+    from flows.page import Truth, write_page
+
+    test = Truth.of(args.scores, args.truth, args.truth_column)
+    report = write_page(run, args.html, test)
+    return report, train_text(report) + f"page: {args.html}\n"
+
+
+def _compare(args: argparse.Namespace) -> Called:
+    from flows.compare import compare, compare_text
+
+    found = compare(args.before, args.after)
+    text = compare_text(found)
+    if args.html is None:
+        return found, text
+    from flows.page.comparison import write_comparison
+
+    write_comparison(found, args.html)
+    return found, text + f"page: {args.html}\n"
 
 
 def _status(args: argparse.Namespace) -> Called:
@@ -110,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--label-column", metavar="NAME", help="column of the labels")
     train.add_argument("--k", type=_k, metavar="N", help="neighbours of each row; auto (default)")
     train.add_argument("--noise", default="crossfit", help="crossfit (default) or minmax")
+    train.add_argument("--rule", default="corrected", help="corrected (default) or rknn")
     train.add_argument("--p0", type=float, metavar="RATE", help="P(given 1 | true 0), if known")
     train.add_argument("--p1", type=float, metavar="RATE", help="P(given 0 | true 1), if known")
     train.add_argument("--builder", default="auto", help="auto (default), pynndescent or exact")
@@ -125,6 +148,14 @@ def _parser() -> argparse.ArgumentParser:
     _resources(score)
     report = _command(commands, "report", _report, "show the report of a finished run")
     report.add_argument("--run", required=True, metavar="DIR")
+    report.add_argument("--html", metavar="FILE", help="also write it as one self-contained page")
+    report.add_argument("--scores", metavar="FILE", help="scores of rows whose labels are known")
+    report.add_argument("--truth", metavar="FILE", help="their clean labels: npy, csv, tsv, txt")
+    report.add_argument("--truth-column", metavar="NAME", help="column of the clean labels")
+    compare = _command(commands, "compare", _compare, "what changed between two trainings")
+    compare.add_argument("before", metavar="RUN_A", help="folder of the earlier training")
+    compare.add_argument("after", metavar="RUN_B", help="folder of the later training")
+    compare.add_argument("--html", metavar="FILE", help="also write it as one self-contained page")
     status = _command(commands, "status", _status, "which step, how many parts, what is missing")
     status.add_argument("--run", required=True, metavar="DIR")
     demo = _command(commands, "demo", _demo, "train and score on two pools whose noise is known")

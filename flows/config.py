@@ -9,6 +9,9 @@ from typing import Any
 
 from pipeline.neighbours import BUILDERS
 from pipeline.rates import given
+from pipeline.regression import k_grid
+from pipeline.rknn import sizes_tried
+from pipeline.rule import RULES
 from pipeline.scale import SCALES
 from storage.errors import InputError
 from storage.sources import Source, same
@@ -16,6 +19,8 @@ from storage.sources import Source, same
 NOISES = ("crossfit", "minmax")
 LONGEST = {"exact": 100, "pynndescent": 50}
 """Neighbours of a row among which k is chosen; longer lists cost pynndescent much."""
+RKNN_LONGEST = 160
+"""The same for RkNN, which leaves a quarter of them out and averages up to 100."""
 RECORDED = ("knnoise", "numpy", "pynndescent", "zarr")
 """Packages whose versions are recorded with a run."""
 
@@ -28,6 +33,8 @@ class TrainParams:
     """Neighbours of each row; None chooses by the leave-one-out score on the given labels."""
     noise: str = "crossfit"
     """How the noise rates are estimated: crossfit or minmax."""
+    rule: str = "corrected"
+    """From averages to labels: corrected (Algorithm 2) or rknn."""
     p0: float | None = None
     """P(given 1 | true 0) where it is known; then p1 is too, and nothing is estimated."""
     p1: float | None = None
@@ -43,12 +50,19 @@ class TrainParams:
 
     def list_length(self, n_rows: int, builder: str) -> int:
         """Neighbours kept of each row: k, or enough to choose k from."""
+        if self.rule == "rknn":
+            return max(self.k or 5, min(RKNN_LONGEST, n_rows // 2))
         return self.k or max(5, min(LONGEST[builder], n_rows // 4))
+
+    def grid(self, longest: int) -> tuple[int, ...]:
+        """Sizes whose averages are taken from lists of some length."""
+        return sizes_tried(longest, self.k) if self.rule == "rknn" else k_grid(longest)
 
     def check(self) -> None:
         """Raise `InputError` for a value that makes no sense."""
         for name, value, allowed in (
             ("noise", self.noise, NOISES),
+            ("rule", self.rule, RULES),
             ("builder", self.builder, BUILDERS),
             ("scale", self.scale, SCALES),
         ):
@@ -66,6 +80,8 @@ class TrainParams:
                 given(self.p0, self.p1)
             except ValueError as error:
                 raise InputError(f"--p0 and --p1: {error}") from error
+        if self.rule == "rknn" and self.p0 is not None:
+            raise InputError("--rule rknn estimates the rates its own way: leave out --p0 and --p1")
         if not 0 < self.target_recall <= 1:
             raise InputError(f"--target-recall {self.target_recall}: must be above 0, at most 1")
         if not 0 <= self.seed < 2**32:

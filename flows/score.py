@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any
 
@@ -19,6 +20,7 @@ from flows.session import memory, open_job
 from flows.steps import probes, scoring
 from flows.steps.ingest import ingest, open_pool
 from flows.tasks import as_task
+from pipeline.rule import Rule
 from pipeline.scale import Scaling
 from storage.errors import InputError
 from storage.location import Location
@@ -94,7 +96,7 @@ def _model(trained: Run, told: Mapping[str, Any]) -> probes.Model:
         Scaling(**held.result["scaling"]),
         told["k"],
         told["n_blocks"],
-        told["rule"],
+        Rule(**told["decision_rule"]),
         told["target_recall"],
     )
 
@@ -135,7 +137,7 @@ def _score(job: Job, source: Source, model: probes.Model) -> dict[str, Any]:
         "target_recall": target,
         "probes": sent["probes"],
         "k": model.k,
-        **model.rule,
+        **asdict(model.rule),
         "warnings": recall_warning(recall.value, target, "train again with larger --block-rows"),
         "seconds": dict(job.seconds),
         **memory(job, peak_rss_mb()),

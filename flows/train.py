@@ -16,6 +16,7 @@ from flows.progress import Reporter
 from flows.report import DESCRIBED, REPORTED, builder_reason, recall_warning
 from flows.session import memory, open_job, reopen
 from flows.steps.anchors import find_anchors, find_pairs
+from flows.steps.folds import choose_sizes
 from flows.steps.ingest import ingest, open_pool
 from flows.steps.labels import find_label_issues
 from flows.steps.rates import count_labels, estimate_rates
@@ -42,6 +43,7 @@ def train(
     label_column: str | None = None,
     k: int | None = None,
     noise: str = "crossfit",
+    rule: str = "corrected",
     p0: float | None = None,
     p1: float | None = None,
     builder: str = "auto",
@@ -63,6 +65,7 @@ def train(
     label_column : column (or array) of the labels
     k : neighbours of each row; None chooses
     noise : crossfit, or minmax (Algorithm 2 of Reeve & Kabán 2019)
+    rule : corrected, or rknn (Gao, Yang & Zhou), which estimates the rates its own way
     p0, p1 : the noise rates, where they are known
     builder : auto, pynndescent or exact
     block_rows : rows at home in a block; None chooses
@@ -82,7 +85,7 @@ def train(
     storage.errors.KnnoiseError
         InputError, StorageError or ClusterError, each with a message for people.
     """
-    params = TrainParams(k, noise, p0, p1, builder, block_rows, scale, target_recall, seed)
+    params = TrainParams(k, noise, rule, p0, p1, builder, block_rows, scale, target_recall, seed)
     params.check()
     resources = Resources(workers, scheduler)
     resources.check()
@@ -132,8 +135,12 @@ def _train(job: Job, source: Source, params: TrainParams) -> dict[str, Any]:
     }
     how = NeighbourParams(k, builder, seed=seed)
     graph = widen_until(job, pool, scaling, pairs, how, wish)
-    counted = as_task("regression", lambda: count_labels(job, pool, graph.blocks, k))
-    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, k, params))
+    grid = params.grid(k)
+    counted = as_task("regression", lambda: count_labels(job, pool, graph.blocks, grid))
+    folds = None
+    if params.rule == "rknn":
+        folds = as_task("folds", lambda: choose_sizes(job, graph.blocks, grid, params.k, seed))
+    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, folds))
     issues = as_task("labels", lambda: find_label_issues(job, pool, counted, rates))
     found = {**held, **recall_json(graph), **rates, **issues, "builder": builder}
     return as_task("report", lambda: _report(job, params, found))
@@ -159,7 +166,7 @@ def _report(job: Job, params: TrainParams, found: Mapping[str, Any]) -> dict[str
         **{name: found[name] for name in REPORTED},
         "builder": found["builder"],
         "builder_reason": builder_reason(params.builder, found),
-        "threshold": found["rule"]["threshold"],
+        "threshold": found["decision_rule"]["threshold"],
         "warnings": recall_warning(found["recall"], params.target_recall, remedy),
         "seconds": dict(job.seconds),
         **memory(job, peak_rss_mb()),

@@ -140,20 +140,6 @@ def fit_asymptotes(index: Floats, held: Held, n_rows: int) -> Asymptotes:
     return Asymptotes(lower, upper, float(errors[0]), float(errors[1]), f)
 
 
-def fit_curve(features: Floats, held: Held, n_rows: int) -> tuple[Floats, Asymptotes]:
-    """Index (m,) and asymptotes; the rarer label is always class 1 in the fit, so that exchanging
-    the classes exchanges the asymptotes and nothing else."""
-    if 2 * held.ones.sum() <= held.trials.sum():
-        index = fit_index(features, held)
-        return index, fit_asymptotes(index, held, n_rows)
-    index = fit_index(1.0 - features, held.flipped())
-    fit = fit_asymptotes(index, held.flipped(), n_rows)
-    mirrored = Asymptotes(
-        1.0 - fit.upper, 1.0 - fit.lower, fit.upper_se, fit.lower_se, 1.0 - fit.clean
-    )
-    return -index, mirrored
-
-
 def read_plateau(score: Floats, held: Held, z: float) -> tuple[float, float, int]:
     """Lowest honest label rate: (rate, its standard error, number of rows it averages).
 

@@ -51,7 +51,12 @@ def summarise(recalls: npt.NDArray[np.float64]) -> Recall:
     variance = float(recalls.var(ddof=1)) if n > 1 else 0.0
     spread = variance + p * (1 - p) / n  # a small sample tells little of its own variance
     size = max(float(n), n * p * (1 - p) / spread) if spread > 0 else float(n)
-    centre = (p + _Z**2 / (2 * size)) / (1 + _Z**2 / size)
-    half = _Z / (1 + _Z**2 / size) * np.sqrt(p * (1 - p) / size + _Z**2 / (4 * size**2))
+    return Recall(p, wilson(p, size), n)
+
+
+def wilson(share: float, size: float) -> tuple[float, float]:
+    """95 % Wilson interval of a share of `size` > 0 independent rows."""
+    centre = (share + _Z**2 / (2 * size)) / (1 + _Z**2 / size)
+    half = _Z / (1 + _Z**2 / size) * np.sqrt(share * (1 - share) / size + _Z**2 / (4 * size**2))
     low, high = float(centre - half), float(centre + half)
-    return Recall(p, (max(0.0, min(p, low)), min(1.0, max(p, high))), n)
+    return max(0.0, min(share, low)), min(1.0, max(share, high))

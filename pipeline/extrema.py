@@ -9,14 +9,14 @@ give the same rates to the last bit, whatever stream made the noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from pipeline.asymptote import Held, fit_curve, read_plateau
+from pipeline.asymptote import Held, fit_asymptotes, fit_index, read_plateau
 from pipeline.rates import TOO_FEW, NoiseRates, verdict
 
 __all__ = ["CrossfitParams", "NoiseRates", "anchor_plan", "crossfit", "minmax"]
@@ -26,6 +26,8 @@ Plateau = tuple[float, float, int]
 """(rate, standard error, rows averaged)."""
 SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
 """Neighbourhood sizes that may enter the score; a factor of about 2.2 apart."""
+PLAIN = 100
+"""Labels that the plain extremes beside ``crossfit`` average, the row's own among them."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,14 @@ def crossfit(
     if label.min() < 0 or label.max() > 1:
         raise ValueError(f"labels {label.min()} to {label.max()}: only 0 and 1 are labels here")
     order = np.argsort(neighbor[:, 0], kind="stable")
-    held, features, sizes = held_out(neighbor[order], label[order], n_rows, params.coverage)
+    exchanged = 2 * int(label.sum(dtype=np.int64)) > label.size  # the rarer label is 1 in all fits,
+    rarer = 1 - label if exchanged else label  # so that exchanging the classes changes nothing else
+    held, features, sizes = held_out(neighbor[order], rarer[order], n_rows, params.coverage)
     if label.min() == label.max():
         return _one_class(float(label[0, 0]))
     with threadpool_limits(1, user_api="blas"):  # else the number of threads decides the last bits
-        index, curve = fit_curve(features, held, n_rows)
+        index = fit_index(features, held)
+        curve = fit_asymptotes(index, held, n_rows)
     scores = np.concatenate([index[:, None], features], axis=1)
     lows = [read_plateau(column, held, params.z) for column in scores.T]
     highs = [read_plateau(-column, held.flipped(), params.z) for column in scores.T]
@@ -88,8 +93,12 @@ def crossfit(
         _side((curve.lower, curve.lower_se), lows, 1.0 - curve.clean, params),
         _side((1.0 - curve.upper, curve.upper_se), highs, curve.clean, params),
     ]
+    if exchanged:
+        sides, lows, highs = sides[::-1], highs, lows
     ranges = honest_range(lows[1:], highs[1:], sizes)
-    return _judge(sides, ranges, n_rows, params)
+    average = label[:, :PLAIN].mean(axis=1)
+    plain = float(average.min()), 1.0 - float(average.max())
+    return replace(_judge(sides, ranges, n_rows, params), plain=plain)
 
 
 def held_out(
@@ -177,7 +186,7 @@ def _judge(
         (max(0.0, p - half), min(1.0, p + half)) for p, half in zip((p0, p1), halves, strict=True)
     ]
     return NoiseRates(
-        p0, p1, intervals[0], intervals[1], "crossfit", k, support, reason, diagnostics
+        p0, p1, intervals[0], intervals[1], "crossfit", k, support, reason, None, diagnostics
     )
 
 

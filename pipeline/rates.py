@@ -23,12 +23,14 @@ class NoiseRates:
     p0_interval: tuple[float, float]
     """95 % interval for the rate realised in the pool."""
     p1_interval: tuple[float, float]
-    method: Literal["minmax", "crossfit", "given"]
+    method: Literal["minmax", "crossfit", "rknn", "given"]
     k: int
     """Neighbourhood size the estimate rests on, the row itself included; 0 for "given"."""
     support: Support
     reason: str
     """One sentence a reader without statistics understands."""
+    plain: tuple[float, float] | None = None
+    """(p0, p1) as the plain extremes show them: both biased towards 0, their difference less so."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     """Numbers and lists for the report; JSON as it stands."""
 

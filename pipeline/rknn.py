@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 
 GRID = tuple(range(5, 101, 5))
 """Sizes the paper tries, for k and for k'."""
+SPARE = 1.6
+"""Neighbours kept to each one that is averaged, as a quarter of them is left out."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Selection:
     shortfall: int
     """Rows whose list held fewer than ``max(grid)`` neighbours outside the left-out fold, over all
     folds; they were averaged over those there were."""
+
+
+def sizes_tried(longest: int, k: int | None) -> tuple[int, ...]:
+    """The paper's sizes as far as lists of some length go, and k where it is given."""
+    short = {size for size in GRID if size * SPARE <= longest}
+    return tuple(sorted(short | {k or min(GRID)}))
 
 
 def predict(eta: Floats, p0: float, p1: float) -> Labels:
@@ -53,30 +61,54 @@ def predict(eta: Floats, p0: float, p1: float) -> Labels:
     return vote.astype(np.int8)
 
 
-def extremes(eta_with_self: Floats) -> tuple[float, float]:
-    """(p0, p1) of step 2: least average, and one minus the greatest; (row,) float64 in [0, 1]."""
-    if eta_with_self.size == 0:
-        raise ValueError("no rows: the extremes of nothing are unknown")
-    return float(eta_with_self.min()), 1.0 - float(eta_with_self.max())
-
-
 def fold_sums(
-    neighbor: NDArray[np.int64], label: Labels, left_out: NDArray[np.bool_], grid: tuple[int, ...]
+    neighbor_label: Labels, kept: NDArray[np.bool_], grid: tuple[int, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ones and neighbours among each row's first k that are not left out: two (row, g) int64.
+    """Ones and neighbours among each row's first k that are kept: two (row, g) int64.
 
-    ``neighbor`` is (row, K) int64, nearest first, self excluded, -1 where the list is short;
-    ``label`` (n,) int8 the given labels and ``left_out`` (n,) bool, both by row id. ``neighbors``
-    is below k where the list runs out. ``grid`` ascends.
+    ``neighbor_label`` is (row, K) int8, nearest first, self excluded; ``kept`` (row, K) bool, False
+    where a neighbour is left out or the list is short. ``neighbors`` is below k where the list runs
+    out. ``grid`` ascends.
     """
-    kept = (neighbor >= 0) & ~left_out[neighbor]
     rank = np.cumsum(kept, axis=1)
-    packed = np.zeros((len(neighbor), neighbor.shape[1] + 1), dtype=np.int64)
+    packed = np.zeros((len(kept), kept.shape[1] + 1), dtype=np.int64)
     row, column = np.nonzero(kept)
-    packed[row, rank[row, column]] = label[neighbor[row, column]]
+    packed[row, rank[row, column]] = neighbor_label[row, column]
     ones = np.cumsum(packed, axis=1)
     sizes = np.minimum(np.asarray(grid, dtype=np.int64), rank[:, -1:])
     return np.take_along_axis(ones, sizes, axis=1), sizes
+
+
+def own_extremes(
+    ones: NDArray[np.int64], sizes: NDArray[np.int64], label: Labels
+) -> NDArray[np.float64]:
+    """Least and greatest average over each row itself and its neighbours: (2, g) float64.
+
+    ``ones`` and ``sizes`` are (row, g) from ``fold_sums``, ``label`` (row,) the rows' own. Blocks'
+    extremes are combined by their minimum and maximum; (1, 0) where there are no rows.
+    """
+    own = (ones + label[:, None]) / (sizes + 1.0)
+    return np.stack([own.min(axis=0, initial=1.0), own.max(axis=0, initial=0.0)])
+
+
+def gains(
+    ones: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    label: Labels,
+    ends: NDArray[np.float64],
+    rates: tuple[float, float] | None = None,
+) -> Floats:
+    """Rows predicted right by each k with the extremes of each k': (g, g) float64; blocks add up.
+
+    ``ones``, ``sizes`` and ``label`` are of left-out rows; ``ends`` (2, g) the extremes of the
+    others. ``rates`` as for ``select``.
+    """
+    eta = ones / np.maximum(sizes, 1)
+    found = np.zeros((eta.shape[1], eta.shape[1]))
+    for j, (least, greatest) in enumerate(ends.T):
+        for i, column in enumerate(eta.T):
+            found[i, j] = _gain(predict(column, least, 1.0 - greatest), label, rates)
+    return found
 
 
 def select(
@@ -88,28 +120,30 @@ def select(
 ) -> Selection:
     """(k, k') by cross-validation from one graph.
 
-    ``neighbor`` (n, K) int64, nearest first, self excluded; ``label`` (n,) int8; ``fold`` (n,) the
-    left-out part of each row (the paper takes four). A left-out row is predicted from the first k
-    neighbours outside its fold, with noise rates from the k' of the rows outside its fold. The
-    paper does not say how a candidate is scored: here by accuracy on the given labels, or, with
-    ``rates = (p0, p1)``, by the unbiased estimate of clean accuracy (Natarajan et al. 2013, Lemma
-    1). Ties go to the smallest k, then the smallest k'.
+    ``neighbor`` (n, K) int64, nearest first, self excluded, -1 where the list is short; ``label``
+    (n,) int8; ``fold`` (n,) the left-out part of each row (the paper takes four). A left-out row is
+    predicted from the first k neighbours outside its fold, with noise rates from the k' of the rows
+    outside its fold. The paper does not say how a candidate is scored: here by accuracy on the
+    given labels, or, with ``rates = (p0, p1)``, by the unbiased estimate of clean accuracy
+    (Natarajan et al. 2013, Lemma 1).
     """
     total = np.zeros((len(grid), len(grid)))
     shortfall = 0
     for part in np.unique(fold):
         out = fold == part
-        ones, sizes = fold_sums(neighbor, label, out, grid)
+        kept = (neighbor >= 0) & (fold[neighbor] != part)
+        ones, sizes = fold_sums(label[neighbor], kept, grid)
         shortfall += int((sizes[:, -1] < grid[-1]).sum())
-        eta = ones[out] / np.maximum(sizes[out], 1)
-        inside = ~out
-        own = (ones[inside] + label[inside, None]) / (sizes[inside] + 1.0)
-        for j in range(len(grid)):
-            p0, p1 = extremes(own[:, j])
-            for i in range(len(grid)):
-                total[i, j] += _gain(predict(eta[:, i], p0, p1), label[out], rates)
-    best_k, best_noise = np.unravel_index(int(np.argmax(total)), total.shape)
-    return Selection(grid[best_k], grid[best_noise], total / len(label), shortfall)
+        ends = own_extremes(ones[~out], sizes[~out], label[~out])
+        total += gains(ones[out], sizes[out], label[out], ends, rates)
+    return best(total / len(label), grid, shortfall)
+
+
+def best(score: Floats, grid: tuple[int, ...], shortfall: int, k: int | None = None) -> Selection:
+    """The sizes of greatest score (k, k'), of all k or of one; ties: smallest k, then k'."""
+    allowed = score if k is None else np.where(np.equal(grid, k)[:, None], score, -np.inf)
+    best_k, best_noise = np.unravel_index(int(np.argmax(allowed)), score.shape)
+    return Selection(grid[best_k], grid[best_noise], score, shortfall)
 
 
 def _gain(guess: Labels, label: Labels, rates: tuple[float, float] | None) -> float:

@@ -7,7 +7,7 @@ Step 3 of Algorithm 2 of Reeve & Kaban 2019, and Bayes' rule with
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,12 @@ Floats = NDArray[np.floating]
 
 TIE = 8
 """An average this many units of rounding below the threshold meets it."""
-SURE = {"supported": 0.5, "weak": 1.5}
+SURE = {"supported": 0.5, "weak": 1.0, "unsupported": 1.5}
 """Standard errors by which a move of the threshold must pay, by verdict."""
+PLAIN_ERROR = 0.05
+"""Standard error of each plain extreme as far as their difference goes."""
+MOST_NOISE = 0.98
+"""Sum of the rates that posteriors are computed with at most: beyond, labels say nothing."""
 
 
 def threshold(p0: float, p1: float) -> float:
@@ -57,30 +61,47 @@ def tempered(rates: NoiseRates, votes: NDArray[np.int64]) -> Decision:
     """Move the threshold from 1/2 only as far as it surely pays.
 
     ``votes`` is (k + 1, 2) from ``vote_table``, at the k of the predictions. Given rates and the
-    paper's own are taken at their word, unsupported ones leave plain kNN. Otherwise rows switch in
-    order from 1/2 to the full threshold, ``(given 1s - p0 * rows) / (1 - p0 - p1)`` of them being
-    truly 1, and the move stops where the gain less ``SURE`` standard errors is greatest.
+    papers' own are taken at their word. Otherwise rows switch in order from 1/2 to the full
+    threshold, ``(given 1s - p0 * rows) / (1 - p0 - p1)`` of them being truly 1, and the move stops
+    where the gain less ``SURE`` standard errors is greatest. Rates that are not supported are
+    replaced by the plain extremes: a threshold takes only the rates' difference, in which the
+    biases of a minimum and a maximum cancel.
     """
-    at = threshold(rates.p0, rates.p1) if rates.p0 + rates.p1 < 1.0 else 0.5
     if rates.method != "crossfit":
+        at = threshold(rates.p0, rates.p1) if rates.p0 + rates.p1 < 1.0 else 0.5
         return Decision(at, at, math.nan, math.nan, "The rates are taken at their word.")
-    if rates.support == "unsupported":
-        return Decision(0.5, at, 0.0, 0.0, "The rates are unsupported, so the plain vote is kept.")
+    if rates.support == "unsupported" and rates.plain is None:
+        return Decision(0.5, 0.5, 0.0, 0.0, "Nothing tells noise from truth; the plain vote stays.")
+    used = rates if rates.support == "supported" or rates.plain is None else _plain(rates)
+    at = threshold(used.p0, used.p1)
     k = len(votes) - 1
     average = np.arange(k + 1) / k
-    reaches = predict(average, at)
-    switched = np.flatnonzero(reaches != predict(average, 0.5))
+    switched = np.flatnonzero(predict(average, at) != predict(average, 0.5))
     order = switched if at > 0.5 else switched[::-1]
-    gain, error = _gains(rates, votes[order], 1.0 if at < 0.5 else -1.0)
+    gain, error = _gains(used, votes[order], 1.0 if at < 0.5 else -1.0)
     best = int(np.argmax(gain - SURE[rates.support] * error))
-    if best == len(order):
-        reason = "The full correction pays on the held-out labels."
-        return Decision(at, at, float(gain[best]), float(error[best]), reason)
     if best == 0:
         return Decision(0.5, at, 0.0, 0.0, "No correction surely pays, so the plain vote is kept.")
+    pays = float(gain[best]), float(error[best])
+    if best == len(order):
+        return Decision(at, at, *pays, "The full correction pays on the held-out labels.")
     edge = average[order[best - 1]] + (0.5 if at > 0.5 else -0.5) / k
     reason = "The correction goes as far as it surely pays on the held-out labels."
-    return Decision(float(edge), at, float(gain[best]), float(error[best]), reason)
+    return Decision(float(edge), at, *pays, reason)
+
+
+def _plain(rates: NoiseRates) -> NoiseRates:
+    """The plain extremes as rates, with the error their difference has."""
+    p0, p1 = rates.plain or (rates.p0, rates.p1)
+    less = min(1.0, MOST_NOISE / max(p0 + p1, MOST_NOISE))
+    p0, p1, half = p0 * less, p1 * less, 1.96 * PLAIN_ERROR
+    return replace(
+        rates,
+        p0=p0,
+        p1=p1,
+        p0_interval=(p0 - half, p0 + half),
+        p1_interval=(p1 - half, p1 + half),
+    )
 
 
 def _gains(

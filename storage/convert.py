@@ -43,6 +43,21 @@ def write_parquet(run: Run, path: str, target: str, columns: tuple[str, ...]) ->
         raise StorageError(f"cannot write {target}: {error}") from error
 
 
+def write_bytes(target: str, content: bytes) -> None:
+    """A file anywhere, by path or URL; complete or not there at all.
+
+    Raises
+    ------
+    StorageError
+        the target cannot be written.
+    """
+    try:
+        with _whole_file(target) as sink:
+            sink.write(content)
+    except OSError as error:
+        raise StorageError(f"cannot write {target}: {error}") from error
+
+
 @contextmanager
 def _whole_file(target: str) -> Iterator[Any]:
     if "://" in target:

@@ -11,6 +11,7 @@ import pytest
 from runs import PoolWriter
 
 os.environ.setdefault("PREFECT_LOGGING_TO_API_ENABLED", "false")
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else one of scikit-learn's checks skips itself
 
 
 @pytest.fixture

@@ -13,9 +13,13 @@ ROOT = Path(__file__).parent.parent
 def test_wheel_holds_the_three_packages_and_nothing_else(tmp_path: Path) -> None:
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(wheel) as archive:
-        tops = {name.split("/")[0] for name in archive.namelist()}
+        names = archive.namelist()
+    tops = {name.split("/")[0] for name in names}
     (info,) = [top for top in tops if top.endswith(".dist-info")]
     assert tops - {info} == {"storage", "pipeline", "flows"}
+    assert {
+        f"flows/page/templates/{name}" for name in ("report.html", "style.css", "table.js")
+    } <= set(names)
 
 
 def test_constraints_pin_every_requirement_exactly() -> None:

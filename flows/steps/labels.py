@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from flows.job import Job, Output
 from flows.steps.lists import incoming
 from pipeline.blockwise import Part
-from pipeline.threshold import is_label_issue, label_quality, predict
+from pipeline.rule import Rule
+from pipeline.threshold import is_label_issue, label_quality
 from storage.convert import write_parquet
 from storage.errors import StorageError
 from storage.exchange import Exchange
@@ -27,7 +29,7 @@ def find_label_issues(
     n_parts = len(pool.parts())
     slices = incoming(counted, n_parts)
     ChunkWriter(job.run, "labels", pool.part_rows, pool.n_rows)
-    rule, k = rates["rule"], rates["k"]
+    rule, k = Rule(**rates["decision_rule"]), rates["k"]
     at = rates["k_curve"]["grid"].index(k)
     common = {"pool": pool, "k": k, "at": at, "rule": rule}
     judged = job.parts(
@@ -41,7 +43,7 @@ def find_label_issues(
 
     def finish(run: Run) -> Output:
         writer = ChunkWriter(run, "labels", pool.part_rows, pool.n_rows)
-        written = writer.finish(pool.n_rows, {"k": k, **rule})
+        written = writer.finish(pool.n_rows, {"k": k, **asdict(rule)})
         write_parquet(run, "labels", run.location.path("label_issues.parquet"), COLUMNS)
         n_issues = sum(record.result["issues"] for record in judged)
         return Output([*written, "label_issues.parquet"], {"n_label_issues": n_issues})
@@ -59,13 +61,13 @@ def label_part(run: Run, part: Part) -> Output:
         raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: counts do not cover them")
     given = pool.read("y", rows)
     eta = count / k
-    issue = is_label_issue(eta, given, rule["p0"], rule["p1"])
+    issue = is_label_issue(eta, given, rule.p0, rule.p1)
     written = ChunkWriter(run, "labels", pool.part_rows, pool.n_rows).chunk(
         part.args["number"],
         row=row,
         given_label=given,
-        predicted_label=predict(eta, rule["threshold"]),
-        label_quality=label_quality(eta, given, rule["p0"], rule["p1"]).astype(np.float32),
+        predicted_label=rule.predict(eta),
+        label_quality=label_quality(eta, given, rule.p0, rule.p1).astype(np.float32),
         is_label_issue=issue,
         eta_corr=eta.astype(np.float32),
     )

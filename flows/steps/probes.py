@@ -14,6 +14,7 @@ from pipeline.blockwise import Part
 from pipeline.merge import ABSENT, select
 from pipeline.partition import in_halo, nearest_blocks
 from pipeline.plan import HALOS
+from pipeline.rule import Rule
 from pipeline.scale import Scaling
 from pipeline.search import nearest
 from storage.exchange import Exchange, Slice
@@ -32,11 +33,16 @@ class Model:
     scaling: Scaling
     k: int
     n_blocks: int
-    rule: dict[str, float]
+    rule: Rule
     target_recall: float
 
     def centroid(self) -> npt.NDArray[np.float32]:
         return read_array(self.run.group("partition"), "centroid")
+
+
+def aim(target_recall: float) -> float:
+    """Recall that each part of a search is given, so that all together keep the target."""
+    return 1.0 - (1.0 - target_recall) / 10
 
 
 def find_truth(job: Job, model: Model) -> None:
@@ -90,7 +96,7 @@ def choose_probes(job: Job, model: Model) -> dict[str, Any]:
             probed = in_halo(reach, halo)
             hit = (block[owner] == home[:, None]) & probed[owner]
             options.append((float(probed.sum(axis=1).mean()), float(hit.any(axis=1).mean()), halo))
-        wanted = 1.0 - (1.0 - model.target_recall) / 10
+        wanted = aim(model.target_recall)
         enough = [option for option in options if option[1] >= wanted]
         probes, coverage, halo = (
             min(enough, key=lambda o: o[0]) if enough else max(options, key=lambda o: (o[1], -o[0]))

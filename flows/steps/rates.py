@@ -10,28 +10,26 @@ import numpy as np
 
 from flows.config import TrainParams
 from flows.job import Job, Output
+from flows.steps.folds import Folds
 from flows.steps.partition import Blocks, block_name
 from pipeline.blockwise import Part
 from pipeline.choose_k import choose, squared_losses
 from pipeline.extrema import crossfit, minmax
-from pipeline.rates import NoiseRates
 from pipeline.rates import given as known
-from pipeline.regression import counts, extremes_with_self, k_grid
-from pipeline.threshold import Decision, tempered, vote_table
+from pipeline.regression import counts, extremes_with_self
+from pipeline.rule import rule_of
+from pipeline.threshold import tempered, vote_table
 from storage.exchange import Exchange
 from storage.groups import read_array, write_group
 from storage.ledger import Record
 from storage.pool import Pool
 from storage.run import Run
 
-MOST_NOISE = 0.98
-"""Sum of the rates that posteriors are computed with at most: beyond, labels say nothing."""
 
-
-def count_labels(job: Job, pool: Pool, blocks: Blocks, k: int) -> list[Record]:
-    """Counts of label 1 for a grid of k up to the length of the lists; sent to source order."""
+def count_labels(job: Job, pool: Pool, blocks: Blocks, grid: tuple[int, ...]) -> list[Record]:
+    """Counts of label 1 for each k of a grid; sent to source order."""
     exchange = Exchange(job.run.location, "counts")
-    common = {"grid": k_grid(k), "to": exchange, "pool": pool}
+    common = {"grid": grid, "to": exchange, "pool": pool}
     return job.parts(
         "regression",
         regression_part,
@@ -64,16 +62,23 @@ def regression_part(run: Run, part: Part) -> Output:
 
 
 def estimate_rates(
-    job: Job, pool: Pool, counted: list[Record], longest: int, params: TrainParams
+    job: Job,
+    pool: Pool,
+    counted: list[Record],
+    grid: tuple[int, ...],
+    params: TrainParams,
+    folds: Folds | None = None,
 ) -> dict[str, Any]:
-    """k, the estimates of the rates, and the rule; the step's result."""
-    grid = k_grid(longest)
+    """k, the estimates of the rates, and the rule; the step's result.
+
+    folds : what RkNN's cross-validation chose, where that is the rule
+    """
     filled = [record.result for record in counted if record.result["rows"]]
 
     def estimate(run: Run) -> Output:
         losses = np.sum([result["losses"] for result in filled], axis=0)
         choice = choose(losses, pool.n_rows, grid)
-        k = params.k or choice.k
+        k = folds.chosen.k if folds else params.k or choice.k
         at = grid.index(k)
         extremes = np.concatenate([np.asarray(result["extremes"])[:, at] for result in filled])
         estimates = {"minmax": minmax(extremes / k, k)}
@@ -84,9 +89,10 @@ def estimate_rates(
             anchors = run.group("anchors")
             neighbor, label = (read_array(anchors, n) for n in ("neighbor", "neighbor_label"))
             estimates["crossfit"] = crossfit(neighbor, label, pool.n_rows)
-        decision = tempered(
-            estimates[chosen], np.sum([result["votes"][at] for result in filled], axis=0)
-        )
+        if folds:
+            chosen, estimates["rknn"] = "rknn", folds.rates
+        rates = estimates[chosen]
+        decision = tempered(rates, np.sum([result["votes"][at] for result in filled], axis=0))
         found = {name: asdict(rates) for name, rates in estimates.items()}
         return Output(
             [],
@@ -97,24 +103,13 @@ def estimate_rates(
                 "k": k,
                 "k_curve": asdict(choice),
                 "estimates": found,
-                "rule": rule(estimates[chosen], decision),
+                "folds": folds and folds.told(grid),
+                "decision_rule": asdict(rule_of(rates, decision)),
                 "decision": {n: _json(value) for n, value in asdict(decision).items()},
             },
         )
 
     return job.once("rates", estimate).result
-
-
-def rule(rates: NoiseRates, decision: Decision) -> dict[str, float]:
-    """The threshold, and the rates that posteriors are computed with.
-
-    Where the threshold moves less than the rates call for, their difference is shortened with it
-    and their sum kept, so that a posterior of ½ stays at the threshold.
-    """
-    total = min(rates.p0 + rates.p1, MOST_NOISE)
-    difference = 2.0 * decision.threshold - 1.0
-    half = min(abs(difference), total) / 2.0 * (1.0 if difference >= 0 else -1.0)
-    return {"threshold": decision.threshold, "p0": total / 2 + half, "p1": total / 2 - half}
 
 
 def _json(value: float | str) -> float | str | None:

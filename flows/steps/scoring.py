@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ from flows.job import Job, Output
 from flows.steps.graph import block_lists, block_with_enough_rows
 from flows.steps.lists import incoming, receive_lists, send_lists
 from flows.steps.partition import block_name
-from flows.steps.probes import Model, audit_queries
+from flows.steps.probes import Model, aim, audit_queries
 from pipeline.audit import Recall, row_recall, summarise
 from pipeline.blockwise import Part
+from pipeline.cells import nearest_in_block
 from pipeline.partition import Halo, nearest_blocks, spread
-from pipeline.search import nearest
-from pipeline.threshold import posterior, predict
+from pipeline.threshold import posterior
 from storage.convert import write_parquet
 from storage.exchange import Exchange, Slice
 from storage.pool import ChunkWriter, Pool
@@ -91,7 +92,7 @@ def search_part(run: Run, part: Part) -> Output:
     block = block_with_enough_rows(model.run, part.args["block"], model.k)
     asked = part.args["from"].receive(part.args["slices"])
     start = time.perf_counter()
-    index, distance = nearest(asked["x"], block["x"], model.k)
+    index, distance = nearest_in_block(asked["x"], block["x"], model.k, aim(model.target_recall))
     seconds = time.perf_counter() - start
     lists = block_lists(block, index, distance)
     destination = queries.part_of(asked["row"])
@@ -120,7 +121,7 @@ def write_scores(
 
     def finish(run: Run) -> Output:
         writer = ChunkWriter(run, "scores", queries.part_rows, queries.n_rows)
-        return Output(writer.finish(queries.n_rows, {"k": model.k, **model.rule}))
+        return Output(writer.finish(queries.n_rows, {"k": model.k, **asdict(model.rule)}))
 
     job.once("scored", finish)
     recalls = np.concatenate([record.result["recall"] for record in records])
@@ -128,18 +129,18 @@ def write_scores(
 
 
 def score_part(run: Run, part: Part) -> Output:
-    """Merge the lists of some queries and apply the corrected rule."""
+    """Merge the lists of some queries and apply the rule."""
     rows, model, queries = part.args["rows"], part.args["model"], part.args["queries"]
     owners = np.arange(rows.start, rows.stop)
     lists = receive_lists(Exchange(run.location, "lists"), part.args["slices"], owners, model.k)
     eta = lists.label.sum(axis=1, dtype=np.int64) / model.k
     rule = model.rule
-    label = predict(eta, rule["threshold"])
+    label = rule.predict(eta)
     written = ChunkWriter(run, "scores", queries.part_rows, queries.n_rows).chunk(
         part.args["number"],
         row=owners,
         eta_corr=eta.astype(np.float32),
-        posterior=posterior(eta, rule["p0"], rule["p1"]).astype(np.float32),
+        posterior=posterior(eta, rule.p0, rule.p1).astype(np.float32),
         predicted_label=label,
     )
     sampled, _ = audit_queries(run, model.scaling)

@@ -12,8 +12,10 @@ import pytest
 import xarray as xr
 from runs import PoolWriter, fit, results
 
+from flows.steps.folds import deal
 from flows.steps.lists import receive_lists, send_lists
 from pipeline.merge import Neighbours
+from pipeline.rknn import GRID, predict, select
 from storage import InputError, StorageError, open_run
 from storage.exchange import Exchange, Slice
 from storage.location import Location
@@ -66,6 +68,25 @@ def test_lists_sent_to_the_wrong_block_are_refused(tmp_path: Path) -> None:
     send_lists(exchange, "a", np.zeros(1, np.int64), 1, np.array([7]), lists)
     with pytest.raises(StorageError, match="not at home"):
         receive_lists(exchange, [Slice("a", 0, 1)], np.array([3, 9]), 1)
+
+
+def test_rknn_is_the_papers_choice_and_rule(pool: PoolWriter, tmp_path: Path) -> None:
+    """Sizes, rates and labels of a distributed run against the same kernels on one whole graph."""
+    source = pool(n=900)
+    report = fit(source, tmp_path / "run", rule="rknn", k=None, builder="exact", block_rows=400)
+    data, longest = np.load(source), 160
+    neighbor, fold = brute_graph(data["X"], longest), deal(np.arange(900), 0)
+    chosen = select(neighbor, data["y"], fold, GRID)
+    assert report["n_blocks"] > 1
+    assert (report["k"], report["k_noise"]) == (chosen.k, chosen.k_noise + 1)
+    assert np.allclose(report["folds"]["score"], chosen.score)
+    assert report["folds"]["shortfall"] == chosen.shortfall
+    own = (data["y"] + data["y"][neighbor[:, : chosen.k_noise]].sum(axis=1)) / (chosen.k_noise + 1)
+    assert (report["p0"], report["p1"]) == (own.min(), 1 - own.max())
+    table = pd.read_parquet(tmp_path / "run" / "label_issues.parquet")
+    eta = data["y"][neighbor[:, : chosen.k]].mean(axis=1)
+    assert np.array_equal(table["predicted_label"], predict(eta, own.min(), 1 - own.max()))
+    assert report["estimates"]["crossfit"]["method"] == "crossfit"
 
 
 def test_label_issues_leave_the_row_itself_out(pool: PoolWriter, tmp_path: Path) -> None:

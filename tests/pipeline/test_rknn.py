@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pipeline.rknn import GRID, extremes, fold_sums, predict, select
+from pipeline.rknn import GRID, best, fold_sums, own_extremes, predict, select
 from pipeline.threshold import predict as threshold_predict
 from pipeline.threshold import threshold
 
@@ -67,10 +67,11 @@ def test_rule_is_monotone_apart_from_one_half(k: int, p0: float, p1: float) -> N
     assert np.all(np.diff(guess.astype(int)) >= 0)
 
 
-def test_extremes() -> None:
-    assert extremes(np.array([0.25, 0.75, 0.5])) == (0.25, 0.25)
-    with pytest.raises(ValueError, match="no rows"):
-        extremes(np.array([]))
+def test_extremes_count_the_row_itself() -> None:
+    ones, sizes = np.array([[0, 2], [1, 3]]), np.array([[1, 3], [1, 3]])
+    found = own_extremes(ones, sizes, np.array([0, 1], np.int8))
+    assert found.tolist() == [[0.0, 0.5], [1.0, 1.0]]
+    assert own_extremes(ones[:0], sizes[:0], np.empty(0, np.int8)).tolist() == [[1, 1], [0, 0]]
 
 
 def pool(n: int, width: int, seed: int) -> tuple[NDArray[np.int64], ...]:
@@ -97,7 +98,7 @@ def loop_sums(
 def test_fold_sums_against_a_loop(n: int, width: int, seed: int) -> None:
     neighbor, label, fold = pool(n, width, seed)
     grid = (1, 2, 5)
-    ones, sizes = fold_sums(neighbor, label, fold == 1, grid)
+    ones, sizes = fold_sums(label[neighbor], (neighbor >= 0) & (fold[neighbor] != 1), grid)
     for i in range(n):
         for g, k in enumerate(grid):
             assert (ones[i, g], sizes[i, g]) == loop_sums(neighbor[i], label, fold == 1, k)
@@ -127,6 +128,12 @@ def test_selection_against_loops(rates: tuple[float, float] | None) -> None:
     np.testing.assert_allclose(found.score, score / 80)
     assert found.shortfall == short
     assert found.score[grid.index(found.k), grid.index(found.k_noise)] == found.score.max()
+
+
+def test_one_k_may_be_fixed() -> None:
+    score = np.array([[0.5, 0.6], [0.9, 0.9]])
+    assert (best(score, (5, 10), 0).k, best(score, (5, 10), 0).k_noise) == (10, 5)
+    assert (best(score, (5, 10), 0, 5).k, best(score, (5, 10), 0, 5).k_noise) == (5, 10)
 
 
 def test_the_papers_grid() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -134,6 +135,24 @@ def test_unsupported_rates_leave_the_plain_vote() -> None:
     votes = simulated_votes(0.1, 0.3, 20_000, 50)
     assert tempered(rates(0.1, 0.3, "unsupported"), votes).threshold == 0.5
     assert tempered(rates(0.6, 0.5, "unsupported"), votes).threshold == 0.5
+
+
+def test_plain_extremes_stand_in_for_rates_without_support() -> None:
+    """Their difference is all that counts, and it must pay by 1.5 standard errors."""
+    votes = simulated_votes(0.1, 0.3, 20_000, 50)
+    unknown = rates(0.5, 0.45, "unsupported")
+    moved = tempered(replace(unknown, plain=(0.0, 0.2)), votes)
+    assert 0.4 - 1e-12 <= moved.threshold < 0.5
+    assert moved.full == pytest.approx(0.4)
+    assert tempered(replace(unknown, plain=(0.2, 0.2)), votes).threshold == 0.5
+    few = simulated_votes(0.1, 0.3, 60, 50)
+    assert tempered(replace(unknown, plain=(0.0, 0.2)), few).threshold == 0.5
+
+
+def test_plain_extremes_that_leave_no_range_are_shortened() -> None:
+    votes = simulated_votes(0.4, 0.4, 2000, 50)
+    found = tempered(replace(rates(0.4, 0.4, "weak"), plain=(0.6, 0.4)), votes)
+    assert 0 < found.threshold < 1
 
 
 def test_weak_rates_move_no_further_than_supported() -> None:

@@ -1,0 +1,117 @@
+"""What a run found, in sentences and small tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+METHODS = {
+    "crossfit": "held-out labels (crossfit)",
+    "minmax": "plain extremes (minmax)",
+    "rknn": "plain extremes at its own size (RkNN)",
+    "given": "given by the user",
+}
+"""Method of an estimate → how the page calls it."""
+
+
+def percent(value: float) -> str:
+    """A share for a sentence; the space does not break."""
+    return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
+
+
+def verdict(report: Mapping[str, Any]) -> str:
+    """The whole result in one plain sentence."""
+    zero, one = report["label_values"]
+    n, suspect = report["n_rows"], report["n_label_issues"]
+    if report["support"] == "unsupported":
+        vote = "plain vote" if report["threshold"] == 0.5 else "cautiously corrected vote"
+        return (
+            f"These {n:,} rows cannot tell how many labels are wrong; the {vote} of the "
+            f"neighbours is used, and the {suspect:,} labels marked as suspect are mere hints."
+        )
+    rates = (
+        f"about {percent(report['p0'])} of the rows that are truly {zero} are labelled {one}, and "
+        f"{percent(report['p1'])} of those that are truly {one} are labelled {zero}"
+    )
+    found = f"{suspect:,} of {n:,} labels ({percent(suspect / n)}) are probably wrong"
+    if report["noise"] == "given":
+        return f"Taking it as known that {rates}, {found}."
+    if report["support"] == "weak":
+        return f"On weak evidence, {rates}; by these rates {found}."
+    return f"{rates[0].upper()}{rates[1:]}; {found}."
+
+
+def rule(report: Mapping[str, Any]) -> str:
+    """How a new row is decided."""
+    one, at, k = report["label_values"][1], report["threshold"], report["k"]
+    share = "half" if at == 0.5 else percent(at)
+    return (
+        f"A row is taken for {one} where at least {share} of its {k} nearest neighbours are "
+        f"labelled {one}. {report['decision']['reason']}"
+    )
+
+
+def interval(report: Mapping[str, Any], rate: str) -> tuple[float, float] | None:
+    """The 95 % interval of a rate; None where its method has no calibrated one."""
+    if report["noise"] != "crossfit":
+        return None
+    low, high = report[f"{rate}_interval"]
+    return low, high
+
+
+def facts(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The numbers to keep: (name, value, remark)."""
+    zero, one = report["label_values"]
+    known = [interval(report, rate) for rate in ("p0", "p1")]
+    method = METHODS.get(report["noise"], report["noise"])
+    spans = [method if span is None else "{:.3f} to {:.3f}".format(*span) for span in known]
+    low, high = report["recall_interval"]
+    return [
+        (f"p0, truly {zero} labelled {one}", f"{report['p0']:.3f}", spans[0]),
+        (f"p1, truly {one} labelled {zero}", f"{report['p1']:.3f}", spans[1]),
+        ("threshold", f"{report['threshold']:.3f}", f"share of {report['k']} neighbours"),
+        ("suspect labels", f"{report['n_label_issues']:,}", f"of {report['n_rows']:,} rows"),
+        ("recall of neighbours", f"{report['recall']:.4f}", f"{low:.4f} to {high:.4f}"),
+    ]
+
+
+def estimates(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every estimate of the rates, the one that counts first."""
+    chosen = report["noise"]
+    names = sorted(report["estimates"], key=lambda name: (name != chosen, name))
+    return [
+        {"name": METHODS.get(n, n), "used": n == chosen, **report["estimates"][n]} for n in names
+    ]
+
+
+def steps(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Wall and core seconds of every step, in the order they ran."""
+    longest = max(report["seconds"].values(), default=0.0) or 1.0
+    return [
+        {
+            "name": name,
+            "parts": report["steps"].get(name, {}).get("parts", 0),
+            "seconds": seconds,
+            "core_seconds": report["steps"].get(name, {}).get("core_seconds", 0.0),
+            "share": seconds / longest,
+            "digest": report["steps"].get(name, {}).get("digest", ""),
+        }
+        for name, seconds in report["seconds"].items()
+    ]
+
+
+def parameters(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Every parameter: (name, as asked, as it came out where it was chosen)."""
+    asked = report["config"]["parameters"]
+    largest = report["largest_block_rows"]
+    came = {
+        "k": report["k"],
+        "builder": report["builder"],
+        "p0": f"{report['p0']:.4f}",
+        "p1": f"{report['p1']:.4f}",
+        "block_rows": f"{report['n_blocks']:,} blocks, at most {largest:,} rows",
+    }
+    return [
+        (name, "auto" if value is None else str(value), str(came.get(name, value)))
+        for name, value in asked.items()
+    ]

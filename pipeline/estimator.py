@@ -1,0 +1,218 @@
+"""The same kernels in memory, behind scikit-learn's interface."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pipeline.choose_k import choose, squared_losses
+from pipeline.extrema import anchor_plan, minmax
+from pipeline.neighbours import NeighbourParams, build_lists, choose_builder
+from pipeline.rates import given as known
+from pipeline.regression import counts, extremes_with_self, k_grid
+from pipeline.rule import rule_of
+from pipeline.search import nearest
+from pipeline.threshold import posterior, tempered, vote_table
+from pipeline.transition import Transition, of_rates, posterior_simplex, transition_matrix
+
+LONGEST = 100
+"""Neighbours of a row among which k is chosen."""
+FEWEST_ROWS = 40
+"""Rows below which no rate can be read off held-out labels: the plain vote is kept."""
+
+Floats = npt.NDArray[np.float64]
+Int64 = npt.NDArray[np.int64]
+_HAIR = 2.0**-53
+
+
+class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """k nearest neighbours that learn from labels which are partly wrong.
+
+    Parameters
+    ----------
+    n_neighbors : "auto", or how many given labels an average is taken of; "auto" takes the size of
+        the best leave-one-out Brier score on the given labels
+    noise : "crossfit", "minmax" (Algorithm 2 of Reeve & Kabán 2019; two classes), or the transition
+        matrix where it is known: (class, class), row = true class
+    builder : "auto", "exact" or "pynndescent", how neighbours of training rows are found
+    random_state : seed of pynndescent and of the sample of rows that the rates are read from
+
+    Attributes
+    ----------
+    classes_ : (class,) the labels
+    n_neighbors_ : the k in use
+    transition_matrix_ : (class, class) float64, P(given | true), row = true class
+    noise_rates_ : (p0, p1) of two classes, P(given 1 | true 0) and P(given 0 | true 1); else None
+    threshold_ : average of given labels from which class 1 is predicted; None for other than two
+    support_, reason_ : how far the rates can be trusted, and why, in words
+    label_quality_ : (row,) float64, chance that a training row's given label is its true one, from
+        its neighbours without itself; low is bad
+    n_features_in_, feature_names_in_ : as scikit-learn has them
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 2000)
+    >>> X = rng.normal(size=(2000, 2)) + 4 * y[:, None]
+    >>> given = np.where(rng.random(2000) < np.where(y == 1, 0.1, 0.3), 1 - y, y)
+    >>> model = RobustKNeighborsClassifier().fit(X, given)
+    >>> [round(float(rate), 1) for rate in model.noise_rates_]
+    [0.3, 0.1]
+    >>> bool((model.predict(X) == y).mean() > 0.99)
+    True
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int | str = "auto",
+        *,
+        noise: str | npt.ArrayLike = "crossfit",
+        builder: str = "auto",
+        random_state: int = 0,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.noise = noise
+        self.builder = builder
+        self.random_state = random_state
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
+        """Find neighbours, choose k, and read the noise off the given labels.
+
+        Parameters
+        ----------
+        X : (row, feature), finite; searched in float32
+        y : (row,) given labels of any classes
+
+        Raises
+        ------
+        ValueError
+            for parameters or data that make no sense.
+        """
+        x, y = validate_data(self, X, y, dtype=np.float32, order="C", ensure_min_samples=2)
+        check_classification_targets(y)
+        self.classes_, self._label = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class, {self.classes_[0]!r}: nothing to tell apart")
+        self._x = x
+        self._check()
+        index, anchors = self._lists()
+        near = self._label[index]
+        self.n_neighbors_ = self._choose_k(near) if self.n_neighbors == "auto" else near.shape[1]
+        near = near[:, : self.n_neighbors_]
+        noise = self._noise(near, anchors)
+        self.support_, self.reason_ = noise.support, noise.reason
+        self.transition_matrix_, self.noise_rates_, self.threshold_ = noise.matrix, None, None
+        if noise.rates is not None:
+            votes = vote_table(near.sum(axis=1), self._label, self.n_neighbors_)
+            self._rule = rule_of(noise.rates, tempered(noise.rates, votes))
+            self.noise_rates_ = (noise.rates.p0, noise.rates.p1)
+            self.threshold_ = self._rule.threshold
+        clean = self._clean(self._shares(near))
+        self.label_quality_ = clean[np.arange(len(x)), self._label]
+        return self
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """(row,) the most likely true class of each row; two classes: the corrected threshold."""
+        share = self._shares_of(X)
+        return np.asarray(self.classes_[self._most_likely(share)])
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """(row, class) float64, chances of the true class, rows add up to 1; greatest at the class
+        predicted."""
+        share = self._shares_of(X)
+        chance, chosen = self._clean(share), self._most_likely(share)
+        tied = np.flatnonzero(chance.argmax(axis=1) != chosen)  # ½ each, and the rule decides
+        chance[tied] = 0.5 - _HAIR
+        chance[tied, chosen[tied]] = 0.5 + _HAIR
+        return chance
+
+    def _check(self) -> None:
+        if self.n_neighbors != "auto":
+            k = self.n_neighbors
+            if not isinstance(k, int | np.integer) or not 1 <= k < len(self._x):
+                raise ValueError(
+                    f"n_neighbors={k!r}: need 'auto' or a number from 1 to {len(self._x) - 1}"
+                )
+        if isinstance(self.noise, str):
+            allowed = ("crossfit", "minmax") if len(self.classes_) == 2 else ("crossfit",)
+            if self.noise not in allowed:
+                raise ValueError(
+                    f"noise={self.noise!r} with {len(self.classes_)} classes: need "
+                    f"{' or '.join(map(repr, allowed))}, or a transition matrix"
+                )
+
+    def _lists(self) -> tuple[Int64, Int64]:
+        """Neighbours of every row, and longer exact lists of the anchors, each its own first."""
+        x, n = self._x, len(self._x)
+        longest = min(LONGEST, max(1, n // 4))
+        if self.n_neighbors != "auto":
+            longest = int(self.n_neighbors)
+        builder = choose_builder(self.builder, *x.shape)
+        n_anchors, width = anchor_plan(*x.shape)
+        if n_anchors == n and builder == "exact":
+            index, _ = nearest(x, x, max(longest, width - 1), exclude=np.arange(n))
+            row, more = np.arange(n), index
+        else:
+            index = build_lists(x, NeighbourParams(longest, builder, seed=self.random_state))[0]
+            rng = np.random.default_rng([self.random_state, 6])
+            row = np.sort(rng.choice(n, n_anchors, replace=False))
+            more, _ = nearest(x[row], x, width - 1, exclude=row)
+        return index[:, :longest], np.column_stack([row, more[:, : width - 1]])
+
+    def _choose_k(self, near: Int64) -> int:
+        """The size of the least sum of the classes' leave-one-out scores."""
+        grid = k_grid(near.shape[1])
+        losses = np.zeros(len(grid), np.int64)
+        for c in range(1 if len(self.classes_) == 2 else 0, len(self.classes_)):
+            own = (self._label == c).astype(np.int8)
+            losses += squared_losses(counts((near == c).astype(np.int8), grid), own, grid)
+        return choose(losses, len(near), grid).k
+
+    def _noise(self, near: Int64, anchors: Int64) -> Transition:
+        """The matrix and how far it can be trusted."""
+        n, c = len(self._x), len(self.classes_)
+        if not isinstance(self.noise, str):
+            matrix = np.asarray(self.noise, np.float64)
+            if matrix.shape != (c, c) or matrix.min() < 0 or np.abs(matrix.sum(1) - 1).max() > 1e-6:
+                raise ValueError(f"noise: need a ({c}, {c}) matrix whose rows are distributions")
+            if c == 2:
+                return of_rates(known(matrix[0, 1], matrix[1, 0]))
+            return Transition(matrix, "supported", "Given by the user.")
+        if self.noise == "minmax":
+            k, own = near.shape[1], self._label.astype(np.int8)
+            return of_rates(minmax(extremes_with_self(own, near.astype(np.int8), (k,)) / k, k))
+        if n < FEWEST_ROWS:
+            reason = f"{n} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
+            rates = known(0.0, 0.0) if c == 2 else None
+            return Transition(np.eye(c), "unsupported", reason, rates)
+        return transition_matrix(anchors, self._label[anchors], n, c)
+
+    def _shares_of(self, X: npt.ArrayLike) -> Floats:
+        """(row, class) share of each class among the given labels of a row's neighbours."""
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float32, order="C", reset=False)
+        return self._shares(self._label[nearest(x, self._x, self.n_neighbors_)[0]])
+
+    def _shares(self, near: Int64) -> Floats:
+        return np.stack([(near == c).mean(axis=1) for c in range(len(self.classes_))], axis=1)
+
+    def _clean(self, share: Floats) -> Floats:
+        """(row, class) chances of the true class. An unsupported matrix is not applied."""
+        if self.noise_rates_ is not None:
+            one = posterior(share[:, 1], self._rule.p0, self._rule.p1)
+            return np.stack([1.0 - one, one], axis=1)
+        if self.support_ == "unsupported":
+            return share
+        return posterior_simplex(share, self.transition_matrix_)
+
+    def _most_likely(self, share: Floats) -> Int64:
+        """(row,) place in `classes_`."""
+        if self.noise_rates_ is not None:
+            return self._rule.predict(share[:, 1]).astype(np.int64)
+        return np.asarray(self._clean(share).argmax(axis=1), np.int64)

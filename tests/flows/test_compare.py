@@ -1,0 +1,128 @@
+"""Two trainings side by side: drift beyond intervals, flipped rows counted exactly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from browser import chromium, look
+from runs import fit
+from selenium.webdriver.common.by import By
+
+from flows.cli import main
+from flows.compare import compare, compare_text, drift
+
+N = 6000
+
+
+def clouds(path: Path, rates: tuple[float, float], seed: int = 0, labels: int = 0) -> Path:
+    """Two separate clouds as `.npz`; `labels` seeds the wrong labels alone."""
+    rng = np.random.default_rng(seed)
+    clean = rng.integers(0, 2, N)
+    x = (rng.normal(size=(N, 3)) + 6.0 * clean[:, None]).astype(np.float32)
+    chance = np.random.default_rng([seed, labels]).random(N)
+    wrong = chance < np.where(clean == 1, rates[1], rates[0])
+    np.savez(path, X=x, y=(clean ^ wrong).astype(np.int8))
+    return path
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trainings on one pool, on the same rows labelled anew, and on other pools."""
+    folder = tmp_path_factory.mktemp("compare")
+    fit(clouds(folder / "a.npz", (0.3, 0.1)), folder / "a", k=20)
+    fit(folder / "a.npz", folder / "k", k=8)
+    fit(clouds(folder / "relabelled.npz", (0.3, 0.1), labels=1), folder / "relabelled", k=20)
+    fit(clouds(folder / "drifted.npz", (0.15, 0.1), seed=1), folder / "drifted", k=20)
+    return folder
+
+
+def verdicts(run: Path) -> pd.DataFrame:
+    return pd.read_parquet(run / "label_issues.parquet").set_index("row")
+
+
+@pytest.mark.parametrize("other", ["a", "k", "relabelled"])
+def test_flipped_rows_are_those_of_both_tables(runs: Path, other: str) -> None:
+    rows = compare(str(runs / "a"), str(runs / other))["rows"]
+    a, b = verdicts(runs / "a"), verdicts(runs / other)
+    issue, predicted = a.is_label_issue != b.is_label_issue, a.predicted_label != b.predicted_label
+    assert rows["comparable"]
+    assert rows["flipped"] == (issue | predicted).sum()
+    assert rows["share"] == (issue | predicted).mean()
+    assert rows["given_changed"] == (a.given_label != b.given_label).sum()
+    assert rows["newly_suspect"] - rows["no_longer_suspect"] == (
+        b.is_label_issue.sum() - a.is_label_issue.sum()
+    )
+    changed = (a.label_quality.astype(float) - b.label_quality).abs()[issue | predicted]
+    listed = [found["row"] for found in rows["largest"]]
+    assert changed.loc[listed].tolist() == changed.nlargest(20).tolist()
+    for found in rows["largest"]:
+        assert found["is_label_issue"] == [t.is_label_issue[found["row"]] for t in (a, b)]
+    assert (rows["flipped"] == 0) == (other == "a")
+
+
+def test_parameters_and_source_that_differ_are_named(runs: Path) -> None:
+    found = compare(str(runs / "a"), str(runs / "k"))
+    assert found["differences"] == {"parameters": {"k": [20, 8]}, "source": {}, "versions": {}}
+    found = compare(str(runs / "a"), str(runs / "drifted"))
+    assert {"features a.npz", "features drifted.npz"} <= set(found["differences"]["source"])
+    assert not found["rows"]["comparable"]
+    assert "features differ" in found["rows"]["reason"]
+    assert "not comparable one by one" in compare_text(found)
+
+
+def test_drift_is_told_beyond_the_intervals_only(runs: Path) -> None:
+    assert compare(str(runs / "a"), str(runs / "relabelled"))["warnings"] == []
+    found = compare(str(runs / "a"), str(runs / "drifted"))
+    assert {name: c["verdict"] for name, c in found["rates"].items()} == {
+        "p0": "drifted",
+        "p1": "steady",
+    }
+    (line,) = found["warnings"]
+    assert line.startswith("p0 = P(given 1 | true 0) fell from 0.")
+    assert f"DRIFT: {line}" in compare_text(found)
+
+
+@pytest.mark.parametrize("part", [{"support": "unsupported"}, {"noise": "minmax"}], ids=str)
+def test_no_drift_is_claimed_where_rates_have_no_interval(part: dict[str, Any]) -> None:
+    sure = {"p0": 0.3, "p0_interval": [0.29, 0.31], "p1": 0.1, "p1_interval": [0.09, 0.11]}
+    before = {**sure, "support": "supported", "noise": "crossfit"}
+    found = drift(before, {**before, "p0": 0.8, "p0_interval": [0.7, 0.9], **part})
+    assert {c["verdict"] for c in found["rates"].values()} == {"unknown"}
+    assert found["warnings"] == []
+
+
+def test_command_in_text_and_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = str(runs / "a"), str(runs / "k")
+    assert main(["compare", a, b]) == 0
+    assert "parameters: k was 20 and is 8" in capsys.readouterr().out
+    assert main(["compare", a, b, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(compare(a, b)))
+
+
+def test_unfinished_runs_are_one_line(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(runs / "a"), str(runs / "absent")]) == 2
+    said = capsys.readouterr().err
+    assert "not a knnoise run" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_comparison_in_a_browser(runs: Path, tmp_path: Path, width: int) -> None:
+    for other in ("relabelled", "drifted"):
+        page = tmp_path / f"{other}.html"
+        assert main(["compare", str(runs / "a"), str(runs / other), "--html", str(page)]) == 0
+    browser = chromium(tmp_path / "profile")
+    try:
+        for other in ("relabelled", "drifted"):
+            assert look(browser, tmp_path / f"{other}.html", width=width) == []
+            inner = "return document.documentElement.scrollWidth"
+            assert browser.execute_script(inner) <= width  # type: ignore[no-untyped-call]
+            assert browser.find_element(By.CSS_SELECTOR, "figure svg").size["height"] > 60
+        assert "drifted: p0 fell" in browser.find_element(By.TAG_NAME, "h1").text
+    finally:
+        browser.quit()

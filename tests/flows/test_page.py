@@ -1,0 +1,238 @@
+"""The report as a page: self-contained, honest about what it shows, usable in a real browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from browser import chromium, look
+from runs import PoolWriter, fit
+from selenium.webdriver import Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.select import Select
+
+from flows.cli import main
+from flows.page import write_page
+from flows.page.gather import BlockRecall
+from flows.page.pictures import recall
+from flows.score import score
+from storage.location import Location
+from storage.run import Run
+
+NASTY = "<script>alert(1)</script>"
+FEATURES = (NASTY, 'a"b&c', "$x_1$", "d")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on a table with hostile names, its scores, clean labels, and its page."""
+    folder = tmp_path_factory.mktemp("page")
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, 1500)
+    x = rng.normal(size=(1500, 4)) + 2.5 * clean[:, None]
+    wrong = rng.random(1500) < np.where(clean == 1, 0.1, 0.3)
+    names = np.array(["no & <i>", "yes $5$ & <i>"])
+    table = pd.DataFrame(x, columns=list(FEATURES)).assign(sick=names[clean ^ wrong])
+    table.to_csv(folder / "train.csv", index=False)
+    pd.DataFrame({"truth": names[clean]}).to_csv(folder / "truth.csv", index=False)
+    run = str(folder / "a<b")
+    fit(folder / "train.csv", run, label_column="sick", k=None)
+    out = str(folder / "scores.parquet")
+    score.fn(str(folder / "train.csv"), run, out, workers=0, quiet=True)
+    assert command(folder, run, "--scores", out, "--truth", folder / "truth.csv") == 0
+    return folder
+
+
+def command(folder: Path, run: object, *more: object) -> int:
+    page = folder / "page.html"
+    return main(["report", "--run", str(run), "--html", str(page), *map(str, more)])
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    driver = chromium(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+def test_page_needs_nothing_else_and_escapes_what_it_shows(made: Path) -> None:
+    page = (made / "page.html").read_text()
+    assert len(page) < 3e6
+    outside = set(re.findall(r"https?://[^\s\"']+", page))
+    assert outside <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert "<script>alert" not in page
+    assert "<i>" not in page
+    assert "a&lt;b" in page
+    ids = Counter(re.findall(r'\bid="([^"]+)"', page))
+    assert [name for name, n in ids.items() if n > 1] == []
+    assert set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", page)) <= set(ids)
+    assert not re.search(r"#0[0-9]0[0-9]0[0-9]\b", page)
+
+
+def test_equal_runs_give_equal_pages(made: Path, tmp_path: Path) -> None:
+    run = Run(Location.of(made / "a<b"))
+    for name in ("one.html", "two.html"):
+        write_page(run, str(tmp_path / name))
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "options", [{"noise": "minmax"}, {"p0": 0.3, "p1": 0.1}, {"n": 120}], ids=str
+)
+def test_every_kind_of_run_has_a_page(
+    pool: PoolWriter, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    n = options.pop("n", 600)
+    fit(pool(n), tmp_path / "run", **options)
+    write_page(Run(Location.of(tmp_path / "run")), str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text()
+    assert "The marked size was asked for" in page
+    assert ("Not computed" in page) == bool(options)
+    svg = page[page.index('aria-labelledby="rates-t') :]
+    assert ("from 0." in svg[: svg.index("</desc>")]) != bool(options)
+
+
+def test_one_feature_from_several_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for part in ("east", "west"):
+        clean = rng.random(400) < 0.5
+        table = pd.DataFrame({"x": rng.normal(size=400) + 4 * clean, "y": clean})
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        table.to_parquet(tmp_path / "parts" / f"{part}.parquet")
+    fit(tmp_path / "parts", tmp_path / "run", label_column="y")
+    write_page(Run(Location.of(tmp_path / "run")), str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text()
+    assert set(re.findall(r"<td>(east|west)\.parquet</td>", page)) == {"east", "west"}
+    assert "truly False" in page
+
+
+def test_recall_of_very_many_blocks_is_drawn_without_intervals() -> None:
+    blocks = [BlockRecall(i, 100, 5, i / 300, (0.0, 1.0)) for i in range(300)]
+    few, many = (recall(blocks[:n], {"target_recall": 0.95}) for n in (10, 300))
+    assert few is not None
+    assert many is not None
+    assert "intervals" in few.caption
+    assert "intervals" not in many.caption
+    assert "300 blocks; the lowest recall is 0.0000 in block 0" in many.text
+    assert recall([], {}) is None
+
+
+def test_suspects_are_the_rows_contradicted_most(made: Path) -> None:
+    page = (made / "page.html").read_text()
+    shown = [int(row) for row in re.findall(r'scope="row" class="n" data-value="(\d+)"', page)]
+    issues = pd.read_parquet(made / "a<b" / "label_issues.parquet")
+    worst = issues.set_index("row").loc[shown]
+    assert len(set(shown)) == 20
+    assert worst.label_quality.max() <= issues.label_quality.nsmallest(20).max()
+
+
+def run_without_report(folder: Path, pool: PoolWriter) -> Path:
+    fit(pool(), folder / "unfinished")
+    (folder / "unfinished" / "report.json").unlink()
+    return folder / "unfinished"
+
+
+def test_bad_input_is_one_line(
+    made: Path, pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "short.npy", np.zeros(3))
+    np.save(tmp_path / "other.npy", np.arange(1500) % 2)
+    alien, changed = tmp_path / "alien.parquet", tmp_path / "changed.parquet"
+    pd.DataFrame({"posterior": [0.1]}).to_parquet(alien)
+    pd.read_parquet(made / "scores.parquet").assign(posterior=0.51).to_parquet(changed)
+    run, scores = made / "a<b", made / "scores.parquet"
+    short, other = tmp_path / "short.npy", tmp_path / "other.npy"
+    for expected, args in {
+        "not a knnoise run": (tmp_path / "absent",),
+        "not finished": (run_without_report(tmp_path, pool),),
+        "belong together": (run, "--scores", scores),
+        "1,500": (run, "--scores", scores, "--truth", short),
+        "labels must be two values": (run, "--scores", scores, "--truth", other),
+        "not written by knnoise score": (run, "--truth", short, "--scores", alien),
+        "does not fit": (run, "--truth", made / "truth.csv", "--scores", changed),
+    }.items():
+        assert command(tmp_path, *args) == 2
+        said = capsys.readouterr().err
+        assert expected in said
+        assert said.count("\n") == 1
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("lost", ["labels/eta_corr/c/0", "graph/00000/neighbor/c/0/0"])
+def test_damage_is_one_line(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], lost: str
+) -> None:
+    shutil.copytree(made / "a<b", tmp_path / "run")
+    (tmp_path / "run" / "results.zarr" / lost).unlink()
+    assert command(tmp_path, tmp_path / "run") == 3
+    said = capsys.readouterr().err
+    assert lost in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_page_in_a_browser(browser: Chrome, made: Path, width: int, dark: bool) -> None:
+    assert look(browser, made / "page.html", width=width, dark=dark) == []
+    inner = "return [document.documentElement.scrollWidth, document.body.scrollWidth]"
+    assert max(browser.execute_script(inner)) <= width  # type: ignore[no-untyped-call]
+    figures = browser.find_elements(By.CSS_SELECTOR, "figure svg")
+    assert len(figures) == 7
+    for figure in figures:
+        assert figure.is_displayed()
+        assert min(figure.size["width"], figure.size["height"]) > 100
+        assert figure.get_attribute("role") == "img"
+        assert len(figure.accessible_name) > 3
+    boxes = browser.find_elements(By.CSS_SELECTOR, ".scroll")
+    wide = [box for box in boxes if inside(box, "scrollWidth") > inside(box, "clientWidth")]
+    assert wide or width != 400
+    assert all(box.get_attribute("tabindex") == "0" for box in boxes)
+    paper = browser.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
+    assert (sum(map(int, re.findall(r"\d+", paper)[:3])) < 200) == dark
+
+
+def inside(box: WebElement, name: str) -> int:
+    return int(box.get_property(name))  # type: ignore[arg-type]
+
+
+def cells(browser: Chrome, column: int) -> list[str]:
+    rows = browser.find_elements(By.CSS_SELECTOR, "#suspects tbody tr")
+    shown = [row for row in rows if row.is_displayed()]
+    return [row.find_elements(By.CSS_SELECTOR, "th,td")[column].text for row in shown]
+
+
+def test_suspects_are_sorted_and_filtered_by_keyboard(browser: Chrome, made: Path) -> None:
+    look(browser, made / "page.html", width=1280)
+    head = browser.find_element(By.CSS_SELECTOR, "#suspects thead th")
+    button = head.find_element(By.TAG_NAME, "button")
+    button.send_keys(Keys.ENTER)
+    rows = [int(text) for text in cells(browser, 0)]
+    assert rows == sorted(rows)
+    assert head.get_attribute("aria-sort") == "ascending"
+    button.send_keys(Keys.SPACE)
+    assert [int(text) for text in cells(browser, 0)] == rows[::-1]
+    search = browser.find_element(By.CSS_SELECTOR, "[data-table=suspects] input")
+    search.send_keys(str(rows[3]))
+    assert str(rows[3]) in cells(browser, 0)
+    assert len(cells(browser, 0)) < len(rows)
+    search.clear()
+    search.send_keys("no such row")
+    assert cells(browser, 0) == []
+    assert browser.find_element(By.TAG_NAME, "output").text == "0 of 20 rows"
+    search.clear()
+    search.send_keys(Keys.SPACE)
+    choice = Select(browser.find_element(By.CSS_SELECTOR, "[data-table=suspects] select"))
+    seen = []
+    for value in ("0", "1"):
+        choice.select_by_value(value)
+        seen.append(len(cells(browser, 1)))
+        assert len(set(cells(browser, 1))) <= 1
+    assert sum(seen) == 20

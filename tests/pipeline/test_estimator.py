@@ -1,0 +1,136 @@
+"""The scikit-learn estimator: its contract, and the same numbers as the kernels it stands on."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pipeline import estimator
+from pipeline.estimator import RobustKNeighborsClassifier
+from pipeline.extrema import anchor_plan, crossfit
+from pipeline.search import nearest
+from pipeline.simulate import flip, gao, sheets
+
+Floats = npt.NDArray[np.float64]
+MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
+
+
+@parametrize_with_checks([RobustKNeighborsClassifier(), RobustKNeighborsClassifier(5)])
+def test_scikit_learns_checks(estimator, check) -> None:  # type: ignore[no-untyped-def]
+    check(estimator)
+
+
+def test_example_in_the_docstring() -> None:
+    assert doctest.testmod(estimator).failed == 0
+
+
+def clouds(n: int, seed: int) -> tuple[Floats, npt.NDArray[np.str_], npt.NDArray[np.str_]]:
+    """Three clouds with true and given labels by name."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    x = rng.normal(size=(n, 2)) + 5.0 * np.array([[1, 0], [-0.5, 0.9], [-0.5, -0.9]])[y]
+    given = (rng.random(n)[:, None] > MATRIX.cumsum(axis=1)[y]).sum(axis=1)
+    names = np.array(["ant", "bee", "cat"])
+    return x, names[y], names[given]
+
+
+def test_rates_are_those_of_the_kernel() -> None:
+    x, y, _ = sheets(1500, 0)
+    given = flip(y, 0.3, 0.1, 0)
+    model = RobustKNeighborsClassifier().fit(x, given)
+    _, width = anchor_plan(*x.shape)
+    index, _ = nearest(x, x, width - 1, exclude=np.arange(len(x)))
+    lists = np.column_stack([np.arange(len(x)), index])
+    rates = crossfit(lists, given[lists], len(x))
+    assert model.noise_rates_ == (rates.p0, rates.p1)
+    assert (model.support_, model.reason_) == (rates.support, rates.reason)
+    assert model.transition_matrix_[0, 1] == rates.p0
+    assert model.transition_matrix_[1, 0] == rates.p1
+
+
+def test_minmax_counts_the_row_itself() -> None:
+    x, y, _ = sheets(400, 0)
+    given = flip(y, 0.3, 0.1, 0)
+    model = RobustKNeighborsClassifier(7, noise="minmax").fit(x, given)
+    index, _ = nearest(x, x, 6, exclude=np.arange(len(x)))
+    eta = np.column_stack([given, given[index]]).mean(axis=1)
+    assert model.noise_rates_ == (eta.min(), 1 - eta.max())
+    assert model.threshold_ == pytest.approx((1 + eta.min() - (1 - eta.max())) / 2, abs=1e-15)
+
+
+def test_asymmetric_noise_is_undone() -> None:
+    x, y, _ = sheets(4000, 0)
+    given = flip(y, 0.4, 0.1, 0)
+    query, truth, _ = sheets(2000, 0, first=8192)
+    model = RobustKNeighborsClassifier(n_neighbors=15).fit(x, given)
+    plain = RobustKNeighborsClassifier(n_neighbors=15, noise=np.eye(2)).fit(x, given)
+    ours, theirs = ((m.predict(query) == truth).mean() for m in (model, plain))
+    assert ours > theirs + 0.01
+
+
+def test_known_matrix_is_taken_at_its_word() -> None:
+    x, y, _ = gao(600, 0)
+    model = RobustKNeighborsClassifier(10, noise=[[0.7, 0.3], [0.1, 0.9]]).fit(x, y)
+    assert model.noise_rates_ == (0.3, pytest.approx(0.1))
+    assert model.threshold_ == pytest.approx(0.6)
+    assert model.reason_ == "Given by the user."
+
+
+def test_three_classes_by_name() -> None:
+    x, y, given = clouds(3000, 0)
+    model = RobustKNeighborsClassifier().fit(x, given)
+    assert model.classes_.tolist() == ["ant", "bee", "cat"]
+    assert model.noise_rates_ is None
+    assert model.threshold_ is None
+    assert np.abs(model.transition_matrix_ - MATRIX).max() < 0.05
+    assert (model.predict(x) == y).mean() > 0.97
+    assert np.array_equal(model.classes_[model.predict_proba(x).argmax(axis=1)], model.predict(x))
+    wrong = given != y
+    assert model.label_quality_[wrong].mean() < 0.1 < 0.9 < model.label_quality_[~wrong].mean()
+
+
+def test_a_tie_goes_to_the_rule() -> None:
+    """An average that just meets the threshold is a 1, and the probabilities agree."""
+    x = np.array([[0.0], [1.0]] * 20)
+    y = np.array([0, 1, 1, 0] * 10)
+    model = RobustKNeighborsClassifier(20, noise=np.eye(2)).fit(x, y)
+    query = [[0.0], [1.0]]
+    assert model.predict(query).tolist() == [1, 1]
+    assert model.predict_proba(query).argmax(axis=1).tolist() == [1, 1]
+    assert np.allclose(model.predict_proba(query), 0.5)
+
+
+def test_few_rows_keep_the_plain_vote() -> None:
+    x, y, _ = gao(30, 0)
+    model = RobustKNeighborsClassifier(5).fit(x, y)
+    assert model.support_ == "unsupported"
+    assert "too few" in model.reason_
+    assert model.threshold_ == 0.5
+
+
+def test_same_seed_same_answer_with_pynndescent() -> None:
+    x, y, _ = sheets(3000, 0)
+    models = [RobustKNeighborsClassifier(8, builder="pynndescent").fit(x, y) for _ in range(2)]
+    assert np.array_equal(models[0].label_quality_, models[1].label_quality_)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_neighbors": 0}, "a number from 1 to 599"),
+        ({"n_neighbors": 600}, "a number from 1 to 599"),
+        ({"n_neighbors": "many"}, "'auto' or a number"),
+        ({"noise": "plain"}, "'crossfit' or 'minmax'"),
+        ({"noise": [[1, 0]]}, r"\(2, 2\) matrix"),
+        ({"noise": [[0.5, 0.4], [0, 1]]}, "distributions"),
+        ({"noise": [[0.2, 0.8], [0.9, 0.1]]}, "p0 \\+ p1 < 1"),
+    ],
+)
+def test_senseless_parameters_are_refused(options: dict[str, object], message: str) -> None:
+    x, y, _ = gao(600, 0)
+    with pytest.raises(ValueError, match=message):
+        RobustKNeighborsClassifier(**options).fit(x, y)
