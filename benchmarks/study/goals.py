@@ -16,7 +16,7 @@ RUN = "`python -m benchmarks.study --data FOLDER --only {}`"
 
 def page_rows(found: dict[str, Rows]) -> list[list[str]]:
     rows = [*_errors(found["rates"]), *_coverage(found), *_accuracy(found["accuracy"])]
-    return [*rows, *_gao(found["gao"]), *_multiclass(found["multiclass"])]
+    return [*rows, *_gao(found["gao"], found["gao-ours"]), *_multiclass(found["multiclass"])]
 
 
 def page_text(found: dict[str, Rows]) -> str:
@@ -108,10 +108,10 @@ def _accuracy(rows: Rows) -> list[list[str]]:
     ]
 
 
-def _gao(rows: Rows) -> list[list[str]]:
-    if not rows:
+def _gao(papers: Rows, added: Rows) -> list[list[str]]:
+    if not added:
         return []
-    found, paper = pages_gao.by_setting(rows), pages_gao.published()
+    found, paper = pages_gao.by_setting(papers, added), pages_gao.published()
     keys = [key for key in found if key[1] != key[2]]
     ours, rknn = (
         np.mean([(found[k][m] - found[k]["knn"]).mean() for k in keys]) for m in ("ours", "rknn")

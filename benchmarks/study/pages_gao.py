@@ -28,19 +28,15 @@ def published() -> dict[Key, dict[str, float]]:
         }
 
 
-def by_setting(rows: Rows) -> dict[Key, dict[str, np.ndarray]]:
+def by_setting(papers: Rows, ours: Rows) -> dict[Key, dict[str, np.ndarray]]:
     """Per set and noise the folds of all trials: column → (trials * folds, …)."""
+    added = {row["case"]: row["folds"] for row in ours}
     folds = defaultdict(list)
-    for row in rows:
-        folds[row["set"], *row["noise"]] += row["folds"]
-    names = (
-        "rknn",
-        "knn",
-        "ours",
-        "rates",
-        "crossfit",
-        "shortfall",
-    )
+    for row in papers:
+        if row["case"] in added:
+            pairs = zip(row["folds"], added[row["case"]], strict=True)
+            folds[row["set"], *row["noise"]] += [{**a, **b} for a, b in pairs]
+    names = ("rknn", "knn", "ours", "rates", "crossfit", "shortfall")
     return {
         key: {name: np.array([f[name] for f in found]) for name in names}
         for key, found in folds.items()
@@ -66,8 +62,8 @@ def compare(a: np.ndarray, b: np.ndarray) -> tuple[str, str]:
     return plain, bayes
 
 
-def tables(rows: Rows, docs: Path) -> None:
-    found, paper = by_setting(rows), published()
+def tables(papers: Rows, ours: Rows, docs: Path) -> None:
+    found, paper = by_setting(papers, ours), published()
     accuracy, rates, counts = [], [], defaultdict(int)
     for (name, p0, p1), f in found.items():
         printed = paper.get((paper_name(name), p0, p1))

@@ -20,7 +20,8 @@ KERNELS = {
     "accuracy": (*DECISION, "choose_k", "regression"),
     "plateau": DECISION,
     "square": (*RATES, "rknn"),
-    "gao": (*DECISION, "rknn"),
+    "gao": ("rknn",),
+    "gao-ours": DECISION,
     "multiclass": (*RATES, "transition"),
 }
 """The modules of `pipeline` each study rests on, beside the exact search."""

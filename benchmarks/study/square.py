@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from benchmarks.study.results import Results
-from pipeline.extrema import crossfit
-from pipeline.rknn import extremes, predict
+from pipeline.extrema import crossfit, minmax
+from pipeline.rknn import predict
 from pipeline.simulate import flip, gao
 
 ASYMMETRIC = ((0.1, 0.2), (0.1, 0.3), (0.3, 0.1))
@@ -56,10 +56,11 @@ def by_k(
     noise: tuple[float, float],
 ) -> dict[str, Any]:
     """Test error for each k: the plain vote, and RkNN with three pairs of rates."""
+    plain = minmax(given[own[:, : K_NOISE + 1]].mean(axis=1), K_NOISE + 1)
     ours = crossfit(own.astype(np.int64), given[own], len(given))
     rates = {
         "true": noise,
-        "minmax": extremes(given[own[:, : K_NOISE + 1]].mean(axis=1)),
+        "minmax": (plain.p0, plain.p1),
         "crossfit": (ours.p0, ours.p1),
     }
     running = np.cumsum(given[near], axis=1, dtype=np.int64)
@@ -68,5 +69,5 @@ def by_k(
         rule: [float((predict(eta, *pair) != truth).mean()) for eta in averages]
         for rule, pair in rates.items()
     }
-    plain = [float(((eta >= 0.5) != truth).mean()) for eta in averages]
-    return {"plain": plain, "rknn": robust, "rates": rates, "support": ours.support}
+    vote = [float(((eta >= 0.5) != truth).mean()) for eta in averages]
+    return {"plain": vote, "rknn": robust, "rates": rates, "support": ours.support}

@@ -19,7 +19,7 @@ from benchmarks.study.results import Results
 def pages(work: Path, docs: Path) -> None:
     """Write every page whose study has results."""
     docs.mkdir(parents=True, exist_ok=True)
-    names = ("rates", "accuracy", "plateau", "square", "coverage", "gao", "multiclass")
+    names = ("rates", "accuracy", "plateau", "square", "coverage", "gao", "gao-ours", "multiclass")
     found = {name: list(Results(work, name).rows.values()) for name in names}
     if found["plateau"]:
         pages_synthetic.plateau(found["plateau"], docs)
@@ -31,8 +31,8 @@ def pages(work: Path, docs: Path) -> None:
         pages_coverage.coverage(found["rates"], found["coverage"], docs)
     if found["accuracy"]:
         pages_accuracy.accuracy(found["accuracy"], docs)
-    if found["gao"]:
-        pages_gao.tables(found["gao"], docs)
+    if found["gao-ours"]:
+        pages_gao.tables(found["gao"], found["gao-ours"], docs)
     if found["multiclass"]:
         pages_multiclass.errors(found["multiclass"], docs)
     goals.page_write(found, docs)
