@@ -12,7 +12,16 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.study import coverage, gao_tables, multiclass, plateau, rates_study, square, write
+from benchmarks.study import (
+    cost,
+    coverage,
+    gao_tables,
+    multiclass,
+    plateau,
+    rates_study,
+    square,
+    write,
+)
 
 
 def main() -> None:
@@ -30,6 +39,7 @@ def main() -> None:
         "coverage": lambda a: coverage.run(a.results),
         "gao": lambda a: gao_tables.run(a.data, a.results),
         "multiclass": lambda a: multiclass.run(a.data, a.results),
+        "cost": lambda a: cost.run(a.results),
     }
     parser.add_argument("--only", nargs="*", choices=studies, default=list(studies))
     parser.add_argument("--write-only", action="store_true", help="pages from what there is")

@@ -23,6 +23,7 @@ KERNELS = {
     "gao": ("rknn",),
     "gao-ours": DECISION,
     "multiclass": (*RATES, "transition"),
+    "cost": (*RATES, "plan", "descent"),
 }
 """The modules of `pipeline` each study rests on, beside the exact search."""
 

@@ -19,7 +19,17 @@ from benchmarks.study.results import Results
 def pages(work: Path, docs: Path) -> None:
     """Write every page whose study has results."""
     docs.mkdir(parents=True, exist_ok=True)
-    names = ("rates", "accuracy", "plateau", "square", "coverage", "gao", "gao-ours", "multiclass")
+    names = (
+        "rates",
+        "accuracy",
+        "plateau",
+        "square",
+        "coverage",
+        "gao",
+        "gao-ours",
+        "multiclass",
+        "cost",
+    )
     found = {name: list(Results(work, name).rows.values()) for name in names}
     if found["plateau"]:
         pages_synthetic.plateau(found["plateau"], docs)
