@@ -89,7 +89,7 @@ def _accuracy(rows: Rows) -> list[list[str]]:
     )
     lost = [r for r in rows if pages_accuracy.beyond(r)]
     below = [r for r in rows if r["gain"] < -0.005]
-    ours, theirs, _ = pages_accuracy.asymmetric_gain(rows)
+    (ours, true, theirs), _ = pages_accuracy.asymmetric_gain(rows)
     named = f" ({', '.join(r['case'] for r in lost)})" if lost else ""
     return [
         [
@@ -106,8 +106,9 @@ def _accuracy(rows: Rows) -> list[list[str]]:
         ],
         [
             "asymmetric cases: mean gain over plain kNN ≥ the paper's RkNN gain, same sets",
-            f"{ours:+.4f} against {theirs:+.4f} (held-out quarter, same k)",
-            _met(ours >= theirs),
+            f"{ours:+.4f} against {theirs:+.4f}; threshold from the true rates {true:+.4f} "
+            "(held-out quarter, same k)",
+            _met(bool(ours >= theirs)),
             RUN.format("rates"),
         ],
     ]

@@ -19,20 +19,22 @@ SYMMETRIC = ((0.1, 0.1), (0.2, 0.2), (0.3, 0.3), (0.4, 0.4))
 """The paper's text does not name its settings; these are ours."""
 K = (1, 5, 11, 21, 41, 61, 81, 101, 151, 201, 301, 401, 601)
 SIZES = (500, 1000, 2000, 4000, 8000, 16_000, 32_000)
+SEEDS = 20
+CASES = SEEDS * (len(ASYMMETRIC) + len(SYMMETRIC) + len(SIZES) * (1 + len(SYMMETRIC)))
 N_TRAIN, N_TEST, TRAIN_SEED, TEST_SEED = 8000, 7000, 1, 2
 K_NOISE = 100
 RULES = ("true", "minmax", "crossfit")
 """Whose noise rates RkNN is given in (d)."""
 
 
-def run(work: Path, trials: int = 20) -> None:
+def run(work: Path) -> None:
     results = Results(work, "square")
     x, y, _ = gao(N_TRAIN, TRAIN_SEED)
     test, truth, eta = gao(N_TEST, TEST_SEED)
     tree = cKDTree(x)
     near, own = tree.query(test, max(K))[1], tree.query(x, 460)[1]
     for p0, p1 in (*ASYMMETRIC, *SYMMETRIC):
-        for seed in range(trials):
+        for seed in range(SEEDS):
             if (key := f"k/{p0}-{p1}/{seed}") not in results:
                 row = by_k(flip(y, p0, p1, seed), near, own, truth, (p0, p1))
                 bayes = float(np.minimum(eta, 1.0 - eta).mean())
@@ -41,7 +43,7 @@ def run(work: Path, trials: int = 20) -> None:
         x, y, _ = gao(n, TRAIN_SEED)
         nearest = cKDTree(x).query(test, 1)[1]
         for p0, p1 in ((0.0, 0.0), *SYMMETRIC):
-            for seed in range(trials):
+            for seed in range(SEEDS):
                 if (key := f"n/{n}/{p0}-{p1}/{seed}") not in results:
                     error = float((flip(y, p0, p1, seed)[nearest] != truth).mean())
                     results.add(key, {"noise": [p0, p1], "n": n, "seed": seed, "error": error})

@@ -12,28 +12,18 @@ from benchmarks.study import (
     pages_multiclass,
     pages_rates,
     pages_synthetic,
+    square,
 )
-from benchmarks.study.results import Results
+from benchmarks.study.results import KERNELS, Results
 
 
 def pages(work: Path, docs: Path) -> None:
     """Write every page whose study has results."""
     docs.mkdir(parents=True, exist_ok=True)
-    names = (
-        "rates",
-        "accuracy",
-        "plateau",
-        "square",
-        "coverage",
-        "gao",
-        "gao-ours",
-        "multiclass",
-        "cost",
-    )
-    found = {name: list(Results(work, name).rows.values()) for name in names}
+    found = {name: list(Results(work, name).rows.values()) for name in KERNELS}
     if found["plateau"]:
         pages_synthetic.plateau(found["plateau"], docs)
-    if found["square"]:
+    if len(found["square"]) == square.CASES:
         pages_synthetic.square(found["square"], docs)
     if found["rates"]:
         pages_rates.errors(found["rates"], docs)
