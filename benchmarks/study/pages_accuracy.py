@@ -93,7 +93,7 @@ def asymmetric_gain(rows: Rows) -> tuple[np.ndarray, list[list[str]]]:
         here = [np.mean([a[rule] - a["plain"] for a in chosen]) for rule in ("ours", "true")]
         gains.append([*here, np.mean([t["rknn"] - t["knn"] for t in theirs if t])])
         lines.append([name, *(f"{gain:+.4f}" for gain in gains[-1])])
-    return np.mean(gains, axis=0), lines
+    return np.mean(gains or [[np.nan] * 3], axis=0), lines
 
 
 def asymmetric_table(rows: Rows) -> str:

@@ -63,6 +63,8 @@ def verdicts(rows: Rows) -> str:
 
 
 def mean_worst(rows: Rows, method: str) -> str:
+    if not rows:
+        return "none"
     error = np.array([off(row, method) for row in rows])
     return f"{error.mean():.4f} / {error.max():.3f}"
 
