@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 # Two commands do all the set-up: `make demo` and `make test`. `make study DATA=folder` runs the
 # studies of docs/studies on a folder of .npz files, and again only what is missing.
 PYTHON ?= python3
@@ -6,11 +7,22 @@ BIN    := $(VENV)/bin
 DATA   ?= data
 
 .PHONY: demo test lint study clean
+=======
+# Two commands do all the set-up: `make demo` and `make test`. `make bench DATA=FOLDER` runs knnoise
+# and its peers in turn; DATA holds fashion_mnist.npz and may be left out.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+EXTRAS ?= test
+DATA   ?= data
+
+.PHONY: demo test lint bench clean
+>>>>>>> main
 .DEFAULT_GOAL := demo
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@
 
 demo: $(VENV)/.installed
@@ -25,9 +37,15 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+<<<<<<< HEAD
 study: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.study --data $(DATA)
+=======
+bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	$(BIN)/python -m benchmarks.race --data $(DATA) --results race
+>>>>>>> main
 
 clean:
 	rm -rf $(VENV) demo

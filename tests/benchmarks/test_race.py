@@ -1,0 +1,41 @@
+"""The harness of the race at small size: every system runs, and the table comes out."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("faiss", "hnswlib", "psutil")),
+    reason="the peers are in the bench extra",
+)
+def test_race_at_small_size(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.race", "--rows", "4000", "--results", tmp_path]
+    told = subprocess.run(
+        [*command, "--only", "graph", "queries"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert told.returncode == 0, told.stderr
+    lines = [json.loads(line) for line in (tmp_path / "measured.jsonl").read_text().splitlines()]
+    assert [(line["case"], line["system"]) for line in lines] == [
+        ("graph", "knnoise"),
+        ("graph", "faiss"),
+        ("graph", "hnswlib"),
+        ("graph", "pynndescent"),
+        ("queries", "knnoise"),
+        ("queries", "faiss"),
+    ]
+    assert all(line["recall"] > 0.95 and line["core_seconds"] > 0 for line in lines)
+    assert "| graph: knnoise / faiss IVF | 0.6 |" in told.stdout
+    assert "Fashion-MNIST: knnoise / faiss IVF | 1.5 | not run" in told.stdout
+    assert (tmp_path / "time-rows.png").exists()
+    again = subprocess.run([*command, "--only", "graph"], cwd=ROOT, capture_output=True, text=True)
+    assert again.returncode == 0
+    assert (tmp_path / "measured.jsonl").read_text().count("\n") == len(lines), "resumed"
