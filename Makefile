@@ -1,12 +1,13 @@
 # Two commands do all the set-up: `make demo` and `make test`. `make bench DATA=FOLDER` runs knnoise
-# and its peers in turn; DATA holds fashion_mnist.npz and may be left out.
+# and its peers in turn; DATA holds fashion_mnist.npz and may be left out. `make study DATA=FOLDER`
+# runs the studies of docs/studies on a folder of .npz files, and again only what is missing.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS ?= test
 DATA   ?= data
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench study clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -29,6 +30,10 @@ lint: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python -m benchmarks.race --data $(DATA) --results race
+
+study: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.study --data $(DATA)
 
 clean:
 	rm -rf $(VENV) demo

@@ -1,0 +1,40 @@
+"""Pages and plots from the results there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.study import (
+    goals,
+    pages_accuracy,
+    pages_coverage,
+    pages_gao,
+    pages_multiclass,
+    pages_rates,
+    pages_synthetic,
+    square,
+)
+from benchmarks.study.results import KERNELS, Results
+
+
+def pages(work: Path, docs: Path) -> None:
+    """Write every page whose study has results."""
+    docs.mkdir(parents=True, exist_ok=True)
+    found = {name: list(Results(work, name).rows.values()) for name in KERNELS}
+    if found["plateau"]:
+        pages_synthetic.plateau(found["plateau"], docs)
+    if len(found["square"]) == square.CASES:
+        pages_synthetic.square(found["square"], docs)
+    if found["rates"]:
+        pages_rates.errors(found["rates"], docs)
+        pages_rates.ranges(found["rates"], docs)
+        pages_coverage.coverage(found["rates"], found["coverage"], docs)
+    if found["accuracy"]:
+        pages_accuracy.accuracy(found["accuracy"], docs)
+    if found["gao-ours"]:
+        pages_gao.tables(found["gao"], found["gao-ours"], docs)
+    if found["multiclass"]:
+        pages_multiclass.errors(found["multiclass"], docs)
+    goals.page_write(found, docs)
+    for page in sorted(docs.iterdir()):
+        print(page)
