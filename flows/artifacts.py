@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.context import FlowRunContext, TaskRunContext
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows.logs import told
 from flows.markdown import block_table, result
@@ -23,30 +25,40 @@ _FIRST, _EVERY = 2.0, 5.0
 """Seconds from the begin of a step to its first artifact, and between updates."""
 _PAUSE = 60.0
 """Seconds without a call after one that failed."""
+_TIMEOUT = 5.0
+"""Seconds that a call may take."""
 
 
 class Artifacts(Watcher):
     """Keeps the artifacts of one flow run. A server that does not take them never ends a run."""
 
     def __init__(
-        self, run: Run, flow_run: UUID, flow: str, complain: Callable[[str], None]
+        self,
+        run: Run,
+        context: FlowRunContext,
+        client: SyncPrefectClient,
+        complain: Callable[[str], None],
     ) -> None:
-        self._run, self.flow_run, self._flow = run, flow_run, flow
-        self._complain = complain
-        self._client = get_client(sync_client=True)
+        assert context.flow_run is not None
+        self._run, self._client, self._complain = run, client, complain
+        self.flow_run = context.flow_run.id
+        self._flow = "knnoise" if context.flow is None else context.flow.name
         self._progress: UUID | None = None
         self._next = 0.0
         self._muted_until = 0.0
         self._tabled = False
 
     @classmethod
-    def of(cls, run: Run, complain: Callable[[str], None]) -> Artifacts | None:
+    @contextmanager
+    def opened(cls, run: Run, complain: Callable[[str], None]) -> Iterator[Artifacts | None]:
         """For the flow run under way; None where there is none."""
         context = FlowRunContext.get()
         if context is None or context.flow_run is None:
-            return None
-        flow = "knnoise" if context.flow is None else context.flow.name
-        return cls(run, context.flow_run.id, flow, complain)
+            yield None
+            return
+        # A client of its own, so that impatience here does not touch Prefect's.
+        with get_client(sync_client=True, httpx_settings={"timeout": _TIMEOUT}) as client:
+            yield cls(run, context, client, complain)
 
     def begin(self, step: Step) -> None:
         self._progress, self._next = None, time.monotonic() + _FIRST
@@ -111,7 +123,8 @@ class Artifacts(Watcher):
         if time.monotonic() < self._muted_until:
             return None
         try:
-            return request(*args)
+            with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+                return request(*args)
         except Exception as error:  # whatever it is: what is shown is not what is computed
             self._muted_until = time.monotonic() + _PAUSE
             self._complain(f"Prefect took no artifact: {told(error)}")

@@ -55,7 +55,9 @@ class Logged(Watcher):
             self._send(logging.INFO, step.line(), event="step-done", step=step.name)
         else:
             text = f"{step.name}: ended by {told(error)} after {step.count() or step.pace()}"
-            self._send(logging.ERROR, text, event="step-failed", step=step.name)
+            # Without Prefect the exception itself tells the caller.
+            level = logging.ERROR if self.by_prefect else logging.INFO
+            self._send(level, text, event="step-failed", step=step.name)
 
     def say(self, message: str) -> None:
         self._send(logging.INFO, message, event="message")

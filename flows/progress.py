@@ -52,7 +52,7 @@ class _Count:
     asked: float = field(default=-_COUNT_SECONDS)
 
     def now(self) -> int | None:
-        if time.monotonic() - self.asked >= _COUNT_SECONDS:
+        if self.value is None or time.monotonic() - self.asked >= _COUNT_SECONDS:
             self.value, self.asked = self.ask(), time.monotonic()
         return self.value
 
@@ -105,7 +105,8 @@ class Reporter:
         self, name: str, total: int | None, unit: str = "parts", *, before: Sequence[Record] = ()
     ) -> Iterator[Tick]:
         """Progress of one step; total None where only the end tells, `before`: what was done."""
-        step = Step(name, total, unit, len(before), len(before), recall=self.recall)
+        done = len(before)
+        step = Step(name, total, unit, done, done, self._count.value, self.recall)
         recall = _Recall()
         recall.see(before)
 

@@ -52,12 +52,13 @@ def open_job(
 @contextmanager
 def watched(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
     """Keep a log with the run, and artifacts with the flow run if there is one; those."""
-    log, artifacts = RunLog(run.location, reporter.say), Artifacts.of(run, reporter.say)
-    flow_run = {} if artifacts is None else {"flow_run": str(artifacts.flow_run)}
-    log.event("run-started", location=run.location.url, host=socket.gethostname(), **flow_run)
-    with reporter.watched_by(log, *([] if artifacts is None else [artifacts])):
+    log = RunLog(run.location, reporter.say)
+    with Artifacts.opened(run, reporter.say) as artifacts:
+        flow_run = {} if artifacts is None else {"flow_run": str(artifacts.flow_run)}
+        log.event("run-started", location=run.location.url, host=socket.gethostname(), **flow_run)
         try:
-            yield artifacts
+            with reporter.watched_by(log, *([] if artifacts is None else [artifacts])):
+                yield artifacts
         except BaseException as error:
             log.event("run-failed", error=told(error))
             raise

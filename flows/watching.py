@@ -63,7 +63,7 @@ class Step:
             words.append(_rate(self.rate))
             if self.seconds_left:
                 words.append(f"{spell(self.seconds_left)} left")
-        if self.n_workers is not None:
+        if self.unit and self.n_workers is not None:
             words.append(f"{self.n_workers:,} worker{'' if self.n_workers == 1 else 's'}")
         if self.recall is not None:
             words.append(f"recall {self.recall:.4f}")
