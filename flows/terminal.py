@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ class Terminal(Watcher):
         self._silent = prefect_prints
         self._progress: Progress | None = None
         self._told = 0.0
+        self._lock = threading.RLock()  # a cluster that starts speaks from a thread of its own
 
     def say(self, message: str) -> None:
         if self._silent:
@@ -54,12 +56,13 @@ class Terminal(Watcher):
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Take the live line away while others print."""
-        progress = self._progress if self._silent else None
-        if progress is not None:
-            progress.stop()
-        yield
-        if progress is not None:
-            progress.start()
+        with self._lock:
+            progress = self._progress if self._silent else None
+            if progress is not None:
+                progress.stop()
+            yield
+            if progress is not None:
+                progress.start()
 
     def begin(self, step: Step) -> None:
         self._told = time.monotonic()
@@ -89,7 +92,8 @@ class Terminal(Watcher):
             if error is None:
                 full = max(step.done, 1)
                 self._progress.update(self._progress.task_ids[0], completed=full, total=full)
-            self._progress.stop()
-            self._progress = None
+            with self._lock:
+                self._progress.stop()
+                self._progress = None
         elif error is None:
             self.say(step.line())
