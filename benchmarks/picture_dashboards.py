@@ -131,10 +131,8 @@ def prefect_pages(driver: webdriver.Chrome, url: str, folder: Path) -> None:
     driver.get(page)
     time.sleep(8)
     save(driver, folder / "prefect-run.png")
-    (tab,) = driver.find_elements(By.XPATH, "//button[normalize-space()='Artifacts']") or [
-        driver.find_element(By.XPATH, "//*[normalize-space(text())='Artifacts']")
-    ]
-    tab.click()
+    tab = driver.find_elements(By.XPATH, "//*[normalize-space(.)='Artifacts']")[-1]
+    ActionChains(driver).move_to_element(tab).click().perform()
     time.sleep(3)
     driver.execute_script("arguments[0].scrollIntoView()", tab)
     time.sleep(2)
