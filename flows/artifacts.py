@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +33,16 @@ _PAUSE = 60.0
 """Seconds without a call after one that failed."""
 _TIMEOUT = 5.0
 """Seconds that a call may take."""
+_PATIENCE = 10.0
+"""Seconds to wait at the end for calls that are not answered yet."""
+
+
+@dataclass
+class _Bar:
+    """The progress artifact of a step."""
+
+    task_run: UUID | None = None
+    artifact: UUID | None = None
 
 
 class Artifacts(Watcher):
@@ -43,10 +59,11 @@ class Artifacts(Watcher):
         self._run, self._client, self._complain = run, client, complain
         self.flow_run = context.flow_run.id
         self._flow = "knnoise" if context.flow is None else context.flow.name
-        self._progress: UUID | None = None
+        self._bar = _Bar()
         self._next = 0.0
         self._muted_until = 0.0
         self._tabled = False
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     @classmethod
     @contextmanager
@@ -58,10 +75,32 @@ class Artifacts(Watcher):
             return
         # A client of its own, so that impatience here does not touch Prefect's.
         with get_client(sync_client=True, httpx_settings={"timeout": _TIMEOUT}) as client:
-            yield cls(run, context, client, complain)
+            artifacts = cls(run, context, client, complain)
+            work = Thread(target=copy_context().run, args=(artifacts._work,), daemon=True)
+            work.start()
+            try:
+                yield artifacts
+            finally:
+                artifacts._queue.put(None)
+                work.join(_PATIENCE)
+
+    def _work(self) -> None:
+        """Ask the server, call by call, in a thread of its own: a run does not wait for answers.
+
+        After a failure the server is left alone for a while.
+        """
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+            while (call := self._queue.get()) is not None:
+                if time.monotonic() < self._muted_until:
+                    continue
+                try:
+                    call()
+                except Exception as error:  # whatever it is: what is shown is not what is computed
+                    self._muted_until = time.monotonic() + _PAUSE
+                    self._complain(f"Prefect took no artifact: {told(error)}")
 
     def begin(self, step: Step) -> None:
-        self._progress, self._next = None, time.monotonic() + _FIRST
+        self._bar, self._next = _Bar(_task_run()), time.monotonic() + _FIRST
 
     def advance(self, step: Step, record: Record | None) -> None:
         if time.monotonic() >= self._next:
@@ -71,61 +110,61 @@ class Artifacts(Watcher):
     def end(self, step: Step, error: BaseException | None) -> None:
         self._tell(step, 100.0 if error is None else step.percent or 0.0)
         if error is None and step.name.startswith("audit"):
-            self._table()
+            self._queue.put(partial(self._table, _task_run()))
 
     def link(self, name: str, url: str) -> None:
-        self._create(name, "markdown", f"[{url}]({url})", name.replace("-", " "))
+        self._queue.put(partial(self._link, name, url, _task_run()))
 
     def finish(self) -> None:
         """The blocks if not told yet, the result and where it lies."""
-        if not self._tabled:
-            self._table()
-        report = self._run.read_json("report.json")
-        if report is not None:
-            self._create("result", "markdown", redacted(result(report)), self._run.location.url)
-            self.link("report", self._report_url())
+        self._queue.put(self._result)
 
-    def _report_url(self) -> str:
-        """The page if the run has one, else the text."""
-        location = self._run.location
-        name = "report.html" if location.exists("report.html") else "report.txt"
-        return Path(location.path(name)).as_uri() if location.is_local else location.path(name)
+    def _tell(self, step: Step, percent: float) -> None:
+        show = partial(self._show, self._bar, f"step-{step.name}", percent, step.line())
+        self._queue.put(show)
 
-    def _table(self) -> None:
+    def _show(self, bar: _Bar, name: str, percent: float, text: str) -> None:
+        if bar.artifact is None:
+            bar.artifact = self._create(name, "progress", percent, text, bar.task_run)
+        else:
+            update = ArtifactUpdate(data=percent, description=redacted(text))
+            self._client.update_artifact(bar.artifact, update)
+
+    def _table(self, task_run: UUID | None) -> None:
         rows = block_table(self._run)
         if rows:
             text = f"{len(rows):,} blocks: rows with halo, seconds of building, recall at anchors"
-            self._tabled = self._create("block-table", "table", rows, text) is not None
+            self._create("block-table", "table", rows, text, task_run)
+            self._tabled = True
 
-    def _tell(self, step: Step, percent: float) -> None:
-        text = redacted(step.line())
-        if self._progress is None:
-            self._progress = self._create(f"step-{step.name}", "progress", percent, text)
-        else:
-            update = ArtifactUpdate(data=percent, description=text)
-            self._call(self._client.update_artifact, self._progress, update)
+    def _result(self) -> None:
+        if not self._tabled:
+            self._table(None)
+        location = self._run.location
+        report = self._run.read_json("report.json")
+        if report is None:
+            return
+        self._create("result", "markdown", result(report), location.url, None)
+        # The page if the run has one, else the text.
+        name = "report.html" if location.exists("report.html") else "report.txt"
+        path = location.path(name)
+        self._link("report", Path(path).as_uri() if location.is_local else path, None)
 
-    def _create(self, name: str, kind: str, data: Any, text: str) -> UUID | None:
-        task = TaskRunContext.get()
+    def _link(self, name: str, url: str, task_run: UUID | None) -> None:
+        self._create(name, "markdown", f"[{url}]({url})", name.replace("-", " "), task_run)
+
+    def _create(self, name: str, kind: str, data: Any, text: str, task_run: UUID | None) -> UUID:
         artifact = ArtifactCreate(
-            key=f"{self._flow}-{name}".lower().replace("_", "-"),
+            key=re.sub("[^a-z0-9]+", "-", f"{self._flow}-{name}".lower()).strip("-"),
             type=kind,
-            data=data,
+            data=redacted(data) if isinstance(data, str) else data,
             description=redacted(text),
             flow_run_id=self.flow_run,
-            task_run_id=None if task is None else task.task_run.id,
+            task_run_id=task_run,
         )
-        created = self._call(self._client.create_artifact, artifact)
-        return None if created is None else created.id
+        return self._client.create_artifact(artifact).id
 
-    def _call(self, request: Any, *args: Any) -> Any:
-        """Ask the server; after a failure it is left alone for a while."""
-        if time.monotonic() < self._muted_until:
-            return None
-        try:
-            with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
-                return request(*args)
-        except Exception as error:  # whatever it is: what is shown is not what is computed
-            self._muted_until = time.monotonic() + _PAUSE
-            self._complain(f"Prefect took no artifact: {told(error)}")
-            return None
+
+def _task_run() -> UUID | None:
+    context = TaskRunContext.get()
+    return None if context is None else context.task_run.id
