@@ -1,6 +1,6 @@
 """The one way rows move between parts: a sorted-run shuffle on Zarr.
 
-A producer writes its rows as one run, sorted by destination, and returns an offset table; a
+A producer writes its rows as one run, sorted by destination, and returns a table of counts; a
 consumer reads its own slice of every run that has rows for it. A run is one array of packed
 records, so that a slice costs one read however many columns the rows have.
 """
@@ -51,7 +51,7 @@ class Exchange:
         destination: npt.NDArray[np.integer[Any]],
         n_destinations: int,
         columns: Mapping[str, npt.NDArray[Any]],
-    ) -> list[int]:
+    ) -> list[list[int]]:
         """Write one run; rows of one destination keep the order they are given in.
 
         Parameters
@@ -61,7 +61,9 @@ class Exchange:
 
         Returns
         -------
-        offsets : n_destinations + 1 row numbers; destination d owns rows offsets[d]:offsets[d+1].
+        sent : [destination, rows] of each destination that any rows are for, ascending: the run has
+            them in this order. A table of all destinations would be as long for each producer, and
+            thousands of producers have thousands of destinations.
         """
         if len(destination) and not 0 <= destination.min() <= destination.max() < n_destinations:
             raise ValueError(f"destinations outside 0..{n_destinations - 1}")
@@ -72,7 +74,7 @@ class Exchange:
         for name, value in columns.items():
             packed[name] = value[order]
         self._write(producer, packed, n_destinations)
-        return [0, *np.cumsum(counts).tolist()]
+        return [[int(d), int(counts[d])] for d in np.flatnonzero(counts)]
 
     def _write(self, producer: str, packed: npt.NDArray[np.void], n_destinations: int) -> None:
         size = packed.dtype.itemsize

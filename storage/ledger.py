@@ -25,7 +25,7 @@ class Record:
     files: dict[str, tuple[int, str]]
     """Key of each file the part wrote → (size in bytes, CRC-32C)."""
     result: dict[str, Any] = field(default_factory=dict)
-    """Small JSON values that later steps plan with: offsets, sizes, sums. Deterministic."""
+    """Small JSON values that later steps plan with: counts, sizes, sums. Deterministic."""
     cost: dict[str, float] = field(default_factory=dict)
     """Measured: seconds, kernel_seconds, peak_rss_mb. Not part of any digest."""
 

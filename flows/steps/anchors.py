@@ -112,8 +112,8 @@ def search_part(run: Run, part: Part) -> Output:
         "distance": distance[owner, rank],
         "label": y[index],
     }
-    offsets = exchange.send(part.name, owner % n_groups, n_groups, columns)
-    return Output([exchange.key(part.name)], {"offsets": offsets}, seconds)
+    sent = exchange.send(part.name, owner % n_groups, n_groups, columns)
+    return Output([exchange.key(part.name)], {"sent": sent}, seconds)
 
 
 def merge_part(run: Run, part: Part) -> Output:

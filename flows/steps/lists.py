@@ -27,8 +27,8 @@ def send_lists(
     destination, owner : (list,) consumer's number, and row the list is of
     """
     columns = {"owner": owner, **lists._asdict()}
-    offsets = exchange.send(producer, destination, n_destinations, columns)
-    return {"offsets": offsets}
+    sent = exchange.send(producer, destination, n_destinations, columns)
+    return {"sent": sent}
 
 
 def receive_lists(
@@ -53,12 +53,12 @@ def receive_lists(
 
 
 def incoming(records: Sequence[Record], n_destinations: int) -> list[list[Slice]]:
-    """For each destination the non-empty slices of the runs that some parts sent, in one pass over
-    their offset tables."""
+    """For each destination the slices of the runs that some parts sent, in one pass over their
+    tables of counts."""
     found: list[list[Slice]] = [[] for _ in range(n_destinations)]
     for record in records:
-        offsets = np.asarray(record.result["offsets"])
-        for destination in np.flatnonzero(np.diff(offsets)):
-            start, stop = offsets[destination], offsets[destination + 1]
-            found[destination].append(Slice(record.part, int(start), int(stop)))
+        start = 0
+        for destination, rows in record.result["sent"]:
+            found[destination].append(Slice(record.part, start, start + rows))
+            start += rows
     return found

@@ -135,8 +135,8 @@ def route_part(run: Run, part: Part) -> Output:
         "home": near[row, 0],
         "core": core,
     }
-    offsets = exchange.send(part.name, block, len(centroid), columns)
-    return Output([exchange.key(part.name)], {"offsets": offsets})
+    sent = exchange.send(part.name, block, len(centroid), columns)
+    return Output([exchange.key(part.name)], {"sent": sent})
 
 
 def block_part(run: Run, part: Part) -> Output:

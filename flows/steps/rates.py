@@ -48,11 +48,11 @@ def regression_part(run: Run, part: Part) -> Output:
     attributes = {"k": list(grid)}
     write_group(run.store, path, "regression", {"row": row, "count": count}, attributes)
     columns = {"row": row, "count": count.astype(np.int16)}
-    offsets = exchange.send(part.name, pool.part_of(row), len(pool.parts()), columns)
+    sent = exchange.send(part.name, pool.part_of(row), len(pool.parts()), columns)
     return Output(
         [run.key(path), exchange.key(part.name)],
         {
-            "offsets": offsets,
+            "sent": sent,
             "rows": len(row),
             "losses": squared_losses(count, given, grid).tolist(),
             "extremes": extremes_with_self(given, neighbor_label, grid).tolist(),

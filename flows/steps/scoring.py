@@ -82,8 +82,8 @@ def route_part(run: Run, part: Part) -> Output:
     near, distance = nearest_blocks(x, model.centroid())
     row, block, _ = spread(near, distance, part.args["halo"])
     columns = {"x": x[row], "row": row + rows.start}
-    offsets = exchange.send(part.name, block, model.n_blocks, columns)
-    return Output([exchange.key(part.name)], {"offsets": offsets})
+    sent = exchange.send(part.name, block, model.n_blocks, columns)
+    return Output([exchange.key(part.name)], {"sent": sent})
 
 
 def search_part(run: Run, part: Part) -> Output:
