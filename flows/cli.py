@@ -51,7 +51,7 @@ def _train(args: argparse.Namespace) -> Called:
     from flows.train import train
 
     names = ("labels", "label_column", "k", "noise", "rule", "p0", "p1", "builder", "block_rows")
-    more = ("scale", "target_recall", "seed", "workers", "scheduler")
+    more = ("scale", "target_recall", "seed", "workers", "scheduler", "performance_report")
     report = _call(train, args.source, args.run, **{n: getattr(args, n) for n in names + more})
     return report, train_text(report) + f"results: {args.run}\n"
 
@@ -140,6 +140,11 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--scale", default="none", help="none (default), range or standard")
     train.add_argument("--target-recall", type=float, default=0.95, metavar="R", help="(0.95)")
     train.add_argument("--seed", type=int, default=0)
+    train.add_argument(
+        "--performance-report",
+        action="store_true",
+        help="keep Dask's performance report in the run, as performance.html",
+    )
     _resources(train)
     score = _command(commands, "score", _score, "score new rows with a finished run")
     score.add_argument("source", help="rows with the features of training")

@@ -77,6 +77,11 @@ class Workers:
         """Only compiling is slow enough to compute here meanwhile."""
         return self.compiled and self.resources.address is None and self.resources.workers != 0
 
+    @property
+    def starting(self) -> bool:
+        """Whether `client` would wait."""
+        return self._thread.is_alive()
+
     def client(self, *, wait: bool = True) -> Client | None:
         """The cluster's client; None where there is no cluster, or not yet and `wait` is False.
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from distributed import CancelledError, get_worker
+from distributed import CancelledError, Client, get_worker
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from threadpoolctl import threadpool_limits
 
 from flows.cluster import Workers
+from flows.performance import Performance
 from flows.progress import Reporter
 from pipeline.blockwise import Part, run_parts
 from storage.errors import ClusterError, StorageError
@@ -77,6 +79,12 @@ class Job:
     """Wall time by step, over all invocations."""
     damaged: dict[tuple[str, str], Record] = field(default_factory=dict)
     """Records whose files were found damaged, by (step, part), until they are made again."""
+    performance: Performance | None = None
+    """Keeps Dask's performance report, where wanted."""
+
+    def __post_init__(self) -> None:
+        self._linked: Client | None = None
+        self.reporter.count_workers(self._n_workers)
 
     def verify(self) -> dict[str, dict[str, Record]]:
         """Check every committed byte against its digest; forget the parts that fail."""
@@ -98,27 +106,61 @@ class Job:
 
         `compiled`: the step needs pynndescent, so it waits for workers that have it.
         """
-        start = time.perf_counter()
         names = {part.name for part in parts}
         done = {n: r for n, r in self.run.ledger.records(step).items() if n in names}
         pending = [part for part in parts if part.name not in done]
+        self.reporter.see(done.values())
         if pending:
             self.run.ledger.plan(step, [part.name for part in parts])
-            with self.reporter.step(step, len(parts)) as tick:
-                tick(len(done))
-                for record in self._run(step, do, pending, compiled=compiled):
+            if compiled:
+                self._wait_for_kernels()
+            before = list(done.values())
+            with (
+                self._clock(step),
+                self.reporter.step(step, len(parts), before=before) as tick,
+            ):
+                for record in self._run(step, do, pending):
                     self._same_as_before(record)
                     done[record.part] = record
-                    tick()
-        self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - start
+                    tick(record=record)
         return [done[name] for name in sorted(done)]
 
-    def _run(self, step: str, do: Do, pending: list[Part], *, compiled: bool) -> Iterable[Record]:
-        work = partial(execute, self.run, step, do)
+    @contextmanager
+    def _clock(self, step: str) -> Iterator[None]:
+        """Add the time spent inside to that of the step."""
+        start = time.perf_counter()
+        yield
+        self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - start
+
+    def _wait_for_kernels(self) -> None:
+        """A step of its own for the wait, where workers still compile."""
+        if self.workers.starting:
+            with self._clock("compile"), self.reporter.step("compile", None, unit=""):
+                self.workers.client()
+
+    def _client(self) -> Client | None:
+        """The cluster if it is ready; the first time, its dashboard is made known."""
+        client = self.workers.client(wait=False)
+        if client is not None and client is not self._linked:
+            self._linked = client
+            self.reporter.link("dask-dashboard", client.dashboard_link)
+            if self.performance is not None:
+                self.performance.start(client)
+        return client
+
+    def _n_workers(self) -> int | None:
+        """Workers of the cluster; None where this process computes, or the scheduler is mute."""
+        if self._linked is None or self._linked.status != "running":
+            return None
         try:
-            yield from run_parts(
-                work, pending, partial(self.workers.client, wait=compiled), step=step
-            )
+            return int(self._linked.scheduler_info(n_workers=1)["n_workers"])
+        except (OSError, TimeoutError, KeyError):
+            return None
+
+    def _run(self, step: str, do: Do, pending: list[Part]) -> Iterable[Record]:
+        work, name = partial(execute, self.run, step, do), self.run.location.url.rsplit("/", 1)[-1]
+        try:
+            yield from run_parts(work, pending, self._client, step=step, run=name)
         except KilledWorker as error:
             raise ClusterError(
                 f"{step}: a part killed its workers again and again ({error.task}); most often "
@@ -129,13 +171,18 @@ class Job:
                 f"{step}: the scheduler is gone; what is done is kept: run again to resume"
             ) from error
 
-    def once(self, step: str, do: Callable[[Run], Output]) -> Record:
-        """A step of one part that runs in this process."""
-        start = time.perf_counter()
+    def once(self, step: str, do: Callable[[Run], Output], *, shown: bool = True) -> Record:
+        """A step of one part that runs in this process; `shown` unless `do` tells its progress."""
+        done = self.run.ledger.get(step, "all")
+        if done is not None:
+            return done
         self.run.ledger.plan(step, ["all"])
-        record = execute(self.run, step, lambda run, _: do(run), Part("all"))
-        self._same_as_before(record)
-        self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - start
+        telling = self.reporter.step(step, None, "") if shown else nullcontext(None)
+        with self._clock(step), telling as tick:
+            record = execute(self.run, step, lambda run, _: do(run), Part("all"))
+            self._same_as_before(record)
+            if tick is not None:
+                tick(record=record)
         return record
 
     def _same_as_before(self, record: Record) -> None:

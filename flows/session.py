@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from flows.artifacts import Artifacts
 from flows.cluster import Resources, Workers
 from flows.job import Job
+from flows.logs import RunLog, told
+from flows.performance import Performance
 from flows.progress import Reporter
 from storage.errors import ClusterError
 from storage.run import Run
@@ -23,14 +27,54 @@ class _Terminated(BaseException):
 
 @contextmanager
 def open_job(
-    run: Run, resources: Resources, reporter: Reporter, *, compiled: bool
+    run: Run,
+    resources: Resources,
+    reporter: Reporter,
+    *,
+    compiled: bool,
+    performance: bool = False,
 ) -> Iterator[Job]:
-    """A job on its cluster. Interruption becomes a `ClusterError` that says how to resume."""
+    """A job on its cluster, its log and, in a flow run, its artifacts.
+
+    Interruption becomes a `ClusterError` that says how to resume. `performance`: Dask's
+    performance report is kept with the run.
+    """
     seconds = run.read_json("timings.json") or {}
-    job = Job(run, Workers(resources, reporter, compiled=compiled), reporter, seconds)
+    with watched(run, reporter) as artifacts:
+        job = Job(run, Workers(resources, reporter, compiled=compiled), reporter, seconds)
+        job.performance = Performance(run.location, reporter.say) if performance else None
+        with _closing(job):
+            yield job
+        if artifacts is not None:
+            artifacts.finish()
+
+
+@contextmanager
+def watched(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
+    """Keep a log with the run, and artifacts with the flow run if there is one; those."""
+    log = RunLog(run.location, reporter.say)
+    with Artifacts.opened(run, reporter.say) as artifacts:
+        flow_run = {} if artifacts is None else {"flow_run": str(artifacts.flow_run)}
+        log.event("run-started", location=run.location.url, host=socket.gethostname(), **flow_run)
+        try:
+            with reporter.watched_by(log, *([] if artifacts is None else [artifacts])):
+                yield artifacts
+        except BaseException as error:
+            log.event("run-failed", error=told(error))
+            raise
+        else:
+            log.event("run-done")
+        finally:
+            log.flush()
+
+
+@contextmanager
+def _closing(job: Job) -> Iterator[None]:
+    """Keep the times and close the cluster, whatever happens."""
+    run = job.run
     try:
         with _terminated_by_signal():
-            yield job
+            yield
     except (KeyboardInterrupt, _Terminated) as error:
         raise ClusterError(
             f"interrupted; what is done is kept in {run.location.url}: run the same command again"
@@ -38,6 +82,8 @@ def open_job(
     finally:
         if run.location.exists("run.json"):
             run.location.replace("timings.json", json.dumps(job.seconds).encode())
+        if job.performance is not None:
+            job.performance.finish()
         job.workers.close()
 
 

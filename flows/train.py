@@ -53,6 +53,7 @@ def train(
     seed: int = 0,
     workers: int | None = None,
     scheduler: str | None = None,
+    performance_report: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Train on a noisily labelled source, or resume or repair a training.
@@ -74,6 +75,7 @@ def train(
     seed : of everything random
     workers : local processes; None one a core, 0 computes here
     scheduler : address of a Dask scheduler
+    performance_report : keep Dask's performance report as `performance.html` in the run
     quiet : no progress on stderr
 
     Returns
@@ -104,7 +106,9 @@ def train(
     chosen = choose_builder(builder, guess, len(opened.feature_names))
     compiled = chosen == "pynndescent" and not folder.ledger.records("regression")
     try:
-        with open_job(folder, resources, reporter, compiled=compiled) as job:
+        with open_job(
+            folder, resources, reporter, compiled=compiled, performance=performance_report
+        ) as job:
             return _train(job, opened, params)
     except InputError:
         if folder.ledger.get("anchors", "all") is None:  # nothing of worth was made yet

@@ -56,6 +56,7 @@ def widen_until(
             f"{graph.copies:.2f} copies a row, below {wish['target_recall']:g}: widened"
         )
         job.reporter.say(note)
+        job.reporter.recall = None  # of a graph that is given up
         notes.append(note)
         _give_up(job, graph.blocks, note)
     raise AssertionError("the last attempt returns")

@@ -2,18 +2,21 @@
 
 from typing import ClassVar
 
+from storage.redaction import redacted
+
 
 class KnnoiseError(Exception):
     """Base of the errors shown to a user without a traceback.
 
-    Line breaks inside the message are replaced by spaces, so that it is always one line.
+    Line breaks inside the message are replaced by spaces, so that it is always one line; secrets
+    (passwords in URLs and the like) are taken out, for messages end up in logs.
     """
 
     exit_code: ClassVar[int] = 1
     """Exit status of the command line when this error ends it."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.splitlines()))
+        super().__init__(redacted(" ".join(message.splitlines())))
 
 
 class InputError(KnnoiseError):

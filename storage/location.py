@@ -95,6 +95,19 @@ class Location:
             fs, path = self._fs(key)
             fs.pipe_file(path, content)
 
+    def append(self, key: str, content: bytes) -> None:
+        """Add to the end of a file that no other process writes.
+
+        Object stores cannot append: there the file is written anew with the addition.
+        """
+        if self.is_local:
+            target = Path(self.path(key))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("ab") as file:
+                file.write(content)
+        else:
+            self.replace(key, (self.read(key) or b"") + content)
+
     @staticmethod
     def _stage(target: Path, content: bytes) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)

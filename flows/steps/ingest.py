@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.job import Job, Output, execute
-from flows.progress import Tick
 from pipeline.blockwise import Part
 from pipeline.sampling import RowSample
 from pipeline.scale import FeatureStatistics
 from storage.errors import InputError
 from storage.groups import write_group
+from storage.ledger import Record
 from storage.pool import ChunkWriter, Pool, pool_chunk_rows
 from storage.run import Run
 from storage.sources import Chunk, FiniteCheck, LabelCodes, Source
@@ -101,13 +101,13 @@ def ingest(job: Job, source: Source, *, path: str, scale: str, seed: int) -> dic
         seen = _Pass(source, seed)
         total = None if source.n_rows is None else -(-source.n_rows // writer.rows)
         with job.reporter.step("ingest", total, "chunks") as tick:
-            for part in _parts(seen, writer, tick):
-                execute(run, f"ingest-{path}", part.do, Part(f"chunk-{part.number:06d}"))
+            for part in _parts(seen, writer):
+                tick(record=None if part is None else part.execute(run, f"ingest-{path}"))
         seen.check(scale)
         return _finish(run, writer, seen, scale)
 
     _forget_incomplete(job, path)
-    return job.once(path, finish).result
+    return job.once(path, finish, shown=False).result
 
 
 def _forget_incomplete(job: Job, path: str) -> None:
@@ -127,6 +127,9 @@ class _Write:
     number: int
     chunk: Chunk
 
+    def execute(self, run: Run, step: str) -> Record:
+        return execute(run, step, self.do, Part(f"chunk-{self.number:06d}"))
+
     def do(self, run: Run, part: Part) -> Output:
         columns: dict[str, npt.NDArray[Any]] = {
             "x": self.chunk.x,
@@ -137,12 +140,11 @@ class _Write:
         return Output(self.writer.chunk(self.number, **columns))
 
 
-def _parts(seen: _Pass, writer: ChunkWriter, tick: Tick) -> Iterator[_Write]:
+def _parts(seen: _Pass, writer: ChunkWriter) -> Iterator[_Write | None]:
+    """The chunks to write; None for each after a bad value, when only the others are counted."""
     for number, chunk in enumerate(seen.source.chunks(writer.rows)):
         seen.see(chunk)
-        if not seen.finite.count:  # after a bad value, only count the others
-            yield _Write(writer, number, chunk)
-        tick()
+        yield None if seen.finite.count else _Write(writer, number, chunk)
     if seen.n_rows == 0:
         raise InputError(f"{seen.source.files[0]} holds no rows")
 

@@ -82,6 +82,13 @@ def test_lost_scheduler_is_said_and_the_run_resumes(pool: PoolWriter, tmp_path: 
     assert results(run) == results(tmp_path / "undisturbed")
 
 
+def test_performance_report_of_a_cluster_by_address(pool: PoolWriter, tmp_path: Path) -> None:
+    with separate_cluster(tmp_path, 1) as address:
+        more = {"workers": None, "scheduler": address, "performance_report": True}
+        fit(pool(2000), tmp_path / "run", block_rows=300, **more)
+    assert "neighbours-block" in (tmp_path / "run" / "performance.html").read_text()
+
+
 def scheduler_pid(address: str) -> int:
     """Process that listens at an address."""
     port = int(address.rsplit(":", 1)[1])

@@ -1,0 +1,66 @@
+"""The pools of the race, their queries, and the exact neighbours of 2,000 rows of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.search import nearest
+from pipeline.simulate import flip, sheets
+
+N_TRUTH = 2000
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool by kind and size; `queries` rows more of the same kind are kept apart."""
+
+    kind: str
+    n: int
+    queries: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{self.n}"
+
+
+def features(kind: str, n: int, folder: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """(row, feature) float32 and clean labels (row,) int8.
+
+    Raises
+    ------
+    FileNotFoundError
+        Fashion-MNIST is asked for and its folder is not given.
+    """
+    if kind == "sheets":
+        x, y, _ = sheets(n, SEED)
+        return x, y
+    if kind == "gauss":
+        x = np.random.default_rng(SEED).normal(size=(n, 32)).astype(np.float32)
+        return x, (x[:, 0] > 0).astype(np.int8)
+    if folder is None or not (folder / "fashion_mnist.npz").exists():
+        raise FileNotFoundError("needs --data FOLDER with fashion_mnist.npz")
+    with np.load(folder / "fashion_mnist.npz") as held:
+        return held["X"][:n].astype(np.float32), (held["y"][:n] % 2).astype(np.int8)
+
+
+def write(pool: Pool, results: Path, folder: Path | None) -> Path:
+    """The folder of a pool: pool.npz, queries.npz and truth.npz, made once."""
+    made = results / "data" / f"{pool.name}-{pool.queries}"
+    if (made / "truth.npz").exists():
+        return made
+    x, clean = features(pool.kind, pool.n + pool.queries, folder)
+    made.mkdir(parents=True, exist_ok=True)
+    train, query = x[: pool.n], x[pool.n :]
+    np.savez(made / "pool.npz", X=train, y=flip(clean[: pool.n], 0.3, 0.1, SEED))
+    np.savez(made / "queries.npz", X=query)
+    truth = {}
+    for name, asked, own in (("pool", train, True), ("queries", query, False)):
+        rows = np.sort(np.random.default_rng(1).permutation(len(asked))[:N_TRUTH])
+        exact = nearest(asked[rows], train, 100, exclude=rows if own else None)[1]
+        truth |= {f"{name}_row": rows, f"{name}_distance": exact}
+    np.savez(made / "truth.npz", **truth)
+    return made

@@ -1,0 +1,223 @@
+"""One system on one pool, in a process of its own:
+
+python -m benchmarks.race.systems SYSTEM TASK FOLDER K RECALL OUT
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.race.measure import Meter
+from pipeline.audit import row_recall
+from pipeline.distance import list_distance
+
+THREADS = 2
+GRAPH_STEPS = ("partition", "route", "blocks", "neighbours", "graph", "search")
+RATE_STEPS = ("anchor", "anchors", "rates", "regression")
+Told = dict[str, Any]
+Search = Callable[[np.ndarray, int], np.ndarray]
+
+
+class Truth:
+    """Exact distances of some rows of the pool, or of some queries."""
+
+    def __init__(self, folder: Path, task: str, k: int) -> None:
+        with np.load(folder / "pool.npz") as held:
+            self.pool = held["X"]
+        self.own = task == "graph"
+        self.asked = self.pool
+        if not self.own:
+            with np.load(folder / "queries.npz") as held:
+                self.asked = held["X"]
+        which = "pool" if self.own else "queries"
+        with np.load(folder / "truth.npz") as held:
+            self.row, self.exact = held[f"{which}_row"], held[f"{which}_distance"][:, :k]
+
+    def recall(self, index: np.ndarray) -> float:
+        """Of lists (row, any) of the rows sampled; the row itself is taken out."""
+        index = index.astype(np.int64)
+        if self.own:
+            index = np.where(index == self.row[:, None], -1, index)
+        distance = np.sort(list_distance(self.asked[self.row], self.pool, index), axis=1)
+        return float(row_recall(distance[:, : self.exact.shape[1]], self.exact).mean())
+
+
+def least_effort(search: Search, truth: Truth, k: int, recall: float, efforts: list[int]) -> int:
+    """The first effort that reaches a recall, on the rows sampled; the last where none does."""
+    asked = truth.asked[truth.row]
+    for effort in efforts:
+        if truth.recall(search(asked, effort)) >= recall:
+            return effort
+    return efforts[-1]
+
+
+def faiss_ivf(truth: Truth, k: int, recall: float, task: str) -> Told:
+    import faiss
+
+    faiss.omp_set_num_threads(THREADS)
+    x, wide = truth.pool, k + truth.own
+    n_lists = int(4 * np.sqrt(len(x)))
+
+    def build() -> Any:
+        index = faiss.index_factory(x.shape[1], f"IVF{n_lists},Flat")
+        index.train(x[np.random.default_rng(0).permutation(len(x))[: 64 * n_lists]])
+        index.add(x)
+        return index
+
+    def search(asked: np.ndarray, effort: int) -> np.ndarray:
+        index.nprobe = effort
+        return index.search(asked, wide)[1]
+
+    with Meter().running() as built:
+        index = build()
+    efforts = [e for e in (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512) if e < n_lists]
+    effort = least_effort(search, truth, k, recall, efforts)
+    with Meter().running() as told:
+        found = search(truth.asked, effort)
+    return together(task, built, told) | {
+        "recall": truth.recall(found[truth.row]),
+        "effort": effort,
+    }
+
+
+def hnsw(truth: Truth, k: int, recall: float, task: str) -> Told:
+    import hnswlib
+
+    x, wide = truth.pool, k + truth.own
+    with Meter().running() as built:
+        index = hnswlib.Index("l2", x.shape[1])
+        index.init_index(len(x), ef_construction=100, M=16)
+        index.set_num_threads(THREADS)
+        index.add_items(x)
+
+    def search(asked: np.ndarray, effort: int) -> np.ndarray:
+        index.set_ef(effort)
+        return index.knn_query(asked, wide)[0]
+
+    efforts = [e for e in (16, 32, 48, 64, 96, 128, 192, 256, 512, 1024) if e >= wide]
+    effort = least_effort(search, truth, k, recall, [wide, *efforts])
+    with Meter().running() as told:
+        found = search(truth.asked, effort)
+    return together(task, built, told) | {
+        "recall": truth.recall(found[truth.row]),
+        "effort": effort,
+    }
+
+
+def pynndescent_whole(truth: Truth, k: int, recall: float, task: str) -> Told:
+    import pynndescent
+
+    warm = np.random.default_rng(0).normal(size=(4000, truth.pool.shape[1])).astype(np.float32)
+    small = pynndescent.NNDescent(warm, n_neighbors=k + 1, random_state=0, n_jobs=THREADS)
+    if task != "graph":
+        small.prepare()
+        small.query(warm[:100], k=k)
+    with Meter().running() as built:
+        index = pynndescent.NNDescent(
+            truth.pool, n_neighbors=k + 1, random_state=0, n_jobs=THREADS, low_memory=True
+        )
+        if task != "graph":
+            index.prepare()
+    with Meter().running() as told:
+        graph = index.neighbor_graph[0] if task == "graph" else index.query(truth.asked, k=k)[0]
+    return together(task, built, told) | {"recall": truth.recall(graph[truth.row]), "effort": 0}
+
+
+def sklearn_exact(truth: Truth, k: int, recall: float, task: str) -> Told:
+    from sklearn.neighbors import NearestNeighbors
+
+    with Meter().running() as built:
+        model = NearestNeighbors(algorithm="brute", n_jobs=THREADS).fit(truth.pool)
+    with Meter().running() as told:
+        found = model.kneighbors(truth.asked, k + truth.own, return_distance=False)
+    return together(task, built, told) | {"recall": truth.recall(found[truth.row]), "effort": 0}
+
+
+def together(task: str, built: Told, told: Told) -> Told:
+    """A graph costs building and searching; queries cost searching, building told apart."""
+    both = {"build_seconds": built["seconds"], **told}
+    both["peak_mb"] = max(built["peak_mb"], told["peak_mb"])
+    if task == "graph":
+        for name in ("seconds", "core_seconds"):
+            both[name] = built[name] + told[name]
+    return both
+
+
+def ours(folder: Path, k: int, recall: float, task: str) -> Told:
+    """A whole training, or the scoring of all queries with a finished one, kernels compiled."""
+    from flows.score import score
+    from flows.train import train
+
+    options = {"k": k, "quiet": True, "workers": THREADS, "target_recall": recall}
+    run = folder / f"run-{k}-{recall:g}"
+    with tempfile.TemporaryDirectory(dir=folder) as work:
+        x = np.random.default_rng(0).normal(size=(6000, 8)).astype(np.float32)
+        np.savez(f"{work}/warm.npz", X=x, y=(x[:, 0] > 0).astype(np.int8))
+        train.fn(f"{work}/warm.npz", f"{work}/warm", builder="pynndescent", **options)
+        if task == "graph":
+            shutil.rmtree(run, ignore_errors=True)
+            with Meter().running() as told:
+                report = train.fn(str(folder / "pool.npz"), str(run), **options)
+        else:
+            if not (run / "report.json").exists():
+                train.fn(str(folder / "pool.npz"), str(run), **options)
+            shutil.rmtree(run / "scores", ignore_errors=True)
+            with Meter().running() as told:
+                report = score.fn(
+                    str(folder / "queries.npz"),
+                    str(run),
+                    f"{work}/s.parquet",
+                    workers=THREADS,
+                    quiet=True,
+                )
+    steps = report["steps"].values()
+    return {
+        **told,
+        "recall": report["recall"],
+        "effort": report.get("copies", report.get("probes")),
+        "kernel_seconds": sum(step["kernel_seconds"] for step in steps),
+        "graph_core_seconds": sum(
+            step["core_seconds"]
+            for name, step in report["steps"].items()
+            if name.split("-")[0]
+            in ("partition", "route", "blocks", "neighbours", "graph", "search")
+        ),
+        "rates_core_seconds": sum(
+            step["core_seconds"]
+            for name, step in report["steps"].items()
+            if name.split("-")[0] in RATE_STEPS
+        ),
+        "worker_mb": report["peak_rss_mb"],
+        "by_step": report["seconds"],
+        "blocks": report.get("n_blocks"),
+        "warnings": report["warnings"],
+    }
+
+
+PEERS = {
+    "faiss": faiss_ivf,
+    "hnswlib": hnsw,
+    "pynndescent": pynndescent_whole,
+    "scikit-learn": sklearn_exact,
+}
+
+
+def main() -> None:
+    system, task, folder, k, recall, out = sys.argv[1:]
+    if system == "knnoise":
+        told = ours(Path(folder), int(k), float(recall), task)
+    else:
+        told = PEERS[system](Truth(Path(folder), task, int(k)), int(k), float(recall), task)
+    Path(out).write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
