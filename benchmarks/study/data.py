@@ -40,6 +40,8 @@ GAO = (
 )
 TUNED = ("optdigits", "landsat", "usps", "letter")
 """The sets `crossfit` was tuned on."""
+TEMPERED = (*TUNED, "heart", "housing", "diabetes", "fourclass", "splice")
+"""The sets the tempering of the threshold was tuned on."""
 LARGE = (*TUNED, "mushroom", "pendigits", "magic04", "shuttle", "w8a", "fashion_mnist")
 MIDDLE = (
     "segment",

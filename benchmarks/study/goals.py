@@ -87,6 +87,11 @@ def _accuracy(rows: Rows) -> list[list[str]]:
     per_set = np.mean(
         [np.mean([r["accuracy"]["ours"] - r["accuracy"]["true"] for r in s]) for s in sets.values()]
     )
+    both = [
+        f"{np.mean([r['accuracy']['ours'] - r['accuracy']['true'] for r in some]):+.4f}"
+        for label, some in pages_accuracy.halves(rows).items()
+        if label != "all" and some
+    ]
     lost = [r for r in rows if pages_accuracy.beyond(r)]
     below = [r for r in rows if r["gain"] < -0.005]
     (ours, true, theirs), _ = pages_accuracy.asymmetric_gain(rows)
@@ -94,7 +99,8 @@ def _accuracy(rows: Rows) -> list[list[str]]:
     return [
         [
             "accuracy: mean(ours) - mean(true threshold) ≥ -0.002",
-            f"{gap:+.4f} over {len(rows)} cases; mean over sets {per_set:+.4f}",
+            f"{gap:+.4f} over {len(rows)} cases; mean over sets {per_set:+.4f}; tuned on / not: "
+            f"{' ; '.join(both)}",
             _met(gap >= -0.002),
             RUN.format("rates"),
         ],
