@@ -43,6 +43,8 @@ def _unexpected(error: Exception, run: str | None) -> str:
     return f"unexpected {type(error).__name__}: {error}{again}; please report {trace.name}"
 
 
+RESOURCES = ("workers", "scheduler", "tls_ca", "tls_cert", "tls_key")
+"""Options that say where a flow computes."""
 Called = tuple[dict[str, Any], str]
 
 
@@ -51,27 +53,32 @@ def _train(args: argparse.Namespace) -> Called:
     from flows.train import train
 
     names = ("labels", "label_column", "k", "noise", "p0", "p1", "builder", "block_rows", "scale")
-    more = ("target_recall", "seed", "workers", "scheduler")
+    more = ("target_recall", "seed", *RESOURCES)
     report = _call(train, args.source, args.run, **{n: getattr(args, n) for n in names + more})
     return report, train_text(report) + f"results: {args.run}\n"
 
 
 def _score(args: argparse.Namespace) -> Called:
+    from flows.new_files import new_files_text
     from flows.report import score_text
     from flows.score import score
 
-    report = _call(
-        score, args.source, args.run, args.out, workers=args.workers, scheduler=args.scheduler
-    )
-    return report, score_text(report)
+    more = {name: getattr(args, name) for name in ("new_files", *RESOURCES)}
+    report = _call(score, args.source, args.run, args.out, **more)
+    return report, (new_files_text if args.new_files else score_text)(report)
 
 
 def _call(flow: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
     """The flow, on the Prefect server that is configured; as a plain function where none is."""
+    from prefect.task_engine import TaskRunTimeoutError
+
     from flows.tasks import server_configured
 
     call: Callable[..., dict[str, Any]] = flow if server_configured() else flow.fn
-    return call(*args, **kwargs)
+    try:
+        return call(*args, **kwargs)
+    except TaskRunTimeoutError as error:
+        raise ClusterError(f"{error}; what is done is kept: run again to resume") from error
 
 
 def _report(args: argparse.Namespace) -> Called:
@@ -122,6 +129,11 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument("source", help="rows with the features of training")
     score.add_argument("--run", required=True, metavar="DIR", help="folder of the finished run")
     score.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write")
+    score.add_argument(
+        "--new-files",
+        action="store_true",
+        help="SOURCE and --out are folders: score each file whose scores are not in --out yet",
+    )
     _resources(score)
     report = _command(commands, "report", _report, "show the report of a finished run")
     report.add_argument("--run", required=True, metavar="DIR")
@@ -154,6 +166,9 @@ def _command(
 def _resources(command: argparse.ArgumentParser) -> None:
     command.add_argument("--workers", type=int, metavar="N", help="local processes; 0: none")
     command.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler")
+    command.add_argument("--tls-ca", metavar="PEM", help="authority of a tls:// scheduler")
+    command.add_argument("--tls-cert", metavar="PEM", help="certificate to show to it")
+    command.add_argument("--tls-key", metavar="PEM", help="key of that certificate")
 
 
 if __name__ == "__main__":
