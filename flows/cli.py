@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flows.options import SCORE, TRAIN, given, score_options, submit_options, train_options
 from storage.errors import ClusterError, KnnoiseError, StorageError
 
 
@@ -43,8 +44,6 @@ def _unexpected(error: Exception, run: str | None) -> str:
     return f"unexpected {type(error).__name__}: {error}{again}; please report {trace.name}"
 
 
-RESOURCES = ("workers", "scheduler", "tls_ca", "tls_cert", "tls_key")
-"""Options that say where a flow computes."""
 Called = tuple[dict[str, Any], str]
 
 
@@ -52,9 +51,7 @@ def _train(args: argparse.Namespace) -> Called:
     from flows.report import train_text  # Prefect takes seconds to import: only where it is used
     from flows.train import train
 
-    names = ("labels", "label_column", "k", "noise", "p0", "p1", "builder", "block_rows", "scale")
-    more = ("target_recall", "seed", *RESOURCES)
-    report = _call(train, args.source, args.run, **{n: getattr(args, n) for n in names + more})
+    report = _call(train, **given(args, TRAIN))
     return report, train_text(report) + f"results: {args.run}\n"
 
 
@@ -63,12 +60,24 @@ def _score(args: argparse.Namespace) -> Called:
     from flows.report import score_text
     from flows.score import score
 
-    more = {name: getattr(args, name) for name in ("new_files", *RESOURCES)}
-    report = _call(score, args.source, args.run, args.out, **more)
+    report = _call(score, **given(args, SCORE))
     return report, (new_files_text if args.new_files else score_text)(report)
 
 
-def _call(flow: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+def _submit(args: argparse.Namespace) -> Called:
+    from flows.submit import submit, submit_text, watch
+
+    names = TRAIN if args.flow == "train" else SCORE
+    run = submit(args.flow, given(args, names), args.deployment)
+    text = submit_text(run)
+    if args.watch:
+        print(text, file=sys.stderr)
+        run = watch(run)
+        text = f"{run['name']}: {run['state']}\n"
+    return run, text
+
+
+def _call(flow: Any, **kwargs: Any) -> dict[str, Any]:
     """The flow, on the Prefect server that is configured; as a plain function where none is."""
     from prefect.task_engine import TaskRunTimeoutError
 
@@ -76,7 +85,7 @@ def _call(flow: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
     call: Callable[..., dict[str, Any]] = flow if server_configured() else flow.fn
     try:
-        return call(*args, **kwargs)
+        return call(**kwargs)
     except TaskRunTimeoutError as error:
         raise ClusterError(f"{error}; what is done is kept: run again to resume") from error
 
@@ -111,30 +120,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     train = _command(commands, "train", _train, "estimate rates and find suspect labels")
-    train.add_argument("source", help="CSV, Parquet (file, folder), npy, npz or Zarr; path or URL")
-    train.add_argument("--run", required=True, metavar="DIR", help="folder of the run")
-    train.add_argument("--labels", metavar="FILE", help="labels, where the source has none")
-    train.add_argument("--label-column", metavar="NAME", help="column of the labels")
-    train.add_argument("--k", type=_k, metavar="N", help="neighbours of each row; auto (default)")
-    train.add_argument("--noise", default="crossfit", help="crossfit (default) or minmax")
-    train.add_argument("--p0", type=float, metavar="RATE", help="P(given 1 | true 0), if known")
-    train.add_argument("--p1", type=float, metavar="RATE", help="P(given 0 | true 1), if known")
-    train.add_argument("--builder", default="auto", help="auto (default), pynndescent or exact")
-    train.add_argument("--block-rows", type=int, metavar="N", help="rows to a block (chosen)")
-    train.add_argument("--scale", default="none", help="none (default), range or standard")
-    train.add_argument("--target-recall", type=float, default=0.95, metavar="R", help="(0.95)")
-    train.add_argument("--seed", type=int, default=0)
-    _resources(train)
+    train_options(train)
     score = _command(commands, "score", _score, "score new rows with a finished run")
-    score.add_argument("source", help="rows with the features of training")
-    score.add_argument("--run", required=True, metavar="DIR", help="folder of the finished run")
-    score.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write")
-    score.add_argument(
-        "--new-files",
-        action="store_true",
-        help="SOURCE and --out are folders: score each file whose scores are not in --out yet",
-    )
-    _resources(score)
+    score_options(score)
+    text = "submit a run to a Prefect deployment"
+    flows = commands.add_parser("submit", help=text, description=text)
+    kinds = flows.add_subparsers(required=True, metavar="FLOW", dest="flow")
+    for name in ("train", "score"):
+        told = f"submit a run of {name} to its deployment"
+        command = _command(kinds, name, _submit, told, argument_default=argparse.SUPPRESS)
+        submit_options(command, name)
     report = _command(commands, "report", _report, "show the report of a finished run")
     report.add_argument("--run", required=True, metavar="DIR")
     status = _command(commands, "status", _status, "which step, how many parts, what is missing")
@@ -144,31 +139,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _k(text: str) -> int | None:
-    """A number of neighbours, or None for `auto`."""
-    if text == "auto":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
-
-
 def _command(
-    commands: Any, name: str, call: Callable[[argparse.Namespace], Called], text: str
+    commands: Any,
+    name: str,
+    call: Callable[[argparse.Namespace], Called],
+    text: str,
+    **more: Any,
 ) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
-    command.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, description=text, **more
+    )
+    command.add_argument(
+        "--json", action="store_true", default=False, help="one JSON object on stdout"
+    )
     command.set_defaults(call=call)
     return command
-
-
-def _resources(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--workers", type=int, metavar="N", help="local processes; 0: none")
-    command.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler")
-    command.add_argument("--tls-ca", metavar="PEM", help="authority of a tls:// scheduler")
-    command.add_argument("--tls-cert", metavar="PEM", help="certificate to show to it")
-    command.add_argument("--tls-key", metavar="PEM", help="key of that certificate")
 
 
 if __name__ == "__main__":

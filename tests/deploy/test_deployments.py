@@ -1,0 +1,148 @@
+"""Deployments of deploy/prefect.yaml on a real server with a real worker."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from subprocess import run
+from typing import Any
+
+import pandas as pd
+import yaml
+from faults import committed, kill_tree, wait_for
+from prefect_service import ROOT, Prefect
+from runs import PoolWriter, fit, results
+
+SLOW = ("--label-column", "y", "--k", 10, "--block-rows", 100, "--builder", "exact")
+"""Many small blocks, for a run of half a minute."""
+SMALL: dict[str, Any] = {"k": 10, "workers": 0}
+SCRIPT = """
+import sys
+from flows.submit import submit, watch
+
+source, folder = sys.argv[1:]
+parameters = {"source": source, "run": folder, "k": 10, "workers": 0, "label_column": "y"}
+print(watch(submit("train", parameters, "from-script"))["state"])
+"""
+
+
+def test_cron_run_fires_and_completes(prefect: Prefect, pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    prefect.deploy(
+        "every-minute",
+        of="weekly",
+        parameters={"source": str(source), "run": f"{tmp_path}/run-{{date:%Y%m%d-%H%M}}", **SMALL},
+        schedules=[{"cron": "* * * * *"}],
+    )
+    with prefect.worker():
+        wait_for(lambda: len(_completed_by_schedule(prefect)) > 0, 150, every=1.0)
+    (fired, *_) = _completed_by_schedule(prefect)
+    minute = pd.Timestamp(fired["expected_start_time"])
+    assert minute.second == 0
+    begun = pd.Timestamp(fired["start_time"])
+    assert (begun - minute).total_seconds() < 60
+    prefect.call("prefect", "deployment", "delete", "knnoise-train/every-minute")
+    fit(source, tmp_path / "here")
+    assert results(tmp_path / f"run-{minute:%Y%m%d-%H%M}") == results(tmp_path / "here")
+
+
+def _completed_by_schedule(prefect: Prefect) -> list[dict[str, Any]]:
+    runs = prefect.flow_runs()
+    return [r for r in runs if r["auto_scheduled"] and r["state_name"] == "Completed"]
+
+
+def test_run_from_a_script_then_new_files_scored(
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
+) -> None:
+    prefect.deploy("from-script", of="weekly", schedules=[])
+    prefect.deploy("files", of="nightly", schedules=[])
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "in").mkdir()
+    pool(n=40, seed=3, name="in/a.npz")
+    score = ("submit", "score", tmp_path / "in", "--run", f"{tmp_path}/run*", "--workers", 0)
+    with prefect.worker():
+        script = [sys.executable, tmp_path / "script.py", pool(), tmp_path / "run"]
+        done = run(script, env=prefect.env, capture_output=True, text=True, timeout=120)
+        assert done.stdout.strip() == "Completed", done.stderr
+        where = ("--out", tmp_path / "out", "--deployment", "files", "--watch")
+        first = prefect.knnoise(*score, *where)
+        pool(n=50, seed=4, name="in/b.npz")
+        second = prefect.knnoise(*score, *where)
+    assert first["state"] == second["state"] == "Completed"
+    assert first["url"].endswith(f"/runs/flow-run/{first['id']}")
+    assert first["parameters"]["new_files"] is True  # as the deployment has it
+    assert len(pd.read_parquet(tmp_path / "out" / "b.npz.parquet")) == 50
+    assert "1 new files, 1 skipped" in (prefect.folder / "worker.log").read_text()
+
+
+def test_bad_parameters_are_refused_before_a_run(prefect: Prefect, tmp_path: Path) -> None:
+    prefect.deploy("strict", of="weekly", schedules=[])
+    before = len(prefect.flow_runs())
+    for option, value, reason in (
+        ("--k", 2, "2 is less than the minimum of 5"),
+        ("--noise", "guess", "'guess' is not one of"),
+        ("--target-recall", 1.5, "1.5 is greater than the maximum"),
+        ("--p0", 1, "greater than or equal to the maximum"),
+    ):
+        submit = ("flows.cli", "submit", "train", "x.csv", "--run", tmp_path / "run")
+        refused = prefect.call(*submit, option, value, "--deployment", "strict", check=False)
+        assert refused.returncode == 2
+        assert reason in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+    nowhere = prefect.call("flows.cli", "submit", "train", "--deployment", "none", check=False)
+    assert "no deployment knnoise-train/none" in nowhere.stderr
+    assert len(prefect.flow_runs()) == before
+
+
+def test_worker_killed_then_the_next_run_resumes(
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
+) -> None:
+    """The dead run is found by its silence; the next, which has waited for its place, resumes."""
+    source, folder = pool(4000, d=8), tmp_path / "run"
+    options = (*SLOW, "--run", folder, "--deployment", "killed", "--workers", 0)
+    silent_runs_are_crashed(prefect, seconds=40)
+    prefect.deploy("killed", of="weekly", schedules=[])
+    with prefect.worker() as worker:
+        dead = prefect.knnoise("submit", "train", source, *options)
+        wait_for(lambda: committed(folder, "neighbours") >= 2)
+        kill_tree(worker.pid)
+    kept = {file: file.stat().st_mtime_ns for file in (folder / "ledger").rglob("*.json")}
+    assert prefect.flow_run(dead["id"])["state_name"] == "Running"
+    assert not (folder / "report.json").exists()
+    with prefect.worker():
+        again = prefect.knnoise("submit", "train", source, *options)
+        prefect.wait(dead["id"], "Crashed")
+        prefect.wait(again["id"], "Completed", "Failed")
+    assert prefect.flow_run(again["id"])["state_name"] == "Completed"
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept
+    fit(source, tmp_path / "undisturbed", block_rows=100, builder="exact")
+    assert results(folder) == results(tmp_path / "undisturbed")
+
+
+def silent_runs_are_crashed(prefect: Prefect, seconds: int) -> None:
+    """The automation of deploy/automations.yaml, less patient."""
+    config = yaml.safe_load((ROOT / "deploy" / "automations.yaml").read_text())
+    config["automations"][0]["trigger"]["within"] = seconds
+    file = prefect.folder / "automations.yaml"
+    file.write_text(yaml.safe_dump(config))
+    prefect.call("prefect", "automation", "create", "--from-file", file)
+
+
+def test_cancelled_run_says_how_to_resume_and_does(
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
+) -> None:
+    source, folder = pool(4000, d=8), tmp_path / "run"
+    options = (*SLOW, "--run", folder, "--deployment", "cancelled", "--workers", 1)
+    prefect.deploy("cancelled", of="weekly", schedules=[])
+    with prefect.worker():
+        submitted = prefect.knnoise("submit", "train", source, *options)["id"]
+        wait_for(lambda: committed(folder, "neighbours") >= 2)
+        prefect.call("prefect", "flow-run", "cancel", submitted)
+        prefect.wait(submitted, "Cancelled", "Failed", "Crashed")
+        assert prefect.flow_run(submitted)["state_name"] == "Cancelled"
+        told = f"prefect flow-run retry {submitted}"
+        wait_for(lambda: told in prefect.log(submitted), 60, every=1.0)
+        prefect.call("prefect", "flow-run", "retry", submitted)
+        prefect.wait(submitted, "Completed")
+    fit(source, tmp_path / "undisturbed", block_rows=100, builder="exact")
+    assert results(folder) == results(tmp_path / "undisturbed")
