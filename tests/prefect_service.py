@@ -46,14 +46,14 @@ class Prefect:
         found: dict[str, Any] = json.loads(self.call("flows.cli", *args, "--json").stdout)
         return found
 
-    def deploy(self, name: str, *, of: str, **changes: Any) -> None:
-        """A deployment `of` deploy/prefect.yaml under another name, with some changes."""
+    def deploy(self, *names: str, of: str, **changes: Any) -> None:
+        """A deployment `of` deploy/prefect.yaml under other names, with some changes."""
         config = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())
         (entry,) = (found for found in config["deployments"] if found["name"] == of)
-        config["deployments"] = [{**entry, "name": name, **changes}]
-        file = self.folder / f"{name}.yaml"
+        config["deployments"] = [{**entry, "name": name, **changes} for name in names]
+        file = self.folder / f"{names[0]}.yaml"
         file.write_text(yaml.safe_dump(config))
-        self.call("prefect", "--no-prompt", "deploy", "--prefect-file", file, "--name", name)
+        self.call("prefect", "--no-prompt", "deploy", "--prefect-file", file, "--all")
 
     @contextmanager
     def worker(self) -> Iterator[subprocess.Popen[bytes]]:

@@ -7,23 +7,54 @@ from pathlib import Path
 from subprocess import run
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pytest
 import yaml
 from faults import committed, kill_tree, wait_for
 from prefect_service import ROOT, Prefect
 from runs import PoolWriter, fit, results
 
+from pipeline.simulate import sheets
+
 SLOW = ("--label-column", "y", "--k", 10, "--block-rows", 100, "--builder", "exact")
 """Many small blocks, for a run of half a minute."""
 SMALL: dict[str, Any] = {"k": 10, "workers": 0}
-SCRIPT = """
+SUBMIT_AND_WATCH = """
 import sys
 from flows.submit import submit, watch
 
 source, folder = sys.argv[1:]
 parameters = {"source": source, "run": folder, "k": 10, "workers": 0, "label_column": "y"}
-print(watch(submit("train", parameters, "from-script"))["state"])
+print(watch(submit("train", parameters, "manual"))["state"])
 """
+SUBMIT_BAD = """
+from flows.submit import submit
+from storage import InputError
+
+for name, value in [("noise", "guess"), ("target_recall", 1.5), ("p0", 1), ("knn", 5)]:
+    try:
+        submit("train", {name: value}, "manual")
+    except InputError as error:
+        print(error)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def deployed(prefect: Prefect) -> None:
+    """The deployments of deploy/prefect.yaml, without their schedules."""
+    prefect.deploy("manual", "killed", "cancelled", of="weekly", schedules=[])
+    prefect.deploy("files", of="nightly", schedules=[])
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A source to train on with SLOW, and a run on it that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("slow")
+    x, y, _ = sheets(4000, 0)
+    np.savez(folder / "pool.npz", X=x, y=y)
+    fit(folder / "pool.npz", folder / "undisturbed", block_rows=100, builder="exact")
+    return folder / "pool.npz", folder / "undisturbed"
 
 
 def test_cron_run_fires_and_completes(prefect: Prefect, pool: PoolWriter, tmp_path: Path) -> None:
@@ -54,9 +85,7 @@ def _completed_by_schedule(prefect: Prefect) -> list[dict[str, Any]]:
 def test_run_from_a_script_then_new_files_scored(
     prefect: Prefect, pool: PoolWriter, tmp_path: Path
 ) -> None:
-    prefect.deploy("from-script", of="weekly", schedules=[])
-    prefect.deploy("files", of="nightly", schedules=[])
-    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "script.py").write_text(SUBMIT_AND_WATCH)
     (tmp_path / "in").mkdir()
     pool(n=40, seed=3, name="in/a.npz")
     score = ("submit", "score", tmp_path / "in", "--run", f"{tmp_path}/run*", "--workers", 0)
@@ -76,32 +105,30 @@ def test_run_from_a_script_then_new_files_scored(
 
 
 def test_bad_parameters_are_refused_before_a_run(prefect: Prefect, tmp_path: Path) -> None:
-    prefect.deploy("strict", of="weekly", schedules=[])
     before = len(prefect.flow_runs())
-    for option, value, reason in (
-        ("--k", 2, "2 is less than the minimum of 5"),
-        ("--noise", "guess", "'guess' is not one of"),
-        ("--target-recall", 1.5, "1.5 is greater than the maximum"),
-        ("--p0", 1, "greater than or equal to the maximum"),
-    ):
-        submit = ("flows.cli", "submit", "train", "x.csv", "--run", tmp_path / "run")
-        refused = prefect.call(*submit, option, value, "--deployment", "strict", check=False)
-        assert refused.returncode == 2
-        assert reason in refused.stderr
-        assert len(refused.stderr.splitlines()) == 1
-    nowhere = prefect.call("flows.cli", "submit", "train", "--deployment", "none", check=False)
-    assert "no deployment knnoise-train/none" in nowhere.stderr
+    submit = ("flows.cli", "submit", "train", "--run", tmp_path / "run", "--deployment", "manual")
+    refused = prefect.call(*submit, "--k", 2, check=False)
+    assert refused.returncode == 2
+    assert "2 is less than the minimum of 5" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    script = tmp_path / "bad.py"
+    script.write_text(SUBMIT_BAD)
+    done = run([sys.executable, script], env=prefect.env, capture_output=True, text=True)
+    reasons = done.stdout.splitlines()
+    assert "'guess' is not one of" in reasons[0], done.stderr
+    assert "1.5 is greater than the maximum" in reasons[1]
+    assert "greater than or equal to the maximum" in reasons[2]
+    assert "no parameter knn" in reasons[3]
     assert len(prefect.flow_runs()) == before
 
 
 def test_worker_killed_then_the_next_run_resumes(
-    prefect: Prefect, pool: PoolWriter, tmp_path: Path
+    prefect: Prefect, slow: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """The dead run is found by its silence; the next, which has waited for its place, resumes."""
-    source, folder = pool(4000, d=8), tmp_path / "run"
+    (source, undisturbed), folder = slow, tmp_path / "run"
     options = (*SLOW, "--run", folder, "--deployment", "killed", "--workers", 0)
-    silent_runs_are_crashed(prefect, seconds=40)
-    prefect.deploy("killed", of="weekly", schedules=[])
+    silent_runs_are_crashed(prefect, seconds=35)
     with prefect.worker() as worker:
         dead = prefect.knnoise("submit", "train", source, *options)
         wait_for(lambda: committed(folder, "neighbours") >= 2)
@@ -115,8 +142,7 @@ def test_worker_killed_then_the_next_run_resumes(
         prefect.wait(again["id"], "Completed", "Failed")
     assert prefect.flow_run(again["id"])["state_name"] == "Completed"
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
-    fit(source, tmp_path / "undisturbed", block_rows=100, builder="exact")
-    assert results(folder) == results(tmp_path / "undisturbed")
+    assert results(folder) == results(undisturbed)
 
 
 def silent_runs_are_crashed(prefect: Prefect, seconds: int) -> None:
@@ -129,11 +155,10 @@ def silent_runs_are_crashed(prefect: Prefect, seconds: int) -> None:
 
 
 def test_cancelled_run_says_how_to_resume_and_does(
-    prefect: Prefect, pool: PoolWriter, tmp_path: Path
+    prefect: Prefect, slow: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    source, folder = pool(4000, d=8), tmp_path / "run"
+    (source, undisturbed), folder = slow, tmp_path / "run"
     options = (*SLOW, "--run", folder, "--deployment", "cancelled", "--workers", 1)
-    prefect.deploy("cancelled", of="weekly", schedules=[])
     with prefect.worker():
         submitted = prefect.knnoise("submit", "train", source, *options)["id"]
         wait_for(lambda: committed(folder, "neighbours") >= 2)
@@ -144,5 +169,4 @@ def test_cancelled_run_says_how_to_resume_and_does(
         wait_for(lambda: told in prefect.log(submitted), 60, every=1.0)
         prefect.call("prefect", "flow-run", "retry", submitted)
         prefect.wait(submitted, "Completed")
-    fit(source, tmp_path / "undisturbed", block_rows=100, builder="exact")
-    assert results(folder) == results(tmp_path / "undisturbed")
+    assert results(folder) == results(undisturbed)
