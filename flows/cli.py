@@ -87,7 +87,9 @@ def _call(flow: Any, **kwargs: Any) -> dict[str, Any]:
     try:
         return call(**kwargs)
     except TaskRunTimeoutError as error:
-        raise ClusterError(f"{error}; what is done is kept: run again to resume") from error
+        raise ClusterError(
+            f"a step took too long ({error}); what is done is kept: run again to resume"
+        ) from error
 
 
 def _report(args: argparse.Namespace) -> Called:

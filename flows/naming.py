@@ -27,7 +27,7 @@ def dated(run: str) -> str:
         return run
     try:
         return run.format(date=_scheduled())
-    except (ValueError, LookupError) as error:
+    except (ValueError, LookupError, AttributeError) as error:
         raise InputError(
             f"run {run}: cannot fill in the date ({error}); write it as {{date:%Y-%m-%d}}"
         ) from error

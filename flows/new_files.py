@@ -13,6 +13,9 @@ from storage.errors import InputError
 from storage.location import Location
 from storage.sources import Source, list_sources
 
+SHOWN = 3
+"""Files that cannot be scored whose reasons are told."""
+
 
 def score_new_files(
     trained: Trained, folder: str, out: str, resources: Resources, reporter: Reporter
@@ -52,9 +55,10 @@ def score_new_files(
         else:
             reports.append({"source": file, **report})
     if refused:
+        more = f"; and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
         raise InputError(
             f"{len(refused)} of {len(targets)} files cannot be scored ({len(reports)} scored, "
-            f"{skipped} skipped): " + "; ".join(refused)
+            f"{skipped} skipped): {'; '.join(refused[:SHOWN])}{more}"
         )
     return {
         "n_files": len(targets),

@@ -127,8 +127,10 @@ async def _follow(run_id: UUID) -> FlowRun:
 def _show(item: Any) -> None:
     if isinstance(item, Log):
         print(f"{item.timestamp:%H:%M:%S}  {item.message}", file=sys.stderr)
-    elif item.event.startswith("prefect.flow-run.") and not item.event.endswith("heartbeat"):
-        print(f"{item.occurred:%H:%M:%S}  {item.event.rsplit('.', 1)[1]}", file=sys.stderr)
+        return
+    about, state = item.event.rsplit(".", 1)
+    if about == "prefect.flow-run" and state.istitle():  # heartbeats and the like are not states
+        print(f"{item.occurred:%H:%M:%S}  {state}", file=sys.stderr)
 
 
 def _reason(response: httpx.Response) -> str:

@@ -64,10 +64,10 @@ class Prefect:
 
     def flow_runs(self) -> list[dict[str, Any]]:
         """All flow runs the server knows."""
-        return list(self._post("flow_runs/filter", {}))
+        return list(self.post("flow_runs/filter", {}))
 
     def flow_run(self, run_id: str) -> dict[str, Any]:
-        (found,) = self._post("flow_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
+        (found,) = self.post("flow_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
         return dict(found)
 
     def wait(self, run_id: str, *states: str, seconds: float = 180) -> None:
@@ -77,9 +77,10 @@ class Prefect:
     def log(self, run_id: str) -> str:
         """What a flow run logged."""
         wanted = {"logs": {"flow_run_id": {"any_": [run_id]}}, "limit": 200}
-        return "\n".join(line["message"] for line in self._post("logs/filter", wanted))
+        return "\n".join(line["message"] for line in self.post("logs/filter", wanted))
 
-    def _post(self, path: str, content: dict[str, Any]) -> Any:
+    def post(self, path: str, content: dict[str, Any]) -> Any:
+        """What the server's API answers."""
         user, password = self.env["PREFECT_API_AUTH_STRING"].split(":")
         manager = urllib.request.HTTPPasswordMgrWithPriorAuth()
         url = self.env["PREFECT_API_URL"]

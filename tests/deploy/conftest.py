@@ -27,6 +27,8 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
         "PREFECT_API_AUTH_STRING": "knnoise:in-tests",
         "PREFECT_SERVER_API_AUTH_STRING": "knnoise:in-tests",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_WORKER_QUERY_SECONDS": "2",  # not the usual 10 and 30: tests do not wait
+        "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
         "DO_NOT_TRACK": "1",
     }
     start = ("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 import yaml
-from faults import committed, kill_tree, wait_for
+from faults import committed, kill, kill_tree, wait_for
 from prefect_service import ROOT, Prefect
 from runs import PoolWriter, fit, results
 
@@ -55,6 +56,28 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     np.savez(folder / "pool.npz", X=x, y=y)
     fit(folder / "pool.npz", folder / "undisturbed", block_rows=100, builder="exact")
     return folder / "pool.npz", folder / "undisturbed"
+
+
+def test_every_deployment_is_accepted(prefect: Prefect) -> None:
+    template = ROOT / "deploy" / "k8s" / "job-template.json"
+    create = ("prefect", "work-pool", "create")
+    prefect.call(*create, "knnoise-docker", "--type", "docker")
+    pool = (*create, "knnoise-kubernetes", "--type", "kubernetes")
+    prefect.call(*pool, "--base-job-template", template)
+    file = ROOT / "deploy" / "prefect.yaml"
+    prefect.call("prefect", "--no-prompt", "deploy", "--prefect-file", file, "--all")
+    found = {
+        (deployment["name"], len(deployment["schedules"]))
+        for deployment in prefect.post("deployments/filter", {})
+        if deployment["name"].startswith(("weekly", "nightly"))
+        and deployment["concurrency_options"] == {"collision_strategy": "ENQUEUE"}
+        and deployment["global_concurrency_limit"]["limit"] == 1
+        and [schedule["active"] for schedule in deployment["schedules"]].count(True) == 1
+    }
+    kinds = ("", "-docker", "-kubernetes")
+    assert found == {(f"weekly{kind}", 1) for kind in kinds} | {
+        (f"nightly{kind}", 3) for kind in kinds
+    }
 
 
 def test_cron_run_fires_and_completes(prefect: Prefect, pool: PoolWriter, tmp_path: Path) -> None:
@@ -154,12 +177,12 @@ def silent_runs_are_crashed(prefect: Prefect, seconds: int) -> None:
     prefect.call("prefect", "automation", "create", "--from-file", file)
 
 
-def test_cancelled_run_says_how_to_resume_and_does(
+def test_cancelled_and_crashed_runs_say_how_to_resume(
     prefect: Prefect, slow: tuple[Path, Path], tmp_path: Path
 ) -> None:
     (source, undisturbed), folder = slow, tmp_path / "run"
-    options = (*SLOW, "--run", folder, "--deployment", "cancelled", "--workers", 1)
-    with prefect.worker():
+    options = (*SLOW, "--run", folder, "--deployment", "cancelled", "--workers", 0)
+    with prefect.worker() as worker:
         submitted = prefect.knnoise("submit", "train", source, *options)["id"]
         wait_for(lambda: committed(folder, "neighbours") >= 2)
         prefect.call("prefect", "flow-run", "cancel", submitted)
@@ -168,5 +191,21 @@ def test_cancelled_run_says_how_to_resume_and_does(
         told = f"prefect flow-run retry {submitted}"
         wait_for(lambda: told in prefect.log(submitted), 60, every=1.0)
         prefect.call("prefect", "flow-run", "retry", submitted)
+        begun = committed(folder)
+        wait_for(lambda: committed(folder) > begun)
+        kill(flow_process(worker.pid))
+        prefect.wait(submitted, "Crashed")
+        wait_for(lambda: prefect.log(submitted).count(told) == 2, 60, every=1.0)
+        prefect.call("prefect", "flow-run", "retry", submitted)
         prefect.wait(submitted, "Completed")
     assert results(folder) == results(undisturbed)
+
+
+def flow_process(worker: int) -> int:
+    """The process of the flow run that a worker has started."""
+    (found,) = (
+        child.pid
+        for child in psutil.Process(worker).children(recursive=True)
+        if "prefect.flow_engine" in " ".join(child.cmdline())
+    )
+    return found

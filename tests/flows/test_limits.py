@@ -70,6 +70,7 @@ def test_bad_input_is_not_tried_again() -> None:
     assert len(times) == 1
 
 
+@pytest.mark.timeout(120, method="thread")  # the other method takes the alarm that Prefect needs
 @pytest.mark.usefixtures("server")
 def test_step_that_hangs_is_stopped() -> None:
     times: list[float] = []
