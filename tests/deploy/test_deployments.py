@@ -12,7 +12,7 @@ import pandas as pd
 import psutil
 import pytest
 import yaml
-from faults import committed, kill, kill_tree, wait_for
+from faults import committed, kill_tree, wait_for
 from prefect_service import ROOT, Prefect
 from runs import PoolWriter, fit, results
 
@@ -70,7 +70,7 @@ def test_every_deployment_is_accepted(prefect: Prefect) -> None:
         (deployment["name"], len(deployment["schedules"]))
         for deployment in prefect.post("deployments/filter", {})
         if deployment["name"].startswith(("weekly", "nightly"))
-        and deployment["concurrency_options"] == {"collision_strategy": "ENQUEUE"}
+        and deployment["concurrency_options"]["collision_strategy"] == "ENQUEUE"
         and deployment["global_concurrency_limit"]["limit"] == 1
         and [schedule["active"] for schedule in deployment["schedules"]].count(True) == 1
     }
@@ -193,19 +193,10 @@ def test_cancelled_and_crashed_runs_say_how_to_resume(
         prefect.call("prefect", "flow-run", "retry", submitted)
         begun = committed(folder)
         wait_for(lambda: committed(folder) > begun)
-        kill(flow_process(worker.pid))
+        for process in psutil.Process(worker.pid).children():  # of the flow run
+            kill_tree(process.pid)
         prefect.wait(submitted, "Crashed")
         wait_for(lambda: prefect.log(submitted).count(told) == 2, 60, every=1.0)
         prefect.call("prefect", "flow-run", "retry", submitted)
         prefect.wait(submitted, "Completed")
     assert results(folder) == results(undisturbed)
-
-
-def flow_process(worker: int) -> int:
-    """The process of the flow run that a worker has started."""
-    (found,) = (
-        child.pid
-        for child in psutil.Process(worker).children(recursive=True)
-        if "prefect.flow_engine" in " ".join(child.cmdline())
-    )
-    return found
