@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flows.options import SCORE, TRAIN, given, score_options, submit_options, train_options
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
 
 
@@ -50,28 +51,45 @@ def _train(args: argparse.Namespace) -> Called:
     from flows.report import train_text  # Prefect takes seconds to import: only where it is used
     from flows.train import train
 
-    names = ("labels", "label_column", "k", "noise", "rule", "p0", "p1", "builder", "block_rows")
-    more = ("scale", "target_recall", "seed", "workers", "scheduler", "performance_report")
-    report = _call(train, args.source, args.run, **{n: getattr(args, n) for n in names + more})
+    report = _call(train, **given(args, TRAIN))
     return report, train_text(report) + f"results: {args.run}\n"
 
 
 def _score(args: argparse.Namespace) -> Called:
+    from flows.new_files import new_files_text
     from flows.report import score_text
     from flows.score import score
 
-    report = _call(
-        score, args.source, args.run, args.out, workers=args.workers, scheduler=args.scheduler
-    )
-    return report, score_text(report)
+    report = _call(score, **given(args, SCORE))
+    return report, (new_files_text if args.new_files else score_text)(report)
 
 
-def _call(flow: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+def _submit(args: argparse.Namespace) -> Called:
+    from flows.submit import submit, submit_text, watch
+
+    names = TRAIN if args.flow == "train" else SCORE
+    run = submit(args.flow, given(args, names), args.deployment)
+    text = submit_text(run)
+    if args.watch:
+        print(text, file=sys.stderr)
+        run = watch(run)
+        text = f"{run['name']}: {run['state']}\n"
+    return run, text
+
+
+def _call(flow: Any, **kwargs: Any) -> dict[str, Any]:
     """The flow, on the Prefect server that is configured; as a plain function where none is."""
+    from prefect.task_engine import TaskRunTimeoutError
+
     from flows.tasks import server_configured
 
     call: Callable[..., dict[str, Any]] = flow if server_configured() else flow.fn
-    return call(*args, **kwargs)
+    try:
+        return call(**kwargs)
+    except TaskRunTimeoutError as error:
+        raise ClusterError(
+            f"a step took too long ({error}); what is done is kept: run again to resume"
+        ) from error
 
 
 def _report(args: argparse.Namespace) -> Called:
@@ -126,31 +144,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     train = _command(commands, "train", _train, "estimate rates and find suspect labels")
-    train.add_argument("source", help="CSV, Parquet (file, folder), npy, npz or Zarr; path or URL")
-    train.add_argument("--run", required=True, metavar="DIR", help="folder of the run")
-    train.add_argument("--labels", metavar="FILE", help="labels, where the source has none")
-    train.add_argument("--label-column", metavar="NAME", help="column of the labels")
-    train.add_argument("--k", type=_k, metavar="N", help="neighbours of each row; auto (default)")
-    train.add_argument("--noise", default="crossfit", help="crossfit (default) or minmax")
-    train.add_argument("--rule", default="corrected", help="corrected (default) or rknn")
-    train.add_argument("--p0", type=float, metavar="RATE", help="P(given 1 | true 0), if known")
-    train.add_argument("--p1", type=float, metavar="RATE", help="P(given 0 | true 1), if known")
-    train.add_argument("--builder", default="auto", help="auto (default), pynndescent or exact")
-    train.add_argument("--block-rows", type=int, metavar="N", help="rows to a block (chosen)")
-    train.add_argument("--scale", default="none", help="none (default), range or standard")
-    train.add_argument("--target-recall", type=float, default=0.95, metavar="R", help="(0.95)")
-    train.add_argument("--seed", type=int, default=0)
-    train.add_argument(
-        "--performance-report",
-        action="store_true",
-        help="keep Dask's performance report in the run, as performance.html",
-    )
-    _resources(train)
+    train_options(train)
     score = _command(commands, "score", _score, "score new rows with a finished run")
-    score.add_argument("source", help="rows with the features of training")
-    score.add_argument("--run", required=True, metavar="DIR", help="folder of the finished run")
-    score.add_argument("--out", required=True, metavar="FILE", help="Parquet file to write")
-    _resources(score)
+    score_options(score)
+    text = "submit a run to a Prefect deployment"
+    flows = commands.add_parser("submit", help=text, description=text)
+    kinds = flows.add_subparsers(required=True, metavar="FLOW", dest="flow")
+    for name in ("train", "score"):
+        told = f"submit a run of {name} to its deployment"
+        command = _command(kinds, name, _submit, told, argument_default=argparse.SUPPRESS)
+        submit_options(command, name)
     report = _command(commands, "report", _report, "show the report of a finished run")
     report.add_argument("--run", required=True, metavar="DIR")
     report.add_argument("--html", metavar="FILE", help="also write it as one self-contained page")
@@ -168,28 +171,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _k(text: str) -> int | None:
-    """A number of neighbours, or None for `auto`."""
-    if text == "auto":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None
-
-
 def _command(
-    commands: Any, name: str, call: Callable[[argparse.Namespace], Called], text: str
+    commands: Any,
+    name: str,
+    call: Callable[[argparse.Namespace], Called],
+    text: str,
+    **more: Any,
 ) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
-    command.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, description=text, **more
+    )
+    command.add_argument(
+        "--json", action="store_true", default=False, help="one JSON object on stdout"
+    )
     command.set_defaults(call=call)
     return command
-
-
-def _resources(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--workers", type=int, metavar="N", help="local processes; 0: none")
-    command.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler")
 
 
 if __name__ == "__main__":

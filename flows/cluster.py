@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from typing import Any
 
@@ -18,6 +18,7 @@ import dask
 from distributed import Client, LocalCluster
 
 from flows.progress import Reporter
+from flows.security import Tls, check_encrypted
 from storage.errors import ClusterError, InputError
 
 # For the fork server alone: where Numba runs in this process too, it refuses to change its number
@@ -45,11 +46,16 @@ class Resources:
     """Local worker processes; None for one a core; 0 computes in this process."""
     scheduler: str | None = None
     """Address of a running scheduler; DASK_SCHEDULER_ADDRESS where None."""
+    tls: Tls = field(default_factory=Tls)
+    """Certificates for an address that begins with tls://."""
 
     def check(self) -> None:
-        """Raise `InputError` for a number of workers that makes no sense."""
+        """Raise `InputError` for what makes no sense, or would send data unprotected."""
         if self.workers is not None and self.workers < 0:
             raise InputError(f"--workers {self.workers}: must be 0 or more")
+        self.tls.check()
+        if self.address is not None:
+            check_encrypted(self.address)
 
     @property
     def address(self) -> str | None:
@@ -110,7 +116,10 @@ class Workers:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
             if address is not None:
-                self._client = Client(address, timeout="10s", set_as_default=False)
+                security = self.resources.tls.security()
+                self._client = Client(
+                    address, timeout="10s", set_as_default=False, security=security
+                )
             elif self.resources.workers != 0:
                 # Nannies read these again whenever they restart a worker.
                 self._opened.enter_context(dask.config.set(_LOCAL))

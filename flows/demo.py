@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 from sklearn.datasets import load_breast_cancer
 
+from flows.parameters import Scale
 from flows.score import score
 from flows.train import train
 from pipeline.simulate import flip, sheets
@@ -29,7 +30,7 @@ class _Data:
     x: npt.NDArray[np.float32]
     y: npt.NDArray[np.int8]
     n_train: int
-    scale: str
+    scale: Scale
 
 
 def demo(folder: str) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_API_URL
 
+from flows.limits import step_limits
+
 T = TypeVar("T")
 
 
@@ -25,5 +27,5 @@ def as_task(name: str, call: Callable[[], T]) -> T:
     """
     if FlowRunContext.get() is None:
         return call()
-    step = task(name=name, cache_policy=NO_CACHE, persist_result=False)(call)
+    step = task(name=name, cache_policy=NO_CACHE, persist_result=False, **step_limits())(call)
     return step()

@@ -11,9 +11,26 @@ from prefect import flow
 from flows import report as reports
 from flows.cluster import Resources
 from flows.config import TrainParams, check_same, describe
+from flows.hooks import tell_how_to_resume
 from flows.job import Job, intact, outcomes, peak_rss_mb
+from flows.limits import STEP_TIMEOUT
+from flows.naming import dated
+from flows.parameters import (
+    BlockRows,
+    Builder,
+    K,
+    Noise,
+    Rate,
+    Recall,
+    Rule,
+    Scale,
+    Seconds,
+    Seed,
+    WorkerCount,
+)
 from flows.progress import Reporter
 from flows.report import DESCRIBED, REPORTED, builder_reason, recall_warning
+from flows.security import Tls
 from flows.session import memory, open_job, reopen
 from flows.steps.anchors import find_anchors, find_pairs
 from flows.steps.folds import choose_sizes
@@ -34,62 +51,76 @@ FEWEST_ROWS = 40
 """Rows below which no rate can be read off held-out labels."""
 
 
-@flow(name="knnoise-train", persist_result=False, validate_parameters=True)
+@flow(
+    name="knnoise-train",
+    persist_result=False,
+    validate_parameters=False,  # TrainParams does, in terms of the command line
+    on_failure=[tell_how_to_resume],
+    on_crashed=[tell_how_to_resume],
+    on_cancellation=[tell_how_to_resume],
+)
 def train(
     source: str,
     run: str,
     *,
     labels: str | None = None,
     label_column: str | None = None,
-    k: int | None = None,
-    noise: str = "crossfit",
-    rule: str = "corrected",
-    p0: float | None = None,
-    p1: float | None = None,
-    builder: str = "auto",
-    block_rows: int | None = None,
-    scale: str = "none",
-    target_recall: float = 0.95,
-    seed: int = 0,
-    workers: int | None = None,
+    k: K = None,
+    noise: Noise = "crossfit",
+    rule: Rule = "corrected",
+    p0: Rate = None,
+    p1: Rate = None,
+    builder: Builder = "auto",
+    block_rows: BlockRows = None,
+    scale: Scale = "none",
+    target_recall: Recall = 0.95,
+    seed: Seed = 0,
+    workers: WorkerCount = None,
     scheduler: str | None = None,
+    tls_ca: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
     performance_report: bool = False,
+    step_timeout: Seconds = STEP_TIMEOUT,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Train on a noisily labelled source, or resume or repair a training.
 
-    Parameters
-    ----------
-    source : CSV, Parquet (file or folder), npy, npz or Zarr; a path or an fsspec URL
-    run : folder of the run, new or begun by the same call
-    labels : file of labels where the source has none
-    label_column : column (or array) of the labels
-    k : neighbours of each row; None chooses
-    noise : crossfit, or minmax (Algorithm 2 of Reeve & Kabán 2019)
-    rule : corrected, or rknn (Gao, Yang & Zhou), which estimates the rates its own way
-    p0, p1 : the noise rates, where they are known
-    builder : auto, pynndescent or exact
-    block_rows : rows at home in a block; None chooses
-    scale : none, range or standard
-    target_recall : share of true neighbours to find
-    seed : of everything random
-    workers : local processes; None one a core, 0 computes here
-    scheduler : address of a Dask scheduler
-    performance_report : keep Dask's performance report as `performance.html` in the run
-    quiet : no progress on stderr
+    Args:
+        source: CSV, Parquet (file or folder), npy, npz or Zarr; a path or an fsspec URL
+        run: folder of the run, new or begun by the same call; `{date:%G-W%V}` in it is replaced
+        labels: file of labels where the source has none
+        label_column: column (or array) of the labels
+        k: neighbours of each row; none chooses
+        noise: crossfit, or minmax (Algorithm 2 of Reeve & Kabán 2019)
+        rule: corrected, or rknn (Gao, Yang & Zhou), which estimates the rates its own way
+        p0: P(given 1 | true 0), where both rates are known
+        p1: P(given 0 | true 1), where both rates are known
+        builder: auto, pynndescent or exact
+        block_rows: rows at home in a block; none chooses
+        scale: scaling of the features: none, range or standard
+        target_recall: share of true neighbours to find
+        seed: of everything random
+        workers: local processes; none is one a core, 0 computes in the flow's own process
+        scheduler: address of a Dask scheduler; DASK_SCHEDULER_ADDRESS where none
+        tls_ca: PEM file of the authority for a tls:// scheduler; Dask's configuration where none
+        tls_cert: PEM file of the certificate to show to the scheduler
+        tls_key: PEM file of its private key
+        performance_report: keep Dask's performance report as `performance.html` in the run
+        step_timeout: seconds that Prefect lets one try of a step take
+        quiet: no progress on stderr
 
-    Returns
-    -------
-    the report, as `report.json` holds it
+    Returns:
+        the report, as `report.json` holds it
 
-    Raises
-    ------
-    storage.errors.KnnoiseError
-        InputError, StorageError or ClusterError, each with a message for people.
+    Raises:
+        storage.errors.KnnoiseError: InputError, StorageError or ClusterError, each with a message
+            for people.
     """
+    run = dated(run)
     params = TrainParams(k, noise, rule, p0, p1, builder, block_rows, scale, target_recall, seed)
     params.check()
-    resources = Resources(workers, scheduler)
+    resources = Resources(workers, scheduler, Tls(tls_ca, tls_cert, tls_key))
     resources.check()
     opened = open_source(source, labels, label_column)
     folder = Run(Location.of(run))

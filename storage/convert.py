@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,16 @@ from storage.run import Run
 _COPY_BYTES = 16 << 20
 
 
-def write_parquet(run: Run, path: str, target: str, columns: tuple[str, ...]) -> None:
+def write_parquet(
+    run: Run,
+    path: str,
+    target: str,
+    columns: tuple[str, ...],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Columns of a group as one Parquet file, a row group a chunk; complete or not there at all.
+
+    metadata : key-value pairs for the file's schema
 
     Raises
     ------
@@ -33,6 +41,7 @@ def write_parquet(run: Run, path: str, target: str, columns: tuple[str, ...]) ->
     group = run.group(path)
     first = array(group, columns[0])
     schema = pa.schema([(name, pa.from_numpy_dtype(array(group, name).dtype)) for name in columns])
+    schema = schema.with_metadata(dict(metadata) if metadata else None)
     try:
         with _whole_file(target) as sink, pq.ParquetWriter(sink, schema) as writer:
             for start in range(0, first.shape[0], first.chunks[0]):
@@ -56,6 +65,16 @@ def write_bytes(target: str, content: bytes) -> None:
             sink.write(content)
     except OSError as error:
         raise StorageError(f"cannot write {target}: {error}") from error
+
+
+def read_metadata(target: str) -> dict[str, str]:
+    """Key-value pairs of a Parquet file's schema; empty where there is no whole Parquet file."""
+    try:
+        with fsspec.open(target, "rb") as file:
+            found = pq.read_schema(file).metadata or {}
+    except (OSError, pa.ArrowException):
+        return {}
+    return {key.decode(): value.decode() for key, value in found.items()}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -15,11 +15,17 @@ import psutil
 
 
 @contextmanager
-def running(*args: object, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    *args: object, log: Path, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A Python process, `python ARGS`, killed with all its children at the end."""
     with log.open("ab") as sink:
         process = subprocess.Popen(
-            [sys.executable, *map(str, args)], stdout=sink, stderr=sink, start_new_session=True
+            [sys.executable, *map(str, args)],
+            stdout=sink,
+            stderr=sink,
+            env=env,
+            start_new_session=True,
         )
     try:
         yield process
@@ -44,12 +50,12 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def wait_for(happened: Callable[[], bool], seconds: float = 120.0) -> None:
-    """Poll until something has happened."""
+def wait_for(happened: Callable[[], bool], seconds: float = 120.0, every: float = 0.01) -> None:
+    """Poll until something has happened; times in seconds."""
     end = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.01)
+        time.sleep(every)
 
 
 def committed(run: Path, step: str = "*") -> int:

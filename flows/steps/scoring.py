@@ -19,13 +19,15 @@ from pipeline.blockwise import Part
 from pipeline.cells import nearest_in_block
 from pipeline.partition import Halo, nearest_blocks, spread
 from pipeline.threshold import posterior
-from storage.convert import write_parquet
+from storage.convert import read_metadata, write_parquet
 from storage.exchange import Exchange, Slice
 from storage.pool import ChunkWriter, Pool
 from storage.run import Run
 
 BATCH_ROWS = 1 << 17
 """Queries that one part searches."""
+SCORING = "knnoise.scoring"
+"""Key of the metadata of a file of scores that holds their identity."""
 COLUMNS = ("row", "eta_corr", "posterior", "predicted_label")
 
 
@@ -150,6 +152,11 @@ def score_part(run: Run, part: Part) -> Output:
     return Output(written, {"recall": recall.tolist(), "ones": int(label.sum())})
 
 
-def export_scores(run: Run, target: str) -> None:
-    """The scores as one Parquet file."""
-    write_parquet(run, "scores", target, COLUMNS)
+def export_scores(run: Run, target: str, identity: str) -> None:
+    """The scores as one Parquet file, which says of which rows and training they are."""
+    write_parquet(run, "scores", target, COLUMNS, {SCORING: identity})
+
+
+def exported(target: str) -> str | None:
+    """The identity that a file of scores says; None where there is none, or not a whole one."""
+    return read_metadata(target).get(SCORING)

@@ -4,6 +4,15 @@ from .base import Chunk, Source
 from .checks import FiniteCheck
 from .fingerprint import same
 from .labels import Label, LabelCodes
-from .opening import open_source
+from .opening import list_sources, open_source
 
-__all__ = ["Chunk", "FiniteCheck", "Label", "LabelCodes", "Source", "open_source", "same"]
+__all__ = [
+    "Chunk",
+    "FiniteCheck",
+    "Label",
+    "LabelCodes",
+    "Source",
+    "list_sources",
+    "open_source",
+    "same",
+]

@@ -49,6 +49,30 @@ def open_source(
         return opened
 
 
+def list_sources(folder: str | os.PathLike[str]) -> list[str]:
+    """Everything in a folder that can be a source of its own, in order of name.
+
+    Names that begin with a dot or an underscore are left out, and files of unknown kinds.
+
+    Raises `InputError` if there is no such folder, or it is itself one source.
+    """
+    location = SourcePath.of(folder)
+    with readable(location.name):
+        if location.fs.info(location.path)["type"] != "directory":
+            raise InputError(f"{location.name}: not a folder; give the folder that files come to")
+        children = [child for child in location.children() if child.basename[:1] not in "._"]
+        if any(child.basename in MARKS for child in location.children()):
+            raise InputError(
+                f"{location.name}: a Zarr group is one source; give the folder it is in"
+            )
+        return [
+            child.name
+            for child in children
+            if child.basename.lower().endswith((*TEXT, *PARQUET, ".npy", ".npz"))
+            or child.fs.isdir(child.path)
+        ]
+
+
 def _open(location: SourcePath, request: Request) -> Source:
     info = location.fs.info(location.path)
     if info["type"] == "directory":

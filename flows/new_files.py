@@ -1,0 +1,124 @@
+"""A folder that files keep arriving in: score those that are new, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flows.cluster import Resources, open_workers
+from flows.progress import Reporter
+from flows.scored import Trained, identity, score_source
+from flows.steps.scoring import exported
+from storage.errors import InputError
+from storage.location import Location
+from storage.sources import Source, list_sources
+
+SHOWN = 3
+"""Files that cannot be scored whose reasons are told."""
+
+
+def score_new_files(
+    trained: Trained, folder: str, out: str, resources: Resources, reporter: Reporter
+) -> dict[str, Any]:
+    """Score each file of a folder that is new since the last call, or has changed.
+
+    `out` gets one Parquet file for each, which carries the digest of the rows and of the training
+    it came of; a file whose scores are there already is skipped. With another training all are
+    scored anew. A file that cannot be scored does not keep the others from it.
+
+    Returns
+    -------
+    n_files, n_scored, n_skipped, n_rows, n_predicted_1, warnings, and the report of each file
+    scored, with its `source`, in `files`
+
+    Raises
+    ------
+    InputError
+        some files could not be scored; the message names them. The others were.
+    """
+    targets = _targets(folder, out)
+    new: list[tuple[str, Source]] = []
+    refused: list[str] = []
+    for file, target in targets.items():
+        try:
+            opened = trained.open(file)
+            if exported(target) != identity(trained.asked(opened)):
+                new.append((file, opened))
+        except InputError as error:
+            refused.append(str(error))
+    skipped = len(targets) - len(new) - len(refused)
+    reporter.say(f"{folder}: {len(new):,} new files, {skipped:,} skipped: scored before")
+    reports = []
+    for file, report in _scored(trained, new, targets, resources, reporter):
+        if isinstance(report, InputError):
+            refused.append(str(report))
+        else:
+            reports.append({"source": file, **report})
+    if refused:
+        more = f"; and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
+        raise InputError(
+            f"{len(refused)} of {len(targets)} files cannot be scored ({len(reports)} scored, "
+            f"{skipped} skipped): {'; '.join(refused[:SHOWN])}{more}"
+        )
+    return {
+        "n_files": len(targets),
+        "n_scored": len(reports),
+        "n_skipped": skipped,
+        "n_rows": sum(report["n_rows"] for report in reports),
+        "n_predicted_1": sum(report["n_predicted_1"] for report in reports),
+        "warnings": [f"{r['source']}: {line}" for r in reports for line in r["warnings"]],
+        "files": reports,
+        "run": trained.run.location.url,
+        "out": out,
+    }
+
+
+def _targets(folder: str, out: str) -> dict[str, str]:
+    """File to write for each file of the folder."""
+    if Location.of(folder) == Location.of(out):
+        raise InputError(f"--out {out} is the folder of the sources; name another")
+    targets: dict[str, str] = {}
+    for file in list_sources(folder):
+        name = file.rsplit("/", 1)[-1]
+        target = Location.of(out).path(name if name.endswith(".parquet") else f"{name}.parquet")
+        if target in targets.values():
+            raise InputError(f"{file}: another file's scores would be {target} too; rename one")
+        targets[file] = target
+    return targets
+
+
+def _scored(
+    trained: Trained,
+    new: list[tuple[str, Source]],
+    targets: dict[str, str],
+    resources: Resources,
+    reporter: Reporter,
+) -> Iterator[tuple[str, dict[str, Any] | InputError]]:
+    """(file, its report or why it has none) of each new file; all on one cluster."""
+    if not new:
+        return
+    with open_workers(resources, reporter, compiled=False) as workers:
+        client = workers.client()
+        if client is not None and resources.address is None:
+            resources = Resources(scheduler=client.scheduler.address)
+        for file, opened in new:
+            reporter.say(f"scoring {file}")
+            try:
+                yield file, score_source(trained, opened, targets[file], resources, reporter)
+            except InputError as error:
+                yield file, error
+
+
+def new_files_text(report: dict[str, Any]) -> str:
+    """The report as a person reads it."""
+    lines = [
+        f"{report['n_files']:,} files: {report['n_scored']:,} scored, "
+        f"{report['n_skipped']:,} skipped, whose scores are there already",
+        *(
+            f"  {file['source']}: {file['n_rows']:,} rows, {file['n_predicted_1']:,} predicted 1"
+            for file in report["files"]
+        ),
+        *(f"WARNING: {line}" for line in report["warnings"]),
+        f"scores: {report['out']}",
+    ]
+    return "\n".join(lines) + "\n"
