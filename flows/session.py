@@ -53,19 +53,21 @@ def open_job(
 def watched(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
     """Keep a log with the run, and artifacts with the flow run if there is one; those."""
     log = RunLog(run.location, reporter.say)
-    with Artifacts.opened(run, reporter.say) as artifacts:
-        flow_run = {} if artifacts is None else {"flow_run": str(artifacts.flow_run)}
-        log.event("run-started", location=run.location.url, host=socket.gethostname(), **flow_run)
-        try:
-            with reporter.watched_by(log, *([] if artifacts is None else [artifacts])):
+    try:
+        # The log outlives the artifacts, whose last words belong into it.
+        with reporter.watched_by(log), Artifacts.opened(run, reporter.say) as artifacts:
+            flow_run = {} if artifacts is None else {"flow_run": str(artifacts.flow_run)}
+            place = {"location": run.location.url, "host": socket.gethostname()}
+            log.event("run-started", **place, **flow_run)
+            with reporter.watched_by(*([] if artifacts is None else [artifacts])):
                 yield artifacts
-        except BaseException as error:
-            log.event("run-failed", error=told(error))
-            raise
-        else:
-            log.event("run-done")
-        finally:
-            log.flush()
+    except BaseException as error:
+        log.event("run-failed", error=told(error))
+        raise
+    else:
+        log.event("run-done")
+    finally:
+        log.flush()
 
 
 @contextmanager
