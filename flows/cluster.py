@@ -16,6 +16,7 @@ from typing import Any
 
 import dask
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 
 from flows.progress import Reporter
 from flows.security import Tls, check_encrypted
@@ -167,6 +168,7 @@ def _start_fork_server(*, compiled: bool) -> None:
 
     A server that runs already is kept unless it lacks the compiled kernels.
     """
+    get_mp_context()  # its first call sets the server's imports, and would undo ours later
     server: Any = forkserver._forkserver
     modules = ["distributed", "flows.steps", *(["pipeline.compiled"] if compiled else [])]
     if not set(modules) <= set(server._preload_modules):

@@ -140,6 +140,11 @@ def fit_asymptotes(index: Floats, held: Held, n_rows: int) -> Asymptotes:
     return Asymptotes(lower, upper, float(errors[0]), float(errors[1]), f)
 
 
+def fewest_rows(m: int) -> int:
+    """Rows that a plateau of m rows averages at least."""
+    return min(m, max(40, m // 200))
+
+
 def read_plateau(score: Floats, held: Held, z: float) -> tuple[float, float, int]:
     """Lowest honest label rate: (rate, its standard error, number of rows it averages).
 
@@ -148,7 +153,7 @@ def read_plateau(score: Floats, held: Held, z: float) -> tuple[float, float, int
     """
     order = np.argsort(score, kind="stable")
     m = len(order)
-    rows = np.unique(np.geomspace(min(m, max(40, m // 200)), max(1, int(0.7 * m)), 60).astype(int))
+    rows = np.unique(np.geomspace(fewest_rows(m), max(1, int(0.7 * m)), 60).astype(int))
     ones = np.cumsum(held.ones[order])[rows - 1]
     trials = np.cumsum(held.trials[order])[rows - 1]
     counted = trials + z * z

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from pipeline.asymptote import Held, fit_asymptotes, fit_index, read_plateau
-from pipeline.rates import TOO_FEW, NoiseRates, verdict
+from pipeline.asymptote import Held, fewest_rows, fit_asymptotes, fit_index, read_plateau
+from pipeline.rates import TOO_FEW, NoiseRates, blended, verdict
 
 __all__ = ["CrossfitParams", "NoiseRates", "anchor_plan", "crossfit", "minmax"]
 
@@ -98,7 +98,10 @@ def crossfit(
     ranges = honest_range(lows[1:], highs[1:], sizes)
     average = label[:, :PLAIN].mean(axis=1)
     plain = float(average.min()), 1.0 - float(average.max())
-    return replace(_judge(sides, ranges, n_rows, params), plain=plain)
+    rates = _judge(sides, ranges, n_rows, params)
+    if rates.support == "supported" or (rates.support == "weak" and blended(sides)):
+        return rates
+    return replace(rates, plain=plain)
 
 
 def held_out(
@@ -148,6 +151,7 @@ def _side(
         "plateau": plateau,
         "plateau_se": plateau_se,
         "plateau_rows": float(rows),
+        "plateau_steps": rows / fewest_rows(len(of_class)),
         "class_share": float(of_class.mean()),
         "impurity": 1.0 - float((of_class**2).sum() / max(of_class.sum(), 1e-12)),
     }

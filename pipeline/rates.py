@@ -10,6 +10,9 @@ WEAK, UNSUPPORTED = 0.2, 0.45
 """Half-width over range above which a rate is weakly supported, or not at all."""
 FEW, TOO_FEW = 250.0, 60.0
 """Informative rows of a class, rows * (1 - p0 - p1)**2, below which likewise."""
+SETTLED = 3.0
+"""Rows that an extreme averages, over the fewest that are looked at, below which weakly: it may be
+falling still."""
 MIXED = 0.3
 """Impurity of a class, the chance that a row like its rows is of the other, above which weakly."""
 
@@ -30,7 +33,8 @@ class NoiseRates:
     reason: str
     """One sentence a reader without statistics understands."""
     plain: tuple[float, float] | None = None
-    """(p0, p1) as the plain extremes show them: both biased towards 0, their difference less so."""
+    """(p0, p1) as the plain extremes show them, both biased towards 0 but their difference less so;
+    only where the rates rest on too little for a threshold."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     """Numbers and lists for the report; JSON as it stands."""
 
@@ -42,6 +46,12 @@ def given(p0: float, p1: float) -> NoiseRates:
     return NoiseRates(p0, p1, (p0, p0), (p1, p1), "given", 0, "supported", "Given by the user.")
 
 
+def blended(sides: list[dict[str, float]]) -> bool:
+    """Whether there are rows enough, and a weak verdict is due to classes that blend alone."""
+    rows = min(side["informative_rows"] for side in sides)
+    return rows >= FEW and max(side["impurity"] for side in sides) > MIXED
+
+
 def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> tuple[Support, str]:
     """Supported if both rates are known to a fraction of the range that is left between them."""
     relative = max(halves) / gap
@@ -49,12 +59,14 @@ def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> t
     rows = min(side["informative_rows"] for side in sides)
     told = (
         f"rate p{worse} is known to about {halves[worse]:.3f} while the share of given 1s differs "
-        f"by {gap:.3f} between the classes, and the smaller class has {rows:.0f} informative rows"
+        f"by {gap:.3f} between the classes, and the smaller class has {rows:,.0f} informative rows"
     )
     if relative > UNSUPPORTED or rows < TOO_FEW:
         return "unsupported", f"No neighbourhood is surely pure in class {worse}: {told}."
     if max(side["impurity"] for side in sides) > MIXED:
         return "weak", f"The classes blend gradually, so the extremes are extrapolated: {told}."
+    if min(side["plateau_steps"] for side in sides) < SETTLED:
+        return "weak", f"An extreme is reached by hardly more rows than are looked at: {told}."
     if relative > WEAK or rows < FEW:
         return "weak", f"The purest neighbourhoods rest on little: {told}."
     return "supported", f"Both classes have pure neighbourhoods enough: {told}."

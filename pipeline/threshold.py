@@ -22,6 +22,8 @@ SURE = {"supported": 0.5, "weak": 1.0, "unsupported": 1.5}
 """Standard errors by which a move of the threshold must pay, by verdict."""
 PLAIN_ERROR = 0.05
 """Standard error of each plain extreme as far as their difference goes."""
+BLENDED_ERROR = 0.03
+"""The same, at most, of a rate that is weak because the classes blend alone."""
 MOST_NOISE = 0.98
 """Sum of the rates that posteriors are computed with at most: beyond, labels say nothing."""
 
@@ -63,16 +65,17 @@ def tempered(rates: NoiseRates, votes: NDArray[np.int64]) -> Decision:
     ``votes`` is (k + 1, 2) from ``vote_table``, at the k of the predictions. Given rates and the
     papers' own are taken at their word. Otherwise rows switch in order from 1/2 to the full
     threshold, ``(given 1s - p0 * rows) / (1 - p0 - p1)`` of them being truly 1, and the move stops
-    where the gain less ``SURE`` standard errors is greatest. Rates that are not supported are
+    where the gain less ``SURE`` standard errors is greatest. Rates that rest on too little are
     replaced by the plain extremes: a threshold takes only the rates' difference, in which the
-    biases of a minimum and a maximum cancel.
+    biases of a minimum and a maximum cancel. Where classes blend, the bias of the rates' intervals
+    cancels likewise, and their errors are taken for ``BLENDED_ERROR`` at most.
     """
     if rates.method != "crossfit":
         at = threshold(rates.p0, rates.p1) if rates.p0 + rates.p1 < 1.0 else 0.5
         return Decision(at, at, math.nan, math.nan, "The rates are taken at their word.")
     if rates.support == "unsupported" and rates.plain is None:
         return Decision(0.5, 0.5, 0.0, 0.0, "Nothing tells noise from truth; the plain vote stays.")
-    used = rates if rates.support == "supported" or rates.plain is None else _plain(rates)
+    used = rates if rates.support == "supported" else _for_difference(rates)
     at = threshold(used.p0, used.p1)
     k = len(votes) - 1
     average = np.arange(k + 1) / k
@@ -90,17 +93,20 @@ def tempered(rates: NoiseRates, votes: NDArray[np.int64]) -> Decision:
     return Decision(float(edge), at, *pays, reason)
 
 
-def _plain(rates: NoiseRates) -> NoiseRates:
-    """The plain extremes as rates, with the error their difference has."""
+def _for_difference(rates: NoiseRates) -> NoiseRates:
+    """The plain extremes, or weak rates themselves, with the errors their difference has."""
     p0, p1 = rates.plain or (rates.p0, rates.p1)
     less = min(1.0, MOST_NOISE / max(p0 + p1, MOST_NOISE))
-    p0, p1, half = p0 * less, p1 * less, 1.96 * PLAIN_ERROR
+    p0, p1, half = p0 * less, p1 * less, [1.96 * PLAIN_ERROR] * 2
+    if rates.plain is None:
+        sides = (rates.p0_interval, rates.p1_interval)
+        half = [min(0.5 * (high - low), 1.96 * BLENDED_ERROR) for low, high in sides]
     return replace(
         rates,
         p0=p0,
         p1=p1,
-        p0_interval=(p0 - half, p0 + half),
-        p1_interval=(p1 - half, p1 + half),
+        p0_interval=(p0 - half[0], p0 + half[0]),
+        p1_interval=(p1 - half[1], p1 + half[1]),
     )
 
 

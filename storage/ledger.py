@@ -8,7 +8,7 @@ import contextlib
 import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -30,7 +30,7 @@ class Record:
     """Measured: seconds, kernel_seconds, peak_rss_mb. Not part of any digest."""
 
     def to_json(self) -> bytes:
-        return json.dumps(asdict(self), sort_keys=True).encode()
+        return json.dumps(vars(self), sort_keys=True).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> Record:
