@@ -22,6 +22,8 @@ HALOS = (
 )
 
 _COPIES_SAMPLE = 20_000
+_FEW_ROWS, _BLOCK_ROWS = 1 << 15, 64
+"""Sampled rows that centres are fitted to: at least, and to a block."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ def cuts(sample: Float32, n_rows: int, block_rows: int, pairs: Pairs, seed: int)
     ----------
     sample : (row, feature) uniform sample of the pool, scaled
     """
-    centroid = fit_centroids(sample, round(n_rows / block_rows), seed)
+    n_blocks = round(n_rows / block_rows)
+    centroid = fit_centroids(sample[: max(_FEW_ROWS, _BLOCK_ROWS * n_blocks)], n_blocks, seed)
     if len(centroid) == 1:
         return [Cut(centroid, Halo(0.0, 1), 1.0, 1.0, row_cost(n_rows))]
     a, b = nearest_blocks(pairs.anchor, centroid), nearest_blocks(pairs.neighbor, centroid)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,18 +26,44 @@ class RowSample:
 
     def __init__(self, size: int, seed: int, stream: int) -> None:
         self.size, self.seed, self.stream = size, seed, stream
-        self.hash = np.empty(0, np.uint64)
-        self.row = np.empty(0, np.int64)
-        self.x: npt.NDArray[np.float32] = np.empty((0, 0), np.float32)
+        self._hash = np.empty(0, np.uint64)
+        self._row = np.empty(0, np.int64)
+        self._x: npt.NDArray[np.float32] = np.empty((0, 0), np.float32)
+        self._waiting: list[tuple[npt.NDArray[Any], ...]] = []
+        self._n_waiting = 0
 
     def see(self, first_row: int, x: npt.NDArray[np.float32]) -> None:
         """Take the rows `first_row` and following; x : (row, feature) float32."""
         row = np.arange(first_row, first_row + len(x))
         hashed = row_hash(row, self.seed, self.stream)
-        if self.size and len(self.hash) == self.size:
-            low = np.flatnonzero(hashed < self.hash[-1])
+        if self.size and len(self._hash) == self.size:
+            low = np.flatnonzero(hashed < self._hash[-1])
             row, hashed, x = row[low], hashed[low], x[low]
-        all_hash = np.concatenate([self.hash, hashed])
-        order = np.argsort(all_hash, kind="stable")[: self.size]
-        self.hash, self.row = all_hash[order], np.concatenate([self.row, row])[order]
-        self.x = (np.concatenate([self.x, x]) if len(self.x) else x)[order]
+        self._waiting.append((hashed, row, x.copy()))
+        self._n_waiting += len(row)
+        if self._n_waiting > self.size:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Sort in what waits: seldom, as it moves all rows."""
+        if not self._waiting:
+            return
+        kept = [(self._hash, self._row, self._x)] if len(self._hash) else []
+        hashed, row, x = (
+            np.concatenate(columns) for columns in zip(*kept, *self._waiting, strict=True)
+        )
+        order = np.argsort(hashed, kind="stable")[: self.size]
+        self._hash, self._row, self._x = hashed[order], row[order], x[order]
+        self._waiting, self._n_waiting = [], 0
+
+    @property
+    def row(self) -> npt.NDArray[np.int64]:
+        """(sampled,) row numbers, in order of hash."""
+        self._settle()
+        return self._row
+
+    @property
+    def x(self) -> npt.NDArray[np.float32]:
+        """(sampled, feature)"""
+        self._settle()
+        return self._x
