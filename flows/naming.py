@@ -38,8 +38,10 @@ def _scheduled() -> datetime.datetime:
     return start or datetime.datetime.now(datetime.UTC)
 
 
-def latest(run: str) -> str:
+def latest(run: str, *, other_than: str | None = None) -> str:
     """The folder of a finished run; of a pattern such as `runs/pool-*` the last one by name.
+
+    other_than : a folder that is left out of what matches
 
     Raises
     ------
@@ -51,6 +53,9 @@ def latest(run: str) -> str:
     location = Location.of(run)
     fs, pattern = fsspec.core.url_to_fs(f"{location.url}/report.json")
     found = sorted(posixpath.dirname(str(path)) for path in fs.glob(pattern))
+    if not location.is_local:
+        found = [str(fs.unstrip_protocol(path)) for path in found]
+    found = [path for path in found if path != other_than]
     if not found:
         raise InputError(f"{run}: no finished run matches; train first")
-    return found[-1] if location.is_local else str(fs.unstrip_protocol(found[-1]))
+    return found[-1]

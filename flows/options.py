@@ -10,7 +10,16 @@ RESOURCES = ("workers", "scheduler", "tls_ca", "tls_cert", "tls_key")
 """Options that say where a flow computes."""
 TRAIN = (
     *("source", "run", "labels", "label_column", "k", "noise", "rule", "p0", "p1"),
-    *("builder", "block_rows", "scale", "target_recall", "seed", "performance_report", *RESOURCES),
+    *(
+        "builder",
+        "block_rows",
+        "scale",
+        "target_recall",
+        "seed",
+        "compare_with",
+        "performance_report",
+        *RESOURCES,
+    ),
 )
 SCORE = ("source", "run", "out", "new_files", *RESOURCES)
 
@@ -41,6 +50,9 @@ def train_options(train: argparse.ArgumentParser, *, required: bool = True) -> N
         "--target-recall", type=float, default=default(0.95), metavar="R", help="(0.95)"
     )
     train.add_argument("--seed", type=int, default=default(0))
+    train.add_argument(
+        "--compare-with", metavar="DIR", help="earlier training (or pattern): warn of drift since"
+    )
     train.add_argument(
         "--performance-report",
         action="store_true",

@@ -10,11 +10,12 @@ from prefect import flow
 
 from flows import report as reports
 from flows.cluster import Resources
+from flows.compare import drift
 from flows.config import TrainParams, check_same, describe
 from flows.hooks import tell_how_to_resume
 from flows.job import Job, intact, outcomes, peak_rss_mb
 from flows.limits import STEP_TIMEOUT
-from flows.naming import dated
+from flows.naming import dated, latest
 from flows.parameters import (
     BlockRows,
     Builder,
@@ -80,6 +81,7 @@ def train(
     tls_ca: str | None = None,
     tls_cert: str | None = None,
     tls_key: str | None = None,
+    compare_with: str | None = None,
     performance_report: bool = False,
     step_timeout: Seconds = STEP_TIMEOUT,
     quiet: bool = False,
@@ -106,6 +108,8 @@ def train(
         tls_ca: PEM file of the authority for a tls:// scheduler; Dask's configuration where none
         tls_cert: PEM file of the certificate to show to the scheduler
         tls_key: PEM file of its private key
+        compare_with: an earlier training, of a pattern like `runs/pool-*` the last by name:
+            where the noise rates have drifted since, the report warns
         performance_report: keep Dask's performance report as `performance.html` in the run
         step_timeout: seconds that Prefect lets one try of a step take
         quiet: no progress on stderr
@@ -140,14 +144,16 @@ def train(
         with open_job(
             folder, resources, reporter, compiled=compiled, performance=performance_report
         ) as job:
-            return _train(job, opened, params)
+            return _train(job, opened, params, compare_with)
     except InputError:
         if folder.ledger.get("anchors", "all") is None:  # nothing of worth was made yet
             folder.location.remove()
         raise
 
 
-def _train(job: Job, source: Source, params: TrainParams) -> dict[str, Any]:
+def _train(
+    job: Job, source: Source, params: TrainParams, compare_with: str | None
+) -> dict[str, Any]:
     """The steps, in order."""
     job.verify()
     seed = params.seed
@@ -178,7 +184,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> dict[str, Any]:
     rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, folds))
     issues = as_task("labels", lambda: find_label_issues(job, pool, counted, rates))
     found = {**held, **recall_json(graph), **rates, **issues, "builder": builder}
-    return as_task("report", lambda: _report(job, params, found))
+    return as_task("report", lambda: _report(job, params, found, compare_with))
 
 
 def _check_size(pool: Pool, params: TrainParams) -> None:
@@ -193,7 +199,9 @@ def _check_size(pool: Pool, params: TrainParams) -> None:
         )
 
 
-def _report(job: Job, params: TrainParams, found: Mapping[str, Any]) -> dict[str, Any]:
+def _report(
+    job: Job, params: TrainParams, found: Mapping[str, Any], compare_with: str | None
+) -> dict[str, Any]:
     """Compose the report, write it, and describe the results in their attributes."""
     remedy = "give --block-rows a larger value or --target-recall a lower one"
     report = {
@@ -208,7 +216,21 @@ def _report(job: Job, params: TrainParams, found: Mapping[str, Any]) -> dict[str
         "steps": outcomes(job.run),
         "config": job.run.config(),
     }
+    if compare_with is not None:
+        report["warnings"] += _drift(job, report, compare_with)
+        for warning in report["warnings"]:
+            job.reporter.say(f"WARNING: {warning}")
     attributes = {name: report[name] for name in DESCRIBED}
     digests = {step: told["digest"] for step, told in report["steps"].items()}
     job.run.describe("", {**attributes, "digests": digests, "config": report["config"]})
     return reports.save(job.run, report, reports.train_text(report))
+
+
+def _drift(job: Job, report: Mapping[str, Any], compare_with: str) -> list[str]:
+    """A sentence for each rate that moved since an earlier training; none where there is none."""
+    try:
+        earlier = latest(compare_with, other_than=job.run.location.url)
+    except InputError:  # the first of its kind
+        return []
+    told = drift(reports.load(Run(Location.of(earlier))), report)
+    return [f"{sentence}, since {earlier}" for sentence in told["warnings"]]

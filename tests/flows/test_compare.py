@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import chromium, look
-from runs import fit
+from runs import PoolWriter, fit
 from selenium.webdriver.common.by import By
 
 from flows.cli import main
@@ -126,3 +126,18 @@ def test_comparison_in_a_browser(runs: Path, tmp_path: Path, width: int) -> None
         assert "drifted: p0 fell" in browser.find_element(By.TAG_NAME, "h1").text
     finally:
         browser.quit()
+
+
+def test_training_warns_of_drift_since_the_one_before(pool: PoolWriter, tmp_path: Path) -> None:
+    """The first of its kind warns of nothing, one with other noise does, an equal one does not."""
+    pattern = str(tmp_path / "runs" / "pool-*")
+    source = pool(n=3000)
+    first = fit(source, tmp_path / "runs" / "pool-1", compare_with=pattern)
+    assert first["warnings"] == []
+    same = fit(source, tmp_path / "runs" / "pool-2", compare_with=pattern)
+    assert same["warnings"] == []
+    data = np.load(source)
+    clean = data["X"].mean(axis=1) > 1.5
+    np.savez(tmp_path / "less.npz", X=data["X"], y=clean.astype(np.int8))
+    other = fit(tmp_path / "less.npz", tmp_path / "runs" / "pool-3", compare_with=pattern)
+    assert any("p0" in warning and "pool-2" in warning for warning in other["warnings"])
