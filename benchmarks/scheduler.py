@@ -1,7 +1,12 @@
-"""Thousands of parts that do nothing, through the same calls as real ones: what a part costs beyond
-its work, on the scheduler, in the ledger, and in the tables that join two steps.
+"""What a training costs besides its kernels, for pools larger than this machine.
 
-    python benchmarks/scheduler.py [--parts 1000 10000]
+    python benchmarks/scheduler.py --rows 250e6 --block-rows 25000
+
+The steps of a training with as many parts, counts and slices as that many rows would have, through
+the product's own jobs, exchange, ledger and Dask cluster; only the kernels do nothing, and one row
+stands for all rows that go from one part to another. Prints a line for each step: parts, wall time,
+milliseconds a part, processor time of the driver a part, and the driver's memory, now and at most
+(it runs the scheduler too).
 """
 
 from __future__ import annotations
@@ -9,75 +14,148 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from functools import partial
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import psutil
-from distributed import Client, LocalCluster
 
-from flows.job import Output, execute
+from flows.cluster import Resources
+from flows.job import Job, Output, outcomes, peak_rss_mb
+from flows.progress import Reporter
+from flows.session import open_job
 from flows.steps.lists import incoming
-from pipeline.blockwise import Part, run_parts
+from flows.steps.partition import block_name
+from pipeline.blockwise import Part
+from storage.exchange import Exchange
 from storage.ledger import Record
 from storage.location import Location
+from storage.pool import Pool
 from storage.run import Run
 
-SLICES = 12
-"""Blocks that a block's lists go to, itself among them: its halo's neighbours."""
+HOMES, LISTS = 12, 100
+"""Blocks that the rows of one block, halo included, are at home in; rows sent to each."""
+ANCHORS = 1900
+
+
+def send(run: Run, part: Part) -> Output:
+    """One row for each destination."""
+    exchange, destination = part.args["to"], np.asarray(part.args["destination"])
+    sent = exchange.send(
+        part.name, destination, part.args["n_destinations"], {"row": destination}
+    )
+    return Output([exchange.key(part.name)], {"sent": sent})
+
+
+def receive(run: Run, part: Part) -> Output:
+    """Slices arrive; a file of a few bytes is written."""
+    key = f"scratch.zarr/received/{part.name}"
+    run.location.replace(key, str(len(part.args["slices"])).encode())
+    return Output([key], {"rows": 0})
 
 
 def nothing(run: Run, part: Part) -> Output:
-    """A part with the table of counts of a real one, and one small file."""
-    n = part.args["n_blocks"]
-    key = f"scratch/{part.name}"
-    run.location.replace(key, b"done")
-    near = sorted((part.args["block"] + i) % n for i in range(SLICES))
-    return Output([key], {"sent": [[block, 100] for block in near]})
+    """A part that writes nothing but its record."""
+    return Output([], {"recall": [1.0] * part.args["anchors"]})
 
 
-def megabytes(process: psutil.Process) -> float:
-    return float(process.memory_info().rss) / 2**20
+class Simulation:
+    """The steps of a training of `n_rows` rows in blocks of `block_rows`."""
 
+    def __init__(self, job: Job, n_rows: int, block_rows: int, n_features: int) -> None:
+        self.job = job
+        self.n_parts = len(Pool(job.run, "pool", n_rows, n_features).parts())
+        self.n_blocks = round(n_rows / block_rows)
 
-def simulate(n: int, client: Client, scheduler: psutil.Process) -> dict[str, float]:
-    """Seconds and megabytes of n parts."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(Location.of(folder))
-        parts = [Part(f"block-{i:05d}", {"block": i, "n_blocks": n}) for i in range(n)]
-        before, start = megabytes(scheduler), time.perf_counter()
-        done = list(
-            run_parts(partial(execute, run, "step", nothing), parts, lambda: client, step="step")
-        )
-        ran = time.perf_counter() - start
-        start = time.perf_counter()
-        records: list[Record] = [run.ledger.records("step")[p.name] for p in parts[:1]]
-        listed = time.perf_counter() - start
-        start = time.perf_counter()
-        slices = incoming(done, n)
-        joined = time.perf_counter() - start
-        assert len(records) == 1
-        assert sum(map(len, slices)) == n * SLICES
-        size = sum(len(record.to_json()) for record in done) / n
-    return {
-        "ms a part": 1e3 * ran / n,
-        "ledger read, s": listed,
-        "joining steps, s": joined,
-        "record, kB": size / 1e3,
-        "scheduler grew, MB": megabytes(scheduler) - before,
-    }
+    def steps(self) -> list[tuple[str, Callable[[], list[Record]]]]:
+        """Names and what runs them; each step hands its records to the next."""
+        p, b, held = self.n_parts, self.n_blocks, {}
+
+        def keep(name: str, records: list[Record]) -> list[Record]:
+            held[name] = records
+            return records
+
+        everywhere = range(b)
+        return [
+            ("route", lambda: keep("route", self._send("route", p, b, lambda i: everywhere))),
+            ("blocks", lambda: self._receive("blocks", b, incoming(held.pop("route"), b))),
+            ("neighbours", lambda: keep("lists", self._send("lists", b, b, self._near))),
+            ("graph", lambda: self._receive("graph", b, incoming(held.pop("lists"), b))),
+            ("audit", self._nothing),
+            ("regression", lambda: keep("counts", self._send("counts", b, p, lambda i: range(p)))),
+            ("labels", lambda: self._receive("labels", p, incoming(held.pop("counts"), p))),
+        ]
+
+    def _near(self, block: int) -> list[int]:
+        first = max(0, min(block - HOMES // 2, self.n_blocks - HOMES))
+        return np.repeat(np.arange(first, min(first + HOMES, self.n_blocks)), LISTS).tolist()
+
+    def _send(
+        self, step: str, n: int, n_destinations: int, to: Callable[[int], Sequence[int]]
+    ) -> list[Record]:
+        common = {"to": Exchange(self.job.run.location, step), "n_destinations": n_destinations}
+        parts = [Part(block_name(i), {**common, "destination": to(i)}) for i in range(n)]
+        return self.job.parts(step, send, parts)
+
+    def _receive(self, step: str, n: int, slices: Any) -> list[Record]:
+        parts = [Part(block_name(i), {"slices": slices[i]}) for i in range(n)]
+        return self.job.parts(step, receive, parts)
+
+    def _nothing(self) -> list[Record]:
+        anchors = -(-ANCHORS // self.n_blocks)
+        parts = [Part(block_name(i), {"anchors": anchors}) for i in range(self.n_blocks)]
+        return self.job.parts("audit", nothing, parts)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", type=int, nargs="*", default=[1000, 10_000])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=float, default=25e6)
+    parser.add_argument("--block-rows", type=int, default=25_000)
+    parser.add_argument("--features", type=int, default=32)
+    parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        pid = client.run_on_scheduler(lambda: psutil.Process().pid)
-        for n in args.parts:
-            told = simulate(n, client, psutil.Process(pid))
-            print(f"{n:,} parts: " + ", ".join(f"{name} {v:.2f}" for name, v in told.items()))
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(Location.of(Path(folder, "run")))
+        run.begin({})
+        resources = Resources(args.workers)
+        with open_job(run, resources, Reporter(quiet=True), compiled=False) as job:
+            job.workers.client()
+            simulation = Simulation(job, int(args.rows), args.block_rows, args.features)
+            print(
+                f"{args.rows:,.0f} rows: {simulation.n_parts:,} parts of the pool, "
+                f"{simulation.n_blocks:,} blocks; {args.workers} workers; "
+                f"driver {resident():,.0f} MB"
+            )
+            print(
+                f"{'step':<12} {'parts':>7} {'s':>8} {'ms/part':>8} {'driver ms':>9} {'MB':>7} "
+                f"{'peak MB':>7}"
+            )
+            for name, do in simulation.steps():
+                line(name, do)
+            line("verify", job.verify)
+            line("report", lambda: outcomes(run))
+        files = list(Path(folder, "run", "ledger").rglob("*.json"))
+        size = sum(path.stat().st_size for path in files)
+        print(f"ledger: {len(files):,} records, {size / 1e6:,.0f} MB")
+
+
+def line(name: str, do: Callable[[], Any]) -> None:
+    """Run one step and print what it took."""
+    start, cpu = time.perf_counter(), time.process_time()
+    made = do()
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    n = sum(map(len, made.values())) if name == "verify" else len(made)
+    print(
+        f"{name:<12} {n:>7,} {seconds:>8.1f} {1e3 * seconds / n:>8.1f} {1e3 * cpu / n:>9.1f} "
+        f"{resident():>7,.0f} {peak_rss_mb():>7,.0f}",
+        flush=True,
+    )
+
+
+def resident() -> float:
+    """MB of this process."""
+    return float(psutil.Process().memory_info().rss / 2**20)
 
 
 if __name__ == "__main__":
