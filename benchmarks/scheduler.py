@@ -42,9 +42,7 @@ ANCHORS = 1900
 def send(run: Run, part: Part) -> Output:
     """One row for each destination."""
     exchange, destination = part.args["to"], np.asarray(part.args["destination"])
-    sent = exchange.send(
-        part.name, destination, part.args["n_destinations"], {"row": destination}
-    )
+    sent = exchange.send(part.name, destination, part.args["n_destinations"], {"row": destination})
     return Output([exchange.key(part.name)], {"sent": sent})
 
 
