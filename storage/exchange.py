@@ -26,7 +26,7 @@ RUN_BYTES = 128 << 20
 _CHUNK_BYTES = (256 << 10, 4 << 20)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Slice:
     """Rows `start` to `stop` of the run that `producer` wrote."""
 
