@@ -74,6 +74,7 @@ class Trained:
             told["n_blocks"],
             Rule(**told["decision_rule"]),
             told["target_recall"],
+            told["builder"] == "exact",
         )
 
 

@@ -35,6 +35,8 @@ class Model:
     n_blocks: int
     rule: Rule
     target_recall: float
+    exact: bool
+    """Whether blocks are searched exactly, as the training was."""
 
     def centroid(self) -> npt.NDArray[np.float32]:
         return read_array(self.run.group("partition"), "centroid")

@@ -94,7 +94,8 @@ def search_part(run: Run, part: Part) -> Output:
     block = block_with_enough_rows(model.run, part.args["block"], model.k)
     asked = part.args["from"].receive(part.args["slices"])
     start = time.perf_counter()
-    index, distance = nearest_in_block(asked["x"], block["x"], model.k, aim(model.target_recall))
+    recall = 1.0 if model.exact else aim(model.target_recall)
+    index, distance = nearest_in_block(asked["x"], block["x"], model.k, recall)
     seconds = time.perf_counter() - start
     lists = block_lists(block, index, distance)
     destination = queries.part_of(asked["row"])
