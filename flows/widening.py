@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from flows.job import Job, Output
@@ -10,7 +10,7 @@ from flows.steps.graph import audit_graph, build_graph
 from flows.steps.partition import Blocks, choose_partition, make_blocks
 from flows.tasks import as_task
 from pipeline.audit import Recall
-from pipeline.neighbours import NeighbourParams
+from pipeline.neighbours import NeighbourParams, recall_wanted
 from pipeline.plan import Pairs
 from pipeline.scale import Scaling
 from storage.pool import Pool
@@ -74,8 +74,9 @@ def _attempt(
     attempt = wish["attempt"]
     chosen = as_task("partition", lambda: choose_partition(job, pool, scaling, pairs, wish))
     blocks = as_task("blocks", lambda: make_blocks(job, pool, scaling, chosen, attempt))
-    harder = NeighbourParams(params.k, params.builder, attempt, params.seed)
-    as_task("neighbours", lambda: build_graph(job, blocks, harder))
+    wanted = recall_wanted(wish["target_recall"], chosen["meet"], attempt)
+    how = replace(params, recall=wanted)
+    as_task("neighbours", lambda: build_graph(job, blocks, how))
     recall = as_task("audit", lambda: audit_graph(job, blocks, params.k))
     return Graph(blocks, recall, chosen["copies"], notes)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from pipeline.audit import row_recall
-from pipeline.distance import Float32, list_distance, pair_distance
+from pipeline.distance import Float32, pair_distance, rank_lists
 from pipeline.merge import ABSENT
 from pipeline.partition import fit_centroids, nearest_blocks
 from pipeline.search import nearest
@@ -87,10 +87,7 @@ def search(query: Float32, cells: Cells, k: int, n_cells: int) -> tuple[Int64, F
     place = np.full((len(query), k + _SPARE), ABSENT, np.int64)
     order = np.argsort(near[:, 0], kind="stable")  # neighbours in a row read the same cells
     _scan(query, order, near, to_centre, cells.start, cells.x, cells.radius, place)
-    distance = list_distance(query, cells.x, place)
-    row = np.where(place == ABSENT, ABSENT, cells.row[place])
-    rank = np.lexsort((row, distance))[:, :k]
-    return np.take_along_axis(row, rank, axis=1), np.take_along_axis(distance, rank, axis=1)
+    return rank_lists(query, cells.x, place, cells.row, k)
 
 
 def cells_enough(query: Float32, cells: Cells, k: int, recall: float) -> int:
@@ -113,7 +110,7 @@ def cells_enough(query: Float32, cells: Cells, k: int, recall: float) -> int:
     return len(cells.centroid)
 
 
-@njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
 def _scan(
     query: Float32,
     order: Int64,

@@ -1,9 +1,14 @@
-"""Importing this module compiles pynndescent's kernels: the one import here that does something.
+"""Importing this module compiles the kernels of `build_lists`: the one import that does something.
 
 It is meant for the preload of a fork server (every worker forked from it has the kernels at once)
 and for `dask worker --preload pipeline.compiled`.
 """
 
-from pipeline.descent import warm_up
+import numpy as np
 
-warm_up()
+from pipeline.neighbours import NeighbourParams, build_lists
+
+build_lists(
+    np.random.default_rng(0).random((2_100, 4), dtype=np.float32),
+    NeighbourParams(5, "pynndescent"),
+)

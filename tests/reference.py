@@ -86,3 +86,16 @@ def recall(listed: Lists, exact: Lists) -> list[float]:
         sum(d <= true[-1][0] for d, _ in near) / len(true)
         for near, true in zip(listed, exact, strict=True)
     ]
+
+
+def near_of_near(index: npt.NDArray[np.int32]) -> list[set[int]]:
+    """For each row its neighbours and theirs, without itself. Neighbours are those it lists, then
+    up to as many as a list is long of those that list it, by rank and row."""
+    k = index.shape[1]
+    own = [[j for j in lists if j not in (-1, i)] for i, lists in enumerate(index.tolist())]
+    near = [list(lists) for lists in own]
+    for rank in range(k):
+        for i, j in enumerate(index[:, rank].tolist()):
+            if j not in (-1, i) and i not in own[j] and len(near[j]) < len(own[j]) + k:
+                near[j].append(i)
+    return [{*js, *(c for j in js for c in near[j])} - {i} for i, js in enumerate(near)]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from strategies import pools
 
 from pipeline.audit import row_recall
-from pipeline.merge import ABSENT
-from pipeline.neighbours import NeighbourParams, _without_self, build_lists, choose_builder
+from pipeline.neighbours import NeighbourParams, build_lists, choose_builder
 from pipeline.search import nearest
+from pipeline.simulate import sheets
 
 Rows = npt.NDArray[np.float32]
 
@@ -33,14 +33,6 @@ def test_exact_lists_of_a_larger_block_are_brute_force() -> None:
     x = np.random.default_rng(0).integers(0, 9, (2100, 3)).astype(np.float32)
     index, distance, _ = build_lists(x, NeighbourParams(k=3, builder="exact"))
     assert reference.as_lists(index, distance) == reference.nearest(x, x, 3, np.arange(2100))
-
-
-def test_raw_lists_are_ordered_by_distance_and_row_without_self() -> None:
-    raw = np.array([[0, 2, 1], [2, 1, 0], [0, ABSENT, 2]], np.int32)
-    distance = np.array([[0, 5, 5], [1, 0, 5], [5, np.inf, 0]], np.float32)
-    index, cut = _without_self(raw, distance, 2)
-    assert index.tolist() == [[1, 2], [2, 0], [0, ABSENT]]
-    assert cut.tolist() == [[5, 5], [1, 5], [5, np.inf]]
 
 
 def test_auto_searches_small_pools_exactly() -> None:
@@ -94,3 +86,16 @@ def test_pynndescent_lists_are_by_distance_and_row(built: Built) -> None:
 
 def test_pynndescent_is_deterministic(built: Built) -> None:
     assert np.array_equal(built.index, built.again)
+
+
+@pytest.mark.parametrize(("kind", "recall"), [("sheets", 0.9), ("sheets", 0.999), ("gauss", 0.95)])
+def test_lists_are_refined_until_they_have_the_recall_wanted(kind: str, recall: float) -> None:
+    x = sheets(12_000, 1)[0] if kind == "sheets" else spread_out(12_000, 24)
+    _, distance, _ = build_lists(x, NeighbourParams(20, "pynndescent", recall=recall))
+    some = np.arange(0, len(x), 12)
+    exact = nearest(x[some], x, 20, exclude=some)[1]
+    assert row_recall(distance[some], exact).mean() >= recall - 0.01  # 100 rows were tried
+
+
+def spread_out(n: int, d: int) -> Rows:
+    return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
