@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from pynndescent import NNDescent
 
+from pipeline.merge import ABSENT
+
 _TREES = 10
 """Search trees where descent is cut short."""
 
@@ -15,25 +17,26 @@ _TREES = 10
 def build(
     x: npt.NDArray[np.float32], n_neighbors: int, *, seed: int, rounds: int | None = None
 ) -> npt.NDArray[np.int32]:
-    """Approximate neighbour lists, the row itself usually among them.
+    """Approximate neighbour lists without the row itself.
 
     One thread: seed and thread count decide the graph.
 
     Parameters
     ----------
-    x : (row, feature) float32, more than `n_neighbors` rows
+    x : (row, feature) float32, at least two rows more than `n_neighbors`
     rounds : of nearest-neighbour descent; 0 leaves what the leaves of a few search trees hold, None
         is as many as pynndescent takes to be enough
 
     Returns
     -------
-    (row, n_neighbors) int32; -1 where pynndescent found no more
+    (row, n_neighbors + 1) int32; ABSENT in one place, or in several where pynndescent found no more
     """
     effort = {} if rounds is None else {"n_trees": _TREES, "n_iters": rounds}
     if rounds == 0:
         effort["max_candidates"] = 1  # room for them is made all the same
     index = NNDescent(
-        x, n_neighbors=n_neighbors, metric="euclidean", random_state=seed, n_jobs=1, **effort
+        x, n_neighbors=n_neighbors + 1, metric="euclidean", random_state=seed, n_jobs=1, **effort
     )
     lists: npt.NDArray[np.int32] = index.neighbor_graph[0]
+    lists[lists == np.arange(len(x))[:, None]] = ABSENT  # what pynndescent too calls -1
     return lists

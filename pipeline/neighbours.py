@@ -107,15 +107,14 @@ def _lists_of_recall(x: Float32, params: NeighbourParams) -> npt.NDArray[np.int3
     _, exact = nearest(x[tried], x, params.k, exclude=tried)
 
     def recall(lists: npt.NDArray[np.int32], k: int) -> float:
-        at = np.where(lists[tried] == tried[:, None], ABSENT, lists[tried])
-        _, distance = rank_lists(x[tried], x, at, np.arange(len(x)), k)
+        _, distance = rank_lists(x[tried], x, lists[tried], np.arange(len(x)), k)
         return float(row_recall(distance, exact[:, :k]).mean())
 
     base = base_length(params.k)
-    lists = descent.build(x, base + 1, seed=params.seed, rounds=0)
+    lists = descent.build(x, base, seed=params.seed, rounds=0)
     if recall(lists, min(base, params.k)) < _ROUGH:
         longer = min(round(_LONGER * params.k), len(x) - 2)
-        lists = descent.build(x, longer + 1, seed=params.seed)
+        lists = descent.build(x, longer, seed=params.seed)
     for _ in range(_PASSES):
         if recall(lists, params.k) >= params.recall:
             break

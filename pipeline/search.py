@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.distance import Float32, list_distance, pair_distance
+from pipeline.distance import Float32, list_distance, pair_distance, rank_lists
 from pipeline.merge import ABSENT, rank_in_group
 
 _QUERY_ROWS, _X_ROWS = 256, 8192
 """Tile of the distance matrix; 8 MB in float32. Queries are more where rows are few."""
+_FEW_ROWS = 512
+"""Rows up to which an exact distance of every pair costs less than leaving pairs out."""
 _FAR = 1e9
 """Distance, in spreads of the rows, beyond which float32 tells rows apart no more."""
 _UNDERFLOW = 1e-36
@@ -49,6 +51,9 @@ def nearest(
     index : (query, k) int64 rows of `x`, nearest first; ABSENT where there are no more
     distance : (query, k) float32, inf where there are no more
     """
+    if len(x) <= _FEW_ROWS and exclude is None and bound is None:
+        every = np.arange(len(x))
+        return rank_lists(query, x, np.broadcast_to(every, (len(query), len(x))), every, k)
     index = np.full((len(query), k), ABSENT, np.int64)
     distance = np.full((len(query), k), np.inf, np.float32)
     if len(x) == 0:

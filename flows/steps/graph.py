@@ -24,8 +24,11 @@ from storage.run import Run
 
 
 def build_graph(job: Job, blocks: Blocks, params: NeighbourParams) -> None:
-    """Write the groups `graph/NNNNN`: the k nearest of every row at home in each block."""
-    exchange = Exchange(job.run.location, blocks.name("lists"))
+    """Write the groups `graph/NNNNN`: the k nearest of every row at home in each block.
+
+    Where no row has a copy in another block, lists are whole as they are found and nothing moves.
+    """
+    exchange = None if blocks.disjoint else Exchange(job.run.location, blocks.name("lists"))
     common = {"params": params, "to": exchange, "n_blocks": len(blocks.sizes)}
     exact = params.builder == "exact"
     found = job.parts(
@@ -34,6 +37,8 @@ def build_graph(job: Job, blocks: Blocks, params: NeighbourParams) -> None:
         [Part(block_name(b), {**common, "block": b}) for b in blocks.largest_first()],
         compiled=not exact,
     )
+    if exchange is None:
+        return
     slices = incoming(found, len(blocks.sizes))
     job.parts(
         blocks.name("graph"),
@@ -47,15 +52,53 @@ def build_graph(job: Job, blocks: Blocks, params: NeighbourParams) -> None:
 
 def neighbour_part(run: Run, part: Part) -> Output:
     """Lists of all rows of one block among themselves, each sent to the row's home block."""
-    params, exchange = part.args["params"], part.args["to"]
+    params = part.args["params"]
     block = block_with_enough_rows(run, part.args["block"], params.k)
     start = time.perf_counter()
     index, distance, n_repaired = build_lists(block["x"], params)
     seconds = time.perf_counter() - start
-    home = block["home"]  # as routed: computed anew, a tie could fall otherwise
     lists = block_lists(block, index, distance)
-    result = send_lists(exchange, part.name, home, part.args["n_blocks"], block["row"], lists)
-    return Output([exchange.key(part.name)], {**result, "repaired": n_repaired}, seconds)
+    return Output(*_deliver(run, part, block, lists, repaired=n_repaired), seconds)
+
+
+def _deliver(
+    run: Run, part: Part, block: Arrays, lists: Neighbours, *, repaired: int
+) -> tuple[list[str], dict[str, Any]]:
+    """Send lists home; or, where all are at home, write them. What was written, and the result."""
+    exchange: Exchange | None = part.args["to"]
+    if exchange is None:
+        core = block["core"]
+        at_home = Neighbours(lists.row[core], lists.distance[core], lists.label[core])
+        number = part.args["block"]
+        written, result = _write(
+            run, number, block["row"][core], block["given_label"][core], at_home
+        )
+    else:
+        home = block["home"]  # as routed: computed anew, a tie could fall otherwise
+        written = [exchange.key(part.name)]
+        n_blocks = part.args["n_blocks"]
+        result = send_lists(exchange, part.name, home, n_blocks, block["row"], lists)
+    return written, {**result, "repaired": repaired}
+
+
+def _write(
+    run: Run,
+    number: int,
+    row: npt.NDArray[np.int64],
+    given_label: npt.NDArray[np.int8],
+    lists: Neighbours,
+) -> tuple[list[str], dict[str, Any]]:
+    """The graph of the rows at home in one block: what was written, and how many are short."""
+    columns: Arrays = {
+        "row": row,
+        "given_label": given_label,
+        "neighbor": lists.row,
+        "distance": lists.distance,
+        "neighbor_label": lists.label,
+    }
+    path = f"graph/{number:05d}"
+    write_group(run.store, path, "graph", columns, {"block": number})
+    return [run.key(path)], {"short": int((lists.row[:, -1:] == ABSENT).sum())}
 
 
 def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
@@ -94,7 +137,7 @@ def exact_part(run: Run, part: Part) -> Output:
     Other blocks are read one by one, nearest first; those too far to hold a neighbour of any row
     are left out.
     """
-    params, exchange, number = part.args["params"], part.args["to"], part.args["block"]
+    params, number = part.args["params"], part.args["block"]
     centroid = read_array(run.group("partition"), "centroid")
     own = read_group(run.store, f"blocks/{number:05d}")
     everything, lists, seconds = np.arange(len(own["row"])), None, 0.0
@@ -122,29 +165,17 @@ def exact_part(run: Run, part: Part) -> Output:
         both = Neighbours(*(np.concatenate([a, b]) for a, b in zip(lists, more, strict=True)))
         lists = merge(np.concatenate([everything, everything[reach]]), both, len(everything))
     assert lists is not None
-    home = np.full(len(everything), number)
-    result = send_lists(exchange, part.name, home, part.args["n_blocks"], own["row"], lists)
-    return Output([exchange.key(part.name)], {**result, "repaired": 0}, seconds)
+    return Output(*_deliver(run, part, own, lists, repaired=0), seconds)
 
 
 def graph_part(run: Run, part: Part) -> Output:
     """Merge the lists sent home to one block and write its part of the graph."""
-    k, number = part.args["params"].k, part.args["block"]
+    number = part.args["block"]
     block = run.group(f"blocks/{number:05d}")
     core = read_array(block, "core")
-    row = read_array(block, "row")[core]
-    lists = receive_lists(part.args["to"], part.args["slices"], row, k)
-    columns = {
-        "row": row,
-        "given_label": read_array(block, "given_label")[core],
-        "neighbor": lists.row,
-        "distance": lists.distance,
-        "neighbor_label": lists.label,
-    }
-    path = f"graph/{number:05d}"
-    write_group(run.store, path, "graph", columns, {"block": number})
-    short = int((lists.row[:, -1] == ABSENT).sum()) if len(row) else 0
-    return Output([run.key(path)], {"short": short})
+    row, given_label = read_array(block, "row")[core], read_array(block, "given_label")[core]
+    lists = receive_lists(part.args["to"], part.args["slices"], row, part.args["params"].k)
+    return Output(*_write(run, number, row, given_label, lists))
 
 
 def audit_graph(job: Job, blocks: Blocks, k: int) -> Recall:

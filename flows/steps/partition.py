@@ -35,6 +35,11 @@ class Blocks:
     meet: float
     """Predicted ceiling of recall."""
 
+    @property
+    def disjoint(self) -> bool:
+        """Whether no row has a copy outside its home block."""
+        return self.sizes == self.core
+
     def name(self, step: str) -> str:
         return f"{step}-{self.attempt}" if self.attempt else step
 
