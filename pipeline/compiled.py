@@ -4,6 +4,8 @@ It is meant for the preload of a fork server (every worker forked from it has th
 and for `dask worker --preload pipeline.compiled`.
 """
 
+import gc
+
 import numpy as np
 
 from pipeline.neighbours import NeighbourParams, build_lists
@@ -12,3 +14,6 @@ build_lists(
     np.random.default_rng(0).random((2_100, 4), dtype=np.float32),
     NeighbourParams(5, "pynndescent"),
 )
+
+gc.collect()
+gc.freeze()  # a million objects of the compiler, of which none will ever be garbage

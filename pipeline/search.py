@@ -12,8 +12,8 @@ import numpy.typing as npt
 from pipeline.distance import Float32, list_distance, pair_distance, rank_lists
 from pipeline.merge import ABSENT, rank_in_group
 
-_QUERY_ROWS, _X_ROWS = 256, 8192
-"""Tile of the distance matrix; 8 MB in float32. Queries are more where rows are few."""
+_QUERY_ROWS, _X_ROWS = 512, 2048
+"""Tile of the distance matrix; 4 MB in float32. Queries are more where rows are few."""
 _FEW_ROWS = 512
 """Rows up to which an exact distance of every pair costs less than leaving pairs out."""
 _FAR = 1e9
@@ -111,8 +111,7 @@ class _Tiles:
         self.unit = 1.0 / spread if spread > 0 else 1.0
         self.shrink = 1.0 - (x.shape[1] + 16) * 2.0**-22
         moved = self._moved(x)
-        self.norm = self._norm(moved)
-        self.factor = np.ascontiguousarray(moved.T) * np.float32(-2.0)
+        self.factor = np.concatenate([moved.T * np.float32(-2.0), self._norm(moved)[None]])
 
     def _moved(self, rows: Float32) -> Float32:
         return np.asarray(((rows - self.centre) * self.unit).astype(np.float32))
@@ -129,20 +128,18 @@ class _Tiles:
         rows = np.linspace(0, len(self.x) - 1, size).astype(np.int64)
         return _Sample(_Tiles(self.x[rows]), wanted, size / len(self.x))
 
-    def lower(self, query: Float32) -> Iterator[tuple[int, Float32]]:
-        """(query, row) lower bounds of squared distances, in units of the spread, tile by tile,
-        with the first row."""
+    def lower(
+        self, query: Float32
+    ) -> tuple[npt.NDArray[np.float64], Iterator[tuple[int, Float32]]]:
+        """Lower bounds of squared distances, in units of the spread: a summand of each query, and
+        tile by tile the first row and the other summand (query, row)."""
         moved = self._moved(query)
         far = ~(np.abs(moved).max(axis=1, initial=0.0) < _FAR)
         moved[far] = 0.0
-        own = self._norm(moved)[:, None]
-        for first in range(0, len(self.x), _X_ROWS):
-            tile = slice(first, first + _X_ROWS)
-            bounds = moved @ self.factor[:, tile]
-            bounds += self.norm[tile]
-            bounds += own
-            bounds[far] = 0.0
-            yield first, bounds
+        own = np.where(far, -np.inf, self._norm(moved)).astype(np.float64)
+        with_one = np.concatenate([moved, np.ones((len(moved), 1), np.float32)], axis=1)
+        starts = range(0, len(self.x), _X_ROWS)
+        return own, ((a, with_one @ self.factor[:, a : a + _X_ROWS]) for a in starts)
 
     def below(
         self, query: Float32, limit: npt.NDArray[np.float64], left_out: npt.NDArray[np.integer[Any]]
@@ -152,8 +149,11 @@ class _Tiles:
         In order of tiles, so that the rows of a query ascend.
         """
         groups, rows, distances = [], [], []
-        most = (limit * self.unit**2 + _UNDERFLOW)[:, None]
-        for first, bounds in self.lower(query):
+        own, tiles = self.lower(query)
+        exact = limit * self.unit**2 + _UNDERFLOW - own
+        with np.errstate(over="ignore"):
+            most = np.nextafter(exact.astype(np.float32), np.float32(np.inf))[:, None]
+        for first, bounds in tiles:
             group, row = np.divmod(np.flatnonzero(bounds <= most), bounds.shape[1])
             row += first
             kept = left_out[group] != row
@@ -180,7 +180,7 @@ class _Sample:
             rank = int(expected + 4 * np.sqrt(expected) + 4)
         if rank >= len(self.tiles.x):
             return np.full(len(query), np.inf)
-        bounds = np.concatenate([b for _, b in self.tiles.lower(query)], axis=1)
+        bounds = np.concatenate([b for _, b in self.tiles.lower(query)[1]], axis=1)
         near = np.argpartition(bounds, rank - 1, axis=1)[:, :rank]
         return _squared(list_distance(query, self.tiles.x, near).max(axis=1))
 

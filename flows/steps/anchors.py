@@ -25,7 +25,7 @@ from storage.groups import Arrays, array, read_array, read_group, write_group
 from storage.pool import Pool
 from storage.run import Run
 
-MERGE_BYTES = 16 << 20
+MERGE_BYTES = 4 << 20
 """Candidates that one merging part holds."""
 PAIR_ANCHORS = 500
 """Anchors whose pairs with their neighbours decide how the pool is cut."""

@@ -3,7 +3,8 @@ workers are starting meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -101,8 +102,8 @@ def ingest(job: Job, source: Source, *, path: str, scale: str, seed: int) -> dic
         seen = _Pass(source, seed)
         total = None if source.n_rows is None else -(-source.n_rows // writer.rows)
         with job.reporter.step("ingest", total, "chunks") as tick:
-            for part in _parts(seen, writer):
-                tick(record=None if part is None else part.execute(run, f"ingest-{path}"))
+            for record in _written(run, f"ingest-{path}", _parts(seen, writer)):
+                tick(record=record)
         seen.check(scale)
         return _finish(run, writer, seen, scale)
 
@@ -138,6 +139,20 @@ class _Write:
         if "source_id" in self.writer.group:
             columns["source_id"] = self.chunk.source_id
         return Output(self.writer.chunk(self.number, **columns))
+
+
+def _written(run: Run, step: str, parts: Iterable[_Write | None]) -> Iterator[Record | None]:
+    """Write chunks, each while the next is read and looked at."""
+    with ThreadPoolExecutor(1) as writing:
+        under_way: Future[Record] | None = None
+        for part in parts:
+            if under_way is not None:
+                yield under_way.result()
+            under_way = None if part is None else writing.submit(part.execute, run, step)
+            if part is None:
+                yield None
+        if under_way is not None:
+            yield under_way.result()
 
 
 def _parts(seen: _Pass, writer: ChunkWriter) -> Iterator[_Write | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -73,11 +74,10 @@ def choose_partition(
 
     def choose(run: Run) -> Output:
         sample = scaling.apply(read_array(run.group("samples/partition"), "x"))
-        found = [
-            cut
-            for size in block_sizes(wish, pool.n_rows)
-            for cut in cuts(sample, pool.n_rows, size, pairs, wish["seed"])
-        ]
+        sizes = block_sizes(wish, pool.n_rows)
+        with ThreadPoolExecutor(len(sizes)) as threads:
+            tried = threads.map(lambda s: cuts(sample, pool.n_rows, s, pairs, wish["seed"]), sizes)
+        found = [cut for of_size in tried for cut in of_size]
         if wish["exact"]:
             cut = next(cut for cut in found if cut.halo.copies == 1)
         else:
