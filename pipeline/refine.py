@@ -93,7 +93,7 @@ def _nearest_of_near(x: Float32, near: Int32, count: Int32, found: Int32) -> Non
     """Fill the lists `found`; finite features only."""
     width = found.shape[1]
     seen = np.full(len(x), ABSENT, np.int32)
-    candidate = np.empty(near.shape[1] * (near.shape[1] + 1), np.int32)
+    candidate = np.empty(near.shape[1] * (near.shape[1] + 1) + 1, np.int32)
     far = np.empty(width, np.float32)
     for i in range(len(x)):
         seen[i] = i
@@ -106,10 +106,9 @@ def _nearest_of_near(x: Float32, near: Int32, count: Int32, found: Int32) -> Non
             j = near[i, h]
             for r in range(count[j]):
                 c = near[j, r]
-                if seen[c] != i:
-                    seen[c] = i
-                    candidate[n_candidates] = c
-                    n_candidates += 1
+                candidate[n_candidates] = c  # overwritten if it was seen: a branch would cost more
+                n_candidates += seen[c] != i
+                seen[c] = i
         far[:] = np.inf
         for q in range(n_candidates):
             c = candidate[q]
