@@ -31,6 +31,8 @@ class Case:
     task: str
     k: int
     recalls: dict[str, float]
+    block_rows: int = 0
+    """Rows that knnoise puts into a block; 0: it chooses."""
 
 
 def cases(n: int) -> list[Case]:
@@ -42,12 +44,15 @@ def cases(n: int) -> list[Case]:
     return [
         Case("graph", large, "graph", 30, all_peers),
         Case("graph-small", Pool("sheets", n // 10), "graph", 30, {**all_peers, "scikit-learn": 1}),
-        Case("graph-300k", Pool("sheets", 3 * n // 10), "graph", 30, both),
-        Case("graph-3M", Pool("sheets", 3 * n), "graph", 30, one),
+        Case("graph-300k", Pool("sheets", 3 * n // 10), "graph", 30, both, n // 20),
+        Case("graph-1M", large, "graph", 30, one, n // 20),
+        Case("graph-3M", Pool("sheets", 3 * n), "graph", 30, one, n // 20),
         Case("graph-k100", large, "graph", 100, one),
         Case("queries", large, "queries", 30, both),
         Case("gauss", Pool("gauss", 3 * n // 10), "graph", 30, loose),
         Case("fashion", Pool("fashion", min(n, 60_000)), "graph", 30, loose),
+        Case("demo", Pool("sheets", 2000), "demo", 0, one),
+        Case("csv", Pool("sheets", 2000), "csv", 0, one),
     ]
 
 
@@ -55,8 +60,9 @@ def measured(case: Case, system: str, folder: Path) -> dict[str, Any]:
     """One run of one system, in a process of its own."""
     with tempfile.TemporaryDirectory() as work:
         out = f"{work}/told.json"
-        what = [system, case.task, str(folder), str(case.k), str(case.recalls[system]), out]
-        subprocess.run([sys.executable, "-m", "benchmarks.race.systems", *what], check=True)
+        what = [system, case.task, folder, case.k, case.recalls[system], case.block_rows, out]
+        command = [sys.executable, "-m", "benchmarks.race.systems", *map(str, what)]
+        subprocess.run(command, check=True)
         told: dict[str, Any] = json.loads(Path(out).read_text())
     return {"case": case.name, "system": system, "n": case.pool.n, "k": case.k, **told}
 

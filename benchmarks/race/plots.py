@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 
 def draw(found: list[dict[str, Any]], results: Path) -> None:
     """Write time-rows.png and time-recall.png of the runs on sheets with k = 30."""
-    graph = [t for t in found if t["case"].startswith("graph") and t["k"] == 30]
+    graph = [t for t in found if t["case"] in ("graph-small", "graph-300k", "graph", "graph-3M")]
     figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
     for system in dict.fromkeys(told["system"] for told in graph):
         points = sorted((told["n"], told["seconds"]) for told in graph if told["system"] == system)

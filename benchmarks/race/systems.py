@@ -1,12 +1,14 @@
 """One system on one pool, in a process of its own:
 
-python -m benchmarks.race.systems SYSTEM TASK FOLDER K RECALL OUT
+python -m benchmarks.race.systems SYSTEM TASK FOLDER K RECALL BLOCK_ROWS OUT
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import zarr
 
 from benchmarks.race.measure import Meter
 from pipeline.audit import row_recall
@@ -151,17 +154,18 @@ def together(task: str, built: Told, told: Told) -> Told:
     return both
 
 
-def ours(folder: Path, k: int, recall: float, task: str) -> Told:
+def ours(folder: Path, k: int, recall: float, task: str, block_rows: int | None) -> Told:
     """A whole training, or the scoring of all queries with a finished one, kernels compiled."""
     from flows.score import score
     from flows.train import train
 
-    options = {"k": k, "quiet": True, "workers": THREADS, "target_recall": recall}
-    run = folder / f"run-{k}-{recall:g}"
+    options: Told = {"k": k, "quiet": True, "workers": THREADS, "target_recall": recall}
+    run = folder / f"run-{k}-{recall:g}-{block_rows}"
     with tempfile.TemporaryDirectory(dir=folder) as work:
         x = np.random.default_rng(0).normal(size=(6000, 8)).astype(np.float32)
         np.savez(f"{work}/warm.npz", X=x, y=(x[:, 0] > 0).astype(np.int8))
         train.fn(f"{work}/warm.npz", f"{work}/warm", builder="pynndescent", **options)
+        options["block_rows"] = block_rows
         if task == "graph":
             shutil.rmtree(run, ignore_errors=True)
             with Meter().running() as told:
@@ -178,28 +182,63 @@ def ours(folder: Path, k: int, recall: float, task: str) -> Told:
                     workers=THREADS,
                     quiet=True,
                 )
-    steps = report["steps"].values()
+    found = graph_recall(run, Truth(folder, task, k)) if task == "graph" else report["recall"]
+    return {**told, **described(report), "recall": found, "audit": report["recall"]}
+
+
+def graph_recall(run: Path, truth: Truth) -> float:
+    """Recall of a finished graph at the rows of the truth, as for the peers."""
+    near = np.full(truth.exact.shape, np.inf, np.float32)
+    for block in zarr.open_group(run / "results.zarr", mode="r")["graph"].groups():
+        row = block[1]["row"][...]
+        _, here, which = np.intersect1d(row, truth.row, return_indices=True)
+        near[which] = block[1]["distance"].oindex[here, slice(None)]
+    return float(row_recall(near, truth.exact).mean())
+
+
+def described(report: Told) -> Told:
+    """What the report of a training or a scoring says of its cost."""
+    steps = {name: (step, name.split("-")[0]) for name, step in report["steps"].items()}
+
+    def core_seconds(wanted: tuple[str, ...]) -> float:
+        return sum(step["core_seconds"] for step, kind in steps.values() if kind in wanted)
+
     return {
-        **told,
-        "recall": report["recall"],
         "effort": report.get("copies", report.get("probes")),
-        "kernel_seconds": sum(step["kernel_seconds"] for step in steps),
-        "graph_core_seconds": sum(
-            step["core_seconds"]
-            for name, step in report["steps"].items()
-            if name.split("-")[0]
-            in ("partition", "route", "blocks", "neighbours", "graph", "search")
-        ),
-        "rates_core_seconds": sum(
-            step["core_seconds"]
-            for name, step in report["steps"].items()
-            if name.split("-")[0] in RATE_STEPS
-        ),
+        "kernel_seconds": sum(step["kernel_seconds"] for step, _ in steps.values()),
+        "graph_core_seconds": core_seconds(GRAPH_STEPS),
+        "rates_core_seconds": core_seconds(RATE_STEPS),
         "worker_mb": report["peak_rss_mb"],
         "by_step": report["seconds"],
         "blocks": report.get("n_blocks"),
         "warnings": report["warnings"],
     }
+
+
+def from_the_shell(folder: Path, task: str) -> Told:
+    """The command line as a newcomer meets it: `demo` where nothing was compiled yet; `csv`, the
+    second training on a small file."""
+    with tempfile.TemporaryDirectory() as work:
+        if task == "demo":
+            command = ["demo", "--dir", f"{work}/demo"]
+            environment = {**os.environ, "NUMBA_CACHE_DIR": f"{work}/compiled"}
+        else:
+            environment = dict(os.environ)
+            with np.load(folder / "pool.npz") as held:
+                table = np.column_stack([held["X"], held["y"]])
+            names = ",".join([*(f"x{i}" for i in range(table.shape[1] - 1)), "label"])
+            np.savetxt(f"{work}/pool.csv", table, "%.7g", ",", header=names, comments="")
+            command = ["train", f"{work}/pool.csv", "--label-column", "label", "--run"]
+            shell([*command, f"{work}/first"], environment)
+            command.append(f"{work}/second")
+        with Meter().running() as told:
+            shell(command, environment)
+    return {**told, "recall": 1.0, "effort": None}
+
+
+def shell(command: list[str], environment: dict[str, str]) -> None:
+    knnoise = str(Path(sys.executable).with_name("knnoise"))
+    subprocess.run([knnoise, *command], env=environment, check=True, capture_output=True)
 
 
 PEERS = {
@@ -211,9 +250,11 @@ PEERS = {
 
 
 def main() -> None:
-    system, task, folder, k, recall, out = sys.argv[1:]
-    if system == "knnoise":
-        told = ours(Path(folder), int(k), float(recall), task)
+    system, task, folder, k, recall, block_rows, out = sys.argv[1:]
+    if task in ("demo", "csv"):
+        told = from_the_shell(Path(folder), task)
+    elif system == "knnoise":
+        told = ours(Path(folder), int(k), float(recall), task, int(block_rows) or None)
     else:
         told = PEERS[system](Truth(Path(folder), task, int(k)), int(k), float(recall), task)
     Path(out).write_text(json.dumps(told))

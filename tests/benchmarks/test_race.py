@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def test_race_at_small_size(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.race", "--rows", "4000", "--results", tmp_path]
     told = subprocess.run(
-        [*command, "--only", "graph", "queries"], cwd=ROOT, capture_output=True, text=True
+        [*command, "--only", "graph", "queries", "csv"], cwd=ROOT, capture_output=True, text=True
     )
     assert told.returncode == 0, told.stderr
     lines = [json.loads(line) for line in (tmp_path / "measured.jsonl").read_text().splitlines()]
@@ -31,6 +31,7 @@ def test_race_at_small_size(tmp_path: Path) -> None:
         ("graph", "pynndescent"),
         ("queries", "knnoise"),
         ("queries", "faiss"),
+        ("csv", "knnoise"),
     ]
     assert all(line["recall"] > 0.95 and line["core_seconds"] > 0 for line in lines)
     assert "| graph: knnoise / faiss IVF | 0.6 |" in told.stdout
