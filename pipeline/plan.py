@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from pipeline.partition import Float32, Halo, fit_centroids, in_halo, meet_share, nearest_blocks
 
-BLOCK_ROWS = (25_000, 50_000, 100_000)
+BLOCK_ROWS = (25_000, 50_000, 100_000, 150_000, 200_000)
 """Block sizes tried where the user names none."""
+BLOCK_BYTES = 128 << 20
+"""Features of a block: sizes beyond it are not tried, the smallest excepted."""
 
 HALOS = (
     Halo(0.0, 1),
@@ -22,6 +24,9 @@ HALOS = (
 )
 
 _COPIES_SAMPLE = 20_000
+_MOVED = 6.0
+"""Core microseconds a row that it takes to send lists home and to merge them, where rows have
+copies (measured)."""
 _FEW_ROWS, _BLOCK_ROWS = 1 << 15, 64
 """Sampled rows that centres are fitted to: at least, and to a block."""
 
@@ -38,7 +43,7 @@ class Cut:
     meet: float
     """Share of true neighbour pairs that are together in some block."""
     cost: float
-    """Predicted core microseconds per row."""
+    """Predicted core microseconds per row, the time that one of two cores waits included."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +72,26 @@ def cuts(sample: Float32, n_rows: int, block_rows: int, pairs: Pairs, seed: int)
     n_blocks = round(n_rows / block_rows)
     centroid = fit_centroids(sample[: max(_FEW_ROWS, _BLOCK_ROWS * n_blocks)], n_blocks, seed)
     if len(centroid) == 1:
-        return [Cut(centroid, Halo(0.0, 1), 1.0, 1.0, row_cost(n_rows))]
+        return [Cut(centroid, Halo(0.0, 1), 1.0, 1.0, _cost(np.ones(1), n_rows))]
     a, b = nearest_blocks(pairs.anchor, centroid), nearest_blocks(pairs.neighbor, centroid)
-    _, distance = nearest_blocks(sample[:_COPIES_SAMPLE], centroid)
+    block, distance = nearest_blocks(sample[:_COPIES_SAMPLE], centroid)
     found = []
     for halo in HALOS:
-        copies = float(in_halo(distance, halo).sum(axis=1).mean())
-        size = copies * n_rows / len(centroid)
-        found.append(Cut(centroid, halo, copies, meet_share(a, b, halo), copies * row_cost(size)))
+        inside = in_halo(distance, halo)
+        rows = np.bincount(block[inside], minlength=len(centroid)) / len(block)
+        found.append(
+            Cut(centroid, halo, float(rows.sum()), meet_share(a, b, halo), _cost(rows, n_rows))
+        )
     return found
+
+
+def _cost(share: npt.NDArray[np.float64], n_rows: int) -> float:
+    """What blocks of these shares of the pool cost on two cores, the largest taken first."""
+    moved = _MOVED if share.sum() > 1.0 + 1e-9 else 0.0
+    busy = [0.0, 0.0]
+    for one in np.sort(share)[::-1].tolist():
+        busy[busy[1] < busy[0]] += one * (row_cost(one * n_rows) + moved)
+    return 2.0 * max(busy)
 
 
 def choose_cut(candidates: Sequence[Cut], target_recall: float, attempt: int = 0) -> Cut:

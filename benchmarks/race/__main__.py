@@ -30,7 +30,8 @@ class Case:
     pool: Pool
     task: str
     k: int
-    recalls: dict[str, float]
+    recalls: dict[str, float | None]
+    """None: what knnoise, which comes first, has reached in the same round."""
     block_rows: int = 0
     """Rows that knnoise puts into a block; 0: it chooses."""
 
@@ -38,15 +39,22 @@ class Case:
 def cases(n: int) -> list[Case]:
     """All cases, the largest common pool being of n rows."""
     all_peers = {"knnoise": 0.99, "faiss": 0.98, "hnswlib": 0.98, "pynndescent": 0.98}
-    one, both = {"knnoise": 0.99}, {"knnoise": 0.99, "faiss": 0.99}
-    loose = {"knnoise": 0.95, "faiss": 0.95}
-    large = Pool("sheets", n, n)
+    one, both = {"knnoise": 0.99}, {"knnoise": 0.99, "faiss": None}
+    loose = {"knnoise": 0.95, "faiss": None}
+    small, large, huge = Pool("sheets", 3 * n // 10), Pool("sheets", n, n), Pool("sheets", 3 * n)
+    wide = 3 * n // 20
     return [
         Case("graph", large, "graph", 30, all_peers),
-        Case("graph-small", Pool("sheets", n // 10), "graph", 30, {**all_peers, "scikit-learn": 1}),
-        Case("graph-300k", Pool("sheets", 3 * n // 10), "graph", 30, both, n // 20),
-        Case("graph-1M", large, "graph", 30, one, n // 20),
-        Case("graph-3M", Pool("sheets", 3 * n), "graph", 30, one, n // 20),
+        Case("graph-100k", Pool("sheets", n // 10), "graph", 30, {**all_peers, "scikit-learn": 1}),
+        Case("graph-300k", small, "graph", 30, dict.fromkeys(all_peers, 0.99)),
+        Case("graph-3M", huge, "graph", 30, both),
+        Case("same-blocks-300k", small, "graph", 30, one, wide),
+        Case("same-blocks-1M", large, "graph", 30, one, wide),
+        Case("same-blocks-3M", huge, "graph", 30, one, wide),
+        *(
+            Case(f"recall-{least}", small, "graph", 30, dict.fromkeys(all_peers, least))
+            for least in (0.9, 0.95, 0.999)
+        ),
         Case("graph-k100", large, "graph", 100, one),
         Case("queries", large, "queries", 30, both),
         Case("gauss", Pool("gauss", 3 * n // 10), "graph", 30, loose),
@@ -56,11 +64,11 @@ def cases(n: int) -> list[Case]:
     ]
 
 
-def measured(case: Case, system: str, folder: Path) -> dict[str, Any]:
+def measured(case: Case, system: str, folder: Path, recall: float) -> dict[str, Any]:
     """One run of one system, in a process of its own."""
     with tempfile.TemporaryDirectory() as work:
         out = f"{work}/told.json"
-        what = [system, case.task, folder, case.k, case.recalls[system], case.block_rows, out]
+        what = [system, case.task, folder, case.k, recall, case.block_rows, out]
         command = [sys.executable, "-m", "benchmarks.race.systems", *map(str, what)]
         subprocess.run(command, check=True)
         told: dict[str, Any] = json.loads(Path(out).read_text())
@@ -68,15 +76,16 @@ def measured(case: Case, system: str, folder: Path) -> dict[str, Any]:
 
 
 def race(
-    wanted: list[Case], rounds: int, results: Path, data: Path | None
+    races: list[Case], rounds: int, results: Path, data: Path | None
 ) -> Iterator[dict[str, Any]]:
     """Measurements as they come; those of an earlier, unfinished race are not made again."""
     log = results / "measured.jsonl"
     old = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    reached = {(t["case"], t["round"]): t["recall"] for t in old if t["system"] == "knnoise"}
     done = {(told["case"], told["system"], told["round"]) for told in old}
     yield from old
     for number in range(rounds):
-        for case in wanted:
+        for case in races:
             for system in case.recalls:
                 if (case.name, system, number) in done:
                     continue
@@ -88,7 +97,12 @@ def race(
                 except FileNotFoundError as missing:
                     print(f"{case.name}: {missing}: left out", flush=True)
                     break
-                told = {"round": number, **measured(case, system, folder)}
+                wanted = case.recalls[system]
+                if wanted is None:
+                    wanted = reached[case.name, number]
+                told = {"round": number, **measured(case, system, folder, wanted)}
+                if system == "knnoise":
+                    reached[case.name, number] = told["recall"]
                 with log.open("a") as file:
                     file.write(json.dumps(told) + "\n")
                 yield told

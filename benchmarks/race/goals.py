@@ -45,7 +45,7 @@ def _k100(found: Found) -> float:
 
 
 def _flat(found: Found) -> float:
-    sizes = [_median(found, case, "worker_mb") for case in ("graph-300k", "graph-1M", "graph-3M")]
+    sizes = [_median(found, f"same-blocks-{n}", "worker_mb") for n in ("300k", "1M", "3M")]
     return max(sizes) / min(sizes)
 
 

@@ -13,7 +13,7 @@ from flows.steps.lists import incoming
 from pipeline.blockwise import Part
 from pipeline.distance import pair_distance
 from pipeline.partition import Halo, nearest_blocks, spread
-from pipeline.plan import BLOCK_ROWS, Pairs, choose_cut, cuts
+from pipeline.plan import BLOCK_BYTES, BLOCK_ROWS, Pairs, choose_cut, cuts
 from pipeline.scale import Scaling
 from storage.exchange import Exchange
 from storage.groups import read_array, write_group
@@ -52,14 +52,16 @@ def block_name(number: int) -> str:
     return f"block-{number:05d}"
 
 
-def block_sizes(wish: dict[str, Any], n_rows: int) -> list[int]:
+def block_sizes(wish: dict[str, Any], n_rows: int, n_features: int) -> list[int]:
     """Block sizes to try: each attempt after the first may also use blocks twice as large."""
     attempt = wish["attempt"]
     if wish["exact"]:
         return [wish["block_rows"] or EXACT_BLOCK_ROWS]
     if wish["block_rows"]:
         return [wish["block_rows"] << attempt]
-    sizes = [*BLOCK_ROWS, *(BLOCK_ROWS[-1] << more for more in range(1, attempt + 1))]
+    most = BLOCK_BYTES // (4 * n_features)
+    sizes = [size for size in BLOCK_ROWS if size <= most] or [BLOCK_ROWS[0]]
+    sizes += [sizes[-1] << more for more in range(1, attempt + 1)]
     return [size for size in sizes if size < n_rows] or sizes[:1]
 
 
@@ -74,7 +76,7 @@ def choose_partition(
 
     def choose(run: Run) -> Output:
         sample = scaling.apply(read_array(run.group("samples/partition"), "x"))
-        sizes = block_sizes(wish, pool.n_rows)
+        sizes = block_sizes(wish, pool.n_rows, pool.n_features)
         with ThreadPoolExecutor(len(sizes)) as threads:
             tried = threads.map(lambda s: cuts(sample, pool.n_rows, s, pairs, wish["seed"]), sizes)
         found = [cut for of_size in tried for cut in of_size]

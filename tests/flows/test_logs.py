@@ -104,7 +104,7 @@ def test_messages_go_through_logging(
     with caplog.at_level(logging.DEBUG, logger="knnoise"):
         fit(pool(2000), tmp_path / "run", block_rows=300)
     parts = [record for record in caplog.records if record.__dict__.get("event") == "part-done"]
-    assert {"neighbours", "graph"} <= {record.__dict__["step"] for record in parts}
+    assert {"neighbours", "audit"} <= {record.__dict__["step"] for record in parts}
     assert all(record.__dict__["part"] in record.getMessage() for record in parts)
     steps = [record for record in caplog.records if record.__dict__.get("event") == "step-done"]
     assert all(record.levelno == logging.INFO for record in steps)
