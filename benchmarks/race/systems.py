@@ -25,6 +25,8 @@ from pipeline.distance import list_distance
 THREADS = 2
 GRAPH_STEPS = ("partition", "route", "blocks", "neighbours", "graph", "search")
 RATE_STEPS = ("anchor", "anchors", "rates", "regression")
+EFFORTS = [step << more for more in range(9) for step in (4, 5, 6, 7)]
+"""Lists probed by faiss, or candidates held by hnswlib: the least that reaches the recall asked."""
 Told = dict[str, Any]
 Search = Callable[[np.ndarray, int], np.ndarray]
 
@@ -81,7 +83,7 @@ def faiss_ivf(truth: Truth, k: int, recall: float, task: str) -> Told:
 
     with Meter().running() as built:
         index = build()
-    efforts = [e for e in (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512) if e < n_lists]
+    efforts = [e for e in EFFORTS if e < n_lists]
     effort = least_effort(search, truth, k, recall, efforts)
     with Meter().running() as told:
         found = search(truth.asked, effort)
@@ -105,7 +107,7 @@ def hnsw(truth: Truth, k: int, recall: float, task: str) -> Told:
         index.set_ef(effort)
         return index.knn_query(asked, wide)[0]
 
-    efforts = [e for e in (16, 32, 48, 64, 96, 128, 192, 256, 512, 1024) if e >= wide]
+    efforts = [e for e in EFFORTS if e >= wide]
     effort = least_effort(search, truth, k, recall, [wide, *efforts])
     with Meter().running() as told:
         found = search(truth.asked, effort)
