@@ -12,14 +12,12 @@ from pipeline.plan import row_cost
 D, K, COPIES = 32, 30, 1.05
 PART_ROWS = (128 << 20) // (4 * D)
 
-NEIGHBOURS_US = 41.0
-"""Core time a row in a block of 50,000 rows; other sizes as `pipeline.plan.row_cost` has it."""
-ROUTE_US = (0.3, 0.005)
+ROUTE_US = (1.4, 0.005)
 """Core time a row: constant, and for each block."""
-ANCHORS_US = 10.0
-OTHER_US = 14.0
+ANCHORS_US = 5.0
+OTHER_US = 12.0
 """Blocks, merge, audit, counts and labels, with what is read and written."""
-SERIAL_US = 6.0
+SERIAL_US = 2.5
 """Wall time a row in the driver alone: reading the source, writing label_issues.parquet."""
 FUTURE_CORE_MS, FUTURE_DRIVER_MS = 25.0, 3.7
 """Of each part: in its worker (reading, committing), and in the driver that schedules it."""
@@ -27,7 +25,7 @@ DISK_BYTES = 30 * K + 10 * D + 100
 """Results and scratch a row; about three times as much is written, read back and read."""
 DRIVER_MB, SLICE_BYTES = 300.0, 490
 """Of the driver: what it imports, and a slice held for a part to come."""
-WORKER_MB, BLOCK_ROW_BYTES = 520.0, 1500
+WORKER_MB, BLOCK_ROW_BYTES = 480.0, 2800
 """Of a worker: compiled kernels, and what a row of a block takes at most."""
 
 
@@ -56,7 +54,7 @@ class Cost:
     def core_us(self) -> dict[str, float]:
         """Core microseconds a row by what they go to."""
         return {
-            "neighbours": COPIES * NEIGHBOURS_US * row_cost(self.block_rows) / row_cost(50_000),
+            "neighbours": COPIES * row_cost(self.block_rows),
             "route": ROUTE_US[0] + ROUTE_US[1] * self.blocks,
             "anchors": ANCHORS_US,
             "other": OTHER_US,
