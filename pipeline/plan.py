@@ -27,6 +27,8 @@ _COPIES_SAMPLE = 20_000
 _MOVED = 6.0
 """Core microseconds a row that it takes to send lists home and to merge them, where rows have
 copies (measured)."""
+_ROUTED = 0.005
+"""Core microseconds that comparing a row with one centre takes (measured)."""
 _FEW_ROWS, _BLOCK_ROWS = 1 << 15, 64
 """Sampled rows that centres are fitted to: at least, and to a block."""
 
@@ -86,12 +88,13 @@ def cuts(sample: Float32, n_rows: int, block_rows: int, pairs: Pairs, seed: int)
 
 
 def _cost(share: npt.NDArray[np.float64], n_rows: int) -> float:
-    """What blocks of these shares of the pool cost on two cores, the largest taken first."""
+    """What it takes on two cores to find each row's block, and to build the lists of blocks that
+    hold these shares of the pool, the largest first."""
     moved = _MOVED if share.sum() > 1.0 + 1e-9 else 0.0
     busy = [0.0, 0.0]
     for one in np.sort(share)[::-1].tolist():
         busy[busy[1] < busy[0]] += one * (row_cost(one * n_rows) + moved)
-    return 2.0 * max(busy)
+    return 2.0 * max(busy) + _ROUTED * len(share)
 
 
 def choose_cut(candidates: Sequence[Cut], target_recall: float, attempt: int = 0) -> Cut:

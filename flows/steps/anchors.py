@@ -25,7 +25,7 @@ from storage.groups import Arrays, array, read_array, read_group, write_group
 from storage.pool import Pool
 from storage.run import Run
 
-MERGE_BYTES = 4 << 20
+MERGE_BYTES = 8 << 20
 """Candidates that one merging part holds."""
 PAIR_ANCHORS = 500
 """Anchors whose pairs with their neighbours decide how the pool is cut."""
@@ -112,7 +112,7 @@ def search_part(run: Run, part: Part) -> Output:
         "distance": distance[owner, rank],
         "label": y[index],
     }
-    sent = exchange.send(part.name, owner % n_groups, n_groups, columns)
+    sent = exchange.send(part.name, owner * n_groups // plan.n_anchors, n_groups, columns)
     return Output([exchange.key(part.name)], {"sent": sent}, seconds)
 
 
@@ -120,8 +120,10 @@ def merge_part(run: Run, part: Part) -> Output:
     """The exact lists of some anchors, the anchor itself put first."""
     plan, scaling, n_groups = (part.args[name] for name in ("plan", "scaling", "n_groups"))
     found = part.args["to"].receive(part.args["slices"])
-    owner = found["owner"] // n_groups
-    row = anchor_rows(run, plan, scaling)["row"][part.args["group"] :: n_groups]
+    first, last = (
+        -(-g * plan.n_anchors // n_groups) for g in (part.args["group"], part.args["group"] + 1)
+    )
+    owner, row = found["owner"] - first, anchor_rows(run, plan, scaling)["row"][first:last]
     chosen, rank = select(owner, found["row"], found["distance"], plan.n_columns - 1)
     lists = empty(len(row), plan.n_columns)
     lists.row[:, 0], lists.distance[:, 0], lists.label[:, 0] = row, 0.0, read_labels(run, row)

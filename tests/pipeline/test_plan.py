@@ -120,3 +120,15 @@ def test_wider_halos_cost_more(case: tuple[np.ndarray, Pairs]) -> None:
 def test_one_block_keeps_everything_together(case: tuple[np.ndarray, Pairs]) -> None:
     (only,) = cuts(case[0], 6000, 10_000, case[1], seed=0)
     assert (only.meet, only.copies, len(only.centroid)) == (1.0, 1.0, 1)
+
+
+def test_core_that_waits_and_lists_that_travel_are_paid_for() -> None:
+    x = np.repeat([[0.0], [3.0]], 500, axis=0).astype(np.float32)
+    x += np.random.default_rng(0).random(x.shape, np.float32)
+    pairs = Pairs(x[:10], x[1:11])
+    (alone,) = cuts(x, 100_000, 200_000, pairs, seed=0)
+    apart, *_, together = sorted(cuts(x, 100_000, 50_000, pairs, seed=0), key=lambda c: c.copies)
+    assert apart.copies == 1.0 < 1.2 < together.copies
+    assert alone.cost == pytest.approx(2 * row_cost(100_000), rel=0.01)
+    assert apart.cost == pytest.approx(row_cost(50_000), rel=0.01)
+    assert together.cost > together.copies * row_cost(50_000) + 1
