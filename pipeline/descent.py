@@ -4,6 +4,8 @@ forked from one that has compiled them, so nothing imports this module before it
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import numpy.typing as npt
 from pynndescent import NNDescent
@@ -34,9 +36,16 @@ def build(
     effort = {} if rounds is None else {"n_trees": _TREES, "n_iters": rounds}
     if rounds == 0:
         effort["max_candidates"] = 1  # room for them is made all the same
-    index = NNDescent(
-        x, n_neighbors=n_neighbors + 1, metric="euclidean", random_state=seed, n_jobs=1, **effort
-    )
-    lists: npt.NDArray[np.int32] = index.neighbor_graph[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of lists that are not full: the caller fills them
+        index = NNDescent(
+            x,
+            n_neighbors=n_neighbors + 1,
+            metric="euclidean",
+            random_state=seed,
+            n_jobs=1,
+            **effort,
+        )
+        lists: npt.NDArray[np.int32] = index.neighbor_graph[0]
     lists[lists == np.arange(len(x))[:, None]] = ABSENT  # what pynndescent too calls -1
     return lists

@@ -33,6 +33,8 @@ _MARGIN = 0.9
 """Share of what may be missed that is used up: measured recalls scatter."""
 _TRIED = 100
 """Rows searched exactly to measure the recall of a block."""
+_EXPONENTS = 30
+"""Powers of two by which the largest feature may be off 1."""
 _SPARE = 2
 """Places beyond k: a search in float32 may misplace the last ones."""
 
@@ -103,6 +105,7 @@ def _lists_of_recall(x: Float32, params: NeighbourParams) -> npt.NDArray[np.int3
     """
     from pipeline import descent  # compiled: only those who need it pay for the import
 
+    x = _of_unit_size(x)
     tried = np.linspace(0, len(x) - 1, _TRIED).astype(np.int64)
     _, exact = nearest(x[tried], x, params.k, exclude=tried)
 
@@ -116,10 +119,16 @@ def _lists_of_recall(x: Float32, params: NeighbourParams) -> npt.NDArray[np.int3
         longer = min(round(_LONGER * params.k), len(x) - 2)
         lists = descent.build(x, longer, seed=params.seed)
     for _ in range(_PASSES):
-        if recall(lists, params.k) >= params.recall:
+        if lists.shape[1] > params.k and recall(lists, params.k) >= params.recall:
             break
         lists = refine(x, lists, max(base, params.k + _SPARE))
     return lists
+
+
+def _of_unit_size(x: Float32) -> Float32:
+    """Rows as they are; where their squares would leave the range of float32, times a power of two."""
+    exponent = int(np.frexp(np.abs(x).max(initial=0.0))[1])
+    return x if abs(exponent) <= _EXPONENTS else np.ldexp(x, -exponent)
 
 
 def base_length(k: int) -> int:

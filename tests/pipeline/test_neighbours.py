@@ -97,5 +97,20 @@ def test_lists_are_refined_until_they_have_the_recall_wanted(kind: str, recall: 
     assert row_recall(distance[some], exact).mean() >= recall - 0.01  # 100 rows were tried
 
 
+def test_little_recall_wanted_still_gives_whole_lists() -> None:
+    _, _, n_repaired = build_lists(spread_out(4000, 4), NeighbourParams(30, recall=0.3))
+    assert n_repaired < 40
+
+
+@pytest.mark.parametrize("exponent", [-110, -80, -20, 63, 120])
+def test_unit_of_features_does_not_matter(exponent: int) -> None:
+    x = np.ldexp(spread_out(4000, 6), exponent)
+    _, distance, n_repaired = build_lists(x, NeighbourParams(10))
+    some = np.arange(0, len(x), 10)
+    exact = nearest(x[some], x, 10, exclude=some)[1]
+    assert row_recall(distance[some], exact).mean() >= 0.98
+    assert n_repaired < 40
+
+
 def spread_out(n: int, d: int) -> Rows:
     return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
