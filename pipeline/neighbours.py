@@ -126,7 +126,7 @@ def _lists_of_recall(x: Float32, params: NeighbourParams) -> npt.NDArray[np.int3
 
 
 def _of_unit_size(x: Float32) -> Float32:
-    """Rows as they are; where their squares would leave the range of float32, times a power of two."""
+    """The rows; times a power of two where their squares would leave the range of float32."""
     exponent = int(np.frexp(np.abs(x).max(initial=0.0))[1])
     return x if abs(exponent) <= _EXPONENTS else np.ldexp(x, -exponent)
 
