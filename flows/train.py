@@ -171,6 +171,7 @@ def _train(
     wish = {
         "block_rows": params.block_rows,
         "target_recall": params.target_recall,
+        "k": k,
         "exact": builder == "exact",
         "seed": seed,
     }

@@ -39,7 +39,7 @@ def widen_until(
 ) -> Graph:
     """Build the graph, at most `TRIES` times, until its measured recall reaches the target.
 
-    wish : block_rows, target_recall, exact, seed, as `choose_partition` takes them
+    wish : block_rows, target_recall, k, exact, seed, as `choose_partition` takes them
     """
     notes: list[str] = []
     for attempt in range(TRIES):

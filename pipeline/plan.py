@@ -15,7 +15,7 @@ from pipeline.partition import Float32, Halo, fit_centroids, in_halo, meet_share
 BLOCK_ROWS = (25_000, 50_000, 100_000, 150_000, 200_000)
 """Block sizes tried where the user names none."""
 BLOCK_BYTES = 128 << 20
-"""Features of a block: sizes beyond it are not tried, the smallest excepted."""
+"""Features and lists of a block: sizes beyond it are not tried, the smallest excepted."""
 
 HALOS = (
     Halo(0.0, 1),

@@ -21,6 +21,7 @@ from storage.pool import Pool
 from storage.run import Run
 
 EXACT_BLOCK_ROWS = 50_000
+_NEIGHBOR_BYTES = 12
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,14 @@ def block_name(number: int) -> str:
 
 
 def block_sizes(wish: dict[str, Any], n_rows: int, n_features: int) -> list[int]:
-    """Block sizes to try: each attempt after the first may also use blocks twice as large."""
+    """Block sizes to try, as far as features and lists take `BLOCK_BYTES` at most; each attempt
+    after the first may also use blocks twice as large."""
     attempt = wish["attempt"]
     if wish["exact"]:
         return [wish["block_rows"] or EXACT_BLOCK_ROWS]
     if wish["block_rows"]:
         return [wish["block_rows"] << attempt]
-    most = BLOCK_BYTES // (4 * n_features)
+    most = BLOCK_BYTES // (4 * n_features + _NEIGHBOR_BYTES * wish["k"])
     sizes = [size for size in BLOCK_ROWS if size <= most] or [BLOCK_ROWS[0]]
     sizes += [sizes[-1] << more for more in range(1, attempt + 1)]
     return [size for size in sizes if size < n_rows] or sizes[:1]
@@ -70,8 +72,8 @@ def choose_partition(
 ) -> dict[str, Any]:
     """Choose block size and halo and write the centres; the step's result.
 
-    wish : block_rows (None: any), target_recall, exact (no halo: every block is searched), seed,
-        attempt
+    wish : block_rows (None: any), target_recall, k, exact (no halo: every block is searched),
+        seed, attempt
     """
 
     def choose(run: Run) -> Output:

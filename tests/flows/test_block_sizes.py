@@ -11,7 +11,7 @@ from pipeline.plan import BLOCK_BYTES, BLOCK_ROWS
 
 
 def wish(**given: Any) -> dict[str, Any]:
-    return {"attempt": 0, "exact": False, "block_rows": None, **given}
+    return {"attempt": 0, "exact": False, "block_rows": None, "k": 30, **given}
 
 
 def test_all_that_are_below_the_pool() -> None:
@@ -20,10 +20,11 @@ def test_all_that_are_below_the_pool() -> None:
     assert block_sizes(wish(), 100, 32) == [BLOCK_ROWS[0]]
 
 
-@pytest.mark.parametrize("n_features", [32, 256, 784, 3000, 10**6])
-def test_wide_rows_make_smaller_blocks(n_features: int) -> None:
-    sizes = block_sizes(wish(), 10**7, n_features)
-    assert all(4 * n_features * size <= BLOCK_BYTES for size in sizes[1:])
+@pytest.mark.parametrize("n_features", [1, 32, 256, 784, 3000, 10**6])
+@pytest.mark.parametrize("k", [1, 30, 100, 1000])
+def test_wide_rows_and_long_lists_make_smaller_blocks(n_features: int, k: int) -> None:
+    sizes = block_sizes(wish(k=k), 10**7, n_features)
+    assert all((4 * n_features + 12 * k) * size <= BLOCK_BYTES for size in sizes[1:])
     assert sizes == list(BLOCK_ROWS[: len(sizes)])
 
 
