@@ -110,7 +110,7 @@ def cells_enough(query: Float32, cells: Cells, k: int, recall: float) -> int:
     return len(cells.centroid)
 
 
-@njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def _scan(
     query: Float32,
     order: Int64,

@@ -88,7 +88,7 @@ def _both_ways(index: Int32) -> tuple[Int32, Int32]:
     return near, count
 
 
-@njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def _nearest_of_near(x: Float32, near: Int32, count: Int32, found: Int32) -> None:
     """Fill the lists `found`; finite features only."""
     width = found.shape[1]
