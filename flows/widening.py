@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from flows.job import Job, Output
-from flows.steps.graph import audit_graph, build_graph
+from flows.steps.audit import audit_graph
+from flows.steps.graph import build_graph
 from flows.steps.partition import Blocks, choose_partition, make_blocks
 from flows.tasks import as_task
 from pipeline.audit import Recall

@@ -81,8 +81,7 @@ def race(
     """Measurements as they come; those of an earlier, unfinished race are not made again."""
     log = results / "measured.jsonl"
     old = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    reached = {(t["case"], t["round"]): t["recall"] for t in old if t["system"] == "knnoise"}
-    done = {(told["case"], told["system"], told["round"]) for told in old}
+    done = {(told["case"], told["system"], told["round"]): told for told in old}
     yield from old
     for number in range(rounds):
         for case in races:
@@ -99,10 +98,9 @@ def race(
                     break
                 wanted = case.recalls[system]
                 if wanted is None:
-                    wanted = reached[case.name, number]
+                    wanted = done[case.name, "knnoise", number]["recall"]
                 told = {"round": number, **measured(case, system, folder, wanted)}
-                if system == "knnoise":
-                    reached[case.name, number] = told["recall"]
+                done[case.name, system, number] = told
                 with log.open("a") as file:
                     file.write(json.dumps(told) + "\n")
                 yield told

@@ -191,10 +191,9 @@ def ours(folder: Path, k: int, recall: float, task: str, block_rows: int | None)
 def graph_recall(run: Path, truth: Truth) -> float:
     """Recall of a finished graph at the rows of the truth, as for the peers."""
     near = np.full(truth.exact.shape, np.inf, np.float32)
-    for block in zarr.open_group(run / "results.zarr", mode="r")["graph"].groups():
-        row = block[1]["row"][...]
-        _, here, which = np.intersect1d(row, truth.row, return_indices=True)
-        near[which] = block[1]["distance"].oindex[here, slice(None)]
+    for _, block in zarr.open_group(run / "results.zarr", mode="r")["graph"].groups():
+        _, here, which = np.intersect1d(block["row"][...], truth.row, return_indices=True)
+        near[which] = block["distance"].oindex[here, slice(None)]
     return float(row_recall(near, truth.exact).mean())
 
 

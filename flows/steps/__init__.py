@@ -1,5 +1,15 @@
 """The steps of a run, one module each: what a part does, and how a step is planned and finished."""
 
-from flows.steps import anchors, graph, ingest, labels, partition, probes, rates, scoring
+from flows.steps import anchors, audit, graph, ingest, labels, partition, probes, rates, scoring
 
-__all__ = ["anchors", "graph", "ingest", "labels", "partition", "probes", "rates", "scoring"]
+__all__ = [
+    "anchors",
+    "audit",
+    "graph",
+    "ingest",
+    "labels",
+    "partition",
+    "probes",
+    "rates",
+    "scoring",
+]

@@ -41,6 +41,10 @@ class AnchorPlan:
     n_anchors: int
     n_columns: int
 
+    def group(self, anchor: npt.NDArray[np.int64], n_groups: int) -> npt.NDArray[np.int64]:
+        """(anchor,) which of so many groups, each a range of anchors, merges the anchor's lists."""
+        return anchor * n_groups // self.n_anchors
+
 
 def plan_anchors(pool: Pool, k: int, n_sampled: int) -> AnchorPlan:
     wanted, columns = anchor_plan(pool.n_rows, pool.n_features)
@@ -112,7 +116,7 @@ def search_part(run: Run, part: Part) -> Output:
         "distance": distance[owner, rank],
         "label": y[index],
     }
-    sent = exchange.send(part.name, owner * n_groups // plan.n_anchors, n_groups, columns)
+    sent = exchange.send(part.name, plan.group(owner, n_groups), n_groups, columns)
     return Output([exchange.key(part.name)], {"sent": sent}, seconds)
 
 
@@ -120,10 +124,8 @@ def merge_part(run: Run, part: Part) -> Output:
     """The exact lists of some anchors, the anchor itself put first."""
     plan, scaling, n_groups = (part.args[name] for name in ("plan", "scaling", "n_groups"))
     found = part.args["to"].receive(part.args["slices"])
-    first, last = (
-        -(-g * plan.n_anchors // n_groups) for g in (part.args["group"], part.args["group"] + 1)
-    )
-    owner, row = found["owner"] - first, anchor_rows(run, plan, scaling)["row"][first:last]
+    mine = np.flatnonzero(plan.group(np.arange(plan.n_anchors), n_groups) == part.args["group"])
+    owner, row = found["owner"] - mine[0], anchor_rows(run, plan, scaling)["row"][mine]
     chosen, rank = select(owner, found["row"], found["distance"], plan.n_columns - 1)
     lists = empty(len(row), plan.n_columns)
     lists.row[:, 0], lists.distance[:, 0], lists.label[:, 0] = row, 0.0, read_labels(run, row)

@@ -1,9 +1,8 @@
-"""Blocks → the graph: lists by block, lists sent home, merged, audited."""
+"""Blocks → the graph: lists by block, lists sent home, merged."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,13 @@ import numpy.typing as npt
 from flows.job import Job, Output
 from flows.steps.lists import incoming, receive_lists, send_lists
 from flows.steps.partition import Blocks, block_name
-from pipeline.audit import Recall, row_recall, summarise
 from pipeline.blockwise import Part
 from pipeline.merge import ABSENT, Neighbours, merge
 from pipeline.neighbours import NeighbourParams, build_lists
 from pipeline.partition import nearest_blocks
 from pipeline.search import nearest
 from storage.exchange import Exchange
-from storage.groups import Arrays, array, read_array, read_group, write_group
+from storage.groups import Arrays, read_array, read_group, write_group
 from storage.run import Run
 
 
@@ -176,30 +174,3 @@ def graph_part(run: Run, part: Part) -> Output:
     row, given_label = read_array(block, "row")[core], read_array(block, "given_label")[core]
     lists = receive_lists(part.args["to"], part.args["slices"], row, part.args["params"].k)
     return Output(*_write(run, number, row, given_label, lists))
-
-
-def audit_graph(job: Job, blocks: Blocks, k: int) -> Recall:
-    """Recall of the graph at the anchors, whose exact neighbours are known."""
-    records = job.parts(
-        blocks.name("audit"),
-        audit_part,
-        [Part(block_name(b), {"block": b, "k": k}) for b in range(len(blocks.sizes))],
-    )
-    recalls = np.concatenate([np.asarray(record.result["recall"]) for record in records])
-    return summarise(recalls)
-
-
-def audit_part(run: Run, part: Part) -> Output:
-    """Recall of each anchor at home in one block."""
-    k = part.args["k"]
-    group = run.group(f"graph/{part.args['block']:05d}")
-    anchors = run.group("anchors")
-    row, anchor = read_array(group, "row"), read_array(anchors, "row")
-    _, here, which = np.intersect1d(row, anchor, assume_unique=True, return_indices=True)
-    listed = read_array(group, "distance")[here]
-    exact = np.asarray(array(anchors, "distance").oindex[which, slice(1, k + 1)])
-    return Output([], {"recall": row_recall(listed, exact).tolist() if len(here) else []})
-
-
-def recall_json(recall: Recall) -> dict[str, Any]:
-    return asdict(recall)
