@@ -1,13 +1,26 @@
 # Two commands do all the set-up: `make demo` and `make test`. `make bench DATA=FOLDER` runs knnoise
 # and its peers in turn; DATA holds fashion_mnist.npz and may be left out. `make study DATA=FOLDER`
 # runs the studies of docs/studies on a folder of .npz files, and again only what is missing.
+# `make soak` runs RUNS scheduled scorings and says what grows. `make release` leaves a wheel that was
+# tried in a bare environment, and its bill of materials, in dist/; last, `make audit` asks a database
+# of vulnerable packages about these, and fails where that cannot be reached.
+# `make test PYTEST="--cov --cov-report=term"` counts the lines that the tests reach.
+# `make docs` writes the documentation as a site to site/, its tutorials executed; a warning fails it.
+# `make fuzz` gives CASES hostile sources to the command line and prints how it ended with each.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS ?= test
 DATA   ?= data
+JOBS   ?= 2
+PYTEST ?=
+FAULTS ?= 1100
+CASES  ?= 20000
+SEED   ?= 0
+RUNS   ?= 100
+BARE   := dist/bare/bin
 
-.PHONY: demo test lint bench study clean
+.PHONY: demo test lint docs bench study faults fuzz soak release audit clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -19,13 +32,18 @@ demo: $(VENV)/.installed
 	$(BIN)/knnoise demo --dir demo
 
 test: lint
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	rm -rf site
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/sphinx-build -q -W --keep-going -c docs/site docs site
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
@@ -35,5 +53,40 @@ study: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.study --data $(DATA)
 
+faults: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[faults]"
+	PYTHONPATH=tests $(BIN)/python -m faults --faults $(FAULTS) --seed $(SEED) --jobs $(JOBS)
+
+fuzz: $(VENV)/.installed
+	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES) --seed $(SEED) --jobs $(JOBS)
+
+soak: $(VENV)/.installed
+	PYTHONPATH=tests $(BIN)/python -m soak.run --runs $(RUNS)
+
+release: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[release]"
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(PYTHON) -m venv dist/bare
+	$(BARE)/python -m pip install --quiet --constraint constraints.txt dist/*.whl
+	$(BARE)/python -m pip check
+	cd dist && bare/bin/knnoise --version && bare/bin/knnoise demo --dir trial
+	rm dist/bare/lib/python*/site-packages/knnoise-*/direct_url.json # which names a path of this host
+	$(BARE)/python -m pip uninstall --quiet --yes pip setuptools
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file dist/knnoise.cdx.json $(BARE)/python
+	rm -rf dist/bare dist/trial
+	$(MAKE) --no-print-directory audit
+
+# Of the packages in the bill of materials. A table is of vulnerable ones; without an answer there is none.
+audit: $(VENV)/.installed
+	@$(BIN)/python -c "import json; found = json.load(open('dist/knnoise.cdx.json'))['components']; \
+		print(*(f\"{c['name']}=={c['version']}\" for c in found if c['name'] != 'knnoise'), sep='\n')" \
+		> dist/packages.txt
+	@found=$$($(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off \
+		--requirement dist/packages.txt 2> dist/audit.log) && rm dist/audit.log || { \
+		echo "$${found:-not audited: the database of vulnerable packages is out of reach (dist/audit.log); all else is in dist/: run make audit where it can be reached, before anything is published}"; \
+		exit 1; }
+
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo dist

@@ -3,7 +3,7 @@
     python benchmarks/main_job.py FOLDER      a folder of .npz files, each with X and clean y
 
 Labels are flipped at (0.3, 0.1); a quarter of the rows is held out with clean labels. Prints one
-table: estimated against realised rates, recall, and accuracy against plain kNN with the same k.
+table: estimated against realized rates, recall, and accuracy against plain kNN with the same k.
 """
 
 from __future__ import annotations

@@ -43,9 +43,9 @@ def clocked(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
 
 def clock_watchers() -> None:
     """Measure all that is told."""
-    from flows.artifacts import Artifacts
-    from flows.logs import Logged, RunLog
-    from flows.terminal import Terminal
+    from flows.orchestration.artifacts import Artifacts
+    from flows.progress.run_log import Logged, RunLog
+    from flows.progress.terminal import Terminal
 
     for kind in (Artifacts, Logged, RunLog, Terminal):
         for name in ("begin", "advance", "end", "say", "link", "finish", "event", "flush"):
@@ -66,7 +66,7 @@ def main() -> None:
         from flows.train import train
 
         clock_watchers()
-        options = {"k": args.k, "workers": args.workers, "builder": "pynndescent"}
+        options = {"k": args.k, "workers": args.workers, "builder": "join"}
 
         few = f"{work}/few.npz"
         with np.load(args.pool) as data:

@@ -1,4 +1,4 @@
-"""The README's picture: what the demo's test rows see among their neighbours, by clean label.
+"""The README's picture: what the demo's test rows see among their neighbors, by clean label.
 
 make demo && python benchmarks/picture.py demo docs/img/demo.png
 """
@@ -44,7 +44,7 @@ def main() -> None:
         axes.annotate(
             text, (at, 0), below, ha="center", annotation_clip=False, arrowprops=arrow, color=INK
         )
-    axes.set_xlabel(f"share of the {told['k']} nearest neighbours given label 1", labelpad=18)
+    axes.set_xlabel(f"share of the {told['k']} nearest neighbors given label 1", labelpad=18)
     axes.set_ylabel("test rows")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="upper left")

@@ -85,7 +85,7 @@ def prefect_server(home: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def save(driver: webdriver.Chrome, image: Path) -> None:
-    """What the browser shows, in few colours to keep the file small."""
+    """What the browser shows, in few colors to keep the file small."""
     with tempfile.TemporaryDirectory() as folder:
         shot = Path(folder) / "shot.png"
         driver.save_screenshot(str(shot))
@@ -105,16 +105,16 @@ def wait_until(happened: Callable[[], bool], process: subprocess.Popen[bytes], l
 def dask_page(
     driver: webdriver.Chrome, run: Path, training: subprocess.Popen[bytes], log: Path, image: Path
 ) -> None:
-    """Dask's page from the search for neighbours on, pictured when the steps after it run; the
+    """Dask's page from the search for neighbors on, pictured when the steps after it run; the
     pointer is on a task, so that its name shows."""
 
     def found(step: str) -> int:
         return len(list(run.glob(f"ledger/{step}/*.json")))
 
-    wait_until(lambda: found("neighbours") >= 1, training, log)
+    wait_until(lambda: found("neighbors") >= 1, training, log)
     driver.get(re.findall(r"Dask dashboard: (http\S+)", log.read_text())[-1])
     n_blocks = found("blocks")
-    wait_until(lambda: found("neighbours") == n_blocks, training, log)
+    wait_until(lambda: found("neighbors") == n_blocks, training, log)
     time.sleep(1.0)
     ActionChains(driver).move_by_offset(WIDTH // 2, 160).perform()
     time.sleep(0.7)
@@ -155,7 +155,7 @@ def main() -> None:
         command = ["-m", "flows.cli", "train", str(args.pool), "--run", str(run), "--k", args.k]
         with log.open("wb") as sink:
             training = subprocess.Popen(
-                [sys.executable, *command, "--builder", "pynndescent"],
+                [sys.executable, *command, "--builder", "join"],
                 env=environment,
                 stdout=sink,
                 stderr=sink,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.plan import row_cost
+from pipeline.blocks.cost import row_cost
 
 D, K, COPIES = 32, 30, 1.05
 PART_ROWS = (128 << 20) // (4 * D)
@@ -46,7 +46,7 @@ class Cost:
 
     @property
     def tasks(self) -> int:
-        """Of `blocks`, `neighbours`, `graph`, `audit`, `regression`; `anchors`, `pairs`, `route`,
+        """Of `blocks`, `neighbors`, `graph`, `audit`, `regression`; `anchors`, `pairs`, `route`,
         `labels`."""
         return 5 * self.blocks + 4 * self.parts
 
@@ -54,7 +54,7 @@ class Cost:
     def core_us(self) -> dict[str, float]:
         """Core microseconds a row by what they go to."""
         return {
-            "neighbours": COPIES * row_cost(self.block_rows),
+            "neighbors": COPIES * row_cost(self.block_rows),
             "route": ROUTE_US[0] + ROUTE_US[1] * self.blocks,
             "anchors": ANCHORS_US,
             "other": OTHER_US,

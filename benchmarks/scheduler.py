@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import psutil
 
-from flows.cluster import Resources
-from flows.job import Job, Output, outcomes, peak_rss_mb
-from flows.progress import Reporter
-from flows.session import open_job
+from flows.engine.job import Job, Output, outcomes, peak_rss_mb
+from flows.engine.parts import Part
+from flows.engine.session import open_job
+from flows.params import Compute
+from flows.progress.reporter import Reporter
 from flows.steps.lists import incoming
 from flows.steps.partition import block_name
-from pipeline.blockwise import Part
 from storage.exchange import Exchange
 from storage.ledger import Record
 from storage.location import Location
@@ -78,7 +78,7 @@ class Simulation:
         return [
             ("route", lambda: keep("route", self._send("route", p, b, lambda i: everywhere))),
             ("blocks", lambda: self._receive("blocks", b, incoming(held.pop("route"), b))),
-            ("neighbours", lambda: keep("lists", self._send("lists", b, b, self._near))),
+            ("neighbors", lambda: keep("lists", self._send("lists", b, b, self._near))),
             ("graph", lambda: self._receive("graph", b, incoming(held.pop("lists"), b))),
             ("audit", self._nothing),
             ("regression", lambda: keep("counts", self._send("counts", b, p, lambda i: range(p)))),
@@ -116,8 +116,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Location.of(Path(folder, "run")))
         run.begin({})
-        resources = Resources(args.workers)
-        with open_job(run, resources, Reporter(quiet=True), compiled=False) as job:
+        resources = Compute(workers=args.workers)
+        with open_job(run, resources, Reporter(quiet=True)) as job:
             job.workers.client()
             simulation = Simulation(job, int(args.rows), args.block_rows, args.features)
             print(

@@ -7,3 +7,6 @@ import os
 os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.setdefault("DO_NOT_TRACK", "1")
+# Read by each Python that is started from here (the fork server of workers, Prefect's server):
+# without it they would import a secrets.py or numpy.py that lies beside the data.
+os.environ.setdefault("PYTHONSAFEPATH", "1")

@@ -1,18 +1,17 @@
 """Two pools whose noise is known: a real one that ships with scikit-learn, and a simulated one,
-large enough for pynndescent and several blocks. What was estimated is shown against the truth."""
+large enough for local joins and several blocks. What was estimated is shown against the truth."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 from sklearn.datasets import load_breast_cancer
 
-from flows.parameters import Scale
+from flows.report.model import Interval, ScoreReport, TrainReport
 from flows.score import score
 from flows.train import train
 from pipeline.simulate import flip, sheets
@@ -30,11 +29,38 @@ class _Data:
     x: npt.NDArray[np.float32]
     y: npt.NDArray[np.int8]
     n_train: int
-    scale: Scale
+    scale: str
 
 
-def demo(folder: str) -> dict[str, Any]:
-    """Make both pools below a folder, train on each, score its test rows; what came out."""
+@dataclass(frozen=True)
+class Shown:
+    """One pool of the demo: estimates beside the truth."""
+
+    n_train: int
+    n_test: int
+    p0: float
+    p1: float
+    p0_interval: Interval
+    p1_interval: Interval
+    support: str
+    p0_true: float
+    p1_true: float
+    accuracy: float
+    accuracy_plain_knn: float
+    n_label_issues: int
+    n_wrong_labels: int
+    n_suspects_wrong: int
+    """Suspect labels that are really wrong."""
+    recall: float
+    recall_scoring: float
+    builder: str
+    n_blocks: int
+    run: str
+    scores: str
+
+
+def demo(folder: str) -> dict[str, Shown]:
+    """Make both pools below a folder, train on each, score its test rows; by name of the pool."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     return {data.name: _one(Path(folder), data) for data in (_cancer(), _sheets())}
 
@@ -51,68 +77,70 @@ def _sheets() -> _Data:
     return _Data("sheets", x, y, N_SIMULATED, "none")
 
 
-def _one(folder: Path, data: _Data) -> dict[str, Any]:
+def _one(folder: Path, data: _Data) -> Shown:
     p0, p1 = RATES[data.name]
     n, clean = data.n_train, data.y
     given = flip(clean[:n], p0, p1, SEED)
     np.savez(folder / f"{data.name}-train.npz", X=data.x[:n], y=given)
     np.savez(folder / f"{data.name}-test.npz", X=data.x[n:])
     run, out = str(folder / data.name), str(folder / f"{data.name}-scores.parquet")
-    trained = train.fn(str(folder / f"{data.name}-train.npz"), run, scale=data.scale)
-    scored = score.fn(str(folder / f"{data.name}-test.npz"), run, out)
+    source, queries = (str(folder / f"{data.name}-{part}.npz") for part in ("train", "test"))
+    trained = TrainReport.model_validate(train.fn(source, run, scale=data.scale))
+    scored = ScoreReport.model_validate(score.fn(queries, run, out))
     table = pq.read_table(out)
     eta = table["eta_corr"].to_numpy()
     ours = table["predicted_label"].to_numpy()
     wrong = given != clean[:n]
     issues = pq.read_table(f"{run}/label_issues.parquet", columns=["is_label_issue"])
     suspect = issues["is_label_issue"].to_numpy()
-    return {
-        "n_train": n,
-        "n_test": len(clean) - n,
-        "p0": trained["p0"],
-        "p1": trained["p1"],
-        "p0_interval": trained["p0_interval"],
-        "p1_interval": trained["p1_interval"],
-        "support": trained["support"],
-        "p0_true": float((given[clean[:n] == 0] == 1).mean()),
-        "p1_true": float((given[clean[:n] == 1] == 0).mean()),
-        "accuracy": float((ours == clean[n:]).mean()),
-        "accuracy_plain_knn": float(((eta >= 0.5) == clean[n:]).mean()),
-        "n_label_issues": trained["n_label_issues"],
-        "n_wrong_labels": int(wrong.sum()),
-        "n_suspects_wrong": int((suspect & wrong).sum()),
-        "recall": trained["recall"],
-        "recall_scoring": scored["recall"],
-        "builder": trained["builder"],
-        "n_blocks": trained["n_blocks"],
-        "run": run,
-        "scores": out,
-    }
+    return Shown(
+        n_train=n,
+        n_test=len(clean) - n,
+        p0=trained.p0,
+        p1=trained.p1,
+        p0_interval=trained.p0_interval,
+        p1_interval=trained.p1_interval,
+        support=trained.support,
+        p0_true=float((given[clean[:n] == 0] == 1).mean()),
+        p1_true=float((given[clean[:n] == 1] == 0).mean()),
+        accuracy=float((ours == clean[n:]).mean()),
+        accuracy_plain_knn=float(((eta >= 0.5) == clean[n:]).mean()),
+        n_label_issues=trained.n_label_issues,
+        n_wrong_labels=int(wrong.sum()),
+        n_suspects_wrong=int((suspect & wrong).sum()),
+        recall=trained.recall,
+        recall_scoring=scored.recall,
+        builder=trained.builder,
+        n_blocks=trained.n_blocks,
+        run=run,
+        scores=out,
+    )
 
 
-def demo_text(found: dict[str, Any]) -> str:
+def demo_text(results: dict[str, Shown]) -> str:
     """What a person reads at the end of the demo."""
     lines = []
-    for name, one in found.items():
+    for name, one in results.items():
         lines += [
-            f"{name}: {one['n_train']:,} rows with wrong labels to learn from, "
-            f"{one['n_test']:,} clean ones to test on",
+            f"{name}: {one.n_train:,} rows with wrong labels to learn from, "
+            f"{one.n_test:,} clean ones to test on",
             f"  {'':<22}{'estimated':>10}{'95 % interval':>18}{'true':>8}",
             *(_rate_line(one, rate) for rate in ("p0", "p1")),
-            f"  accuracy               {one['accuracy']:.3f} corrected, "
-            f"{one['accuracy_plain_knn']:.3f} plain kNN with the same neighbours",
-            f"  suspect labels         {one['n_label_issues']:,}, of them really wrong "
-            f"{one['n_suspects_wrong']:,}; {one['n_wrong_labels']:,} are wrong in all",
-            f"  recall of neighbours   {one['recall']:.4f} in training "
-            f"({one['builder']}, {one['n_blocks']} blocks), {one['recall_scoring']:.4f} in scoring",
-            f"  results                {one['run']}, {one['scores']}",
+            f"  accuracy               {one.accuracy:.3f} corrected, "
+            f"{one.accuracy_plain_knn:.3f} plain kNN with the same neighbors",
+            f"  suspect labels         {one.n_label_issues:,}, of them really wrong "
+            f"{one.n_suspects_wrong:,}; {one.n_wrong_labels:,} are wrong in all",
+            f"  recall of neighbors    {one.recall:.4f} in training "
+            f"({one.builder}, {one.n_blocks} blocks), {one.recall_scoring:.4f} in scoring",
+            f"  results                {one.run}, {one.scores}",
             "",
         ]
     return "\n".join(lines)
 
 
-def _rate_line(one: dict[str, Any], rate: str) -> str:
+def _rate_line(one: Shown, rate: str) -> str:
     meaning = "P(given 1 | true 0)" if rate == "p0" else "P(given 0 | true 1)"
-    low, high = one[f"{rate}_interval"]
+    low, high = getattr(one, f"{rate}_interval")
     interval = f"{low:.3f} to {high:.3f}"
-    return f"  {rate} {meaning:<19}{one[rate]:>10.3f}{interval:>18}{one[f'{rate}_true']:>8.3f}"
+    estimate, true = getattr(one, rate), getattr(one, f"{rate}_true")
+    return f"  {rate} {meaning:<19}{estimate:>10.3f}{interval:>18}{true:>8.3f}"

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from flows.cluster import Resources, open_workers
-from flows.progress import Reporter
+from flows.engine.cluster import address_of, open_workers
+from flows.params import Compute, Written
+from flows.progress.reporter import Reporter
+from flows.report.model import (
+    ClassScoreReport,
+    NewFilesReport,
+    ScoredFile,
+    ScoreReport,
+    TrainReport,
+)
 from flows.scored import Trained, identity, score_source
 from flows.steps.scoring import exported
 from storage.errors import InputError
 from storage.location import Location
+from storage.redaction import bare
 from storage.sources import Source, list_sources
 
 SHOWN = 3
@@ -18,18 +26,18 @@ SHOWN = 3
 
 
 def score_new_files(
-    trained: Trained, folder: str, out: str, resources: Resources, reporter: Reporter
-) -> dict[str, Any]:
+    trained: Trained,
+    folder: str,
+    out: str,
+    compute: Compute,
+    reporter: Reporter,
+    written: Written | None = None,
+) -> NewFilesReport:
     """Score each file of a folder that is new since the last call, or has changed.
 
     `out` gets one Parquet file for each, which carries the digest of the rows and of the training
     it came of; a file whose scores are there already is skipped. With another training all are
     scored anew. A file that cannot be scored does not keep the others from it.
-
-    Returns
-    -------
-    n_files, n_scored, n_skipped, n_rows, n_predicted_1, warnings, and the report of each file
-    scored, with its `source`, in `files`
 
     Raises
     ------
@@ -41,36 +49,38 @@ def score_new_files(
     refused: list[str] = []
     for file, target in targets.items():
         try:
-            opened = trained.open(file)
-            if exported(target) != identity(trained.asked(opened)):
+            opened = trained.open(file, written)
+            if exported(target) != identity(trained.config_for(opened)):
                 new.append((file, opened))
         except InputError as error:
             refused.append(str(error))
+    two = isinstance(trained.report, TrainReport)
     skipped = len(targets) - len(new) - len(refused)
     reporter.say(f"{folder}: {len(new):,} new files, {skipped:,} skipped: scored before")
     reports = []
-    for file, report in _scored(trained, new, targets, resources, reporter):
+    for file, report in _scored(trained, new, targets, compute, reporter):
         if isinstance(report, InputError):
             refused.append(str(report))
         else:
-            reports.append({"source": file, **report})
+            reports.append(ScoredFile(source=bare(file), **report.model_dump(mode="json")))
     if refused:
         more = f"; and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
         raise InputError(
             f"{len(refused)} of {len(targets)} files cannot be scored ({len(reports)} scored, "
             f"{skipped} skipped): {'; '.join(refused[:SHOWN])}{more}"
         )
-    return {
-        "n_files": len(targets),
-        "n_scored": len(reports),
-        "n_skipped": skipped,
-        "n_rows": sum(report["n_rows"] for report in reports),
-        "n_predicted_1": sum(report["n_predicted_1"] for report in reports),
-        "warnings": [f"{r['source']}: {line}" for r in reports for line in r["warnings"]],
-        "files": reports,
-        "run": trained.run.location.url,
-        "out": out,
-    }
+    return NewFilesReport(
+        n_files=len(targets),
+        n_scored=len(reports),
+        n_skipped=skipped,
+        n_rows=sum(report.n_rows for report in reports),
+        n_predicted=[sum(rows) for rows in zip(*(r.n_predicted for r in reports), strict=True)],
+        n_predicted_1=sum(r.n_predicted_1 or 0 for r in reports) if two else None,
+        warnings=[f"{r.source}: {line}" for r in reports for line in r.warnings],
+        files=reports,
+        run=trained.run.location.name,
+        out=bare(out),
+    )
 
 
 def _targets(folder: str, out: str) -> dict[str, str]:
@@ -91,34 +101,19 @@ def _scored(
     trained: Trained,
     new: list[tuple[str, Source]],
     targets: dict[str, str],
-    resources: Resources,
+    compute: Compute,
     reporter: Reporter,
-) -> Iterator[tuple[str, dict[str, Any] | InputError]]:
+) -> Iterator[tuple[str, ScoreReport | ClassScoreReport | InputError]]:
     """(file, its report or why it has none) of each new file; all on one cluster."""
     if not new:
         return
-    with open_workers(resources, reporter, compiled=False) as workers:
+    with open_workers(compute, reporter) as workers:
         client = workers.client()
-        if client is not None and resources.address is None:
-            resources = Resources(scheduler=client.scheduler.address)
+        if client is not None and address_of(compute) is None:
+            compute = Compute(scheduler=client.scheduler.address)
         for file, opened in new:
             reporter.say(f"scoring {file}")
             try:
-                yield file, score_source(trained, opened, targets[file], resources, reporter)
+                yield file, score_source(trained, opened, targets[file], compute, reporter)
             except InputError as error:
                 yield file, error
-
-
-def new_files_text(report: dict[str, Any]) -> str:
-    """The report as a person reads it."""
-    lines = [
-        f"{report['n_files']:,} files: {report['n_scored']:,} scored, "
-        f"{report['n_skipped']:,} skipped, whose scores are there already",
-        *(
-            f"  {file['source']}: {file['n_rows']:,} rows, {file['n_predicted_1']:,} predicted 1"
-            for file in report["files"]
-        ),
-        *(f"WARNING: {line}" for line in report["warnings"]),
-        f"scores: {report['out']}",
-    ]
-    return "\n".join(lines) + "\n"

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from flows import report as reports
-from flows.cluster import Resources
 from flows.config import describe
-from flows.job import Job, intact, outcomes, peak_rss_mb
-from flows.progress import Reporter
-from flows.report import recall_warning
-from flows.session import memory, open_job
+from flows.engine.claim import claimed
+from flows.engine.job import Job, Output, outcomes, peak_rss_mb
+from flows.engine.results import LabelValue
+from flows.engine.session import open_job, worker_memory
+from flows.orchestration.tasks import as_task
+from flows.params import Compute, Written
+from flows.progress.reporter import Reporter
+from flows.report import content as reports
+from flows.report.content import recall_warning
+from flows.report.model import ClassReport, ClassScoreReport, ScoreReport, TrainReport
 from flows.steps import probes, scoring
-from flows.steps.ingest import ingest, open_pool
-from flows.tasks import as_task
-from pipeline.rule import Rule
-from pipeline.scale import Scaling
-from storage.errors import InputError
+from flows.steps.ingest import Ingested, ingest
+from pipeline.methods.rules import Rule
+from storage.errors import StorageError
 from storage.location import Location
-from storage.run import Run
-from storage.sources import Source, open_source
+from storage.redaction import bare
+from storage.run import Run, below
+from storage.sources import Coding, Columns, Dialect, Source, open_source
 
 
 @dataclass(frozen=True)
@@ -31,117 +34,166 @@ class Trained:
     """A finished training."""
 
     run: Run
-    report: dict[str, Any]
+    report: TrainReport | ClassReport
 
     @classmethod
     def of(cls, path: str) -> Trained:
-        """Raise `InputError` where there is no finished run."""
+        """Raise `InputError` where there is no finished run, `StorageError` where its ledger or its
+        partition is damaged; blocks are checked where they are read."""
         run = Run(Location.of(path))
-        return cls(run, reports.load(run))
+        report = reports.load(run)
+        run.check(below("partition"))
+        return cls(run, report)
 
-    def open(self, source: str) -> Source:
-        """A source with the features of this training.
+    def open(self, source: str, written: Written | None = None) -> Source:
+        """A source with the features of this training, its text as that of the training but for
+        what `written` gives.
 
         Raises
         ------
         InputError
             it cannot be opened, or has other features.
         """
-        config = self.report["config"]
+        config = self.report.config
+        asked = config.parameters
+        given = None if written is None else getattr(written, "id_column", None)
+        columns = Columns(
+            given or asked.get("id_column"),
+            tuple(asked.get("features") or ()),
+            tuple(asked.get("exclude") or ()),
+            () if config.health is None else config.health.left_out,
+            id_needed=given is not None,
+        )
+        dialect = Dialect.of_json((config.source.model_extra or {}).get("dialect"))
         return open_source(
             source,
             with_labels=False,
-            features=tuple(config["feature_names"]),
-            ignore=config["label_name"],
+            features=tuple(config.feature_names),
+            ignore=config.label_name,
+            dialect=dialect if written is None else written.dialect(dialect),
+            columns=columns,
+            coding=Coding.of_json(config.coding),
         )
 
-    def asked(self, source: Source) -> dict[str, Any]:
+    def config_for(self, source: Source) -> dict[str, Any]:
         """What the run.json of a scoring says; reads the source once for its digest."""
-        return describe({"training": self.report["steps"]["rates"]["digest"]}, source)
+        return describe({"training": self.report.steps["rates"].digest}, source)
 
     def model(self) -> probes.Model:
         """What the steps of a scoring need."""
-        held = self.run.ledger.get("pool", "all")
-        if held is None:
-            raise InputError(
-                f"{self.run.location.url}: its ledger has no pool; train again to repair"
+        record = self.run.ledger.get("pool", "all")
+        if record is None:
+            raise StorageError(
+                f"{self.run.location.url}: its ledger has no pool; run train again to repair"
             )
-        told = self.report
+        report = self.report
         return probes.Model(
             self.run,
-            Scaling(**held.result["scaling"]),
-            told["k"],
-            told["n_blocks"],
-            Rule(**told["decision_rule"]),
-            told["target_recall"],
-            told["builder"] == "exact",
+            Ingested.of(record).scaling,
+            report.k,
+            report.n_blocks,
+            _rule(report),
+            report.target_recall,
+            report.builder == "exact",
+            next(step for step in report.steps if step.split("-")[0] == "blocks"),
         )
 
 
-def identity(asked: Mapping[str, Any]) -> str:
+def _rule(report: TrainReport | ClassReport) -> Rule | probes.ClassRule:
+    """The rule of a training."""
+    if isinstance(report, TrainReport):
+        return report.decision_rule
+    return probes.ClassRule(len(report.classes), report.decision)
+
+
+def identity(config: Mapping[str, Any]) -> str:
     """Name of a scoring: the same rows and the same training share one."""
     files = [
         (part["role"], part["name"], part["size"], part["digest"])
-        for part in asked["source"]["files"]
+        for part in config["source"]["files"]
     ]
-    content = json.dumps([asked["parameters"], asked["source"]["kind"], files])
+    written = [config["source"]["dialect"]] if "dialect" in config["source"] else []
+    ids = [config["id_name"]] if "id_name" in config else []
+    content = json.dumps([config["parameters"], config["source"]["kind"], files, *written, *ids])
     return blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def score_source(
-    trained: Trained, source: Source, out: str, resources: Resources, reporter: Reporter
-) -> dict[str, Any]:
+    trained: Trained, source: Source, out: str, compute: Compute, reporter: Reporter
+) -> ScoreReport | ClassScoreReport:
     """Score a source and write the Parquet file `out`; only write it where it was scored before."""
-    model, asked = trained.model(), trained.asked(source)
-    name = identity(asked)
+    model, config = trained.model(), trained.config_for(source)
+    name = identity(config)
     folder = Run(Location.of(f"{trained.run.location.url}/scores/{name}"))
-    report = _scored(folder)
+    report = reports.finished_scoring(folder)
     if report is None:
-        if folder.is_new():
-            folder.begin(asked)
-        try:
-            with open_job(folder, resources, reporter, compiled=False) as job:
-                report = _score(job, source, model)
-        except InputError:
-            folder.location.remove()
-            raise
+        with (
+            claimed(folder, lambda: config, lambda _: None, reporter) as owned,
+            open_job(owned, compute, reporter) as job,
+        ):
+            report = _score(job, source, model, trained.report.classes)
     else:
         reporter.say("these rows were scored before: nothing to compute")
-    scoring.export_scores(folder, out, name)
-    return {**report, "out": out}
+    scoring.export_scores(folder, out, name, trained.report.classes)
+    return report.model_copy(update={"out": bare(out)})
 
 
-def _scored(folder: Run) -> dict[str, Any] | None:
-    report = folder.read_json("report.json")
-    return report if report is not None and intact(folder, report["steps"]) else None
-
-
-def _score(job: Job, source: Source, model: probes.Model) -> dict[str, Any]:
+def _score(
+    job: Job, source: Source, model: probes.Model, classes: list[LabelValue]
+) -> ScoreReport | ClassScoreReport:
     """The steps, in order."""
     job.verify()
-    held = as_task("ingest", lambda: ingest(job, source, path="queries", scale="none", seed=0))
-    queries = open_pool(job.run, "queries", held)
+    ingested = as_task("ingest", lambda: ingest(job, source, path="queries", scale="none", seed=0))
+    queries = ingested.pool(job.run, "queries")
     as_task("truth", lambda: probes.find_truth(job, model))
-    sent = as_task("probes", lambda: probes.choose_probes(job, model))
-    lists = as_task("search", lambda: scoring.search_queries(job, queries, model, sent))
-    recall, ones = as_task(
-        "scores", lambda: scoring.write_scores(job, queries, model, lists, sent["limit"])
+    probes_of = as_task("probes", lambda: probes.choose_probes(job, model))
+    lists = as_task("search", lambda: scoring.search_queries(job, queries, model, probes_of))
+    recall, predicted = as_task(
+        "scores", lambda: scoring.write_scores(job, queries, model, lists, probes_of)
     )
     target = model.target_recall
-    report = {
-        "n_rows": queries.n_rows,
-        "n_predicted_1": ones,
-        "recall": recall.value,
-        "recall_interval": list(recall.interval),
-        "recall_rows": recall.n_rows,
-        "target_recall": target,
-        "probes": sent["probes"],
-        "k": model.k,
-        **asdict(model.rule),
-        "warnings": recall_warning(recall.value, target, "train again with larger --block-rows"),
-        "seconds": dict(job.seconds),
-        **memory(job, peak_rss_mb()),
-        "steps": outcomes(job.run),
-        "out": "",
-    }
-    return reports.save(job.run, report, reports.score_text(report))
+
+    def write(run: Run) -> Output:
+        common: dict[str, Any] = {
+            "n_rows": queries.n_rows,
+            "classes": classes,
+            "n_predicted": predicted,
+            "recall": recall.value,
+            "recall_interval": recall.interval,
+            "recall_rows": recall.n_rows,
+            "target_recall": target,
+            "probes": probes_of.probes,
+            "k": model.k,
+            "warnings": recall_warning(
+                recall.value, target, "train again with larger --block-rows"
+            ),
+            "seconds": dict(job.seconds),
+            "peak_rss_mb": worker_memory(job),
+            "driver_peak_rss_mb": peak_rss_mb(),
+            "steps": outcomes(job.run),
+            "out": "",
+            "n_filled": ingested.n_filled,
+            "n_dropped": ingested.n_dropped,
+            "unseen": ingested.unseen,
+        }
+        report = _of_rule(model.rule, common)
+        return Output([*reports.save(run, report, reports.score_text(report)), *run.describe({})])
+
+    as_task("report", lambda: job.once("report", write))
+    return reports.load_scoring(job.run)
+
+
+def _of_rule(
+    rule: Rule | probes.ClassRule, common: dict[str, Any]
+) -> ScoreReport | ClassScoreReport:
+    """The report with what it says of the rule."""
+    if isinstance(rule, probes.ClassRule):
+        return ClassScoreReport(**common, rule="corrected", part=rule.decision.part)
+    return ScoreReport(
+        **common,
+        n_predicted_1=common["n_predicted"][1],
+        rule=rule.rule,
+        threshold=rule.threshold,
+        p0=rule.p0,
+        p1=rule.p1,
+    )

@@ -3,116 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from prefect import flow
-
-from flows import report as reports
-from flows.cluster import Resources
-from flows.compare import drift
-from flows.config import TrainParams, check_same, describe
-from flows.hooks import tell_how_to_resume
-from flows.job import Job, intact, outcomes, peak_rss_mb
-from flows.limits import STEP_TIMEOUT
-from flows.naming import dated, latest
-from flows.parameters import (
-    BlockRows,
-    Builder,
-    K,
-    Noise,
-    Rate,
-    Recall,
-    Rule,
-    Scale,
-    Seconds,
-    Seed,
-    WorkerCount,
-)
-from flows.progress import Reporter
-from flows.report import DESCRIBED, REPORTED, builder_reason, recall_warning
-from flows.security import Tls
-from flows.session import memory, open_job, reopen
+from flows.coding import learn
+from flows.coding import opened as open_training
+from flows.config import check_same, defaults, describe
+from flows.engine.claim import claimed
+from flows.engine.cluster import check_reachable, fitting
+from flows.engine.guard import refuse_while_imported
+from flows.engine.job import Job, Output, outcomes, peak_rss_mb
+from flows.engine.session import open_job, worker_memory
+from flows.orchestration.run_folders import dated, latest
+from flows.orchestration.tasks import as_task
+from flows.params import TrainParams, as_keywords
+from flows.progress.reporter import Reporter
+from flows.report import content as reports
+from flows.report.compare import drift
+from flows.report.content import builder_reason, recall_warning
+from flows.report.estimates import of_classes, of_two
+from flows.report.health import Health
+from flows.report.model import ClassReport, RunConfig, TrainReport
 from flows.steps.anchors import find_anchors, find_pairs
-from flows.steps.folds import choose_sizes
-from flows.steps.ingest import ingest, open_pool
-from flows.steps.labels import find_label_issues
-from flows.steps.rates import count_labels, estimate_rates
-from flows.tasks import as_task
-from flows.widening import recall_json, widen_until
-from pipeline.neighbours import NeighbourParams, choose_builder
-from pipeline.scale import Scaling
+from flows.steps.checks import Checked, check_data
+from flows.steps.class_labels import find_class_issues
+from flows.steps.classes import Classes, ClassEstimates, count_classes, estimate_classes
+from flows.steps.ingest import Ingested, corrections_used, ingest
+from flows.steps.labels import export_label_issues, find_label_issues
+from flows.steps.partition import Blocks, Wanted
+from flows.steps.rates import RateEstimates, count_labels, estimate_rates
+from flows.steps.widening import Graph, widen_until
+from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
+from pipeline.labels import LabelSpace
+from pipeline.methods.rules import RULES
 from storage.errors import InputError
 from storage.location import Location
 from storage.pool import Pool
+from storage.redaction import bare
 from storage.run import Run
-from storage.sources import Source, open_source
+from storage.sources import PLAIN_NUMBERS, Coding, Source, with_corrections
+
+if TYPE_CHECKING:
+    from prefect import Flow
+
+    train: Flow[..., dict[str, Any]]
 
 FEWEST_ROWS = 40
 """Rows below which no rate can be read off held-out labels."""
 
 
-@flow(
-    name="knnoise-train",
-    persist_result=False,
-    validate_parameters=False,  # TrainParams does, in terms of the command line
-    on_failure=[tell_how_to_resume],
-    on_crashed=[tell_how_to_resume],
-    on_cancellation=[tell_how_to_resume],
-)
-def train(
-    source: str,
-    run: str,
-    *,
-    labels: str | None = None,
-    label_column: str | None = None,
-    k: K = None,
-    noise: Noise = "crossfit",
-    rule: Rule = "corrected",
-    p0: Rate = None,
-    p1: Rate = None,
-    builder: Builder = "auto",
-    block_rows: BlockRows = None,
-    scale: Scale = "none",
-    target_recall: Recall = 0.95,
-    seed: Seed = 0,
-    workers: WorkerCount = None,
-    scheduler: str | None = None,
-    tls_ca: str | None = None,
-    tls_cert: str | None = None,
-    tls_key: str | None = None,
-    compare_with: str | None = None,
-    performance_report: bool = False,
-    step_timeout: Seconds = STEP_TIMEOUT,
-    quiet: bool = False,
-) -> dict[str, Any]:
-    """Train on a noisily labelled source, or resume or repair a training.
-
-    Args:
-        source: CSV, Parquet (file or folder), npy, npz or Zarr; a path or an fsspec URL
-        run: folder of the run, new or begun by the same call; `{date:%G-W%V}` in it is replaced
-        labels: file of labels where the source has none
-        label_column: column (or array) of the labels
-        k: neighbours of each row; none chooses
-        noise: crossfit, or minmax (Algorithm 2 of Reeve & Kabán 2019)
-        rule: corrected, or rknn (Gao, Yang & Zhou), which estimates the rates its own way
-        p0: P(given 1 | true 0), where both rates are known
-        p1: P(given 0 | true 1), where both rates are known
-        builder: auto, pynndescent or exact
-        block_rows: rows at home in a block; none chooses
-        scale: scaling of the features: none, range or standard
-        target_recall: share of true neighbours to find
-        seed: of everything random
-        workers: local processes; none is one a core, 0 computes in the flow's own process
-        scheduler: address of a Dask scheduler; DASK_SCHEDULER_ADDRESS where none
-        tls_ca: PEM file of the authority for a tls:// scheduler; Dask's configuration where none
-        tls_cert: PEM file of the certificate to show to the scheduler
-        tls_key: PEM file of its private key
-        compare_with: an earlier training, of a pattern like `runs/pool-*` the last by name:
-            where the noise rates have drifted since, the report warns
-        performance_report: keep Dask's performance report as `performance.html` in the run
-        step_timeout: seconds that Prefect lets one try of a step take
-        quiet: no progress on stderr
+@as_keywords(TrainParams, name="train")
+def run_train(params: TrainParams) -> dict[str, Any]:
+    """Train on a noisily labeled source, or resume or repair a training.
 
     Returns:
         the report, as `report.json` holds it
@@ -121,77 +63,141 @@ def train(
         storage.errors.KnnoiseError: InputError, StorageError or ClusterError, each with a message
             for people.
     """
-    run = dated(run)
-    params = TrainParams(k, noise, rule, p0, p1, builder, block_rows, scale, target_recall, seed)
-    params.check()
-    resources = Resources(workers, scheduler, Tls(tls_ca, tls_cert, tls_key))
-    resources.check()
-    opened = open_source(source, labels, label_column)
-    folder = Run(Location.of(run))
-    if folder.is_new():
-        folder.begin(describe(asdict(params), opened))
+    refuse_while_imported()
+    check_reachable(params)
+    folder = Run(Location.of(dated(params.run)))
+    reporter = Reporter(quiet=params.quiet)
+    health = _health(folder, params)
+    opened = open_training(params, health, _coding(folder, params, health))
+    if params.corrections is not None:
+        opened = with_corrections(opened, params.corrections)
+
+    def same(config: Mapping[str, Any]) -> None:
+        check_same(config, params.method(), defaults(), opened)
+
+    if not folder.is_new():
+        same(folder.config())
+        report = reports.finished_training(folder)
+        if report is not None:
+            reporter.say(f"{folder.location.url} is finished and whole: nothing to do")
+            return report.as_json()
     else:
-        check_same(folder.config(), asdict(params), opened)
-    reporter = Reporter(quiet=quiet)
-    told = folder.read_json("report.json")
-    if told is not None and intact(folder, told["steps"]):
-        reporter.say(f"{folder.location.url} is finished and whole: nothing to do")
-        return reports.load(folder)
+        for line in [] if health is None else health.lines():
+            reporter.say(line)
     guess = opened.n_rows or opened.n_bytes // (12 * (1 + len(opened.feature_names)))
-    chosen = choose_builder(builder, guess, len(opened.feature_names))
-    compiled = chosen == "pynndescent" and not folder.ledger.records("regression")
-    try:
-        with open_job(
-            folder, resources, reporter, compiled=compiled, performance=performance_report
-        ) as job:
-            return _train(job, opened, params, compare_with)
-    except InputError:
-        if folder.ledger.get("anchors", "all") is None:  # nothing of worth was made yet
-            folder.location.remove()
-        raise
+    work = training_seconds(params.builder, guess, len(opened.feature_names))
+    with (
+        claimed(folder, lambda: describe(params.method(), opened, health), same, reporter) as owned,
+        open_job(owned, fitting(params, work), reporter) as job,
+    ):
+        return _train(job, opened, params).as_json()
 
 
-def _train(
-    job: Job, source: Source, params: TrainParams, compare_with: str | None
-) -> dict[str, Any]:
+def _health(folder: Run, params: TrainParams) -> Health | None:
+    """What a look at the source finds, or found when the run was begun; None for no look."""
+    if not folder.is_new():
+        folder.repair()
+        return RunConfig.model_validate(folder.config()).health
+    if params.preflight == "off":
+        return None
+    from flows.preflight import Asked, look
+
+    return look(
+        params,
+        params,
+        leave_out=params.preflight == "fix",
+        asked=Asked(params.scale, params.encode, params.impute),
+    )
+
+
+def _coding(folder: Run, params: TrainParams, health: Health | None) -> Coding:
+    """What text columns and gaps become, or became when the run was begun."""
+    if not folder.is_new():
+        return Coding.of_json(RunConfig.model_validate(folder.config()).coding)
+    return learn(params, health) if params.learns_coding else PLAIN_NUMBERS
+
+
+def _train(job: Job, source: Source, params: TrainParams) -> TrainReport | ClassReport:
     """The steps, in order."""
     job.verify()
     seed = params.seed
-    held = as_task(
+    ingested = as_task(
         "ingest", lambda: ingest(job, source, path="pool", scale=params.scale, seed=seed)
     )
-    pool = open_pool(job.run, "pool", held)
+    pool, scaling = ingested.pool(job.run, "pool"), ingested.scaling
     _check_size(pool, params)
+    _check_classes(ingested.labels(), params)
     builder = choose_builder(params.builder, pool.n_rows, pool.n_features)
-    k = params.list_length(pool.n_rows, builder)
-    reopen(job, compiled=builder == "pynndescent" and not job.run.ledger.records("regression"))
-    scaling = Scaling(**held["scaling"])
-    as_task("anchors", lambda: find_anchors(job, pool, scaling, k))
-    pairs = as_task("pairs", lambda: find_pairs(job, pool, scaling, k))
-    wish = {
-        "block_rows": params.block_rows,
-        "target_recall": params.target_recall,
-        "k": k,
-        "exact": builder == "exact",
-        "seed": seed,
-    }
-    how = NeighbourParams(k, builder, seed=seed)
-    graph = widen_until(job, pool, scaling, pairs, how, wish)
-    grid = params.grid(k)
-    counted = as_task("regression", lambda: count_labels(job, pool, graph.blocks, grid))
-    folds = None
-    if params.rule == "rknn":
-        folds = as_task("folds", lambda: choose_sizes(job, graph.blocks, grid, params.k, seed))
-    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, folds))
+    rule = RULES[params.rule]
+    length = rule.list_length(params.k, pool.n_rows, builder)
+    as_task("anchors", lambda: find_anchors(job, pool, scaling, length, rates_read(params)))
+    pairs = as_task("pairs", lambda: find_pairs(job, pool, scaling, length))
+    wanted = Wanted(params.block_rows, params.target_recall, length, builder == "exact", seed)
+    how = NeighborParams(length, builder, seed=seed)
+    graph = widen_until(job, pool, scaling, pairs, how, wanted)
+    grid = rule.sizes(params.k, length)
+    judge = _judge_two if ingested.labels().n_classes == 2 else _judge_classes
+    estimated, issues = judge(job, pool, ingested, graph.blocks, grid, params)
+    as_task("export", lambda: export_label_issues(job, ingested.label_values or []))
+
+    checked = as_task(
+        "checks",
+        lambda: check_data(job, pool, graph.blocks, estimated.k, renumbered=ingested.n_dropped > 0),
+    )
+
+    def write(run: Run) -> Output:
+        report = _report(job, params, ingested, builder, graph, estimated, issues, checked)
+        written = reports.save(run, report, reports.train_text(report))
+        return Output([*written, *reports.describe(run, report)])
+
+    as_task("report", lambda: job.once("report", write))
+    return reports.load(job.run)
+
+
+def _judge_two(
+    job: Job,
+    pool: Pool,
+    ingested: Ingested,
+    blocks: Blocks,
+    grid: tuple[int, ...],
+    params: TrainParams,
+) -> tuple[RateEstimates, int]:
+    """Rates and threshold of two classes, and the number of suspect labels."""
+    counted = as_task("regression", lambda: count_labels(job, pool, blocks, grid))
+    own = None
+    if RULES[params.rule].own_pass:
+        own_pass = import_module(f"flows.steps.{params.rule}")
+        own = as_task("select", lambda: own_pass.select(job, blocks, grid, params.k, params.seed))
+    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, own))
     issues = as_task("labels", lambda: find_label_issues(job, pool, counted, rates))
-    found = {**held, **recall_json(graph), **rates, **issues, "builder": builder}
-    return as_task("report", lambda: _report(job, params, found, compare_with))
+    return rates, issues
+
+
+def _judge_classes(
+    job: Job,
+    pool: Pool,
+    ingested: Ingested,
+    blocks: Blocks,
+    grid: tuple[int, ...],
+    params: TrainParams,
+) -> tuple[ClassEstimates, int]:
+    """Matrix and rule of more than two classes, and the number of suspect labels."""
+    classes = Classes(pool, tuple(ingested.class_counts or ()), params.seed)
+    counted = as_task("regression", lambda: count_classes(job, classes, blocks, grid))
+    found = as_task("rates", lambda: estimate_classes(job, classes, counted, grid, params))
+    issues = as_task("labels", lambda: find_class_issues(job, classes, blocks, counted, found))
+    return found, issues
+
+
+def rates_read(params: TrainParams) -> bool:
+    """Whether noise rates are read off the anchors' lists."""
+    return params.noise == "crossfit" and params.p0 is None
 
 
 def _check_size(pool: Pool, params: TrainParams) -> None:
     if pool.n_rows <= (params.k or 0):
         raise InputError(
-            f"{pool.n_rows} rows are too few for {params.k} neighbours of each; lower --k"
+            f"{pool.n_rows} rows are too few for {params.k} neighbors per row; lower --k"
         )
     if params.noise == "crossfit" and pool.n_rows < FEWEST_ROWS:
         raise InputError(
@@ -200,38 +206,105 @@ def _check_size(pool: Pool, params: TrainParams) -> None:
         )
 
 
-def _report(
-    job: Job, params: TrainParams, found: Mapping[str, Any], compare_with: str | None
-) -> dict[str, Any]:
-    """Compose the report, write it, and describe the results in their attributes."""
-    remedy = "give --block-rows a larger value or --target-recall a lower one"
-    report = {
-        **asdict(params),
-        **{name: found[name] for name in REPORTED},
-        "builder": found["builder"],
-        "builder_reason": builder_reason(params.builder, found),
-        "threshold": found["decision_rule"]["threshold"],
-        "warnings": recall_warning(found["recall"], params.target_recall, remedy),
-        "seconds": dict(job.seconds),
-        **memory(job, peak_rss_mb()),
-        "steps": outcomes(job.run),
-        "config": job.run.config(),
+def _check_classes(labels: LabelSpace, params: TrainParams) -> None:
+    """`InputError` where a parameter is for two classes and there are more."""
+    given = {
+        "--rule": params.rule if params.rule != "corrected" else None,
+        "--noise": params.noise if params.noise != "crossfit" else None,
+        "--p0 and --p1": params.p0,
     }
-    if compare_with is not None:
-        report["warnings"] += _drift(job, report, compare_with)
-        for warning in report["warnings"]:
+    for option, value in given.items():
+        if labels.n_classes > 2 and value is not None:
+            raise InputError(
+                f"{option} {value} is for two classes, and the labels have "
+                f"{labels.n_classes:,}; leave it out"
+            )
+
+
+def _report(
+    job: Job,
+    params: TrainParams,
+    ingested: Ingested,
+    builder: str,
+    graph: Graph,
+    estimated: RateEstimates | ClassEstimates,
+    n_label_issues: int,
+    checked: Checked,
+) -> TrainReport | ClassReport:
+    """Compose the report."""
+    blocks, recall = graph.blocks, graph.recall
+    remedy = "give --block-rows a larger value or --target-recall a lower one"
+    assert ingested.label_name is not None
+    common: dict[str, Any] = {
+        "n_rows": ingested.n_rows,
+        "n_features": ingested.n_features,
+        "label_name": ingested.label_name,
+        "label_values": ingested.label_values or [],
+        "classes": ingested.label_values or [],
+        "class_counts": ingested.class_counts or [],
+        "k": estimated.k,
+        "k_curve": estimated.k_curve,
+        "rule": params.rule,
+        "recall": recall.value,
+        "recall_interval": recall.interval,
+        "recall_rows": recall.n_rows,
+        "target_recall": params.target_recall,
+        "n_blocks": len(blocks.sizes),
+        "largest_block_rows": max(blocks.sizes),
+        "halo": blocks.halo,
+        "copies": sum(blocks.sizes) / sum(blocks.core),
+        "predicted_recall_ceiling": blocks.ceiling,
+        "notes": graph.notes,
+        "builder": builder,
+        "builder_reason": builder_reason(params.builder, ingested.pool(job.run, "pool")),
+        "block_rows": params.block_rows,
+        "scale": ingested.scale,
+        "scale_reason": ingested.scale_reason,
+        "seed": params.seed,
+        "n_label_issues": n_label_issues,
+        "corrections": corrections_used(job.run),
+        "warnings": recall_warning(recall.value, params.target_recall, remedy),
+        "seconds": dict(job.seconds),
+        "peak_rss_mb": worker_memory(job),
+        "driver_peak_rss_mb": peak_rss_mb(),
+        "steps": outcomes(job.run),
+        "n_outliers": checked.outliers,
+        "n_near_duplicates": checked.near_duplicates,
+        "n_contradicting": checked.contradicting,
+        "n_filled": ingested.n_filled,
+        "n_dropped": ingested.n_dropped,
+        "unseen": ingested.unseen,
+        "config": RunConfig.model_validate(job.run.config()),
+    }
+    report: TrainReport | ClassReport
+    if isinstance(estimated, RateEstimates):
+        report = TrainReport(**common, **of_two(estimated, ingested.class_counts or []))
+    else:
+        report = ClassReport(**common, **of_classes(job.run, estimated, ingested))
+    if params.compare_with is not None:
+        warnings = [*report.warnings, *_drift(job, report, params.compare_with)]
+        for warning in warnings:
             job.reporter.say(f"WARNING: {warning}")
-    attributes = {name: report[name] for name in DESCRIBED}
-    digests = {step: told["digest"] for step, told in report["steps"].items()}
-    job.run.describe("", {**attributes, "digests": digests, "config": report["config"]})
-    return reports.save(job.run, report, reports.train_text(report))
+        report = report.model_copy(update={"warnings": warnings})
+    return report
 
 
-def _drift(job: Job, report: Mapping[str, Any], compare_with: str) -> list[str]:
-    """A sentence for each rate that moved since an earlier training; none where there is none."""
+def _drift(job: Job, report: TrainReport | ClassReport, compare_with: str) -> list[str]:
+    """A sentence per rate that moved since an earlier training; none if there is none."""
     try:
         earlier = latest(compare_with, other_than=job.run.location.url)
     except InputError:  # the first of its kind
         return []
-    told = drift(reports.load(Run(Location.of(earlier))), report)
-    return [f"{sentence}, since {earlier}" for sentence in told["warnings"]]
+    changes = drift(reports.load(Run(Location.of(earlier))), report)
+    return [f"{sentence}, since {bare(earlier)}" for sentence in changes.warnings]
+
+
+def __getattr__(name: str) -> Any:
+    """`train`, the Prefect flow of `run_train`, made when it is asked for: a plain run does not
+    wait for Prefect to be imported."""
+    if name != "train":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from flows.orchestration.prefect_flow import as_flow
+
+    made = globals()["train"] = as_flow(run_train, "knnoise-train")
+    return made

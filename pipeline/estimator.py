@@ -10,18 +10,22 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pipeline.choose_k import choose, squared_losses
-from pipeline.extrema import anchor_plan, minmax
-from pipeline.neighbours import NeighbourParams, build_lists, choose_builder
-from pipeline.rates import given as known
-from pipeline.regression import counts, extremes_with_self, k_grid
-from pipeline.rule import rule_of
-from pipeline.search import nearest
-from pipeline.threshold import posterior, tempered, vote_table
-from pipeline.transition import Transition, of_rates, posterior_simplex, transition_matrix
+from pipeline.blocks.sampling import ANCHORS, in_sample, row_hash
+from pipeline.decision.choose_k import choose, squared_losses
+from pipeline.decision.class_rule import decide, temper
+from pipeline.decision.class_votes import class_losses
+from pipeline.decision.quality import FIT_ROWS, FIT_STREAM, correction
+from pipeline.decision.suspects import Suspects, suspects_of
+from pipeline.decision.tempering import TRUSTED, MatrixDecision, softened
+from pipeline.decision.threshold import posterior, tempered, vote_table
+from pipeline.decision.votes import counts, extremes_with_self, k_grid
+from pipeline.graph.build import NeighborParams, build_lists, choose_builder
+from pipeline.knn.exact import nearest
+from pipeline.methods.rules import RULES, rule_of
+from pipeline.noise.extrema import anchor_plan, minmax
+from pipeline.noise.rates import given as known
+from pipeline.noise.transition import Transition, of_rates, transition_matrix
 
-LONGEST = 100
-"""Neighbours of a row among which k is chosen."""
 FEWEST_ROWS = 40
 """Rows below which no rate can be read off held-out labels: the plain vote is kept."""
 
@@ -31,7 +35,7 @@ _HAIR = 2.0**-53
 
 
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """k nearest neighbours that learn from labels which are partly wrong.
+    """k nearest neighbors that learn from labels which are partly wrong.
 
     Parameters
     ----------
@@ -39,7 +43,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         the best leave-one-out Brier score on the given labels
     noise : "crossfit", "minmax" (Algorithm 2 of Reeve & Kabán 2019; two classes), or the transition
         matrix where it is known: (class, class), row = true class
-    builder : "auto", "exact" or "pynndescent", how neighbours of training rows are found
+    builder : "auto", "exact" or "pynndescent", how neighbors of training rows are found
     random_state : seed of pynndescent and of the sample of rows that the rates are read from
 
     Attributes
@@ -50,8 +54,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     noise_rates_ : (p0, p1) of two classes, P(given 1 | true 0) and P(given 0 | true 1); else None
     threshold_ : average of given labels from which class 1 is predicted; None for other than two
     support_, reason_ : how far the rates can be trusted, and why, in words
+    transition_interval_ : (class, class, 2) float64, 95 % interval of each entry; None where the
+        matrix is given
+    class_support_ : the verdict of each true class
     label_quality_ : (row,) float64, chance that a training row's given label is its true one, from
-        its neighbours without itself; low is bad
+        its neighbors' labels and its own; low is bad
+    label_issues_ : (row,) bool, whether another class is likelier than not; `label_quality_ < 0.5`
+    likely_label_ : (row,) the likeliest true class of each training row, its given label considered
+    correction_ : (part, gain, gain_error) how far the matrix corrects predictions of more than two
+        classes, and the rows it puts right; None for two classes
     n_features_in_, feature_names_in_ : as scikit-learn has them
 
     Examples
@@ -82,7 +93,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.random_state = random_state
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
-        """Find neighbours, choose k, and read the noise off the given labels.
+        """Find neighbors, choose k, and read the noise off the given labels.
 
         Parameters
         ----------
@@ -101,32 +112,34 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             raise ValueError(f"y has one class, {self.classes_[0]!r}: nothing to tell apart")
         self._x = x
         self._check()
-        index, anchors = self._lists()
+        index, distance, anchors = self._lists()
         near = self._label[index]
         self.n_neighbors_ = self._choose_k(near) if self.n_neighbors == "auto" else near.shape[1]
         near = near[:, : self.n_neighbors_]
         noise = self._noise(near, anchors)
         self.support_, self.reason_ = noise.support, noise.reason
+        self.transition_interval_, self.class_support_ = noise.interval, noise.class_support
         self.transition_matrix_, self.noise_rates_, self.threshold_ = noise.matrix, None, None
         if noise.rates is not None:
             votes = vote_table(near.sum(axis=1), self._label, self.n_neighbors_)
             self._rule = rule_of(noise.rates, tempered(noise.rates, votes))
             self.noise_rates_ = (noise.rates.p0, noise.rates.p1)
             self.threshold_ = self._rule.threshold
-        clean = self._clean(self._shares(near))
-        self.label_quality_ = clean[np.arange(len(x)), self._label]
+        self.correction_ = None if noise.rates is not None else self._temper(near, noise)
+        suspects = self._suspects(index, distance, noise)
+        self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
+        self.likely_label_ = self.classes_[suspects.likely_class]
         return self
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """(row,) the most likely true class of each row; two classes: the corrected threshold."""
-        share = self._shares_of(X)
-        return np.asarray(self.classes_[self._most_likely(share)])
+        _, chosen = self._decided(X)
+        return np.asarray(self.classes_[chosen])
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """(row, class) float64, chances of the true class, rows add up to 1; greatest at the class
         predicted."""
-        share = self._shares_of(X)
-        chance, chosen = self._clean(share), self._most_likely(share)
+        chance, chosen = self._decided(X)
         tied = np.flatnonzero(chance.argmax(axis=1) != chosen)  # ½ each, and the rule decides
         chance[tied] = 0.5 - _HAIR
         chance[tied, chosen[tied]] = 0.5 + _HAIR
@@ -147,31 +160,34 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                     f"{' or '.join(map(repr, allowed))}, or a transition matrix"
                 )
 
-    def _lists(self) -> tuple[Int64, Int64]:
-        """Neighbours of every row, and longer exact lists of the anchors, each its own first."""
+    def _lists(self) -> tuple[Int64, npt.NDArray[np.float32], Int64]:
+        """Neighbors of every row with their distances, and longer exact lists of the anchors, each
+        its own first."""
         x, n = self._x, len(self._x)
-        longest = min(LONGEST, max(1, n // 4))
-        if self.n_neighbors != "auto":
-            longest = int(self.n_neighbors)
         builder = choose_builder(self.builder, *x.shape)
+        asked = None if self.n_neighbors == "auto" else int(self.n_neighbors)
+        longest = min(RULES["corrected"].list_length(asked, n, builder), n - 1)
         n_anchors, width = anchor_plan(*x.shape)
         if n_anchors == n and builder == "exact":
-            index, _ = nearest(x, x, max(longest, width - 1), exclude=np.arange(n))
+            index, distance = nearest(x, x, max(longest, width - 1), exclude=np.arange(n))
             row, more = np.arange(n), index
         else:
-            index = build_lists(x, NeighbourParams(longest, builder, seed=self.random_state))[0]
-            rng = np.random.default_rng([self.random_state, 6])
-            row = np.sort(rng.choice(n, n_anchors, replace=False))
+            params = NeighborParams(longest, builder, seed=self.random_state)
+            index, distance, *_ = build_lists(x, params)
+            order = np.argsort(row_hash(np.arange(n), self.random_state, ANCHORS), kind="stable")
+            row = np.sort(order[:n_anchors])
             more, _ = nearest(x[row], x, width - 1, exclude=row)
-        return index[:, :longest], np.column_stack([row, more[:, : width - 1]])
+        lists = np.column_stack([row, more[:, : width - 1]])
+        return index[:, :longest], distance[:, :longest], lists
 
     def _choose_k(self, near: Int64) -> int:
         """The size of the least sum of the classes' leave-one-out scores."""
-        grid = k_grid(near.shape[1])
-        losses = np.zeros(len(grid), np.int64)
-        for c in range(1 if len(self.classes_) == 2 else 0, len(self.classes_)):
-            own = (self._label == c).astype(np.int8)
-            losses += squared_losses(counts((near == c).astype(np.int8), grid), own, grid)
+        grid, c = k_grid(near.shape[1]), len(self.classes_)
+        if c == 2:
+            own = self._label.astype(np.int8)
+            losses = squared_losses(counts(near.astype(np.int8), grid), own, grid)
+        else:
+            losses = class_losses(near, self._label, c, grid)
         return choose(losses, len(near), grid).k
 
     def _noise(self, near: Int64, anchors: Int64) -> Transition:
@@ -191,28 +207,49 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             reason = f"{n} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
             rates = known(0.0, 0.0) if c == 2 else None
             return Transition(np.eye(c), "unsupported", reason, rates)
-        return transition_matrix(anchors, self._label[anchors], n, c)
+        return transition_matrix(anchors, self._label[anchors], n, c, x=self._x[anchors[:, 0]])
 
-    def _shares_of(self, X: npt.ArrayLike) -> Floats:
-        """(row, class) share of each class among the given labels of a row's neighbours."""
+    def _suspects(
+        self, index: Int64, distance: npt.NDArray[np.float32], noise: Transition
+    ) -> Suspects:
+        """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
+        c = len(self.classes_)
+        counts_of = np.bincount(self._label, minlength=c)
+        given = not isinstance(self.noise, str)
+        part = 1.0 if given else TRUSTED[noise.support]
+        by = correction(softened(noise.matrix, counts_of, part), counts_of)
+        drawn = np.flatnonzero(self._drawn())
+        return suspects_of(index, distance, self._label, by, drawn)
+
+    def _temper(self, near: Int64, noise: Transition) -> MatrixDecision:
+        """How far the matrix corrects predictions, from a sample of rows."""
+        counts_of = np.bincount(self._label, minlength=len(self.classes_))
+        if not isinstance(self.noise, str):
+            decision = MatrixDecision(1.0, float("nan"), float("nan"))
+        else:
+            rows, k = np.flatnonzero(self._drawn()), near.shape[1]
+            own = self._label[rows]
+            decision = temper(near[rows], own, k, noise.matrix, counts_of, noise.support)
+        part = decision.part
+        self._matrix = softened(noise.matrix, counts_of, part) if part else None
+        return decision
+
+    def _drawn(self) -> npt.NDArray[np.bool_]:
+        """(row,) whether weights are fitted on the row."""
+        n = len(self._x)
+        return in_sample(np.arange(n), n, FIT_ROWS, self.random_state, FIT_STREAM)
+
+    def _decided(self, X: npt.ArrayLike) -> tuple[Floats, Int64]:
+        """(row, class) chances of the true class, and (row,) place of the one predicted."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float32, order="C", reset=False)
-        return self._shares(self._label[nearest(x, self._x, self.n_neighbors_)[0]])
-
-    def _shares(self, near: Int64) -> Floats:
-        return np.stack([(near == c).mean(axis=1) for c in range(len(self.classes_))], axis=1)
-
-    def _clean(self, share: Floats) -> Floats:
-        """(row, class) chances of the true class. An unsupported matrix is not applied."""
+        near = self._label[nearest(x, self._x, self.n_neighbors_)[0]]
         if self.noise_rates_ is not None:
-            one = posterior(share[:, 1], self._rule.p0, self._rule.p1)
-            return np.stack([1.0 - one, one], axis=1)
-        if self.support_ == "unsupported":
-            return share
-        return posterior_simplex(share, self.transition_matrix_)
-
-    def _most_likely(self, share: Floats) -> Int64:
-        """(row,) place in `classes_`."""
-        if self.noise_rates_ is not None:
-            return self._rule.predict(share[:, 1]).astype(np.int64)
-        return np.asarray(self._clean(share).argmax(axis=1), np.int64)
+            share = near.mean(axis=1)
+            one = posterior(share, self._rule.p0, self._rule.p1)
+            return np.stack([1.0 - one, one], axis=1), self._rule.predict(share).astype(np.int64)
+        found = decide(near, len(self.classes_), self.n_neighbors_, self._matrix)
+        chance = np.zeros((len(x), len(self.classes_)))
+        row, place = np.nonzero(found.code >= 0)
+        chance[row, found.code[row, place]] = found.chance[row, place]
+        return chance, found.predicted

@@ -31,14 +31,14 @@ def sheets(n: int, seed: int, first: int = 0) -> Sample:
 def _batch(seed: int, batch: int) -> Sample:
     shape = np.random.default_rng([seed, 1])
     linear, wave = shape.normal(size=(2, N_SHEETS, INNER, OUTER)) / np.sqrt(INNER)
-    centre = 3.0 * shape.normal(size=(N_SHEETS, OUTER))
+    center = 3.0 * shape.normal(size=(N_SHEETS, OUTER))
     rng = np.random.default_rng([seed, 2, batch])
     sheet = rng.integers(0, N_SHEETS, _BATCH)
     inner = rng.uniform(-1, 1, (_BATCH, INNER))
     x = np.empty((_BATCH, OUTER), np.float32)
     for s in range(N_SHEETS):
         here = sheet == s
-        x[here] = centre[s] + 2.0 * inner[here] @ linear[s] + np.sin(2.0 * inner[here]) @ wave[s]
+        x[here] = center[s] + 2.0 * inner[here] @ linear[s] + np.sin(2.0 * inner[here]) @ wave[s]
     eta = np.where(sheet % 5 == 0, (1.0 + inner[:, 0]) / 2.0, sheet % 2)
     return x, (rng.random(_BATCH) < eta).astype(np.int8), eta
 
@@ -77,6 +77,40 @@ def gao(n: int, seed: int) -> Sample:
     x = rng.random((n, 2)).astype(np.float32)
     eta = (1.0 - np.prod(np.sin(2.0 * np.pi * x.astype(np.float64)), axis=1)) / 2.0
     return x, (rng.random(n) < eta).astype(np.int8), eta
+
+
+def cube(n: int, seed: int) -> Sample:
+    """The test of Bax, Weng & Tian 2019: uniform on [-1, 1]³, octants of two classes in turn.
+
+    Class 1 where an even number of coordinates is negative; the paper flips each label with
+    probability 0.1 (`flip`).
+
+    Returns
+    -------
+    x : (row, 3) float32; y : (row,) int8 clean labels; eta : (row,) float64, which is y
+    """
+    x = np.random.default_rng([seed, 6]).uniform(-1.0, 1.0, (n, 3)).astype(np.float32)
+    y = ((x < 0).sum(axis=1) % 2 == 0).astype(np.int8)
+    return x, y, y.astype(np.float64)
+
+
+def bags(
+    y: npt.NDArray[np.integer], cluster: npt.NDArray[np.integer], c: int, noise: float, seed: int
+) -> npt.NDArray[np.bool_]:
+    """(row, c) bool candidate sets of Errandonea et al., section 4.1.
+
+    Each wrong class joins a row's set with a probability of the row's class and cluster, drawn
+    uniformly from [0, 0.8]; the row's class is always in it. With probability ``noise`` the class
+    is first replaced by a uniform one. ``y`` (row,) classes; ``cluster`` (row,) from 0 (the paper
+    has five).
+    """
+    rng = np.random.default_rng([seed, 7])
+    joins = rng.uniform(0.0, 0.8, (int(cluster.max()) + 1, c))
+    moved = rng.random(len(y)) < noise
+    true = np.where(moved, rng.integers(0, c, len(y)), y)
+    candidate: npt.NDArray[np.bool_] = rng.random((len(y), c)) < joins[cluster, true][:, None]
+    candidate[np.arange(len(y)), true] = True
+    return candidate
 
 
 def flip(y: npt.NDArray[np.int8], p0: float, p1: float, seed: int) -> npt.NDArray[np.int8]:

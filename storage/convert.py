@@ -6,49 +6,166 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
+import zarr
 
-from storage.errors import StorageError
+from storage import durable
+from storage.errors import InputError, StorageError
 from storage.groups import array, read_array
+from storage.protocols import check_address
 from storage.run import Run
+from storage.sources.ids import as_column
 
 _COPY_BYTES = 16 << 20
+LABELS, CODES = "_label", "_code"
+"""Endings of columns of labels, and of columns of their codes."""
+Label = bool | int | float | str
 
 
-def write_parquet(
+def write_table(
     run: Run,
     path: str,
     target: str,
     columns: tuple[str, ...],
     metadata: Mapping[str, str] | None = None,
+    ids: str | None = None,
+    classes: Sequence[Label] | None = None,
 ) -> None:
-    """Columns of a group as one Parquet file, a row group a chunk; complete or not there at all.
+    """Columns of a group as one table, a chunk at a time; complete or not there at all.
+
+    The extension of the target tells the format: `.csv`, `.feather` and `.arrow`, else Parquet.
 
     metadata : key-value pairs for the file's schema
+    ids : group of the same rows whose ids, if it has any, are the first column
+    classes : the label of each code. Columns `…_label` hold these labels; their codes stand in the
+        columns `…_code` at the end, unless they are the labels. Lists are left out of CSV
 
     Raises
     ------
     StorageError
         the target cannot be written.
+    InputError
+        it is of a protocol that is not allowed.
     """
     group = run.group(path)
     first = array(group, columns[0])
-    schema = pa.schema([(name, pa.from_numpy_dtype(array(group, name).dtype)) for name in columns])
-    schema = schema.with_metadata(dict(metadata) if metadata else None)
+    named = None if ids is None else _Ids.of(run.group(ids), columns)
+    names = None if classes is None or are_codes(classes) else _label_names(classes)
+
+    text = target.lower().endswith(".csv")
+
+    def table(rows: slice) -> pa.Table:
+        data = {name: read_array(group, name, rows) for name in columns}
+        data = {name: column for name, column in data.items() if column.ndim == 1 or not text}
+        found = {} if named is None else {named.name: named.read(rows)}
+        found |= {name: _arrow(column, name, names) for name, column in data.items()}
+        if names is not None:
+            found |= {
+                name.removesuffix(LABELS) + CODES: pa.array(column)
+                for name, column in data.items()
+                if name.endswith(LABELS) and column.ndim == 1
+            }
+        return pa.table(found)
+
+    schema = table(slice(0, 0)).schema.with_metadata(dict(metadata) if metadata else None)
     try:
-        with _whole_file(target) as sink, pq.ParquetWriter(sink, schema) as writer:
+        with _whole_file(target) as sink, _writer(target, sink, schema) as writer:
             for start in range(0, first.shape[0], first.chunks[0]):
                 rows = slice(start, start + first.chunks[0])
-                data = {name: read_array(group, name, rows) for name in columns}
-                writer.write_table(pa.table(data, schema=schema))
+                writer.write_table(table(rows).cast(schema))
     except (OSError, ValueError) as error:  # ValueError: a protocol that fsspec does not know
+        raise StorageError(f"cannot write {target}: {error}") from error
+
+
+def _writer(target: str, sink: Any, schema: pa.Schema) -> Any:
+    """What writes tables of the format that the target's extension tells."""
+    if target.lower().endswith(".csv"):
+        return pyarrow.csv.CSVWriter(sink, schema)
+    if target.lower().endswith((".feather", ".arrow")):
+        return pa.ipc.new_file(sink, schema)
+    return pq.ParquetWriter(sink, schema)
+
+
+@dataclass(frozen=True)
+class _Ids:
+    """The ids of a group's rows, as a column of a table."""
+
+    group: zarr.Group
+    name: str
+    """As the source calls it, or another name where that is one of our columns."""
+    whole: bool
+
+    @classmethod
+    def of(cls, group: zarr.Group, columns: tuple[str, ...]) -> _Ids | None:
+        """None where the rows have no ids."""
+        if "id" not in group:
+            return None
+        name = str(group.attrs["id_name"])
+        return cls(group, f"{name}_id" if name in columns else name, bool(group.attrs["id_whole"]))
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.int64() if self.whole else pa.string()
+
+    def read(self, rows: slice) -> pa.Array:
+        return as_column(read_array(self.group, "id", rows), self.whole)
+
+
+def are_codes(classes: Sequence[Label]) -> bool:
+    """Whether labels are their own codes, 0, 1, 2, …"""
+    return all(type(value) is int and value == code for code, value in enumerate(classes))
+
+
+def _label_names(classes: Sequence[Label]) -> pa.Array:
+    """The labels as an array, as text where some are; null at the end, for none."""
+    values = [*classes]
+    if any(isinstance(value, str) for value in values):
+        return pa.array([*map(str, values), None])
+    return pa.array([*values, None])
+
+
+def _arrow(column: npt.NDArray[Any], name: str, names: pa.Array | None) -> pa.Array:
+    """A column, a second dimension as lists; labels by name."""
+    flat = column.ravel()
+    if names is not None and name.endswith(LABELS):
+        known = (flat >= 0) & (flat < len(names) - 1)
+        found = names.take(pa.array(np.where(known, flat, len(names) - 1).astype(np.int64)))
+    else:
+        found = pa.array(flat)
+    if column.ndim == 1:
+        return found
+    ends = np.arange(0, len(flat) + 1, column.shape[1], dtype=np.int32)
+    return pa.ListArray.from_arrays(ends, found)
+
+
+def write_columns(target: str, columns: Mapping[str, pa.Array]) -> None:
+    """A small table as .csv or .parquet, by path or URL; complete or not there at all.
+
+    Raises
+    ------
+    StorageError
+        the target cannot be written.
+    InputError
+        its name has another extension, or it is of a protocol that is not allowed.
+    """
+    table, lower = pa.table(dict(columns)), target.lower()
+    if not lower.endswith((".csv", ".parquet")):
+        raise InputError(f"{target}: tables are written as .csv or .parquet; name it so")
+    try:
+        with _whole_file(target) as sink:
+            (pyarrow.csv.write_csv if lower.endswith(".csv") else pq.write_table)(table, sink)
+    except OSError as error:
         raise StorageError(f"cannot write {target}: {error}") from error
 
 
@@ -59,6 +176,8 @@ def write_bytes(target: str, content: bytes) -> None:
     ------
     StorageError
         the target cannot be written.
+    InputError
+        it is of a protocol that is not allowed.
     """
     try:
         with _whole_file(target) as sink:
@@ -68,17 +187,35 @@ def write_bytes(target: str, content: bytes) -> None:
 
 
 def read_metadata(target: str) -> dict[str, str]:
-    """Key-value pairs of a Parquet file's schema; empty where there is no whole Parquet file."""
+    """Key-value pairs of a Parquet file's schema; empty where there is no whole Parquet file.
+
+    Raises `InputError` for a protocol that is not allowed.
+    """
+    found = (_read_schema(target) or pa.schema([])).metadata or {}
+    return {key.decode(): value.decode() for key, value in found.items()}
+
+
+def read_columns(target: str) -> list[str]:
+    """Names of the columns of a Parquet file; empty where there is no whole Parquet file.
+
+    Raises `InputError` for a protocol that is not allowed.
+    """
+    schema = _read_schema(target)
+    return [] if schema is None else list(schema.names)
+
+
+def _read_schema(target: str) -> pa.Schema | None:
+    check_address(target)
     try:
         with fsspec.open(target, "rb") as file:
-            found = pq.read_schema(file).metadata or {}
+            return pq.read_schema(file)
     except (OSError, pa.ArrowException):
-        return {}
-    return {key.decode(): value.decode() for key, value in found.items()}
+        return None
 
 
 @contextmanager
 def _whole_file(target: str) -> Iterator[Any]:
+    check_address(target)
     if "://" in target:
         with tempfile.TemporaryFile() as staged:  # closing a remote file would publish half of it
             yield staged
@@ -92,6 +229,8 @@ def _whole_file(target: str) -> Iterator[Any]:
     try:
         with beside.open("wb") as sink:
             yield sink
+        durable.sync(beside)
         os.replace(beside, final)
+        durable.sync(final.parent)
     finally:
         beside.unlink(missing_ok=True)

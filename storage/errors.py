@@ -31,7 +31,19 @@ class StorageError(KnnoiseError):
     exit_code = 3
 
 
+class UnavailableError(StorageError):
+    """A source cannot be reached at present; trying again may help."""
+
+
 class ClusterError(KnnoiseError):
     """The cluster failed or the run was interrupted."""
 
     exit_code = 4
+
+
+class StepTimeoutError(ClusterError):
+    """A step took longer than it may."""
+
+
+class BusyError(ClusterError):
+    """Another process works on the run."""

@@ -19,6 +19,7 @@ from zarr.codecs import Crc32cCodec
 from storage.errors import StorageError
 from storage.groups import Arrays, undamaged
 from storage.location import Location
+from storage.writes import look_before_writing
 
 RUN_BYTES = 128 << 20
 """Target size of one run: producers are made about this large."""
@@ -51,7 +52,7 @@ class Exchange:
         destination: npt.NDArray[np.integer[Any]],
         n_destinations: int,
         columns: Mapping[str, npt.NDArray[Any]],
-    ) -> list[list[int]]:
+    ) -> list[tuple[int, int]]:
         """Write one run; rows of one destination keep the order they are given in.
 
         Parameters
@@ -74,9 +75,10 @@ class Exchange:
         for name, value in columns.items():
             packed[name] = value[order]
         self._write(producer, packed, n_destinations)
-        return [[int(d), int(counts[d])] for d in np.flatnonzero(counts)]
+        return [(int(d), int(counts[d])) for d in np.flatnonzero(counts)]
 
     def _write(self, producer: str, packed: npt.NDArray[np.void], n_destinations: int) -> None:
+        look_before_writing()
         size = packed.dtype.itemsize
         slice_bytes = packed.nbytes // max(1, n_destinations)
         rows = max(1, int(np.clip(slice_bytes, *_CHUNK_BYTES)) // max(1, size))

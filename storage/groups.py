@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,8 @@ from zarr.abc.store import Store
 from zarr.codecs import BloscCodec, BloscShuffle, Crc32cCodec
 
 from storage.errors import StorageError
-from storage.schema import GROUPS
+from storage.schema import GROUPS, LABEL, label_dtype
+from storage.writes import look_before_writing
 
 CHUNK_BYTES = 4 << 20
 """Target size of an uncompressed chunk; one is read whole in a few milliseconds."""
@@ -34,29 +35,73 @@ def create_group(
     *,
     rows_per_chunk: int,
     attributes: Mapping[str, Any] | None = None,
+    optional: Iterable[str] = (),
+    label: npt.DTypeLike = np.int8,
 ) -> zarr.Group:
-    """Create the arrays of a `GROUPS` kind that are not there; `sizes` by dimension name.
+    """Create the arrays of a `GROUPS` kind that are not there; `sizes` by dimension name, `label`
+    the type of label codes.
 
-    Chunks that lie there already are left as they are.
+    optional : the arrays wanted of those that a group may be without
+
+    Chunks that lie there already are left as they are; metadata that a power cut has torn are
+    written again.
     """
+    about = _about(kind, attributes)
+    try:
+        group = zarr.open_group(store, path=path, mode="a")
+    except ValueError:
+        group = zarr.create_group(store, path=path, overwrite=True)
+    if not about.items() <= group.attrs.asdict().items():  # what is committed is not written again
+        group.attrs.update(about)
+    wanted = {name for name, column in GROUPS[kind].items() if not column.optional} | {*optional}
+    missing = [name for name in GROUPS[kind] if name in wanted and not _has(group, name)]
+    _create_arrays(group, kind, missing, sizes, rows_per_chunk, np.dtype(label))
+    return group
+
+
+def _has(group: zarr.Group, name: str) -> bool:
+    """Whether an array is there, with metadata that can be read."""
+    try:
+        return name in group
+    except ValueError:
+        return False
+
+
+def retype_labels(group: zarr.Group, kind: str, name: str, label: np.dtype[Any]) -> None:
+    """Make an array of labels anew, of another type, of the same shape and chunks."""
+    old = array(group, name)
+    sizes = dict(zip(GROUPS[kind][name].dims, old.shape, strict=True))
+    _create_arrays(group, kind, [name], sizes, old.chunks[0], label)
+
+
+def _about(kind: str, attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     about = {"coordinates": "source_id"} if "source_id" in GROUPS[kind] else {}
-    about |= attributes or {}
-    group = zarr.open_group(store, path=path, mode="a")
-    group.attrs.update(about)
-    for name, column in GROUPS[kind].items():
-        if name in group:
-            continue
+    return {**about, **(attributes or {})}
+
+
+def _create_arrays(
+    group: zarr.Group,
+    kind: str,
+    names: Iterable[str],
+    sizes: Mapping[str, int],
+    rows: int,
+    label: np.dtype[Any],
+) -> None:
+    """Write the metadata of arrays, over older ones if there are any; `rows` to a chunk."""
+    for name in names:
+        column = GROUPS[kind][name]
+        dtype, fill = column.stored(label)
         shape = tuple(sizes[dim] for dim in column.dims)
         group.create_array(
             name,
             shape=shape,
-            chunks=(max(1, min(rows_per_chunk, shape[0])), *(max(1, size) for size in shape[1:])),
-            dtype=column.dtype,
-            fill_value=column.fill,
+            chunks=(max(1, min(rows, shape[0])), *(max(1, size) for size in shape[1:])),
+            dtype=dtype,
+            fill_value=fill,
             dimension_names=column.dims,
             compressors=[
                 BloscCodec(
-                    typesize=np.dtype(column.dtype).itemsize,
+                    typesize=1 if column.dtype == "string" else dtype.itemsize,
                     cname="lz4",
                     clevel=1,
                     shuffle=BloscShuffle.shuffle,
@@ -64,8 +109,8 @@ def create_group(
                 Crc32cCodec(),
             ],
             attributes={"description": column.description},
+            overwrite=True,
         )
-    return group
 
 
 def write_group(
@@ -75,18 +120,23 @@ def write_group(
     arrays: Mapping[str, npt.ArrayLike],
     attributes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a whole group of one kind at once; sizes are those of the arrays."""
+    """Write a whole group of one kind at once; sizes are those of the arrays.
+
+    A group that is there already is written over, file by file.
+    """
+    look_before_writing()
     data = {name: np.asarray(value) for name, value in arrays.items()}
     sizes: dict[str, int] = {}
-    widest = 1
+    widest, label = 1, np.dtype(np.int8)
     for name, column in GROUPS[kind].items():
         sizes |= dict(zip(column.dims, data[name].shape, strict=True))
-        row_bytes = np.dtype(column.dtype).itemsize * int(np.prod(data[name].shape[1:], dtype=int))
+        if column.dtype == LABEL:
+            label = label_dtype(data[name].dtype)
+        row_bytes = column.stored(label)[0].itemsize * int(np.prod(data[name].shape[1:], dtype=int))
         widest = max(widest, row_bytes)
-    zarr.create_group(store, path=path, overwrite=True)
-    group = create_group(
-        store, path, kind, sizes, rows_per_chunk=chunk_rows(widest), attributes=attributes
-    )
+    about = _about(kind, attributes)
+    group = zarr.create_group(store, path=path, attributes=about, overwrite=True)
+    _create_arrays(group, kind, GROUPS[kind], sizes, chunk_rows(widest), label)
     for name in GROUPS[kind]:
         if data[name].size:
             array(group, name)[...] = data[name]

@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import uuid
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import fsspec
-import google_crc32c
-import zarr
-from zarr.abc.store import ByteRequest, Store
-from zarr.core.buffer import Buffer, BufferPrototype
-from zarr.storage import FsspecStore, LocalStore, WrapperStore
+from zarr.abc.store import Store
+from zarr.storage import FsspecStore, LocalStore
 
-from storage.errors import StorageError
+from storage import durable
+from storage.protocols import check_address
+from storage.redaction import bare, remember
+from storage.stores import RunStore
+from storage.transient import stored
+from storage.writes import Digest, DigestOfPieces, digest_of, is_lasting, note
 
-# A chunk that equals the fill value is written all the same: a missing file then always means loss.
-zarr.config.set({"array.write_empty_chunks": True})
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_PIECE_BYTES = 16 << 20
+"""Bytes of a file that are in memory at once while it is checked."""
 
 
-class StrictStore(WrapperStore[Store]):
-    """A Zarr store in which a missing chunk is an error instead of a block of fill values."""
+def _stored(method: Callable[Concatenate[Location, str, P], T]) -> Callable[..., T]:
+    """A failure of the disk or store becomes a `StorageError` that names the file."""
 
-    async def get(
-        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
-    ) -> Buffer | None:
-        value = await self._store.get(key, prototype, byte_range)
-        if value is None and "/c/" in f"/{key}":
-            raise StorageError(f"{self._store}: chunk {key} is missing; run train again to repair")
-        return value
+    @functools.wraps(method)
+    def call(self: Location, key: str = "", *args: P.args, **kwargs: P.kwargs) -> T:
+        with stored(self.path(key)):
+            return method(self, key, *args, **kwargs)
+
+    return call
+
+
+def _find(path: Path) -> Iterator[str]:
+    """Files below a folder, or the file itself; fsspec leaves out folders that cannot be read."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    if path.is_file():
+        yield str(path)
+        return
+    for folder, _, names in os.walk(path, onerror=fail):
+        yield from (f"{folder}/{name}" for name in names)
 
 
 @dataclass(frozen=True)
@@ -43,9 +62,18 @@ class Location:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Location:
-        """Local paths become absolute, so that a worker elsewhere on the host sees the same."""
-        url = os.fspath(path).removeprefix("file://")
+        """Local paths become absolute, so that a worker elsewhere on the host sees the same.
+
+        Raises `InputError` for what cannot be a path, or is of a protocol that is not allowed.
+        """
+        url = remember(os.fspath(path)).removeprefix("file://")
+        check_address(url)
         return cls(url.rstrip("/") if "://" in url else str(Path(url).absolute()))
+
+    @property
+    def name(self) -> str:
+        """The URL without secrets, for people and records."""
+        return bare(self.url)
 
     @property
     def is_local(self) -> bool:
@@ -58,6 +86,7 @@ class Location:
         fs, path = fsspec.core.url_to_fs(self.path(key))
         return fs, path
 
+    @_stored
     def read(self, key: str) -> bytes | None:
         """Content of one file, None where there is none."""
         fs, path = self._fs(key)
@@ -67,17 +96,19 @@ class Location:
             return None
         return content
 
+    @_stored
     def create(self, key: str, content: bytes) -> bool:
         """Publish a file at once and whole; False, and nothing changed, where it exists."""
         if self.is_local:
             target = Path(self.path(key))
-            staged = self._stage(target, content)
+            staged = self._stage(target, content, synced=True)
             try:
                 os.link(staged, target)
             except FileExistsError:
                 return False
             finally:
                 staged.unlink()
+            durable.sync(target.parent)
             return True
         fs, path = self._fs(key)
         try:
@@ -86,15 +117,26 @@ class Location:
             return False
         return True
 
-    def replace(self, key: str, content: bytes) -> None:
-        """Write a file at once and whole, over an older one if need be."""
+    @_stored
+    def replace(self, key: str, content: bytes, *, synced: bool = True) -> None:
+        """Write a file at once and whole, over an older one if need be.
+
+        `synced`: it survives a power cut from then on.
+        """
+        self._put(key, content, synced=synced)
+        note(self.path(key), content)
+
+    def _put(self, key: str, content: bytes, *, synced: bool) -> None:
         if self.is_local:
             target = Path(self.path(key))
-            self._stage(target, content).replace(target)
+            self._stage(target, content, synced=synced).replace(target)
+            if synced:
+                durable.sync(target.parent)
         else:
             fs, path = self._fs(key)
             fs.pipe_file(path, content)
 
+    @_stored
     def append(self, key: str, content: bytes) -> None:
         """Add to the end of a file that no other process writes.
 
@@ -109,25 +151,45 @@ class Location:
             self.replace(key, (self.read(key) or b"") + content)
 
     @staticmethod
-    def _stage(target: Path, content: bytes) -> Path:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    def _stage(target: Path, content: bytes, *, synced: bool) -> Path:
+        durable.make_folder(target.parent)
         staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        staged.write_bytes(content)
+        durable.write(staged, content, synced=synced)
         return staged
 
+    def sync(self, keys: Iterable[str], but: Container[str] = ()) -> None:
+        """Return when lasting files and their names survive a power cut.
+
+        but : full paths of files whose bytes are synced already
+
+        An object store has them on several disks when it says so.
+        """
+        if self.is_local:
+            paths = [path for path in map(self.path, keys) if is_lasting(path)]
+            with stored(self.url):
+                durable.sync_all(paths, but, Path(self.url))
+
+    @_stored
     def files(self, prefix: str) -> list[str]:
         """Keys of all files below a folder, sorted; staged leftovers are not listed."""
         fs, path = self._fs(prefix)
         root = fs._strip_protocol(self.path(""))
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            found = (str(name)[len(root) :].lstrip("/") for name in fs.find(path))
+            names = _find(Path(path)) if self.is_local else fs.find(path)
+            found = (str(name)[len(root) :].lstrip("/") for name in names)
             return sorted(key for key in found if not key.rsplit("/", 1)[-1].startswith("."))
         return []
 
+    @_stored
     def exists(self, key: str = "") -> bool:
         fs, path = self._fs(key)
-        return bool(fs.exists(path))
+        try:
+            fs.info(path)  # fsspec's `exists` takes any failure for an absent file
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
+    @_stored
     def remove(self, key: str = "") -> None:
         """Remove a file or a whole folder, if there."""
         fs, path = self._fs(key)
@@ -138,18 +200,34 @@ class Location:
                 for name in fs.find(path):
                     fs.rm_file(name)
 
-    def digest(self, key: str) -> tuple[int, str] | None:
-        """(size in bytes, CRC-32C in hex) of a file as read back now, None where missing."""
-        content = self.read(key)
-        if content is None:
-            return None
-        return len(content), f"{google_crc32c.value(content):08x}"
+    def clear(self) -> None:
+        """Remove all that is in the folder, and keep a local folder itself."""
+        if not self.is_local:
+            self.remove()
+            return
+        for child in Path(self.url).iterdir():
+            self.remove(child.name)
 
-    def zarr_store(self, key: str, *, read_only: bool = False) -> StrictStore:
-        """A strict Zarr store for the folder `key`."""
+    @_stored
+    def digest(self, key: str) -> Digest | None:
+        """The digest of a file as read back now, None where missing."""
+        if not self.is_local:
+            content = self.read(key)
+            return None if content is None else digest_of(content)
+        pieces = DigestOfPieces()
+        try:
+            with Path(self.path(key)).open("rb") as file:
+                while piece := file.read(_PIECE_BYTES):
+                    pieces.update(piece)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        return pieces.finish()
+
+    def zarr_store(self, key: str, *, read_only: bool = False) -> RunStore:
+        """The Zarr store for the folder `key`."""
         store: Store
         if self.is_local:
             store = LocalStore(self.path(key), read_only=read_only)
         else:
             store = FsspecStore.from_url(self.path(key), read_only=read_only)
-        return StrictStore(store)
+        return RunStore(store, self.path(key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.exchange import RUN_BYTES
-from storage.groups import array, chunk_rows, create_group, read_array
+from storage.groups import array, chunk_rows, create_group, read_array, retype_labels
 from storage.run import Run
+from storage.writes import look_before_writing
 
 _MOST_ROWS = 1 << 19
 FEWEST_PARTS = 8
@@ -29,22 +31,39 @@ class ChunkWriter:
     """Writes a group in source order, chunk by chunk, each by one writer and in any order."""
 
     def __init__(
-        self, run: Run, path: str, rows: int, n_rows: int | None = None, **sizes: int
+        self,
+        run: Run,
+        path: str,
+        rows: int,
+        n_rows: int | None = None,
+        *,
+        optional: Iterable[str] = (),
+        kind: str | None = None,
+        label: npt.DTypeLike = np.int8,
+        **sizes: int,
     ) -> None:
-        """`path` is a kind of `schema.GROUPS`; `rows` to a chunk; `sizes` of other dimensions.
+        """`kind` of `schema.GROUPS`, by default `path`; `rows` to a chunk; `optional` columns that
+        are wanted; `label` the type of label codes; `sizes` of other dimensions.
 
         `n_rows` None: not known yet; there may then be one writer only, and the arrays grow.
         A group that is there already is opened, chunks and all.
         """
         self.run, self.path, self.rows, self.grows = run, path, rows, n_rows is None
+        self.kind = kind or path
         begin = {"row": rows if n_rows is None else n_rows, **sizes}
-        self.group = create_group(run.store, path, path, begin, rows_per_chunk=rows)
+        self.group = create_group(
+            *(run.store, path, self.kind, begin),
+            rows_per_chunk=rows,
+            optional=optional,
+            label=label,
+        )
 
     def chunk(self, number: int, **columns: npt.NDArray[Any]) -> list[str]:
         """Write one chunk of each column given; keys of the files written.
 
         Chunks are written whole, the last one filled up, so that an older one is never read.
         """
+        look_before_writing()
         written = []
         start = number * self.rows
         for name, value in columns.items():
@@ -62,7 +81,14 @@ class ChunkWriter:
     def finish(
         self, n_rows: int, attributes: dict[str, Any], **columns: npt.NDArray[Any]
     ) -> list[str]:
-        """Cut the arrays to their length and write whole columns; keys of the files written."""
+        """Cut the arrays to their length and write whole columns; keys of the files written.
+
+        Whole columns of labels may be of another type than the arrays were created with.
+        """
+        look_before_writing()
+        for name, value in columns.items():
+            if array(self.group, name).dtype != value.dtype:
+                retype_labels(self.group, self.kind, name, value.dtype)
         for name in self.group.array_keys():
             target = array(self.group, name)
             target.resize((n_rows, *target.shape[1:]))
@@ -100,6 +126,10 @@ class Pool:
     def part_of(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """(row,) number of the part that holds each row."""
         return row // self.part_rows
+
+    def label_dtype(self) -> np.dtype[Any]:
+        """The type of label codes."""
+        return np.dtype(array(self.run.group(self.path), "y").dtype)
 
     def read(self, name: str, rows: Rows) -> npt.NDArray[Any]:
         return read_array(self.run.group(self.path), name, slice(rows.start, rows.stop))

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+LABEL = "label"
+"""Type of an array of label codes: int8 for two classes, else uint8 or uint16, by their number."""
 
 
 @dataclass(frozen=True)
@@ -11,8 +17,26 @@ class Column:
 
     dims: tuple[str, ...]
     dtype: str
-    fill: float
+    fill: float | str
     description: str
+    optional: bool = False
+    """Whether a group may be without it."""
+
+    def stored(self, label: np.dtype[Any]) -> tuple[Any, float | str]:
+        """Type and fill value; of labels, `label` and a code that no class has."""
+        if self.dtype != LABEL:
+            text = self.dtype == "string"
+            return self.dtype if text else np.dtype(self.dtype), self.fill
+        return label, -1 if label.kind == "i" else int(np.iinfo(label).max)
+
+
+def label_dtype(labels: np.dtype[Any]) -> np.dtype[Any]:
+    """The type in which labels of some type are stored."""
+    return labels if labels in (np.uint8, np.uint16) else np.dtype(np.int8)
+
+
+def _label(description: str, *dims: str) -> Column:
+    return Column(("row", *dims), LABEL, -1, description)
 
 
 def _row(description: str) -> Column:
@@ -20,7 +44,8 @@ def _row(description: str) -> Column:
 
 
 _X = Column(("row", "feature"), "float32", float("nan"), "features")
-_GIVEN = Column(("row",), "int8", -1, "given (possibly wrong) label, 0 or 1")
+_ID = Column(("row",), "string", "", "id of the row, as text", optional=True)
+_GIVEN = _label("code of the given (possibly wrong) label")
 
 GROUPS: dict[str, dict[str, Column]] = {
     "pool": {
@@ -28,20 +53,40 @@ GROUPS: dict[str, dict[str, Column]] = {
         "y": _GIVEN,
         "row": _row("position in the source"),
         "source_id": Column(("row",), "int32", -1, "index in the attribute `files`"),
+        "id": _ID,
     },
     "queries": {
         "x": Column(("row", "feature"), "float32", float("nan"), "features as read, unscaled"),
         "row": _row("position in the source"),
+        "id": _ID,
     },
     "sample": {
         "x": _X,
         "row": _row("training row, in the order of its sampling hash"),
     },
+    "corrections": {
+        "row": _row("position in the source, ascending"),
+        "y": Column(("row",), "int32", -1, "label that somebody checked, as a class"),
+    },
+    "review": {
+        "row": _row("training row, in the order of the review"),
+        "given_label": Column(("row",), "int32", -1, "code of the given label"),
+        "likely_label": Column(("row",), "int32", -1, "code of the likeliest label"),
+        "label_quality": Column(("row",), "float32", float("nan"), "low is bad"),
+        "is_label_issue": Column(("row",), "bool", False, "more likely wrong than right"),
+        "moved": Column(("row",), "int64", -1, "verdicts that a correction of the label changes"),
+        "suspect_draw": Column(("row",), "int64", -1, "place in a random draw of the suspects"),
+        "row_draw": Column(("row",), "int64", -1, "place in a random draw of all rows"),
+        "group": Column(("row",), "int64", -1, "place here of the first of its alike suspects"),
+        "neighbor": Column(("row", "rank"), "int64", -1, "training rows nearest first"),
+        "distance": Column(("row", "rank"), "float32", float("nan"), "Euclidean, ascending"),
+        "neighbor_label": Column(("row", "rank"), "int32", -1, "code of its given label"),
+    },
     "bounds": {
-        "bound": Column(("row",), "float32", float("nan"), "distance that holds all neighbours"),
+        "bound": Column(("row",), "float32", float("nan"), "distance that holds all neighbors"),
     },
     "partition": {
-        "centroid": Column(("block", "feature"), "float32", float("nan"), "block centres, scaled"),
+        "centroid": Column(("block", "feature"), "float32", float("nan"), "block centers, scaled"),
     },
     "blocks": {
         "x": Column(("row", "feature"), "float32", float("nan"), "features, scaled"),
@@ -57,12 +102,12 @@ GROUPS: dict[str, dict[str, Column]] = {
             ("row", "rank"), "int64", -1, "training rows nearest first, ties by row, self excluded"
         ),
         "distance": Column(("row", "rank"), "float32", float("nan"), "Euclidean, ascending"),
-        "neighbor_label": Column(("row", "rank"), "int8", -1, "given label of the neighbour"),
+        "neighbor_label": _label("given label of the neighbor", "rank"),
     },
     "regression": {
         "row": _row("training row, ascending"),
         "count": Column(
-            ("row", "k"), "int32", -1, "neighbours given 1 among the first k, self excluded"
+            ("row", "k"), "int32", -1, "neighbors given 1 among the first k, self excluded"
         ),
     },
     "anchors": {
@@ -71,14 +116,12 @@ GROUPS: dict[str, dict[str, Column]] = {
             ("row", "rank"), "int64", -1, "exact nearest training rows, the anchor itself first"
         ),
         "distance": Column(("row", "rank"), "float32", float("nan"), "Euclidean, ascending"),
-        "neighbor_label": Column(("row", "rank"), "int8", -1, "given label of the neighbour"),
+        "neighbor_label": _label("given label of the neighbor", "rank"),
     },
     "labels": {
         "row": _row("position in the source"),
         "given_label": _GIVEN,
-        "predicted_label": Column(
-            ("row",), "int8", -1, "label by the corrected rule, without the row itself"
-        ),
+        "predicted_label": _label("label by the corrected rule, without the row itself"),
         "label_quality": Column(
             ("row",), "float32", float("nan"), "posterior of the given label; low is bad"
         ),
@@ -86,7 +129,78 @@ GROUPS: dict[str, dict[str, Column]] = {
             ("row",), "bool", False, "the given label is more likely wrong than right"
         ),
         "eta_corr": Column(
-            ("row",), "float32", float("nan"), "share of the k neighbours given 1, self excluded"
+            ("row",), "float32", float("nan"), "share of the k neighbors given 1, self excluded"
+        ),
+    },
+    "checks": {
+        "row": _row("position in the source"),
+        "outlier_score": Column(
+            ("row",), "float32", float("nan"), "exp(-mean distance / its median); low is far out"
+        ),
+        "is_outlier": Column(("row",), "bool", False, "far above the upper quartile of distances"),
+        "nearest_row": _row("position of the nearest row"),
+        "nearest_distance": Column(("row",), "float32", float("nan"), "to that row"),
+        "near_duplicates": Column(("row",), "int32", -1, "neighbors that are near duplicates"),
+        "contradicting_duplicates": Column(
+            ("row",), "int32", -1, "near duplicates with another given label"
+        ),
+        "data_value": Column(
+            ("row",),
+            "float32",
+            float("nan"),
+            "sum of KNN-Shapley values over rows that list it",
+        ),
+    },
+    "class_labels": {
+        "row": _row("position in the source"),
+        "given_label": _GIVEN,
+        "predicted_label": _label("label by the corrected vote, without the row itself"),
+        "label_quality": Column(
+            ("row",), "float32", float("nan"), "P(the given label is the true one); low is bad"
+        ),
+        "is_label_issue": Column(
+            ("row",), "bool", False, "the given label is more likely wrong than right"
+        ),
+        "likely_label": _label("likeliest true class, the given label among the evidence"),
+        "given_share": Column(
+            ("row",), "float32", float("nan"), "share of the k neighbors with the given label"
+        ),
+    },
+    "class_scores": {
+        "row": _row("position in the source"),
+        "predicted_label": _label("label by the corrected vote"),
+        "posterior": Column(
+            ("row",), "float32", float("nan"), "P(the predicted label is the true one)"
+        ),
+        "vote_share": Column(
+            ("row",), "float32", float("nan"), "share of the k nearest given the predicted label"
+        ),
+        "top_label": Column(("row", "top"), "int16", -1, "likeliest true classes, likeliest first"),
+        "top_posterior": Column(("row", "top"), "float32", float("nan"), "P(true label) of each"),
+    },
+    "transition": {
+        "matrix": Column(("true", "given"), "float64", float("nan"), "P(given | true)"),
+        "low": Column(("true", "given"), "float64", float("nan"), "95 % interval, lower end"),
+        "high": Column(("true", "given"), "float64", float("nan"), "95 % interval, upper end"),
+        "decision": Column(
+            ("true", "given"), "float64", float("nan"), "the matrix by which votes are corrected"
+        ),
+    },
+    "correction": {
+        "matrix": Column(("true", "given"), "float64", float("nan"), "P(given | true), blurred"),
+        "inverse": Column(("given", "true"), "float64", float("nan"), "its inverse"),
+        "prior": Column(("true",), "float64", float("nan"), "clean shares of the classes"),
+        "elsewhere": Column(("given",), "float64", float("nan"), "mean over the true classes"),
+    },
+    "class_sample": {
+        "row": _row("training row drawn to fit weights on, ascending"),
+        "given_label": _GIVEN,
+        "neighbor_label": _label("given label of the neighbor", "rank"),
+    },
+    "smoothed": {
+        "row": _row("training row drawn to fit weights on, ascending"),
+        "feature": Column(
+            ("row", "candidate", "one"), "float64", float("nan"), "neighbors' mean posterior, log"
         ),
     },
     "scores": {

@@ -32,7 +32,7 @@ def chromium(profile: Path) -> webdriver.Chrome:
 
 
 def look(browser: webdriver.Chrome, page: Path, *, width: int, dark: bool = False) -> list[Any]:
-    """Open a file in a window of that width and colour scheme; what the console says."""
+    """Open a file in a window of that width and color scheme; what the console says."""
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}

@@ -11,11 +11,11 @@ import pytest
 from runs import PoolWriter
 
 os.environ.setdefault("PREFECT_LOGGING_TO_API_ENABLED", "false")
+os.environ.setdefault("KNNOISE_PROTOCOLS", "memory")  # remote stores without a network
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else one of scikit-learn's checks skips itself
 
 
-@pytest.fixture
-def pool(tmp_path: Path) -> PoolWriter:
+def pool_writer(folder: Path) -> PoolWriter:
     """Writes two noisy clouds as `.npz`; the labels flipped at (0.3, 0.1)."""
 
     def write(n: int = 600, d: int = 4, seed: int = 0, name: str = "pool.npz", **more: Any) -> Path:
@@ -24,7 +24,27 @@ def pool(tmp_path: Path) -> PoolWriter:
         x = rng.normal(size=(n, d)) + 3.0 * clean[:, None]
         flipped = rng.random(n) < np.where(clean == 1, 0.1, 0.3)
         arrays = {"X": x.astype(np.float32), "y": (clean ^ flipped).astype(np.int8), **more}
-        np.savez(tmp_path / name, **arrays)
-        return tmp_path / name
+        np.savez(folder / name, **arrays)
+        return folder / name
 
     return write
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> PoolWriter:
+    """Writes pools beside the test's other files."""
+    return pool_writer(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared_pool(tmp_path_factory: pytest.TempPathFactory) -> PoolWriter:
+    """Writes pools for the tests of a file."""
+    return pool_writer(tmp_path_factory.mktemp("shared"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one file run in one process, those that share a Prefect server in one, too."""
+    for item in items:
+        folder = item.path.parent.name
+        together = folder if folder in ("deploy", "under_prefect") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(together))

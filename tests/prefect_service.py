@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from faults import running, wait_for
+from processes import running, wait_for
 
 ROOT = Path(__file__).parents[1]
 POOL = "knnoise"
@@ -91,6 +92,41 @@ class Prefect:
         )
         with opener.open(request, timeout=60) as answer:
             return json.load(answer)
+
+
+def free_port() -> int:
+    """A port of this host that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(folder: Path, port: int, **more: str) -> dict[str, str]:
+    """For a server at a port and its clients, with a password and a database of their own."""
+    clean = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
+    return {
+        **clean,
+        "PYTHONPATH": str(ROOT),
+        "PREFECT_HOME": str(folder / "home"),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_API_AUTH_STRING": "knnoise:in-tests",
+        "PREFECT_SERVER_API_AUTH_STRING": "knnoise:in-tests",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_WORKER_QUERY_SECONDS": "2",  # not the usual 10 and 30: tests do not wait
+        "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
+        "DO_NOT_TRACK": "1",
+        **more,
+    }
+
+
+@contextmanager
+def serving(server: Prefect) -> Iterator[subprocess.Popen[bytes]]:
+    """The server's process, once it answers."""
+    port = server.env["PREFECT_API_URL"].rsplit(":", 1)[1].split("/")[0]
+    start = ("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port)
+    with running(*start, log=server.folder / "server.log", env=server.env) as process:
+        wait_for(lambda: answers(int(port)), 180, every=0.5)
+        yield process
 
 
 def answers(port: int) -> bool:

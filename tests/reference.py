@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.merge import Neighbours
+from pipeline.knn.lists import Neighbors
 
 Lists = list[list[tuple[float, int]]]
 
@@ -34,7 +34,7 @@ def nearest(
     ]
 
 
-def merge(home: npt.NDArray[Any], lists: Neighbours, n_homes: int) -> list[list[tuple[float, int]]]:
+def merge(home: npt.NDArray[Any], lists: Neighbors, n_homes: int) -> list[list[tuple[float, int]]]:
     """For each home the k (distance, row) of all lists for it, each row once."""
     k = lists.row.shape[1]
     found: list[set[tuple[float, int]]] = [set() for _ in range(n_homes)]
@@ -81,21 +81,42 @@ def counts(label: npt.NDArray[np.int8], grid: Sequence[int]) -> list[list[int]]:
 
 
 def recall(listed: Lists, exact: Lists) -> list[float]:
-    """Share of each list that is no farther than the last true neighbour, by distance."""
+    """Share of each list that is no farther than the last true neighbor, by distance."""
     return [
         sum(d <= true[-1][0] for d, _ in near) / len(true)
         for near, true in zip(listed, exact, strict=True)
     ]
 
 
-def near_of_near(index: npt.NDArray[np.int32]) -> list[set[int]]:
-    """For each row its neighbours and theirs, without itself. Neighbours are those it lists, then
-    up to as many as a list is long of those that list it, by rank and row."""
-    k = index.shape[1]
-    own = [[j for j in lists if j not in (-1, i)] for i, lists in enumerate(index.tolist())]
-    near = [list(lists) for lists in own]
-    for rank in range(k):
+def listing(index: npt.NDArray[np.int32], forward: int, most: int) -> list[list[int]]:
+    """For each row up to `most` that have it among their first `forward`, by rank and row."""
+    found: list[list[int]] = [[] for _ in index]
+    for rank in range(forward):
         for i, j in enumerate(index[:, rank].tolist()):
-            if j not in (-1, i) and i not in own[j] and len(near[j]) < len(own[j]) + k:
-                near[j].append(i)
-    return [{*js, *(c for j in js for c in near[j])} - {i} for i, js in enumerate(near)]
+            if j != -1 and len(found[j]) < most:
+                found[j].append(i)
+    return found
+
+
+def near_by_age(
+    index: npt.NDArray[np.int32], joined: npt.NDArray[np.uint8], forward: int, backward: int
+) -> list[tuple[list[int], list[int]]]:
+    """For each row its new and its old neighbors: those among its first `forward`, then up to
+    `backward` in all of those that have it among theirs and that it does not list."""
+    found: list[tuple[list[int], list[int]]] = [([], []) for _ in index]
+    n_back = [0] * len(index)
+    for age in (0, 1):
+        for i, row in enumerate(index[:, :forward].tolist()):
+            found[i][age].extend(
+                j
+                for j, seen in zip(row, joined[i].tolist(), strict=False)
+                if j != -1 and seen == age
+            )
+        for rank in range(forward):
+            for i, j in enumerate(index[:, rank].tolist()):
+                if j == -1 or joined[i, rank] != age or n_back[j] == backward:
+                    continue
+                if i not in index[j, :forward].tolist():
+                    found[j][age].append(i)
+                    n_back[j] += 1
+    return found

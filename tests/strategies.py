@@ -1,4 +1,4 @@
-"""What Hypothesis draws: small pools with ties, and lists of neighbours."""
+"""What Hypothesis draws: small pools with ties, and lists of neighbors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from pipeline.merge import ABSENT, Neighbours
+from pipeline.knn.lists import ABSENT, Neighbors
 
 Candidates = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]
 
@@ -43,7 +43,7 @@ def candidates(draw: st.DrawFn) -> Candidates:
 
 
 @st.composite
-def candidate_lists(draw: st.DrawFn) -> tuple[npt.NDArray[np.int64], Neighbours, int]:
+def candidate_lists(draw: st.DrawFn) -> tuple[npt.NDArray[np.int64], Neighbors, int]:
     """Homes, their lists, number of homes; a row has one distance to a home wherever listed."""
     rng = draw(generators())
     n_homes, n_lists = draw(st.integers(1, 6)), draw(st.integers(0, 15))
@@ -51,7 +51,7 @@ def candidate_lists(draw: st.DrawFn) -> tuple[npt.NDArray[np.int64], Neighbours,
     table = np.round(rng.random((n_homes, n_rows)) * draw(st.sampled_from([2, 1000])))
     label = rng.integers(0, 2, n_rows).astype(np.int8)
     home = rng.integers(0, n_homes, n_lists)
-    lists = Neighbours(
+    lists = Neighbors(
         np.full((n_lists, k), ABSENT, np.int64),
         np.full((n_lists, k), np.inf, np.float32),
         np.full((n_lists, k), ABSENT, np.int8),

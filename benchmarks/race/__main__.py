@@ -40,10 +40,23 @@ def cases(n: int) -> list[Case]:
     """All cases, the largest common pool being of n rows."""
     all_peers = {"knnoise": 0.99, "faiss": 0.98, "hnswlib": 0.98, "pynndescent": 0.98}
     one, both = {"knnoise": 0.99}, {"knnoise": 0.99, "faiss": None}
+    both_98 = {"knnoise": 0.98, "faiss": 0.98}
     loose = {"knnoise": 0.95, "faiss": None}
     small, large, huge = Pool("sheets", 3 * n // 10), Pool("sheets", n, n), Pool("sheets", 3 * n)
     wide = 3 * n // 20
+    whole = {"knnoise": 0.99, "faiss": 0.99, "pynndescent": 0.99}
+    surface = Pool("connected-64-10", n, n)
     return [
+        Case("connected", surface, "graph", 30, whole),
+        Case("connected-32", Pool("connected-32-6", n), "graph", 30, whole),
+        Case("connected-128", Pool("connected-128-14", n), "graph", 30, whole),
+        Case("connected-200k", Pool("connected-64-10", n // 5), "graph", 30, both_98),
+        *(
+            Case(f"connected-{least}", surface, "graph", 30, dict.fromkeys(all_peers, least))
+            for least in (0.9, 0.95, 0.98)
+        ),
+        Case("connected-queries", surface, "queries", 30, both),
+        Case("connected-50k", Pool("connected-64-10", n // 20), "graph", 30, both_98),
         Case("graph", large, "graph", 30, all_peers),
         Case("graph-100k", Pool("sheets", n // 10), "graph", 30, {**all_peers, "scikit-learn": 1}),
         Case("graph-300k", small, "graph", 30, dict.fromkeys(all_peers, 0.99)),

@@ -1,4 +1,4 @@
-"""The pools of the race, their queries, and the exact neighbours of 2,000 rows of each."""
+"""The pools of the race, their queries, and the exact neighbors of 2,000 rows of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.search import nearest
+from pipeline.knn.exact import nearest
 from pipeline.simulate import flip, sheets
 
 N_TRUTH = 2000
@@ -35,6 +35,9 @@ def features(kind: str, n: int, folder: Path | None) -> tuple[np.ndarray, np.nda
     FileNotFoundError
         Fashion-MNIST is asked for and its folder is not given.
     """
+    if kind.startswith("connected"):
+        n_features, n_intrinsic = map(int, kind.split("-")[1:])
+        return connected(n, n_features, n_intrinsic)
     if kind == "sheets":
         x, y, _ = sheets(n, SEED)
         return x, y
@@ -45,6 +48,25 @@ def features(kind: str, n: int, folder: Path | None) -> tuple[np.ndarray, np.nda
         raise FileNotFoundError("needs --data FOLDER with fashion_mnist.npz")
     with np.load(folder / "fashion_mnist.npz") as held:
         return held["X"][:n].astype(np.float32), (held["y"][:n] % 2).astype(np.int8)
+
+
+def connected(n: int, n_features: int, n_intrinsic: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows on one curved surface: a random two-layer network of Gaussian coordinates, plus noise.
+
+    Most data are like this rather than in clusters that lie apart: no cut leaves all neighbors
+    together. Returns (row, feature) float32 and clean labels (row,) int8.
+    """
+    rng = np.random.default_rng([SEED, n_features, n_intrinsic])
+    hidden = 3 * n_features // 4
+    first = rng.normal(size=(n_intrinsic, hidden)) / np.sqrt(n_intrinsic) * 1.5
+    shift = rng.normal(size=hidden)
+    second = rng.normal(size=(hidden, n_features)) / np.sqrt(hidden) * 1.5
+    x = np.empty((n, n_features), np.float32)
+    for a in range(0, n, 100_000):
+        z = rng.normal(size=(min(100_000, n - a), n_intrinsic))
+        noise = 0.03 * rng.normal(size=(len(z), n_features))
+        x[a : a + len(z)] = np.tanh(np.tanh(z @ first + shift) @ second) + noise
+    return x, (x[:, 0] > np.median(x[:, 0])).astype(np.int8)
 
 
 def write(pool: Pool, results: Path, folder: Path | None) -> Path:

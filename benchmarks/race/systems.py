@@ -19,11 +19,11 @@ import numpy as np
 import zarr
 
 from benchmarks.race.measure import Meter
-from pipeline.audit import row_recall
-from pipeline.distance import list_distance
+from pipeline.knn.distance import list_distance
+from pipeline.knn.recall import row_recall
 
 THREADS = 2
-GRAPH_STEPS = ("partition", "route", "blocks", "neighbours", "graph", "search")
+GRAPH_STEPS = ("partition", "route", "blocks", "neighbors", "graph", "search")
 RATE_STEPS = ("anchor", "anchors", "rates", "regression")
 EFFORTS = [step << more for more in range(9) for step in (4, 5, 6, 7)]
 """Lists probed by faiss, or candidates held by hnswlib: the least that reaches the recall asked."""
@@ -35,8 +35,8 @@ class Truth:
     """Exact distances of some rows of the pool, or of some queries."""
 
     def __init__(self, folder: Path, task: str, k: int) -> None:
-        with np.load(folder / "pool.npz") as held:
-            self.pool = held["X"]
+        self.folder = folder
+        self.pool = self.read()
         self.own = task == "graph"
         self.asked = self.pool
         if not self.own:
@@ -45,6 +45,11 @@ class Truth:
         which = "pool" if self.own else "queries"
         with np.load(folder / "truth.npz") as held:
             self.row, self.exact = held[f"{which}_row"], held[f"{which}_distance"][:, :k]
+
+    def read(self) -> np.ndarray:
+        """The pool from disk, as every system has to read it."""
+        with np.load(self.folder / "pool.npz") as held:
+            return held["X"]
 
     def recall(self, index: np.ndarray) -> float:
         """Of lists (row, any) of the rows sampled; the row itself is taken out."""
@@ -65,13 +70,14 @@ def least_effort(search: Search, truth: Truth, k: int, recall: float, efforts: l
 
 
 def faiss_ivf(truth: Truth, k: int, recall: float, task: str) -> Told:
-    import faiss
-
-    faiss.omp_set_num_threads(THREADS)
-    x, wide = truth.pool, k + truth.own
-    n_lists = int(4 * np.sqrt(len(x)))
+    wide = k + truth.own
+    n_lists = int(4 * np.sqrt(len(truth.pool)))
 
     def build() -> Any:
+        import faiss
+
+        faiss.omp_set_num_threads(THREADS)
+        x = truth.read()
         index = faiss.index_factory(x.shape[1], f"IVF{n_lists},Flat")
         index.train(x[np.random.default_rng(0).permutation(len(x))[: 64 * n_lists]])
         index.add(x)
@@ -94,10 +100,11 @@ def faiss_ivf(truth: Truth, k: int, recall: float, task: str) -> Told:
 
 
 def hnsw(truth: Truth, k: int, recall: float, task: str) -> Told:
-    import hnswlib
-
-    x, wide = truth.pool, k + truth.own
+    wide = k + truth.own
     with Meter().running() as built:
+        import hnswlib
+
+        x = truth.read()
         index = hnswlib.Index("l2", x.shape[1])
         index.init_index(len(x), ef_construction=100, M=16)
         index.set_num_threads(THREADS)
@@ -118,16 +125,11 @@ def hnsw(truth: Truth, k: int, recall: float, task: str) -> Told:
 
 
 def pynndescent_whole(truth: Truth, k: int, recall: float, task: str) -> Told:
-    import pynndescent
-
-    warm = np.random.default_rng(0).normal(size=(4000, truth.pool.shape[1])).astype(np.float32)
-    small = pynndescent.NNDescent(warm, n_neighbors=k + 1, random_state=0, n_jobs=THREADS)
-    if task != "graph":
-        small.prepare()
-        small.query(warm[:100], k=k)
     with Meter().running() as built:
+        import pynndescent
+
         index = pynndescent.NNDescent(
-            truth.pool, n_neighbors=k + 1, random_state=0, n_jobs=THREADS, low_memory=True
+            truth.read(), n_neighbors=k + 1, random_state=0, n_jobs=THREADS, low_memory=True
         )
         if task != "graph":
             index.prepare()
@@ -137,17 +139,18 @@ def pynndescent_whole(truth: Truth, k: int, recall: float, task: str) -> Told:
 
 
 def sklearn_exact(truth: Truth, k: int, recall: float, task: str) -> Told:
-    from sklearn.neighbors import NearestNeighbors
-
     with Meter().running() as built:
-        model = NearestNeighbors(algorithm="brute", n_jobs=THREADS).fit(truth.pool)
+        from sklearn.neighbors import NearestNeighbors
+
+        model = NearestNeighbors(algorithm="brute", n_jobs=THREADS).fit(truth.read())
     with Meter().running() as told:
         found = model.kneighbors(truth.asked, k + truth.own, return_distance=False)
     return together(task, built, told) | {"recall": truth.recall(found[truth.row]), "effort": 0}
 
 
 def together(task: str, built: Told, told: Told) -> Told:
-    """A graph costs building and searching; queries cost searching, building told apart."""
+    """A graph costs imports, reading, building and searching; queries cost searching, the rest told
+    apart."""
     both = {"build_seconds": built["seconds"], **told}
     both["peak_mb"] = max(built["peak_mb"], told["peak_mb"])
     if task == "graph":
@@ -157,33 +160,26 @@ def together(task: str, built: Told, told: Told) -> Told:
 
 
 def ours(folder: Path, k: int, recall: float, task: str, block_rows: int | None) -> Told:
-    """A whole training, or the scoring of all queries with a finished one, kernels compiled."""
-    from flows.score import score
-    from flows.train import train
-
-    options: Told = {"k": k, "quiet": True, "workers": THREADS, "target_recall": recall}
+    """A whole training, or the scoring of all queries with a finished one: the command line in a
+    new process, on a machine that has run knnoise before."""
     run = folder / f"run-{k}-{recall:g}-{block_rows}"
     with tempfile.TemporaryDirectory(dir=folder) as work:
-        x = np.random.default_rng(0).normal(size=(6000, 8)).astype(np.float32)
+        x = np.random.default_rng(0).normal(size=(6000, 40)).astype(np.float32)
         np.savez(f"{work}/warm.npz", X=x, y=(x[:, 0] > 0).astype(np.int8))
-        train.fn(f"{work}/warm.npz", f"{work}/warm", builder="pynndescent", **options)
-        options["block_rows"] = block_rows
+        shell(["train", f"{work}/warm.npz", "--run", f"{work}/warm", "--builder", "join"])
+        pool = str(folder / "pool.npz")
+        command = ["train", pool, "--run", str(run), "--k", str(k), "--target-recall", str(recall)]
+        command += [] if block_rows is None else ["--block-rows", str(block_rows)]
         if task == "graph":
             shutil.rmtree(run, ignore_errors=True)
-            with Meter().running() as told:
-                report = train.fn(str(folder / "pool.npz"), str(run), **options)
-        else:
-            if not (run / "report.json").exists():
-                train.fn(str(folder / "pool.npz"), str(run), **options)
+        elif not (run / "report.json").exists():
+            shell(command)
+        if task != "graph":
             shutil.rmtree(run / "scores", ignore_errors=True)
-            with Meter().running() as told:
-                report = score.fn(
-                    str(folder / "queries.npz"),
-                    str(run),
-                    f"{work}/s.parquet",
-                    workers=THREADS,
-                    quiet=True,
-                )
+            queries = str(folder / "queries.npz")
+            command = ["score", queries, "--run", str(run), "--out", f"{work}/scores.parquet"]
+        with Meter().running() as told:
+            report = json.loads(shell([*command, "--json", "--quiet"]))
     found = graph_recall(run, Truth(folder, task, k)) if task == "graph" else report["recall"]
     return {**told, **described(report), "recall": found, "audit": report["recall"]}
 
@@ -210,6 +206,7 @@ def described(report: Told) -> Told:
         "graph_core_seconds": core_seconds(GRAPH_STEPS),
         "rates_core_seconds": core_seconds(RATE_STEPS),
         "worker_mb": report["peak_rss_mb"],
+        "driver_mb": report["driver_peak_rss_mb"],
         "by_step": report["seconds"],
         "blocks": report.get("n_blocks"),
         "warnings": report["warnings"],
@@ -237,9 +234,11 @@ def from_the_shell(folder: Path, task: str) -> Told:
     return {**told, "recall": 1.0, "effort": None}
 
 
-def shell(command: list[str], environment: dict[str, str]) -> None:
-    knnoise = str(Path(sys.executable).with_name("knnoise"))
-    subprocess.run([knnoise, *command], env=environment, check=True, capture_output=True)
+def shell(command: list[str], environment: dict[str, str] | None = None) -> str:
+    """What a command of knnoise prints."""
+    knnoise = [sys.executable, "-m", "flows.cli", *command]
+    done = subprocess.run(knnoise, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout
 
 
 PEERS = {

@@ -13,13 +13,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.study import (
+    acquire,
+    certificates,
     cost,
     coverage,
     gao_tables,
     multiclass,
+    partial,
     plateau,
     rates_study,
+    review,
     square,
+    suspects_study,
+    verdicts,
     write,
 )
 
@@ -39,7 +45,13 @@ def main() -> None:
         "coverage": lambda a: coverage.run(a.results),
         "gao": lambda a: gao_tables.run(a.data, a.results),
         "multiclass": lambda a: multiclass.run(a.data, a.results),
+        "suspects": lambda a: suspects_study.run(a.data, a.results),
+        "verdicts": lambda a: verdicts.run(a.data, a.results),
         "cost": lambda a: cost.run(a.results),
+        "acquire": lambda a: acquire.run(a.data, a.results),
+        "partial": lambda a: partial.run(a.data, a.results),
+        "review": lambda a: review.run(a.data, a.results),
+        "certificates": lambda a: certificates.run(a.results),
     }
     parser.add_argument("--only", nargs="*", choices=studies, default=list(studies))
     parser.add_argument("--write-only", action="store_true", help="pages from what there is")

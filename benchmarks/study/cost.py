@@ -15,7 +15,7 @@ from pipeline.simulate import flip, sheets
 ROWS, SEED = 1_000_000, 0
 RATES = ("regression", "rates")
 ANCHORS = ("anchor-bounds", "anchors-search", "anchors-merge", "anchors")
-GRAPH = ("partition", "route", "blocks", "neighbours", "graph")
+GRAPH = ("partition", "route", "blocks", "neighbors", "graph")
 """Steps of a training. The anchors also choose the blocks and audit the graph."""
 
 

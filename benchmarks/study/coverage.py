@@ -1,4 +1,4 @@
-"""Do the 95 % intervals of `crossfit` cover the realised rates? Simulated pools of known truth."""
+"""Do the 95 % intervals of `crossfit` cover the realized rates? Simulated pools of known truth."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import make_blobs, make_classification, make_moons
 
-from benchmarks.study.data import NOISE, realised
+from benchmarks.study.data import NOISE, realized
 from benchmarks.study.lists import search
 from benchmarks.study.results import Results
-from pipeline.extrema import anchor_plan, crossfit
+from pipeline.noise.extrema import anchor_plan, crossfit
 from pipeline.simulate import flip, gao, reeve_kaban, sheets
 
 Pool = tuple[NDArray[Any], NDArray[np.integer]]
@@ -95,7 +95,7 @@ def pool(make: Callable[[int, int], Pool], kind: str, n: int, seed: int) -> list
             {
                 "noise": [p0, p1],
                 "seed": noise_seed,
-                "realised": realised(y, given),
+                "realized": realized(y, given),
                 "crossfit": [rates.p0, rates.p1],
                 "intervals": [list(rates.p0_interval), list(rates.p1_interval)],
                 "support": rates.support,

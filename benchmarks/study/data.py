@@ -119,6 +119,6 @@ def cases(name: str, classes: int, trials: int) -> Iterator[Case]:
                 yield Case(name, grouping, p0, p1, trial)
 
 
-def realised(y: NDArray[np.int8], given: NDArray[np.int8]) -> tuple[float, float]:
+def realized(y: NDArray[np.int8], given: NDArray[np.int8]) -> tuple[float, float]:
     """(p0, p1) as they came out in this sample."""
     return float(given[y == 0].mean()), float(1.0 - given[y == 1].mean())

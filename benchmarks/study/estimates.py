@@ -1,4 +1,4 @@
-"""Four estimators of the noise rates on the same neighbour lists."""
+"""Four estimators of the noise rates on the same neighbor lists."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from bqlearn.metrics import anchor_transition_matrix
 from cleanlab.count import estimate_py_and_noise_matrices_from_probabilities
 from numpy.typing import NDArray
 
-from pipeline.extrema import crossfit, minmax
+from pipeline.noise.extrema import crossfit, minmax
 
 K_MINMAX, K_PEERS = 100, 50
-"""Neighbours of `minmax` (the row itself included) and of the peers' leave-one-out chances."""
+"""Neighbors of `minmax` (the row itself included) and of the peers' leave-one-out chances."""
 METHODS = ("minmax", "crossfit", "cleanlab", "biquality")
 
 

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from benchmarks.study import data
 from benchmarks.study.lists import Lists, lists_of, within
 from benchmarks.study.results import Results
-from pipeline.extrema import crossfit, minmax
-from pipeline.rknn import GRID, fold_sums, predict, select
-from pipeline.threshold import predict as reaches
-from pipeline.threshold import tempered, vote_table
+from pipeline.decision.threshold import predict as reaches
+from pipeline.decision.threshold import tempered, vote_table
+from pipeline.methods.rknn import GRID, fold_sums, predict, select
+from pipeline.noise.extrema import crossfit, minmax
 
 FOLDS, LONGEST = 4, 180
 """Parts of each cross-validation; list length that leaves 100 when a part is left out."""
@@ -104,8 +104,8 @@ def of_paper(fold: Fold) -> dict[str, Any]:
     given = fold.given
     grid = tuple(k for k in GRID if k <= 0.5 * len(given))
     chosen = select(fold.near, given, fold.part, grid)
-    own = given[fold.near[:, : chosen.k_noise]].sum(axis=1)
-    rates = minmax((own + given) / (chosen.k_noise + 1.0), chosen.k_noise + 1)
+    own = given[fold.near[:, : chosen.rate_neighbors]].sum(axis=1)
+    rates = minmax((own + given) / (chosen.rate_neighbors + 1.0), chosen.rate_neighbors + 1)
     eta = given[fold.test[:, : chosen.k]].mean(axis=1)
     k = _plain_k(fold, grid)
     vote = given[fold.test[:, :k]].mean(axis=1) >= 0.5
@@ -113,7 +113,7 @@ def of_paper(fold: Fold) -> dict[str, Any]:
         "rknn": float((predict(eta, rates.p0, rates.p1) == fold.truth).mean()),
         "knn": float((vote == fold.truth).mean()),
         "k": chosen.k,
-        "k_noise": chosen.k_noise,
+        "rate_neighbors": chosen.rate_neighbors,
         "k_plain": k,
         "rates": [rates.p0, rates.p1],
         "shortfall": chosen.shortfall,

@@ -33,7 +33,7 @@ def page_write(found: dict[str, Rows], docs: Path) -> None:
         docs / "goals.md",
         "Goals and measurements",
         "Every figure comes from the results of the named command, which prints the pages of this "
-        "folder; FOLDER holds the public data sets. Errors are against the rates realised in the "
+        "folder; FOLDER holds the public data sets. Errors are against the rates realized in the "
         "sample, sets with both classes ≥ 20 %.",
         page_text(found),
     )

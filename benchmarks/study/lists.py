@@ -1,4 +1,4 @@
-"""Exact neighbour lists of each data set, computed once and kept beside the results."""
+"""Exact neighbor lists of each data set, computed once and kept beside the results."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.study.data import load
-from pipeline.extrema import anchor_plan
-from pipeline.search import nearest
+from pipeline.knn.exact import nearest
+from pipeline.noise.extrema import anchor_plan
 
 Int = NDArray[np.integer]
 WIDE, NARROW = 640, 240
@@ -20,7 +20,7 @@ HELD_OUT = 0.25
 
 @dataclass(frozen=True)
 class Lists:
-    """One set with its neighbours; lists start with the row itself."""
+    """One set with its neighbors; lists start with the row itself."""
 
     y: NDArray[np.int64]
     n_features: int

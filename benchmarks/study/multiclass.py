@@ -1,4 +1,4 @@
-"""Transition matrices of many classes: row-wise L1 error against cleanlab's, same neighbours."""
+"""Transition matrices of many classes: row-wise L1 error against cleanlab's, same neighbors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.study import data
 from benchmarks.study.estimates import cleanlab_matrix, leave_one_out
 from benchmarks.study.lists import Lists, full_anchors, lists_of
 from benchmarks.study.results import Results
-from pipeline.transition import transition_matrix
+from pipeline.noise.transition import transition_matrix
 
 Floats = NDArray[np.float64]
 SETS = (*data.TUNED, "segment", "pendigits", "vehicle", "fashion_mnist")
@@ -67,13 +67,13 @@ def _c(lists: Lists) -> int:
 
 
 def case(lists: Lists, key: str, noise: Floats) -> dict[str, Any]:
-    """Mean over rows of the L1 distance to the matrix realised in the sample."""
+    """Mean over rows of the L1 distance to the matrix realized in the sample."""
     classes, seed = len(noise), zlib.crc32(key.encode())
     chance = np.random.default_rng([seed, 3]).random(lists.n)
     given = (chance[:, None] >= np.cumsum(noise, axis=1)[lists.y]).sum(axis=1).clip(0, classes - 1)
-    realised = np.zeros((classes, classes))
-    np.add.at(realised, (lists.y, given), 1.0)
-    realised /= realised.sum(axis=1, keepdims=True)
+    realized = np.zeros((classes, classes))
+    np.add.at(realized, (lists.y, given), 1.0)
+    realized /= realized.sum(axis=1, keepdims=True)
     near = full_anchors(lists)
     start = time.perf_counter()
     ours = transition_matrix(near, given[near], lists.n, classes)
@@ -94,7 +94,7 @@ def case(lists: Lists, key: str, noise: Floats) -> dict[str, Any]:
         "n": lists.n,
         "classes": classes,
         "tuned": data.is_tuned(name),
-        "error": {m: float(np.abs(a - realised).sum(axis=1).mean()) for m, a in matrices.items()},
+        "error": {m: float(np.abs(a - realized).sum(axis=1).mean()) for m, a in matrices.items()},
         "support": ours.support,
         "seconds": seconds,
     }

@@ -37,7 +37,7 @@ def accuracy(rows: Rows, docs: Path) -> None:
         "Accuracy of the corrected threshold",
         "Accuracy against clean labels on a quarter of the rows held out; labels of the other "
         "three quarters are flipped. All rules use the same k (`--k auto` on the training part). "
-        "`plain`: threshold ½. `true`: the threshold of the rates realised in the sample. "
+        "`plain`: threshold ½. `true`: the threshold of the rates realized in the sample. "
         "`untempered`: the full correction with `crossfit`'s rates. `ours`: the default, tempered. "
         + PROTOCOL
         + " The tempering was tuned on these four and on heart, housing, diabetes, fourclass and "

@@ -36,7 +36,7 @@ def coverage(rows: Rows, simulated: Rows, docs: Path) -> None:
     page(
         docs / "coverage.md",
         "Do the 95 % intervals cover?",
-        "Share of intervals that hold the rate realised in the sample, by verdict; in brackets the "
+        "Share of intervals that hold the rate realized in the sample, by verdict; in brackets the "
         "number of intervals, two a case. Simulated pools of 2,000, 6,000 and 15,000 rows, each "
         "with the five noise settings, and all real cases of the error study.",
         table(header, totals),

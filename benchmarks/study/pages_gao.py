@@ -99,7 +99,7 @@ def tables(papers: Rows, ours: Rows, docs: Path) -> None:
         "are our cut at the median; the paper's groupings are not known, so sets of more than two "
         "classes (vehicle, segment, landsat, usps, pendigits, letter, shuttle) compare in kind "
         "only. acoustic could not be had. The paper's other six methods are not repeated. Noise "
-        "is (p0, p1). Rows whose list was short of 100 neighbours, all folds: "
+        "is (p0, p1). Rows whose list was short of 100 neighbors, all folds: "
         f"{sum(int(f['shortfall'].sum()) for f in found.values()):,} (they use those there are).",
         "## Table 2: accuracy on clean labels, mean ± standard deviation over the folds",
         table(

@@ -50,8 +50,8 @@ def errors(rows: Rows, docs: Path) -> None:
     page(
         docs / "multiclass.md",
         "Transition matrices of many classes",
-        "Row-wise L1 error: mean over true classes of Σ |estimate - matrix realised in the "
-        "sample|, same neighbours for all; cleanlab and biquality get leave-one-out shares of the "
+        "Row-wise L1 error: mean over true classes of Σ |estimate - matrix realized in the "
+        "sample|, same neighbors for all; cleanlab and biquality get leave-one-out shares of the "
         "50 nearest. Noise: `uniform` sends a share (0.2 or 0.4) to all other classes alike, "
         "`pairs` to the next class alone, `random` a random share spread by a Dirichlet(0.5) "
         "draw; the last two are asymmetric. Three noise seeds each (CRC-32 of the case's name). "

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.study.data import FEWEST, NOISE
 from benchmarks.study.estimates import METHODS
-from benchmarks.study.markdown import COLOURS, axes_row, page, save, table
+from benchmarks.study.markdown import COLORS, axes_row, page, save, table
 
 Rows = list[dict[str, Any]]
 RANGES = (
@@ -23,19 +23,19 @@ VERDICTS = ("supported", "weak", "unsupported")
 PROTOCOL = (
     "Sets of more than two classes are grouped twice: odd against even ids, and a random half "
     "(seed 7). `name@3000` is a random sample of 3,000 rows. Features in [-1, 1], exact "
-    "neighbours. `crossfit` was tuned on optdigits, landsat, usps and letter (and samples of "
+    "neighbors. `crossfit` was tuned on optdigits, landsat, usps and letter (and samples of "
     "them), with other noise seeds; all other sets are untouched by tuning. The noise seed of a "
     "case is the CRC-32 of its name `set/grouping/p0-p1/trial`; it is kept with the results."
 )
 
 
 def off(row: dict[str, Any], method: str) -> np.ndarray:
-    return np.abs(np.array(row[method]) - np.array(row["realised"]))
+    return np.abs(np.array(row[method]) - np.array(row["realized"]))
 
 
 def covered(row: dict[str, Any]) -> list[bool]:
-    """Does the interval of p0, and of p1, hold the realised rate (to rounding)?"""
-    pairs = zip(row["intervals"], row["realised"], strict=True)
+    """Does the interval of p0, and of p1, hold the realized rate (to rounding)?"""
+    pairs = zip(row["intervals"], row["realized"], strict=True)
     return [low - 1e-12 <= true <= high + 1e-12 for (low, high), true in pairs]
 
 
@@ -87,7 +87,7 @@ def errors(rows: Rows, docs: Path) -> None:
                 summary.append([goal, label, len({r["set"] for r in some}), len(some), *line])
     by_set = []
     for name, some in each([r for r in rows if counted(r)], lambda r: r["set"]).items():
-        bias = np.mean([np.array(r["crossfit"]) - r["realised"] for r in some])
+        bias = np.mean([np.array(r["crossfit"]) - r["realized"] for r in some])
         tuned = "yes" if some[0]["tuned"] else ""
         by_set.append(
             [
@@ -112,7 +112,7 @@ def errors(rows: Rows, docs: Path) -> None:
     page(
         docs / "noise-rate-error.md",
         "Error of the noise rates",
-        "|estimate - rate realised in the sample|, both rates, mean / worst. "
+        "|estimate - rate realized in the sample|, both rates, mean / worst. "
         + PROTOCOL
         + " Peers get leave-one-out shares of the 50 nearest others; `minmax` takes 100, the row "
         "itself included. Above 20,000 rows all methods see the anchors' lists only. cleanlab is "
@@ -143,11 +143,11 @@ def _untuned_sure(row: dict[str, Any]) -> bool:
 def misses(rows: Rows, above: float) -> str:
     lines = []
     for row in rows:
-        error = np.array(row["crossfit"]) - row["realised"]
+        error = np.array(row["crossfit"]) - row["realized"]
         side = int(np.argmax(np.abs(error)))
         if abs(error[side]) > above:
             told = row["sides"][side]
-            true = row["realised"][side]
+            true = row["realized"][side]
             lines.append(
                 [
                     row["case"],
@@ -172,13 +172,13 @@ def ranges(rows: Rows, docs: Path) -> None:
         if not some:
             continue
         row, shown = some[0], some[0]["range"]
-        for colour, side, true in ((COLOURS[0], "min", 0), (COLOURS[1], "max", 1)):
+        for color, side, true in ((COLORS[0], "min", 0), (COLORS[1], "max", 1)):
             level, error = np.array(shown[f"v_{side}"]), np.array(shown[f"v_{side}_se"])
-            axes.errorbar(shown["k"], level, 2 * error, fmt="o-", ms=3, color=colour, lw=1)
-            at = row["realised"][0] if true == 0 else 1 - row["realised"][1]
-            axes.axhline(at, color=colour, linestyle=":")
+            axes.errorbar(shown["k"], level, 2 * error, fmt="o-", ms=3, color=color, lw=1)
+            at = row["realized"][0] if true == 0 else 1 - row["realized"][1]
+            axes.axhline(at, color=color, linestyle=":")
             found = row["crossfit"][0] if true == 0 else 1 - row["crossfit"][1]
-            axes.axhline(found, color=colour, lw=0.8, alpha=0.6)
+            axes.axhline(found, color=color, lw=0.8, alpha=0.6)
         axes.set_xscale("log")
         axes.set_ylim(0, 1)
         axes.set_xlabel("k")
@@ -190,7 +190,7 @@ def ranges(rows: Rows, docs: Path) -> None:
         [
             tuple(r["noise"]),
             r["trial"],
-            ", ".join(f"{v:.3f}" for v in r["realised"]),
+            ", ".join(f"{v:.3f}" for v in r["realized"]),
             ", ".join(f"{v:.3f}" for v in r["crossfit"]),
             *("{:.2f} to {:.2f}".format(*i) for i in r["intervals"]),
             r["support"],
@@ -200,15 +200,15 @@ def ranges(rows: Rows, docs: Path) -> None:
     page(
         docs / "honest-range.md",
         "The honest range against k",
-        "Lowest and highest rate of given 1s that neighbourhoods of each size reach on labels not "
-        "used to pick them (± 2 standard errors). Dotted: the realised p0 and 1 - p1. Thin: "
+        "Lowest and highest rate of given 1s that neighborhoods of each size reach on labels not "
+        "used to pick them (± 2 standard errors). Dotted: the realized p0 and 1 - p1. Thin: "
         "`crossfit`'s estimate. pendigits has pure regions of both classes and reaches both "
         "rates; magic04's classes overlap, so the range stops short and the curve extrapolates; "
-        "w8a has 3 % positives and no neighbourhood that is mostly positive at (0.4, 0.4).",
+        "w8a has 3 % positives and no neighborhood that is mostly positive at (0.4, 0.4).",
         "![honest range](honest-range.png)",
         "\n".join(parts),
         "## w8a, 3 % positives",
-        table(["(p0, p1)", "trial", "realised", "crossfit", "p0 in", "p1 in", "verdict"], lines)
+        table(["(p0, p1)", "trial", "realized", "crossfit", "p0 in", "p1 in", "verdict"], lines)
         if lines
         else "w8a was absent.",
         "Command: `python -m benchmarks.study --data FOLDER --only rates`",

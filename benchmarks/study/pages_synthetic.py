@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.study import plateau as example
 from benchmarks.study import square as unit_square
-from benchmarks.study.markdown import COLOURS, axes_row, mean_sd, page, save, table
+from benchmarks.study.markdown import COLORS, axes_row, mean_sd, page, save, table
 
 Rows = list[dict[str, Any]]
 NAMES = {
@@ -25,10 +25,10 @@ def plateau(rows: Rows, docs: Path) -> None:
     of = {n: [row for row in rows if row["n"] == n] for n in sizes}
     bayes = rows[0]["bayes"]
     figure, (left, right) = axes_row(2)
-    for colour, (rule, name) in zip(COLOURS, NAMES.items(), strict=False):
+    for color, (rule, name) in zip(COLORS, NAMES.items(), strict=False):
         for axes, what in ((left, "plateau"), (right, "risk")):
             level = [np.mean([_error(r, rule, what) for r in of[n]]) for n in sizes]
-            axes.plot(sizes, level, "o-", ms=3, color=colour, label=name.replace("`", ""))
+            axes.plot(sizes, level, "o-", ms=3, color=color, label=name.replace("`", ""))
     right.axhline(bayes, color="#333333", linestyle=":", label="Bayes error")
     left.axhline(1 / 3, color="#333333", linestyle=":")
     left.set_title("plateau rows decided against Bayes, share of all", fontsize=9)
@@ -88,7 +88,7 @@ def square(rows: Rows, docs: Path) -> None:
     sizes = unit_square.SIZES
     clean = ((0.0, 0.0), *unit_square.SYMMETRIC)
     errors = {p: [_at(by_n, p, n) for n in sizes] for p in clean}
-    parts.append(_panel(panels[2], "c", "n, 1-nearest neighbour", sizes, errors, bayes))
+    parts.append(_panel(panels[2], "c", "n, 1-nearest neighbor", sizes, errors, bayes))
     panels[2].set_xscale("log")
     for rule in unit_square.RULES:
         curves = {
@@ -142,8 +142,8 @@ def _at(rows: Rows, noise: tuple[float, float], n: int) -> float:
 
 
 def _panel(axes: Any, letter: str, what: str, xs: Any, curves: Any, bayes: float) -> str:
-    for colour, (noise, level) in zip(COLOURS, curves.items(), strict=False):
-        axes.plot(xs, level, "o-", ms=3, color=colour, label=str(noise))
+    for color, (noise, level) in zip(COLORS, curves.items(), strict=False):
+        axes.plot(xs, level, "o-", ms=3, color=color, label=str(noise))
     axes.axhline(bayes, color="#333333", linestyle=":")
     axes.set_title(f"({letter})", fontsize=9)
     axes.set_xlabel(what)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from benchmarks.study.results import Results
-from pipeline.extrema import anchor_plan, crossfit, minmax
+from pipeline.decision.threshold import predict, tempered, threshold, vote_table
+from pipeline.noise.bounds import Smoothness, k_n
+from pipeline.noise.extrema import anchor_plan, crossfit, minmax
 from pipeline.simulate import flip, reeve_kaban
-from pipeline.theory import Smoothness, k_n
-from pipeline.threshold import predict, tempered, threshold, vote_table
 
 P0, P1, DELTA = 0.1, 0.3, 0.1
 SMOOTH = Smoothness(lam=1.0, omega=3.0)

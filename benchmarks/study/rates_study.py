@@ -14,10 +14,10 @@ from benchmarks.study import data
 from benchmarks.study.estimates import estimate
 from benchmarks.study.lists import Lists, Split, full_anchors, lists_of, split
 from benchmarks.study.results import Results
-from pipeline.choose_k import choose, squared_losses
-from pipeline.extrema import crossfit
-from pipeline.regression import counts, k_grid
-from pipeline.threshold import predict, tempered, threshold, vote_table
+from pipeline.decision.choose_k import choose, squared_losses
+from pipeline.decision.threshold import predict, tempered, threshold, vote_table
+from pipeline.decision.votes import counts, k_grid
+from pipeline.noise.extrema import crossfit
 
 SETS = tuple(dict.fromkeys((*data.SMALL, *data.MIDDLE, *data.LARGE)))
 
@@ -56,7 +56,7 @@ def describe(case: data.Case, y: NDArray[np.int8]) -> dict[str, Any]:
 
 
 def rates_case(lists: Lists, case: data.Case) -> dict[str, Any]:
-    """Estimates on the whole set against the rates realised in it."""
+    """Estimates on the whole set against the rates realized in it."""
     y = data.group(lists.y, case.grouping)
     given = case.given(y)
     start = time.perf_counter()
@@ -64,7 +64,7 @@ def rates_case(lists: Lists, case: data.Case) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     return {
         **describe(case, y),
-        "realised": data.realised(y, given),
+        "realized": data.realized(y, given),
         **found,
         "seconds": seconds,
     }
@@ -85,7 +85,7 @@ def accuracy_case(lists: Lists, case: data.Case, parts: Split) -> dict[str, Any]
     known = rates.p0 + rates.p1 < 1.0
     rules = {
         "plain": 0.5,
-        "true": threshold(*data.realised(clean, given)),
+        "true": threshold(*data.realized(clean, given)),
         "untempered": threshold(rates.p0, rates.p1) if known else 0.5,
         "ours": decision.threshold,
     }
@@ -96,7 +96,7 @@ def accuracy_case(lists: Lists, case: data.Case, parts: Split) -> dict[str, Any]
         "k": k,
         "support": rates.support,
         "crossfit": [rates.p0, rates.p1],
-        "realised": data.realised(clean, given),
+        "realized": data.realized(clean, given),
         "intervals": [list(rates.p0_interval), list(rates.p1_interval)],
         "thresholds": rules,
         "accuracy": {rule: float(hits.mean()) for rule, hits in right.items()},

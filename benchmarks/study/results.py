@@ -12,18 +12,26 @@ from typing import Any
 
 import pipeline
 
-RATES = ("asymptote", "extrema", "rates")
-DECISION = (*RATES, "threshold")
+RATES = ("noise/asymptotes", "noise/extrema", "noise/rates")
+QUALITY = tuple(f"decision/{m}" for m in ("class_votes", "quality", "suspects", "tempering"))
+DECISION = (*RATES, "decision/threshold")
+SPECULATE = tuple(f"methods/speculate_correct/{m}" for m in ("bound", "sampling", "certificate"))
 KERNELS = {
     "rates": RATES,
     "coverage": RATES,
-    "accuracy": (*DECISION, "choose_k", "regression"),
+    "accuracy": (*DECISION, "decision/choose_k", "decision/votes"),
     "plateau": DECISION,
-    "square": (*RATES, "rknn"),
-    "gao": ("rknn",),
+    "square": (*RATES, "methods/rknn"),
+    "gao": ("methods/rknn",),
     "gao-ours": DECISION,
-    "multiclass": (*RATES, "transition"),
-    "cost": (*RATES, "plan", "descent"),
+    "multiclass": (*RATES, "noise/transition"),
+    "suspects": (*RATES, "noise/transition", "noise/simplex", *QUALITY),
+    "verdicts": (*RATES, "noise/regions"),
+    "cost": (*RATES, "blocks/cost", "graph/descent"),
+    "certificates": SPECULATE,
+    "acquire": ("methods/growing_net", "methods/bought_labels"),
+    "review": (*DECISION, "decision/review"),
+    "partial": ("methods/partial_labels", "methods/partial_features"),
 }
 """The modules of `pipeline` each study rests on, beside the exact search."""
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from benchmarks.study.results import Results
-from pipeline.extrema import crossfit, minmax
-from pipeline.rknn import predict
+from pipeline.methods.rknn import predict
+from pipeline.noise.extrema import crossfit, minmax
 from pipeline.simulate import flip, gao
 
 ASYMMETRIC = ((0.1, 0.2), (0.1, 0.3), (0.3, 0.1))

@@ -7,11 +7,17 @@ from pathlib import Path
 from benchmarks.study import (
     goals,
     pages_accuracy,
+    pages_acquire,
+    pages_certificates,
     pages_coverage,
     pages_gao,
     pages_multiclass,
+    pages_partial,
     pages_rates,
+    pages_review,
+    pages_suspects,
     pages_synthetic,
+    pages_verdicts,
     square,
 )
 from benchmarks.study.results import KERNELS, Results
@@ -35,6 +41,18 @@ def pages(work: Path, docs: Path) -> None:
         pages_gao.tables(found["gao"], found["gao-ours"], docs)
     if found["multiclass"]:
         pages_multiclass.errors(found["multiclass"], docs)
+    if found["certificates"]:
+        pages_certificates.certificates(found["certificates"], docs)
+    if found["acquire"]:
+        pages_acquire.acquire(found["acquire"], docs)
+    if found["partial"]:
+        pages_partial.partial(found["partial"], docs)
+    if found["review"]:
+        pages_review.review(found["review"], docs)
+    if found["suspects"]:
+        pages_suspects.suspects(found["suspects"], docs)
+    if found["verdicts"]:
+        pages_verdicts.verdicts(found["verdicts"], docs)
     goals.page_write(found, docs)
     for page in sorted(docs.iterdir()):
         print(page)

@@ -1,4 +1,4 @@
-"""Anchors: a random sample of training rows with their exact neighbours in the whole pool.
+"""Anchors: a random sample of training rows with their exact neighbors in the whole pool.
 
 They serve three times: to choose how the pool is cut, to audit the graph, to estimate the rates.
 """
@@ -12,25 +12,34 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from flows.job import Job, Output
-from flows.steps.lists import incoming
-from pipeline.blockwise import Part
-from pipeline.extrema import anchor_plan
-from pipeline.merge import ABSENT, empty, select
-from pipeline.plan import Pairs, pair_index
-from pipeline.scale import Scaling
-from pipeline.search import kth_distance_bound, nearest
-from storage.exchange import Exchange
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part
+from flows.steps.lists import Routed, incoming
+from pipeline.blocks.cost import Pairs, pair_index
+from pipeline.blocks.scaling import Scaling
+from pipeline.knn.exact import kth_distance_bound, nearest
+from pipeline.knn.lists import ABSENT, empty, select
+from pipeline.noise.extrema import anchor_plan
+from storage.exchange import Exchange, Slice
 from storage.groups import Arrays, array, read_array, read_group, write_group
-from storage.pool import Pool
+from storage.ledger import Record
+from storage.pool import Pool, Rows
 from storage.run import Run
 
 MERGE_BYTES = 8 << 20
 """Candidates that one merging part holds."""
 PAIR_ANCHORS = 500
-"""Anchors whose pairs with their neighbours decide how the pool is cut."""
+"""Anchors whose pairs with their neighbors decide how the pool is cut."""
+AUDIT_ANCHORS = 2000
+"""Anchors where no rate is read off their lists."""
+WHOLE_BYTES = 64 << 20
+"""Features of a pool that is searched as a whole: lists are found where they stay."""
+GROUP_BYTES = 32 << 20
+"""Lists that one part finds in such a pool."""
 BOUND_ROWS = 8192
 """Sampled rows, at least, from which the reach of the anchors' lists is bounded."""
+PAIR_BYTES = 256 << 20
+"""Features of those pairs: of wide rows they are fewer."""
 _PAIR_BYTES = 25
 
 
@@ -46,8 +55,11 @@ class AnchorPlan:
         return anchor * n_groups // self.n_anchors
 
 
-def plan_anchors(pool: Pool, k: int, n_sampled: int) -> AnchorPlan:
-    wanted, columns = anchor_plan(pool.n_rows, pool.n_features)
+def plan_anchors(pool: Pool, k: int, n_sampled: int, *, rates: bool) -> AnchorPlan:
+    """As many anchors, with lists as long, as `crossfit` needs; or, without `rates`, the audit."""
+    wanted, columns = (AUDIT_ANCHORS, k + 1)
+    if rates:
+        wanted, columns = anchor_plan(pool.n_rows, pool.n_features)
     return AnchorPlan(min(wanted, n_sampled), min(max(columns, k + 1), pool.n_rows))
 
 
@@ -60,33 +72,107 @@ def anchor_rows(run: Run, plan: AnchorPlan, scaling: Scaling) -> Arrays:
     return {"row": row[order], "x": scaling.apply(x[order])}
 
 
-def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int) -> None:
-    """Write the group `anchors`: exact lists, merged from a search of every part of the pool."""
+def anchor_features(run: Run, row: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """(anchor, feature) unscaled features of anchors by row number."""
+    group = run.group("samples/anchors")
+    sampled = read_array(group, "row")
+    order = np.argsort(sampled)
+    place = order[np.searchsorted(sampled[order], row)]
+    return read_array(group, "x")[place]
+
+
+@dataclass(frozen=True)
+class SearchAll:
+    """A group of anchors whose neighbors are looked for in the whole pool."""
+
+    plan: AnchorPlan
+    scaling: Scaling
+    n_groups: int
+    group: int
+
+
+@dataclass(frozen=True)
+class Search:
+    """Rows of the pool to search for the anchors' neighbors."""
+
+    plan: AnchorPlan
+    scaling: Scaling
+    n_groups: int
+    rows: Rows
+    to: Exchange
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A group of anchors, and the candidates sent to it."""
+
+    plan: AnchorPlan
+    scaling: Scaling
+    n_groups: int
+    group: int
+    sent: Exchange
+    slices: list[Slice]
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Rows of the pool whose features are wanted."""
+
+    rows: list[int]
+
+
+def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) -> None:
+    """Write the group `anchors`: exact lists, by a search of the whole pool where it is small,
+    merged from a search of every part of it otherwise.
+
+    rates : whether noise rates are read off these lists, which takes long ones
+    """
     n_sampled = array(job.run.group("samples/anchors"), "row").shape[0]
-    plan = plan_anchors(pool, k, n_sampled)
-    n_groups = max(1, plan.n_anchors * plan.n_columns * _PAIR_BYTES // MERGE_BYTES)
+    plan = plan_anchors(pool, k, n_sampled, rates=rates)
+    list_bytes = plan.n_anchors * plan.n_columns * _PAIR_BYTES
+    if 4 * pool.n_rows * pool.n_features <= WHOLE_BYTES:
+        n_groups = min(plan.n_anchors, 1 + list_bytes // GROUP_BYTES)
+        found = job.parts(
+            "anchors-search",
+            search_all_part,
+            [
+                Part(f"group-{g:04d}", SearchAll(plan, scaling, n_groups, g))
+                for g in range(n_groups)
+            ],
+        )
+    else:
+        n_groups = max(1, list_bytes // MERGE_BYTES)
+        found = _merged(job, pool, plan, scaling, n_groups)
+    job.once("anchors", lambda run: _gather(run, [record.part for record in found]))
+
+
+def _merged(
+    job: Job, pool: Pool, plan: AnchorPlan, scaling: Scaling, n_groups: int
+) -> list[Record]:
+    """Lists from every part of the pool, merged group by group."""
     exchange = Exchange(job.run.location, "anchors")
-    common = {"plan": plan, "scaling": scaling, "n_groups": n_groups, "to": exchange}
     job.once("anchor-bounds", lambda run: _bound(run, pool, plan, scaling))
     searched = job.parts(
         "anchors-search",
         search_part,
-        [Part(f"rows-{i:06d}", {**common, "rows": rows}) for i, rows in enumerate(pool.parts())],
+        [
+            Part(f"rows-{i:06d}", Search(plan, scaling, n_groups, rows, exchange))
+            for i, rows in enumerate(pool.parts())
+        ],
     )
     slices = incoming(searched, n_groups)
-    merged = job.parts(
+    return job.parts(
         "anchors-merge",
         merge_part,
         [
-            Part(f"group-{g:04d}", {**common, "group": g, "slices": slices[g]})
+            Part(f"group-{g:04d}", Merge(plan, scaling, n_groups, g, exchange, slices[g]))
             for g in range(n_groups)
         ],
     )
-    job.once("anchors", lambda run: _gather(run, [record.part for record in merged]))
 
 
 def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:
-    """A distance within which each anchor surely has all the neighbours wanted."""
+    """A distance within which each anchor surely has all the neighbors wanted."""
     x = anchor_rows(run, plan, scaling)["x"]
     size = max(BOUND_ROWS, pool.n_rows // 16)
     sample = scaling.apply(read_array(run.group("samples/partition"), "x", slice(0, size)))
@@ -95,10 +181,31 @@ def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:
     return Output(["scratch.zarr/anchor-bounds"])
 
 
-def search_part(run: Run, part: Part) -> Output:
-    """Exact neighbours of all anchors among some rows of the pool."""
-    plan, scaling, n_groups = (part.args[name] for name in ("plan", "scaling", "n_groups"))
-    rows, exchange = part.args["rows"], part.args["to"]
+def search_all_part(run: Run, part: Part[SearchAll]) -> Output:
+    """The exact lists of some anchors in the whole pool."""
+    plan, scaling, n_groups = part.args.plan, part.args.scaling, part.args.n_groups
+    anchors = anchor_rows(run, plan, scaling)
+    mine = plan.group(np.arange(plan.n_anchors), n_groups) == part.args.group
+    row, asked = anchors["row"][mine], anchors["x"][mine]
+    group = run.group("pool")
+    x, y = scaling.apply(read_array(group, "x")), read_array(group, "y")
+    start = time.perf_counter()
+    index, distance = nearest(asked, x, plan.n_columns - 1, exclude=row)
+    seconds = time.perf_counter() - start
+    columns = {
+        "row": row,
+        "neighbor": np.concatenate([row[:, None], index], axis=1),
+        "distance": np.concatenate([np.zeros((len(row), 1), np.float32), distance], axis=1),
+        "neighbor_label": np.concatenate([y[row][:, None], y[index]], axis=1),
+    }
+    write_group(run.scratch, f"anchor-groups/{part.name}", "anchors", columns)
+    return Output([f"scratch.zarr/anchor-groups/{part.name}"], kernel_seconds=seconds)
+
+
+def search_part(run: Run, part: Part[Search]) -> Output:
+    """Exact neighbors of all anchors among some rows of the pool."""
+    plan, scaling, n_groups = part.args.plan, part.args.scaling, part.args.n_groups
+    rows, exchange = part.args.rows, part.args.to
     anchors = anchor_rows(run, plan, scaling)
     bound = read_group(run.scratch, "anchor-bounds")["bound"]
     group, span = run.group("pool"), slice(rows.start, rows.stop)
@@ -110,24 +217,24 @@ def search_part(run: Run, part: Part) -> Output:
     seconds = time.perf_counter() - start
     owner, rank = np.nonzero(index != ABSENT)
     index = index[owner, rank]
-    columns = {
+    columns: Arrays = {
         "owner": owner,
         "row": index + rows.start,
         "distance": distance[owner, rank],
         "label": y[index],
     }
     sent = exchange.send(part.name, plan.group(owner, n_groups), n_groups, columns)
-    return Output([exchange.key(part.name)], {"sent": sent}, seconds)
+    return Output([exchange.key(part.name)], Routed(sent), seconds)
 
 
-def merge_part(run: Run, part: Part) -> Output:
+def merge_part(run: Run, part: Part[Merge]) -> Output:
     """The exact lists of some anchors, the anchor itself put first."""
-    plan, scaling, n_groups = (part.args[name] for name in ("plan", "scaling", "n_groups"))
-    found = part.args["to"].receive(part.args["slices"])
-    mine = np.flatnonzero(plan.group(np.arange(plan.n_anchors), n_groups) == part.args["group"])
+    plan, scaling, n_groups = part.args.plan, part.args.scaling, part.args.n_groups
+    found = part.args.sent.receive(part.args.slices)
+    mine = np.flatnonzero(plan.group(np.arange(plan.n_anchors), n_groups) == part.args.group)
     owner, row = found["owner"] - mine[0], anchor_rows(run, plan, scaling)["row"][mine]
     chosen, rank = select(owner, found["row"], found["distance"], plan.n_columns - 1)
-    lists = empty(len(row), plan.n_columns)
+    lists = empty(len(row), plan.n_columns, found["label"].dtype)
     lists.row[:, 0], lists.distance[:, 0], lists.label[:, 0] = row, 0.0, read_labels(run, row)
     place = owner[chosen], rank + 1
     for name, column in lists._asdict().items():
@@ -143,7 +250,7 @@ def merge_part(run: Run, part: Part) -> Output:
     return Output([f"scratch.zarr/anchor-groups/{part.name}"])
 
 
-def read_labels(run: Run, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+def read_labels(run: Run, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.integer]:
     """(row,) given labels of rows anywhere in the pool."""
     return np.asarray(array(run.group("pool"), "y").oindex[rows])
 
@@ -161,15 +268,15 @@ def find_pairs(job: Job, pool: Pool, scaling: Scaling, k: int) -> Pairs:
     group = job.run.group("anchors")
     neighbor = read_array(group, "neighbor")
     chosen = np.sort(np.random.default_rng(0).permutation(len(neighbor))[:PAIR_ANCHORS])
-    anchor, row = pair_index(neighbor[chosen], PAIR_ANCHORS, k)
-    wanted = np.unique(np.concatenate([row, neighbor[chosen, 0]]))
+    anchor, row = few_pairs(*pair_index(neighbor[chosen], PAIR_ANCHORS, k), pool.n_features)
+    wanted = np.unique(np.concatenate([row, neighbor[chosen[anchor], 0]]))
     parts = pool.parts()
     held = np.searchsorted(wanted, [rows.start for rows in parts] + [pool.n_rows])
     records = job.parts(
         "pairs",
         pair_part,
         [
-            Part(f"rows-{i:06d}", {"rows": wanted[a:b].tolist()})
+            Part(f"rows-{i:06d}", Wide(wanted[a:b].tolist()))
             for i, (a, b) in enumerate(pairwise(held))
             if b > a
         ],
@@ -177,13 +284,27 @@ def find_pairs(job: Job, pool: Pool, scaling: Scaling, k: int) -> Pairs:
     found = [read_group(job.run.scratch, f"pairs/{record.part}") for record in records]
     at = np.concatenate([part["row"] for part in found])
     x = scaling.apply(np.concatenate([part["x"] for part in found]))
-    own = np.searchsorted(at, neighbor[chosen, 0])
-    return Pairs(x[own[anchor]], x[np.searchsorted(at, row)])
+    own = np.searchsorted(at, neighbor[chosen[anchor], 0])
+    return Pairs(x[own], x[np.searchsorted(at, row)])
 
 
-def pair_part(run: Run, part: Part) -> Output:
+def few_pairs(
+    anchor: npt.NDArray[np.int64], row: npt.NDArray[np.int64], n_features: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """As many of the pairs, drawn at random, as have `PAIR_BYTES` of features; all where they fit.
+
+    anchor, row : (pair,) as `pair_index` gives them
+    """
+    most = max(1, PAIR_BYTES // (8 * n_features))
+    if len(row) <= most:
+        return anchor, row
+    kept = np.sort(np.random.default_rng(1).permutation(len(row))[:most])
+    return anchor[kept], row[kept]
+
+
+def pair_part(run: Run, part: Part[Wide]) -> Output:
     """Features, unscaled, of a few rows of the pool."""
-    row = np.asarray(part.args["rows"], np.int64)
+    row = np.asarray(part.args.rows, np.int64)
     x = np.asarray(array(run.group("pool"), "x").oindex[row])
     write_group(run.scratch, f"pairs/{part.name}", "sample", {"row": row, "x": x})
     return Output([f"scratch.zarr/pairs/{part.name}"])

@@ -3,55 +3,99 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.job import Job, Output
-from flows.steps.lists import incoming, receive_lists, send_lists
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part
+from flows.engine.results import Result
+from flows.steps.lists import Routed, incoming, receive_lists, send_lists
+from flows.steps.names import GRAPH, NEIGHBORS
 from flows.steps.partition import Blocks, block_name
-from pipeline.blockwise import Part
-from pipeline.merge import ABSENT, Neighbours, merge
-from pipeline.neighbours import NeighbourParams, build_lists
-from pipeline.partition import nearest_blocks
-from pipeline.search import nearest
-from storage.exchange import Exchange
+from pipeline.blocks.partition import nearest_blocks
+from pipeline.graph.build import NeighborParams, build_lists
+from pipeline.knn.distance import pair_distance
+from pipeline.knn.exact import nearest
+from pipeline.knn.lists import ABSENT, Neighbors, merge, no_label
+from storage.exchange import Exchange, Slice
 from storage.groups import Arrays, read_array, read_group, write_group
 from storage.run import Run
 
 
-def build_graph(job: Job, blocks: Blocks, params: NeighbourParams) -> None:
+@dataclass(frozen=True)
+class Build:
+    """A block whose lists are wanted."""
+
+    block: int
+    params: NeighborParams
+    n_blocks: int
+    to: Exchange | None
+    """Where lists go; None where no row has a copy: they are whole as they are found."""
+
+
+@dataclass(frozen=True)
+class MergeLists:
+    """A block, and the lists sent to it."""
+
+    block: int
+    list_length: int
+    sent: Exchange
+    slices: list[Slice]
+
+
+@dataclass(frozen=True)
+class Built(Routed):
+    """Lists of a block that were sent home or, if they were whole, written."""
+
+    repaired: int
+    """Lists that had to be searched exactly."""
+    short: int | None = None
+    """Lists shorter than wanted; None if they were sent."""
+
+
+@dataclass(frozen=True)
+class Merged(Result):
+    """The graph of one block."""
+
+    short: int
+    """Lists shorter than wanted."""
+
+
+def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     """Write the groups `graph/NNNNN`: the k nearest of every row at home in each block.
 
     Where no row has a copy in another block, lists are whole as they are found and nothing moves.
     """
     exchange = None if blocks.disjoint else Exchange(job.run.location, blocks.name("lists"))
-    common = {"params": params, "to": exchange, "n_blocks": len(blocks.sizes)}
+    n_blocks = len(blocks.sizes)
     exact = params.builder == "exact"
+    if params.builder == "pynndescent":
+        job.reporter.say("pynndescent's kernels compile in each worker first: about a minute")
     found = job.parts(
-        blocks.name("neighbours"),
-        exact_part if exact else neighbour_part,
-        [Part(block_name(b), {**common, "block": b}) for b in blocks.largest_first()],
-        compiled=not exact,
+        blocks.name(NEIGHBORS),
+        exact_part if exact else neighbor_part,
+        [Part(block_name(b), Build(b, params, n_blocks, exchange)) for b in blocks.largest_first()],
     )
     if exchange is None:
         return
     slices = incoming(found, len(blocks.sizes))
     job.parts(
-        blocks.name("graph"),
+        blocks.name(GRAPH),
         graph_part,
         [
-            Part(block_name(b), {**common, "block": b, "slices": slices[b]})
+            Part(block_name(b), MergeLists(b, params.k, exchange, slices[b]))
             for b in blocks.largest_first()
         ],
     )
 
 
-def neighbour_part(run: Run, part: Part) -> Output:
+def neighbor_part(run: Run, part: Part[Build]) -> Output:
     """Lists of all rows of one block among themselves, each sent to the row's home block."""
-    params = part.args["params"]
-    block = block_with_enough_rows(run, part.args["block"], params.k)
+    params = part.args.params
+    block = block_with_enough_rows(run, part.args.block, params.k)
     start = time.perf_counter()
     index, distance, n_repaired = build_lists(block["x"], params)
     seconds = time.perf_counter() - start
@@ -60,32 +104,33 @@ def neighbour_part(run: Run, part: Part) -> Output:
 
 
 def _deliver(
-    run: Run, part: Part, block: Arrays, lists: Neighbours, *, repaired: int
-) -> tuple[list[str], dict[str, Any]]:
+    run: Run, part: Part[Build], block: Arrays, lists: Neighbors, *, repaired: int
+) -> tuple[list[str], Built]:
     """Send lists home; or, where all are at home, write them. What was written, and the result."""
-    exchange: Exchange | None = part.args["to"]
+    exchange = part.args.to
     if exchange is None:
         core = block["core"]
-        at_home = Neighbours(lists.row[core], lists.distance[core], lists.label[core])
-        number = part.args["block"]
-        written, result = _write(
+        at_home = Neighbors(lists.row[core], lists.distance[core], lists.label[core])
+        number = part.args.block
+        written, short = _write(
             run, number, block["row"][core], block["given_label"][core], at_home
         )
     else:
         home = block["home"]  # as routed: computed anew, a tie could fall otherwise
         written = [exchange.key(part.name)]
-        n_blocks = part.args["n_blocks"]
-        result = send_lists(exchange, part.name, home, n_blocks, block["row"], lists)
-    return written, {**result, "repaired": repaired}
+        n_blocks = part.args.n_blocks
+        routed = send_lists(exchange, part.name, home, n_blocks, block["row"], lists)
+        return written, Built(routed.sent, repaired)
+    return written, Built([], repaired, short)
 
 
 def _write(
     run: Run,
     number: int,
     row: npt.NDArray[np.int64],
-    given_label: npt.NDArray[np.int8],
-    lists: Neighbours,
-) -> tuple[list[str], dict[str, Any]]:
+    given_label: npt.NDArray[np.integer],
+    lists: Neighbors,
+) -> tuple[list[str], int]:
     """The graph of the rows at home in one block: what was written, and how many are short."""
     columns: Arrays = {
         "row": row,
@@ -96,7 +141,7 @@ def _write(
     }
     path = f"graph/{number:05d}"
     write_group(run.store, path, "graph", columns, {"block": number})
-    return [run.key(path)], {"short": int((lists.row[:, -1:] == ABSENT).sum())}
+    return [run.key(path)], int((lists.row[:, -1:] == ABSENT).sum())
 
 
 def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
@@ -119,34 +164,35 @@ def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
 
 def block_lists(
     block: Arrays, index: npt.NDArray[np.int64], distance: npt.NDArray[Any]
-) -> Neighbours:
+) -> Neighbors:
     """Lists of places in a block as lists of training rows with their labels."""
-    there = index != ABSENT
-    return Neighbours(
+    there, label = index != ABSENT, block["given_label"]
+    return Neighbors(
         np.where(there, block["row"][index], ABSENT),
         distance,
-        np.where(there, block["given_label"][index], ABSENT).astype(np.int8),
+        np.where(there, label[index], label.dtype.type(no_label(label.dtype))),
     )
 
 
-def exact_part(run: Run, part: Part) -> Output:
+def exact_part(run: Run, part: Part[Build]) -> Output:
     """Exact lists of the rows at home in one block, among all rows of the pool.
 
-    Other blocks are read one by one, nearest first; those too far to hold a neighbour of any row
+    Other blocks are read one by one, nearest first; those too far to hold a neighbor of any row
     are left out.
     """
-    params, number = part.args["params"], part.args["block"]
+    params, number = part.args.params, part.args.block
     centroid = read_array(run.group("partition"), "centroid")
     own = read_group(run.store, f"blocks/{number:05d}")
     everything, lists, seconds = np.arange(len(own["row"])), None, 0.0
+    first = np.zeros_like(everything)
     for other in nearest_blocks(centroid[number : number + 1], centroid, len(centroid))[0][0]:
         group = run.group(f"blocks/{other:05d}")
-        to_centre = np.sqrt(np.square(own["x"].astype(np.float64) - centroid[other]).sum(axis=1))
+        to_center = pair_distance(own["x"], centroid[other][None], everything, first)
         radius = float(group.attrs["radius"])  # type: ignore[arg-type]
         bound = (
             np.full(len(own["row"]), np.inf, np.float32) if lists is None else lists.distance[:, -1]
         )
-        reach = np.flatnonzero(to_centre * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
+        reach = np.flatnonzero(to_center * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
         if not len(reach):
             continue
         block = own if other == number else read_group(run.store, f"blocks/{other:05d}")
@@ -160,17 +206,18 @@ def exact_part(run: Run, part: Part) -> Output:
         if lists is None:
             lists = more
             continue
-        both = Neighbours(*(np.concatenate([a, b]) for a, b in zip(lists, more, strict=True)))
+        both = Neighbors(*(np.concatenate([a, b]) for a, b in zip(lists, more, strict=True)))
         lists = merge(np.concatenate([everything, everything[reach]]), both, len(everything))
     assert lists is not None
     return Output(*_deliver(run, part, own, lists, repaired=0), seconds)
 
 
-def graph_part(run: Run, part: Part) -> Output:
+def graph_part(run: Run, part: Part[MergeLists]) -> Output:
     """Merge the lists sent home to one block and write its part of the graph."""
-    number = part.args["block"]
+    number = part.args.block
     block = run.group(f"blocks/{number:05d}")
     core = read_array(block, "core")
     row, given_label = read_array(block, "row")[core], read_array(block, "given_label")[core]
-    lists = receive_lists(part.args["to"], part.args["slices"], row, part.args["params"].k)
-    return Output(*_write(run, number, row, given_label, lists))
+    lists = receive_lists(part.args.sent, part.args.slices, row, part.args.list_length)
+    written, short = _write(run, number, row, given_label, lists)
+    return Output(written, Merged(short))

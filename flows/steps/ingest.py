@@ -5,22 +5,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.job import Job, Output, execute
-from pipeline.blockwise import Part
-from pipeline.sampling import RowSample
-from pipeline.scale import FeatureStatistics
+from flows.engine.deadline import Deadline
+from flows.engine.job import Job, Output, execute
+from flows.engine.parts import Part
+from flows.engine.results import LabelValue, Result
+from pipeline.blocks.sampling import ANCHORS, RowSample
+from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
+from pipeline.labels import MOST_CLASSES, LabelSpace
 from storage.errors import InputError
-from storage.groups import write_group
+from storage.groups import read_array, write_group
 from storage.ledger import Record
-from storage.pool import ChunkWriter, Pool, pool_chunk_rows
+from storage.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
 from storage.run import Run
-from storage.sources import Chunk, FiniteCheck, LabelCodes, Source
+from storage.sources import (
+    Chunk,
+    Corrections,
+    FiniteCheck,
+    Gaps,
+    LabelCodes,
+    Source,
+    are_whole,
+)
 
 SAMPLE_ROWS = 1 << 17
 """Rows to a sample, where `SAMPLE_BYTES` allows."""
@@ -28,8 +39,57 @@ SAMPLE_BYTES = 64 << 20
 MAX_MAGNITUDE = 1e15
 """Squares of differences of larger features leave float32."""
 
-SAMPLES = {"partition": 1, "anchors": 2}
+SAMPLES = {"partition": 1, "anchors": ANCHORS}
 """Hash streams of the samples drawn meanwhile; both are in order of hash, features unscaled."""
+
+
+CORRECTIONS = "corrections"
+
+
+@dataclass(frozen=True)
+class CorrectionsUsed:
+    """Labels that somebody checked, and which count as certain."""
+
+    file: str
+    n_rows: int
+    n_changed: int
+    """Rows whose given label was another."""
+    n_conflicts: int
+    """Rows left out, as reviewers disagree."""
+
+
+@dataclass(frozen=True)
+class Ingested(Result):
+    """What one pass over a source found."""
+
+    n_rows: int
+    n_chunks: int
+    n_features: int
+    feature_names: list[str]
+    label_name: str | None
+    statistics: dict[str, list[float]]
+    scaling: Scaling
+    files: list[str]
+    label_values: list[LabelValue] | None = None
+    """The given label of each code; None for a source without labels."""
+    class_counts: list[int] | None = None
+    scale: str = "none"
+    scale_reason: str = ""
+    n_filled: int = 0
+    n_dropped: int = 0
+    unseen: dict[str, int] = field(default_factory=dict)
+    """Rows without a value that training knows, by encoded column."""
+    id_name: str | None = None
+    id_whole: bool = False
+    """Whether all ids are whole numbers."""
+
+    def labels(self) -> LabelSpace:
+        """The classes of a labeled source."""
+        return LabelSpace(tuple(self.label_values or ()))
+
+    def pool(self, run: Run, path: str) -> Pool:
+        """The pool that was written to the group `path`."""
+        return Pool(run, path, self.n_rows, self.n_features)
 
 
 @dataclass
@@ -44,17 +104,24 @@ class _Pass:
         size = min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * n_features))
         self.finite = FiniteCheck(self.source.feature_names, self.source.files)
         name = self.source.label_name
-        self.codes = None if name is None else LabelCodes(where=f"labels {name!r}")
+        self.codes = None if name is None else LabelCodes(MOST_CLASSES, f"labels {name!r}")
         self.statistics = FeatureStatistics(n_features)
         self.samples = {
             name: RowSample(size, self.seed, stream) for name, stream in SAMPLES.items()
         }
-        self.labels: list[npt.NDArray[np.int8]] = []
+        self.labels: list[npt.NDArray[np.signedinteger]] = []
+        self.gaps = Gaps()
+        self.groups = self.source.coding.groups(self.source.feature_names)
+        self.unseen = dict.fromkeys(self.groups, 0)
+        self.id_whole = self.source.id_name is not None
         self.n_rows = 0
 
     def see(self, chunk: Chunk) -> None:
         self.n_rows += len(chunk.x)
         self.finite.see(chunk)
+        self.id_whole = self.id_whole and chunk.id is not None and are_whole(chunk.id)
+        for column, places in self.groups.items():
+            self.unseen[column] += int((chunk.x[:, places].sum(axis=1) == 0).sum())
         if self.codes is not None and chunk.label is not None:
             self.labels.append(self.codes.encode(chunk.label, chunk.start))
         if self.finite.count:
@@ -63,11 +130,32 @@ class _Pass:
         for sample in self.samples.values():
             sample.see(chunk.start, chunk.x)
 
+    def chosen(self, scale: str) -> tuple[str, str]:
+        """The scaling, and why it is this one."""
+        if scale != "auto":
+            return scale, "as asked"
+        plain = np.flatnonzero(~self.source.embedded)
+        if not len(plain):
+            return "none", "auto: an embedding stays as it is"
+        names = [self.source.feature_names[column] for column in plain]
+        wide = spreads(self.samples["partition"].x[:SPREAD_ROWS, plain])
+        if self.largest().max() > MAX_MAGNITUDE:
+            return "standard", f"auto: some columns reach {self.largest().max():g}"
+        if not wide.apart:
+            return "none", "auto: the columns are on one scale"
+        kept = ", embeddings stay as they are" if len(plain) < len(self.source.embedded) else ""
+        return "standard", f"auto: {wide.told(names)}{kept}"
+
+    def largest(self) -> npt.NDArray[np.float64]:
+        """(feature,) largest magnitude."""
+        low, high = np.abs(self.statistics.low), np.abs(self.statistics.high)
+        return np.asarray(np.maximum(low, high))
+
     def check(self, scale: str) -> None:
         self.finite.raise_if_any()
         if (self.statistics.low == self.statistics.high).all():
             raise InputError("every feature is constant: there is nothing to learn from")
-        largest = np.maximum(np.abs(self.statistics.low), np.abs(self.statistics.high))
+        largest = self.largest()
         if scale == "none" and largest.max() > MAX_MAGNITUDE:
             name = self.source.feature_names[int(largest.argmax())]
             raise InputError(
@@ -75,49 +163,79 @@ class _Pass:
                 "use --scale range or standard"
             )
 
-    def y(self) -> tuple[npt.NDArray[np.int8], list[Any]]:
+    def y(self) -> tuple[npt.NDArray[np.integer], list[Any], list[int]]:
+        """Codes, the value of each and its rows."""
         assert self.codes is not None
         values, remap = self.codes.finish()
-        return remap[np.concatenate(self.labels)], list(values)
+        counts = np.zeros(len(values), np.int64)
+        for codes in self.labels:
+            counts[remap] += np.bincount(codes, minlength=len(values))
+        try:
+            LabelSpace(values).check_counts(counts)
+        except ValueError as error:
+            raise InputError(f"{self.codes.where}: {error}") from error
+        return remap[np.concatenate(self.labels)], list(values), counts.tolist()
 
 
-def ingest(job: Job, source: Source, *, path: str, scale: str, seed: int) -> dict[str, Any]:
+def ingest(job: Job, source: Source, *, path: str, scale: str, seed: int) -> Ingested:
     """Stream a source into the group `path` (`pool` or `queries`).
 
-    Chunks committed by an earlier, interrupted run are read again but not written again.
-
-    Returns
-    -------
-    the step's result: n_rows, n_features, feature_names, label_values, statistics, …
+    Chunks committed by an earlier, interrupted run are read again but not written again. Of a
+    finished pool, those that were found damaged are made again, and nothing else.
 
     Raises
     ------
     InputError
-        labels are not of two values, or features are not finite.
+        labels are of one class or too many, or features are not finite.
     """
+
+    damaged = job.damaged.get((path, "all"))
+    files = list(source.files) if damaged is None else Ingested.of(damaged).files  # or moved since
 
     def finish(run: Run) -> Output:
         n_features = len(source.feature_names)
-        writer = ChunkWriter(run, path, pool_chunk_rows(n_features), feature=n_features)
+        optional = () if source.id_name is None else ("id",)
+        rows = pool_chunk_rows(n_features)
+        writer = ChunkWriter(run, path, rows, optional=optional, feature=n_features)
         seen = _Pass(source, seed)
         total = None if source.n_rows is None else -(-source.n_rows // writer.rows)
         with job.reporter.step("ingest", total, "chunks") as tick:
             for record in _written(run, f"ingest-{path}", _parts(seen, writer)):
                 tick(record=record)
         seen.check(scale)
-        return _finish(run, writer, seen, scale)
+        return _finish(run, writer, seen, scale, files)
 
-    _forget_incomplete(job, path)
-    return job.once(path, finish, shown=False).result
+    ingested = Ingested.of(job.once(path, finish, shown=False))
+    with Deadline(f"ingest-{path}", job.step_timeout).interrupting("chunks"):
+        _repair(job, path, ingested, _Pass(source, seed))
+    return ingested
 
 
-def _forget_incomplete(job: Job, path: str) -> None:
-    """A pool some of whose chunks were damaged is streamed again, as far as they go."""
-    ledger = job.run.ledger
-    done = ledger.get(path, "all")
-    if done is not None and len(ledger.records(f"ingest-{path}")) < done.result["n_chunks"]:
-        job.damaged[path, "all"] = done
-        ledger.forget(path, "all")
+def _repair(job: Job, path: str, done: Ingested, seen: _Pass) -> None:
+    """Write the chunks of a finished pool that have no record any more."""
+    step = f"ingest-{path}"
+    there = job.run.ledger.records(step)
+    missing = {n for n in range(done.n_chunks) if _Write.name(n) not in there}
+    if not missing:
+        return
+    optional = () if done.id_name is None else ("id",)
+    writer = ChunkWriter(
+        job.run,
+        path,
+        pool_chunk_rows(done.n_features),
+        done.n_rows,
+        optional=optional,
+        feature=done.n_features,
+    )
+    with job.reporter.step("ingest", len(missing), "chunks") as tick:
+        for part in _parts(seen, writer):
+            if part is not None and part.number in missing:
+                record = part.execute(job.run, step)
+                job.same_as_before(record)
+                missing.discard(part.number)
+                tick(record=record)
+            if not missing:
+                return
 
 
 @dataclass(frozen=True)
@@ -128,23 +246,30 @@ class _Write:
     number: int
     chunk: Chunk
 
-    def execute(self, run: Run, step: str) -> Record:
-        return execute(run, step, self.do, Part(f"chunk-{self.number:06d}"))
+    @staticmethod
+    def name(number: int) -> str:
+        return f"chunk-{number:06d}"
 
-    def do(self, run: Run, part: Part) -> Output:
+    def execute(self, run: Run, step: str) -> Record:
+        return execute(run, step, self.do, Part(self.name(self.number), None))
+
+    def do(self, run: Run, part: Part[None]) -> Output:
         columns: dict[str, npt.NDArray[Any]] = {
             "x": self.chunk.x,
-            "row": np.arange(self.chunk.start, self.chunk.start + len(self.chunk.x)),
+            "row": self.chunk.rows,
         }
         if "source_id" in self.writer.group:
             columns["source_id"] = self.chunk.source_id
+        if self.chunk.id is not None:
+            columns["id"] = self.chunk.id
         return Output(self.writer.chunk(self.number, **columns))
 
 
 def _written(run: Run, step: str, parts: Iterable[_Write | None]) -> Iterator[Record | None]:
     """Write chunks, each while the next is read and looked at."""
-    with ThreadPoolExecutor(1) as writing:
-        under_way: Future[Record] | None = None
+    writing = ThreadPoolExecutor(1)
+    under_way: Future[Record] | None = None
+    try:
         for part in parts:
             if under_way is not None:
                 yield under_way.result()
@@ -153,40 +278,91 @@ def _written(run: Run, step: str, parts: Iterable[_Write | None]) -> Iterator[Re
                 yield None
         if under_way is not None:
             yield under_way.result()
+    finally:
+        writing.shutdown(wait=False)  # a write that hangs does not keep the error from being told
 
 
 def _parts(seen: _Pass, writer: ChunkWriter) -> Iterator[_Write | None]:
     """The chunks to write; None for each after a bad value, when only the others are counted."""
-    for number, chunk in enumerate(seen.source.chunks(writer.rows)):
+    for number, chunk in enumerate(seen.source.chunks(writer.rows, gaps=seen.gaps)):
         seen.see(chunk)
         yield None if seen.finite.count else _Write(writer, number, chunk)
     if seen.n_rows == 0:
         raise InputError(f"{seen.source.files[0]} holds no rows")
 
 
-def _finish(run: Run, writer: ChunkWriter, seen: _Pass, scale: str) -> Output:
+def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[str]) -> Output:
     source = seen.source
-    result: dict[str, Any] = {
-        "n_rows": seen.n_rows,
-        "n_chunks": -(-seen.n_rows // writer.rows),
-        "n_features": len(source.feature_names),
-        "feature_names": list(source.feature_names),
-        "label_name": source.label_name,
-        "statistics": seen.statistics.summary(),
-        "scaling": asdict(seen.statistics.scaling(scale)),
-        "files": list(source.files),
-    }
-    columns = {}
+    scale, reason = seen.chosen(asked)
+    kept = source.embedded | source.encoded
+    columns: dict[str, npt.NDArray[Any]] = {}
+    values, counts, corrected = None, None, []
     if seen.codes is not None:
-        columns["y"], result["label_values"] = seen.y()
-        result["class_counts"] = np.bincount(columns["y"], minlength=2).tolist()
-    written = writer.finish(seen.n_rows, result, **columns)
+        columns["y"], values, counts = seen.y()
+        if source.corrections is not None:
+            corrected = _correct(run, source.corrections, columns["y"], values)
+            counts = np.bincount(columns["y"], minlength=len(values)).tolist()
+    elif writer.path == "pool":  # whose labels are to be bought
+        columns["y"] = np.full(seen.n_rows, -1, np.int8)
+    result = Ingested(
+        n_rows=seen.n_rows,
+        n_chunks=-(-seen.n_rows // writer.rows),
+        n_features=len(source.feature_names),
+        feature_names=list(source.feature_names),
+        label_name=source.label_name,
+        statistics=seen.statistics.summary(),
+        scaling=seen.statistics.scaling(scale, kept if asked == "auto" else None),
+        files=files,
+        n_filled=seen.gaps.filled,
+        n_dropped=seen.gaps.dropped,
+        unseen={column: count for column, count in seen.unseen.items() if count},
+        scale=scale,
+        scale_reason=reason,
+        label_values=values,
+        class_counts=counts,
+        id_name=source.id_name,
+        id_whole=seen.id_whole,
+    )
+    written = writer.finish(seen.n_rows, result.as_json(), **columns)
     for name, sample in seen.samples.items():
         write_group(run.store, f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})
         written.append(run.key(f"samples/{name}"))
-    return Output(written, result)
+    return Output([*written, *corrected], result)
 
 
-def open_pool(run: Run, path: str, result: dict[str, Any]) -> Pool:
-    """The pool that `ingest` made."""
-    return Pool(run, path, result["n_rows"], result["n_features"])
+def _correct(
+    run: Run, corrections: Corrections, y: npt.NDArray[np.integer[Any]], values: list[Any]
+) -> list[str]:
+    """Put the labels that somebody checked in place of those given, and keep them in the group
+    `corrections`; keys of what was written."""
+    row, code = corrections.codes(values, len(y))
+    about = CorrectionsUsed(
+        file=corrections.file.name,
+        n_rows=len(row),
+        n_changed=int((y[row] != code).sum()),
+        n_conflicts=corrections.n_conflicts,
+    )
+    y[row] = code
+    write_group(run.store, CORRECTIONS, CORRECTIONS, {"row": row, "y": code}, asdict(about))
+    return [run.key(CORRECTIONS)]
+
+
+def _corrected(run: Run) -> bool:
+    """Whether the pool has corrections; the metadata of the groups above may be torn."""
+    return run.location.exists(run.key(f"{CORRECTIONS}/zarr.json"))
+
+
+def corrections_used(run: Run) -> CorrectionsUsed | None:
+    """What the corrections of a pool changed; None where it was read without any."""
+    if not _corrected(run):
+        return None
+    about: dict[str, Any] = run.group(CORRECTIONS).attrs.asdict()
+    return CorrectionsUsed(**{name: about[name] for name in CorrectionsUsed.__annotations__})
+
+
+def certain(run: Run, rows: Rows) -> npt.NDArray[np.int64]:
+    """Places within some rows of those whose labels somebody checked."""
+    if not _corrected(run):
+        return np.empty(0, np.int64)
+    row: npt.NDArray[np.int64] = read_array(run.group(CORRECTIONS), "row")
+    return row[(row >= rows.start) & (row < rows.stop)] - rows.start

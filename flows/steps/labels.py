@@ -2,41 +2,71 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from flows.job import Job, Output
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part
+from flows.engine.results import LabelValue, Result
+from flows.steps.ingest import certain
 from flows.steps.lists import incoming
-from pipeline.blockwise import Part
-from pipeline.rule import Rule
-from pipeline.threshold import is_label_issue, label_quality
-from storage.convert import write_parquet
+from flows.steps.rates import RateEstimates
+from pipeline.decision.threshold import is_label_issue, label_quality
+from pipeline.methods.rules import Rule
+from storage.convert import write_table
 from storage.errors import StorageError
-from storage.exchange import Exchange
+from storage.exchange import Exchange, Slice
 from storage.ledger import Record
-from storage.pool import ChunkWriter, Pool
+from storage.pool import ChunkWriter, Pool, Rows
 from storage.run import Run
 
 COLUMNS = ("row", "given_label", "predicted_label", "label_quality", "is_label_issue", "eta_corr")
+CLASS_COLUMNS = (*COLUMNS[:5], "likely_label", "given_share")
+TABLE = "label_issues.parquet"
 
 
-def find_label_issues(
-    job: Job, pool: Pool, counted: list[Record], rates: dict[str, Any]
-) -> dict[str, Any]:
-    """Write the group `labels` and `label_issues.parquet`; the step's result."""
+@dataclass(frozen=True)
+class Check:
+    """Rows whose labels are checked, by which rule."""
+
+    pool: Pool
+    number: int
+    rows: Rows
+    k: int
+    column: int
+    """Of the counts, that of k."""
+    rule: Rule
+    slices: list[Slice]
+
+
+@dataclass(frozen=True)
+class Checked(Result):
+    """Suspect labels of a part."""
+
+    issues: int
+
+
+@dataclass(frozen=True)
+class LabelIssues(Result):
+    """Suspect labels in all."""
+
+    n_label_issues: int
+
+
+def find_label_issues(job: Job, pool: Pool, counted: list[Record], rates: RateEstimates) -> int:
+    """Write the group `labels`; the number of suspect labels."""
     n_parts = len(pool.parts())
     slices = incoming(counted, n_parts)
     ChunkWriter(job.run, "labels", pool.part_rows, pool.n_rows)
-    rule, k = Rule(**rates["decision_rule"]), rates["k"]
-    at = rates["k_curve"]["grid"].index(k)
-    common = {"pool": pool, "k": k, "at": at, "rule": rule}
+    rule, k = rates.decision_rule, rates.k
+    column = rates.k_curve.grid.index(k)
     judged = job.parts(
         "labels",
         label_part,
         [
-            Part(f"rows-{i:06d}", {**common, "number": i, "rows": rows, "slices": slices[i]})
+            Part(f"rows-{i:06d}", Check(pool, i, rows, k, column, rule, slices[i]))
             for i, rows in enumerate(pool.parts())
         ],
     )
@@ -44,31 +74,47 @@ def find_label_issues(
     def finish(run: Run) -> Output:
         writer = ChunkWriter(run, "labels", pool.part_rows, pool.n_rows)
         written = writer.finish(pool.n_rows, {"k": k, **asdict(rule)})
-        write_parquet(run, "labels", run.location.path("label_issues.parquet"), COLUMNS)
-        n_issues = sum(record.result["issues"] for record in judged)
-        return Output([*written, "label_issues.parquet"], {"n_label_issues": n_issues})
+        n_issues = sum(Checked.of(record).issues for record in judged)
+        return Output(written, LabelIssues(n_issues))
 
-    return job.once("label-issues", finish).result
+    return LabelIssues.of(job.once("verdicts", finish)).n_label_issues
 
 
-def label_part(run: Run, part: Part) -> Output:
-    """Verdicts on the rows of one part of the pool, from their neighbours without themselves."""
-    rows, pool, k, at, rule = (part.args[name] for name in ("rows", "pool", "k", "at", "rule"))
-    columns = Exchange(run.location, "counts").receive(part.args["slices"])
+def export_label_issues(job: Job, classes: Sequence[LabelValue]) -> None:
+    """Write `label_issues.parquet`; `classes` are the labels in the order of their codes."""
+    columns = COLUMNS if len(classes) == 2 else CLASS_COLUMNS
+
+    def export(run: Run) -> Output:
+        target = run.location.path(TABLE)
+        write_table(run, "labels", target, columns, ids="pool", classes=classes)
+        return Output([TABLE])
+
+    job.once("label-issues", export)
+
+
+def label_part(run: Run, part: Part[Check]) -> Output:
+    """Verdicts on the rows of one part of the pool, from their neighbors without themselves."""
+    check = part.args
+    rows, pool, rule = check.rows, check.pool, check.rule
+    columns = Exchange(run.location, "counts").receive(check.slices)
     order = np.argsort(columns["row"])
-    row, count = columns["row"][order], columns["count"][order, at]
+    row, count = columns["row"][order], columns["count"][order, check.column]
     if not np.array_equal(row, np.arange(rows.start, rows.stop)):
         raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: counts do not cover them")
     given = pool.read("y", rows)
-    eta = count / k
+    eta = count / check.k
     issue = is_label_issue(eta, given, rule.p0, rule.p1)
+    predicted = rule.predict(eta)
+    quality = label_quality(eta, given, rule.p0, rule.p1).astype(np.float32)
+    sure = certain(run, rows)
+    issue[sure], predicted[sure], quality[sure] = False, given[sure], 1.0
     written = ChunkWriter(run, "labels", pool.part_rows, pool.n_rows).chunk(
-        part.args["number"],
-        row=row,
+        check.number,
+        row=pool.read("row", rows),
         given_label=given,
-        predicted_label=rule.predict(eta),
-        label_quality=label_quality(eta, given, rule.p0, rule.p1).astype(np.float32),
+        predicted_label=predicted,
+        label_quality=quality,
         is_label_issue=issue,
         eta_corr=eta.astype(np.float32),
     )
-    return Output(written, {"issues": int(issue.sum())})
+    return Output(written, Checked(int(issue.sum())))

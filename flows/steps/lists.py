@@ -1,17 +1,29 @@
-"""Neighbour lists through the exchange: sent by whoever found them, merged where they belong."""
+"""Neighbor lists through the exchange: sent by whoever found them, merged where they belong."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.merge import Neighbours, empty, merge
+from flows.engine.results import Result
+from pipeline.knn.lists import Neighbors, empty, merge
 from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.ledger import Record
+
+Sent = list[tuple[int, int]]
+"""(destination, rows) of a run, in the order in which the rows lie there."""
+
+
+@dataclass(frozen=True)
+class Routed(Result):
+    """What a part sent."""
+
+    sent: Sent
 
 
 def send_lists(
@@ -20,20 +32,19 @@ def send_lists(
     destination: npt.NDArray[np.integer[Any]],
     n_destinations: int,
     owner: npt.NDArray[np.int64],
-    lists: Neighbours,
-) -> dict[str, Any]:
-    """Send lists to the part that owns their row; the result for the producer's record.
+    lists: Neighbors,
+) -> Routed:
+    """Send lists to the part that owns their row.
 
     destination, owner : (list,) consumer's number, and row the list is of
     """
     columns = {"owner": owner, **lists._asdict()}
-    sent = exchange.send(producer, destination, n_destinations, columns)
-    return {"sent": sent}
+    return Routed(exchange.send(producer, destination, n_destinations, columns))
 
 
 def receive_lists(
     exchange: Exchange, slices: Sequence[Slice], owners: npt.NDArray[np.int64], k: int
-) -> Neighbours:
+) -> Neighbors:
     """The merged list of each owner, from all slices sent for them.
 
     owners : (row,) ascending; rows without any list get an empty one
@@ -49,16 +60,23 @@ def receive_lists(
     owner = columns.pop("owner")
     if not np.isin(owner, owners).all():
         raise StorageError(f"exchange {exchange.name}: lists of rows that are not at home here")
-    return merge(np.searchsorted(owners, owner), Neighbours(**columns), len(owners))
+    return merge(np.searchsorted(owners, owner), Neighbors(**columns), len(owners))
 
 
 def incoming(records: Sequence[Record], n_destinations: int) -> list[list[Slice]]:
     """For each destination the slices of the runs that some parts sent, in one pass over their
     tables of counts."""
+    return slices_by_destination(records, n_destinations, lambda record: Routed.of(record).sent)
+
+
+def slices_by_destination(
+    records: Sequence[Record], n_destinations: int, sent: Callable[[Record], Sent]
+) -> list[list[Slice]]:
+    """The same, of parts that record in a way of their own what they `sent`."""
     found: list[list[Slice]] = [[] for _ in range(n_destinations)]
     for record in records:
         start = 0
-        for destination, rows in record.result["sent"]:
+        for destination, rows in sent(record):
             found[destination].append(Slice(record.part, start, start + rows))
             start += rows
     return found

@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from flows.job import Job, Output
-from flows.steps.lists import incoming
-from pipeline.blockwise import Part
-from pipeline.distance import pair_distance
-from pipeline.partition import Halo, nearest_blocks, spread
-from pipeline.plan import BLOCK_BYTES, BLOCK_ROWS, Pairs, choose_cut, cuts
-from pipeline.scale import Scaling
-from storage.exchange import Exchange
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part
+from flows.engine.results import Result
+from flows.steps.lists import Routed, incoming
+from flows.steps.names import BLOCKS, PARTITION, ROUTE, of_attempt
+from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS, Pairs, choose_cut, cuts
+from pipeline.blocks.partition import Halo, nearest_blocks, spread
+from pipeline.blocks.scaling import Scaling
+from pipeline.knn.distance import pair_distance
+from storage.exchange import Exchange, Slice
 from storage.groups import read_array, write_group
-from storage.pool import Pool
+from storage.pool import Pool, Rows
 from storage.run import Run
 
 EXACT_BLOCK_ROWS = 50_000
+MOST_UNEVEN = 1.5
+"""Rows of the largest block, halo included, over the largest size that is tried."""
 _NEIGHBOR_BYTES = 12
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a cut is to reach."""
+
+    block_rows: int | None
+    """Rows at home in a block; None for any."""
+    target_recall: float
+    list_length: int
+    exact: bool
+    """No halo: every block is searched."""
+    seed: int
+
+
+@dataclass(frozen=True)
+class Chosen(Result):
+    """A cut of the pool."""
+
+    n_blocks: int
+    halo: Halo
+    copies: float
+    """Copies per row, the row at home included, as predicted."""
+    ceiling: float
+    """Recall that no list within blocks can exceed, as predicted."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +62,8 @@ class Blocks:
     """Rows by block, halo included."""
     core: tuple[int, ...]
     """Rows at home by block."""
-    meet: float
-    """Predicted ceiling of recall."""
+    ceiling: float
+    """Recall that no list within blocks can exceed, as predicted."""
 
     @property
     def disjoint(self) -> bool:
@@ -43,7 +71,7 @@ class Blocks:
         return self.sizes == self.core
 
     def name(self, step: str) -> str:
-        return f"{step}-{self.attempt}" if self.attempt else step
+        return of_attempt(step, self.attempt)
 
     def largest_first(self) -> list[int]:
         return sorted(range(len(self.sizes)), key=lambda b: (-self.sizes[b], b))
@@ -53,90 +81,106 @@ def block_name(number: int) -> str:
     return f"block-{number:05d}"
 
 
-def block_sizes(wish: dict[str, Any], n_rows: int, n_features: int) -> list[int]:
-    """Block sizes to try, as far as features and lists take `BLOCK_BYTES` at most; each attempt
-    after the first may also use blocks twice as large."""
-    attempt = wish["attempt"]
-    if wish["exact"]:
-        return [wish["block_rows"] or EXACT_BLOCK_ROWS]
-    if wish["block_rows"]:
-        return [wish["block_rows"] << attempt]
-    most = BLOCK_BYTES // (4 * n_features + _NEIGHBOR_BYTES * wish["k"])
-    sizes = [size for size in BLOCK_ROWS if size <= most] or [BLOCK_ROWS[0]]
+def block_sizes(wanted: Wanted, attempt: int, n_rows: int, n_features: int) -> list[int]:
+    """Block sizes to try, as far as features and lists take `BLOCK_BYTES` at most, or a list has
+    half of the rows; each attempt after the first may also use blocks twice as large."""
+    length = wanted.list_length
+    most = max(BLOCK_BYTES // (4 * n_features + _NEIGHBOR_BYTES * length), 2 * length)
+    if wanted.exact:
+        return [wanted.block_rows or min(EXACT_BLOCK_ROWS, most)]
+    if wanted.block_rows:
+        return [wanted.block_rows << attempt]
+    sizes = [size for size in BLOCK_ROWS if size <= most] or [most]
     sizes += [sizes[-1] << more for more in range(1, attempt + 1)]
     return [size for size in sizes if size < n_rows] or sizes[:1]
 
 
 def choose_partition(
-    job: Job, pool: Pool, scaling: Scaling, pairs: Pairs, wish: dict[str, Any]
-) -> dict[str, Any]:
-    """Choose block size and halo and write the centres; the step's result.
-
-    wish : block_rows (None: any), target_recall, k, exact (no halo: every block is searched),
-        seed, attempt
-    """
+    job: Job, pool: Pool, scaling: Scaling, pairs: Pairs, wanted: Wanted, attempt: int
+) -> Chosen:
+    """Choose block size and halo, and write the centers."""
 
     def choose(run: Run) -> Output:
         sample = scaling.apply(read_array(run.group("samples/partition"), "x"))
-        sizes = block_sizes(wish, pool.n_rows, pool.n_features)
+        sizes = block_sizes(wanted, attempt, pool.n_rows, pool.n_features)
         with ThreadPoolExecutor(len(sizes)) as threads:
-            tried = threads.map(lambda s: cuts(sample, pool.n_rows, s, pairs, wish["seed"]), sizes)
+            tried = threads.map(lambda s: cuts(sample, pool.n_rows, s, pairs, wanted.seed), sizes)
         found = [cut for of_size in tried for cut in of_size]
-        if wish["exact"]:
+        if wanted.exact:
             cut = next(cut for cut in found if cut.halo.copies == 1)
         else:
-            cut = choose_cut(found, wish["target_recall"], wish["attempt"])
+            most = np.inf if wanted.block_rows else MOST_UNEVEN * max(sizes)
+            bounded = [cut for cut in found if cut.largest <= most]
+            cut = choose_cut(bounded or found, wanted.target_recall, attempt)
         write_group(run.store, "partition", "partition", {"centroid": cut.centroid})
-        chosen = {"n_blocks": len(cut.centroid), "halo": asdict(cut.halo)}
-        return Output([run.key("partition")], {**chosen, "copies": cut.copies, "meet": cut.meet})
+        chosen = Chosen(len(cut.centroid), cut.halo, cut.copies, cut.ceiling)
+        return Output([run.key("partition")], chosen)
 
-    attempt = wish["attempt"]
-    return job.once(f"partition-{attempt}" if attempt else "partition", choose).result
+    return Chosen.of(job.once(of_attempt(PARTITION, attempt), choose))
 
 
-def make_blocks(
-    job: Job, pool: Pool, scaling: Scaling, chosen: dict[str, Any], attempt: int
-) -> Blocks:
+@dataclass(frozen=True)
+class Route:
+    """Rows of the pool on their way to blocks."""
+
+    rows: Rows
+    scaling: Scaling
+    halo: Halo
+    to: Exchange
+
+
+@dataclass(frozen=True)
+class NewBlock:
+    """A block and the rows sent to it."""
+
+    block: int
+    sent: Exchange
+    slices: list[Slice]
+
+
+@dataclass(frozen=True)
+class Block(Result):
+    """A block that was written."""
+
+    rows: int
+    core: int
+    """Rows at home."""
+    radius: float
+    """Distance from the center to the farthest row at home."""
+
+
+def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: Chosen, attempt: int) -> Blocks:
     """Send rows to blocks and write the blocks."""
-    halo = Halo(**chosen["halo"])
-    suffix = f"-{attempt}" if attempt else ""
-    n_blocks = chosen["n_blocks"]
-    exchange = Exchange(job.run.location, f"route{suffix}")
+    halo, n_blocks, route = chosen.halo, chosen.n_blocks, of_attempt(ROUTE, attempt)
+    exchange = Exchange(job.run.location, route)
     routed = job.parts(
-        f"route{suffix}",
+        route,
         route_part,
         [
-            Part(f"rows-{i:06d}", {"rows": r, "scaling": scaling, "halo": halo, "to": exchange})
-            for i, r in enumerate(pool.parts())
+            Part(f"rows-{i:06d}", Route(rows, scaling, halo, exchange))
+            for i, rows in enumerate(pool.parts())
         ],
     )
     slices = incoming(routed, n_blocks)
     written = job.parts(
-        f"blocks{suffix}",
+        of_attempt(BLOCKS, attempt),
         block_part,
-        [
-            Part(block_name(b), {"block": b, "from": exchange, "slices": slices[b]})
-            for b in range(n_blocks)
-        ],
+        [Part(block_name(b), NewBlock(b, exchange, slices[b])) for b in range(n_blocks)],
     )
-    return Blocks(
-        attempt,
-        halo,
-        tuple(record.result["rows"] for record in written),
-        tuple(record.result["core"] for record in written),
-        chosen["meet"],
-    )
+    made = [Block.of(record) for record in written]
+    sizes, core = tuple(block.rows for block in made), tuple(block.core for block in made)
+    return Blocks(attempt, halo, sizes, core, chosen.ceiling)
 
 
-def route_part(run: Run, part: Part) -> Output:
+def route_part(run: Run, part: Part[Route]) -> Output:
     """Send rows of the pool, scaled, to their home blocks and as copies to halos."""
-    rows, exchange = part.args["rows"], part.args["to"]
+    rows, exchange, halo = part.args.rows, part.args.to, part.args.halo
     group, span = run.group("pool"), slice(rows.start, rows.stop)
-    x = part.args["scaling"].apply(read_array(group, "x", span))
+    x = part.args.scaling.apply(read_array(group, "x", span))
     y = read_array(group, "y", span)
     centroid = read_array(run.group("partition"), "centroid")
-    near, distance = nearest_blocks(x, centroid, max(1, part.args["halo"].copies))
-    row, block, core = spread(near, distance, part.args["halo"])
+    near, distance = nearest_blocks(x, centroid, max(1, halo.copies))
+    row, block, core = spread(near, distance, halo)
     columns = {
         "x": x[row],
         "row": row + rows.start,
@@ -145,20 +189,20 @@ def route_part(run: Run, part: Part) -> Output:
         "core": core,
     }
     sent = exchange.send(part.name, block, len(centroid), columns)
-    return Output([exchange.key(part.name)], {"sent": sent})
+    return Output([exchange.key(part.name)], Routed(sent))
 
 
-def block_part(run: Run, part: Part) -> Output:
+def block_part(run: Run, part: Part[NewBlock]) -> Output:
     """Write one block from all rows sent to it; rows ascending."""
-    number = part.args["block"]
+    number = part.args.block
     path = f"blocks/{number:05d}"
-    columns = part.args["from"].receive(part.args["slices"])
+    columns = part.args.sent.receive(part.args.slices)
     order = np.argsort(columns["row"])
     columns = {name: value[order] for name, value in columns.items()}
-    centre = read_array(run.group("partition"), "centroid")[number]
+    center = read_array(run.group("partition"), "centroid")[number]
     core = columns["core"]
     home = np.flatnonzero(core)
-    reach = pair_distance(columns["x"], centre[None], home, np.zeros_like(home))
+    reach = pair_distance(columns["x"], center[None], home, np.zeros_like(home))
     radius = float(reach.max(initial=0.0))
     write_group(run.store, path, "blocks", columns, {"block": number, "radius": radius})
-    return Output([run.key(path)], {"rows": len(order), "core": int(core.sum()), "radius": radius})
+    return Output([run.key(path)], Block(len(order), int(core.sum()), radius))

@@ -1,4 +1,4 @@
-"""Which blocks a query is sent to, from the exact neighbours of a sample of queries."""
+"""Which blocks a query is sent to, from the exact neighbors of a sample of queries."""
 
 from __future__ import annotations
 
@@ -8,21 +8,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flows.job import Job, Output
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part
+from flows.engine.results import Result
 from flows.steps.partition import block_name
-from pipeline.blockwise import Part
-from pipeline.merge import ABSENT, select
-from pipeline.partition import in_halo, nearest_blocks
-from pipeline.plan import HALOS
-from pipeline.rule import Rule
-from pipeline.scale import Scaling
-from pipeline.search import nearest
+from pipeline.blocks.cost import HALOS
+from pipeline.blocks.partition import Halo, in_halo, nearest_blocks
+from pipeline.blocks.scaling import Scaling
+from pipeline.decision.tempering import MatrixDecision
+from pipeline.knn.exact import nearest
+from pipeline.knn.lists import ABSENT, select
+from pipeline.methods.rules import Rule
+from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.groups import read_array, read_group
-from storage.run import Run
+from storage.run import Run, lasting
 
 AUDIT_QUERIES = 500
 """Queries searched exactly in all blocks: they choose the probes and measure recall."""
+
+
+@dataclass(frozen=True)
+class ClassRule:
+    """The corrected vote of more than two classes; its matrix is in the training's `transition`."""
+
+    n_classes: int
+    decision: MatrixDecision
 
 
 @dataclass(frozen=True)
@@ -33,30 +44,69 @@ class Model:
     scaling: Scaling
     k: int
     n_blocks: int
-    rule: Rule
+    rule: Rule | ClassRule
     target_recall: float
     exact: bool
     """Whether blocks are searched exactly, as the training was."""
+    blocks_step: str
+    """Step that committed the blocks."""
+
+    @property
+    def recall_of_parts(self) -> float:
+        """Recall that the choice of blocks is given, and the search in them: both together keep the
+        target. Exact search may miss what no block holds, alone."""
+        return 1.0 - (0.1 if self.exact else 0.4) * (1.0 - self.target_recall)
 
     def centroid(self) -> npt.NDArray[np.float32]:
         return read_array(self.run.group("partition"), "centroid")
 
+    def check_block(self, number: int) -> None:
+        """Raise `StorageError` where a block is not as it was committed."""
+        record = self.run.ledger.get(self.blocks_step, block_name(number))
+        if record is None:
+            raise StorageError(
+                f"{self.run.location.url}/ledger/{self.blocks_step}/{block_name(number)}.json is "
+                "damaged; run train again to repair"
+            )
+        self.run.check_records([record], lasting)
 
-def aim(target_recall: float) -> float:
-    """Recall that each part of a search is given, so that all together keep the target."""
-    return 1.0 - (1.0 - target_recall) / 10
+
+@dataclass(frozen=True)
+class Truth:
+    """A block in which sampled queries are searched exactly."""
+
+    block: int
+    model: Model
+    to: Exchange
+
+
+@dataclass(frozen=True)
+class Candidates(Result):
+    """Neighbors that a block has for the sampled queries."""
+
+    found: int
+
+
+@dataclass(frozen=True)
+class Probes(Result):
+    """Which blocks a query is sent to."""
+
+    halo: Halo
+    probes: float
+    """Blocks searched per query."""
+    coverage: float
+    """Share of the sample's true neighbors that lie in those blocks."""
+    limit: list[float | None]
+    """Distance of the k-th true neighbor of each sampled query; None where there are fewer."""
 
 
 def find_truth(job: Job, model: Model) -> None:
-    """Exact lists of a sample of queries, and the blocks their neighbours are at home in."""
+    """Exact lists of a sample of queries, and the blocks their neighbors are at home in."""
     exchange = Exchange(job.run.location, "truth")
     job.parts(
         "truth",
         truth_part,
-        [
-            Part(block_name(b), {"block": b, "model": model, "to": exchange})
-            for b in range(model.n_blocks)
-        ],
+        [Part(block_name(b), Truth(b, model, exchange)) for b in range(model.n_blocks)],
     )
 
 
@@ -68,10 +118,11 @@ def audit_queries(run: Run, scaling: Scaling) -> tuple[npt.NDArray[np.int64], np
     return row[order], scaling.apply(x[order])
 
 
-def truth_part(run: Run, part: Part) -> Output:
+def truth_part(run: Run, part: Part[Truth]) -> Output:
     """Nearest rows at home in one block, for each sampled query."""
-    model, exchange = part.args["model"], part.args["to"]
-    block = read_group(model.run.store, f"blocks/{part.args['block']:05d}")
+    model, exchange = part.args.model, part.args.to
+    model.check_block(part.args.block)
+    block = read_group(model.run.store, f"blocks/{part.args.block:05d}")
     core = block["core"]
     row, x = audit_queries(run, model.scaling)
     index, distance = nearest(x, block["x"][core], model.k)
@@ -83,10 +134,10 @@ def truth_part(run: Run, part: Part) -> Output:
     }
     n_found = int(there.sum())
     exchange.send(part.name, np.zeros(n_found, np.int64), 1, columns)
-    return Output([exchange.key(part.name)], {"found": n_found})
+    return Output([exchange.key(part.name)], Candidates(n_found))
 
 
-def choose_probes(job: Job, model: Model) -> dict[str, Any]:
+def choose_probes(job: Job, model: Model) -> Probes:
     """Which blocks a query is sent to: the fewest that keep a margin above the target recall."""
 
     def choose(run: Run) -> Output:
@@ -98,17 +149,17 @@ def choose_probes(job: Job, model: Model) -> dict[str, Any]:
             probed = in_halo(reach, halo)
             hit = (block[owner] == home[:, None]) & probed[owner]
             options.append((float(probed.sum(axis=1).mean()), float(hit.any(axis=1).mean()), halo))
-        wanted = aim(model.target_recall)
+        wanted = model.recall_of_parts
         enough = [option for option in options if option[1] >= wanted]
         probes, coverage, halo = (
             min(enough, key=lambda o: o[0]) if enough else max(options, key=lambda o: (o[1], -o[0]))
         )
         limit = np.full(len(x), np.float32(np.inf))
         limit[owner] = distance  # sorted by distance within owner: the last stays
-        result = {"halo": vars(halo), "probes": probes, "coverage": coverage}
-        return Output([], {**result, "limit": limit.astype(float).tolist()})
+        known = [float(d) if np.isfinite(d) else None for d in limit]
+        return Output([], Probes(halo, probes, coverage, known))
 
-    return job.once("probes", choose).result
+    return Probes.of(job.once("probes", choose))
 
 
 def _true_lists(run: Run, model: Model, n_queries: int) -> tuple[npt.NDArray[Any], ...]:
@@ -118,7 +169,7 @@ def _true_lists(run: Run, model: Model, n_queries: int) -> tuple[npt.NDArray[Any
         np.empty(0, kind) for kind in (np.int64, np.int64, np.float32, np.int64)
     ]
     for b, record in enumerate(run.ledger.records("truth").values()):
-        found = record.result["found"]
+        found = Candidates.of(record).found
         if not found:
             continue
         new = exchange.receive([Slice(record.part, 0, found)])

@@ -2,17 +2,33 @@
 
 from .base import Chunk, Source
 from .checks import FiniteCheck
+from .coding import PLAIN_NUMBERS, Coding, Gaps
+from .columns import Columns
+from .corrections import Corrections, with_corrections
+from .dialect import Dialect
 from .fingerprint import same
+from .glance import Glance, look_at
+from .ids import are_whole
 from .labels import Label, LabelCodes
 from .opening import list_sources, open_source
 
 __all__ = [
+    "PLAIN_NUMBERS",
     "Chunk",
+    "Coding",
+    "Columns",
+    "Corrections",
+    "Dialect",
     "FiniteCheck",
+    "Gaps",
+    "Glance",
     "Label",
     "LabelCodes",
     "Source",
+    "are_whole",
     "list_sources",
+    "look_at",
     "open_source",
     "same",
+    "with_corrections",
 ]

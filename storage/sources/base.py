@@ -2,19 +2,32 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from storage.errors import UnavailableError
+from storage.transient import Patience
+
+from .coding import PLAIN_NUMBERS, Coding, Gaps
+from .columns import is_place
+from .dialect import PLAIN, Dialect
 from .fingerprint import SourceFile, fingerprint
 from .paths import readable
+
+if TYPE_CHECKING:
+    from .corrections import Corrections
 
 Floats = npt.NDArray[np.float32]
 Labels = npt.NDArray[Any]
 
 PIECE_BYTES = 8 << 20
 """About how many bytes a reader takes at a time, whatever the chunk asked for."""
+
+
+EMBEDDING = 64
+"""Features from which an array is taken for an embedding."""
 
 
 def piece_rows(row_bytes: int, rows: int) -> int:
@@ -34,6 +47,15 @@ class Chunk:
     """`(row,)` label values as found (bool, int, float, str or object), None if not read."""
     source_id: npt.NDArray[np.int32]
     """`(row,)` int32: index in `Source.files` of the file the row came from."""
+    id: Labels | None = None
+    """`(row,)` ids as text (object), None if not read."""
+    row: npt.NDArray[np.int64] | None = None
+    """`(row,)` positions in the source where rows were left out; None: from `start` on."""
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """`(row,)` positions in the source."""
+        return np.arange(self.start, self.start + len(self.x)) if self.row is None else self.row
 
 
 class Block(NamedTuple):
@@ -42,11 +64,22 @@ class Block(NamedTuple):
     x: Floats
     label: Labels | None
     source_id: npt.NDArray[np.int32]
+    id: Labels | None = None
+    row: npt.NDArray[np.int64] | None = None
 
     def cut(self, first: int, stop: int) -> "Block":
         """Rows `first` to `stop` of this block, as views."""
         label = None if self.label is None else self.label[first:stop]
-        return Block(self.x[first:stop], label, self.source_id[first:stop])
+        ids = None if self.id is None else self.id[first:stop]
+        row = None if self.row is None else self.row[first:stop]
+        return Block(self.x[first:stop], label, self.source_id[first:stop], ids, row)
+
+    def kept(self, keep: npt.NDArray[np.bool_], start: int) -> "Block":
+        """The rows to keep; the first row is `start` of the source."""
+        label = None if self.label is None else self.label[keep]
+        ids = None if self.id is None else self.id[keep]
+        row = start + np.flatnonzero(keep)
+        return Block(self.x[keep], label, self.source_id[keep], ids, row)
 
 
 class Reader(Protocol):
@@ -77,31 +110,90 @@ class Source:
     parts: tuple[SourceFile, ...]
     """Every file whose content matters, labels included."""
     reader: Reader
+    dialect: Dialect = PLAIN
+    """How its text files are read."""
+    coding: Coding = PLAIN_NUMBERS
+    """What becomes of gaps."""
+    id_name: str | None = None
+    """Column or array of the ids; None if the source is read without them."""
+    corrections: "Corrections | None" = None
+    """Labels that are certain, whatever the source gives."""
+
+    @property
+    def embedded(self) -> npt.NDArray[np.bool_]:
+        """(feature,) which features are parts of an embedding: places of a column of lists, and all
+        of an array of `EMBEDDING` features or more."""
+        if self.kind in ("npy", "npz", "zarr"):
+            names = self.feature_names
+            return np.full(len(names), len(names) >= EMBEDDING)
+        lists = self.kind in ("parquet", "arrow")
+        return np.array([lists and is_place(name) for name in self.feature_names], np.bool_)
+
+    @property
+    def encoded(self) -> npt.NDArray[np.bool_]:
+        """(feature,) which features are categories of an encoded column."""
+        found = np.zeros(len(self.feature_names), np.bool_)
+        for places in self.coding.groups(self.feature_names).values():
+            found[places] = True
+        return found
 
     @property
     def n_bytes(self) -> int:
         """Stored bytes of all parts, as compressed as they lie."""
         return sum(part.location.size() for part in self.parts)
 
-    def chunks(self, rows: int, first: int = 0) -> Iterator[Chunk]:
+    def chunks(self, rows: int, first: int = 0, gaps: Gaps | None = None) -> Iterator[Chunk]:
         """Yield chunks of exactly `rows` rows, the last one shorter, in source order.
 
         `first` chunks are skipped: by seeking in npy, Parquet and Zarr, by reading on in CSV
-        and npz. Holds about two chunks and one block of the reader at a time.
+        and npz. Holds about two chunks and one block of the reader at a time. Gaps are filled, or
+        rows with gaps left out, as the coding says; `gaps` counts them.
 
-        Raises `InputError` where the source cannot be read or is not numeric.
+        Where the source cannot be reached, reading goes on after a wait, from the last row given.
+
+        Raises `InputError` where the source cannot be read or is not numeric, and
+        `UnavailableError` where it is out of reach for too long.
         """
         if rows < 1 or first < 0:
             raise ValueError(f"rows={rows}, first={first}: need rows >= 1 and first >= 0")
-        start = rows * first
-        with readable(self.files[0]):
-            for block in rechunk(self.reader.blocks(start, rows), rows):
-                yield Chunk(start, np.ascontiguousarray(block.x), block.label, block.source_id)
-                start += len(block.x)
+        if first and self.coding.drop:
+            raise ValueError("rows are left out: chunks cannot be skipped")
+        start, patience = rows * first, Patience()
+        at = start
+        while True:
+            try:
+                with readable(self.files[0]):
+                    for block in rechunk(self._without_gaps(at, rows, gaps or Gaps()), rows):
+                        x = np.ascontiguousarray(block.x)
+                        yield Chunk(start, x, block.label, block.source_id, block.id, block.row)
+                        start += len(x)
+                        at = start if block.row is None else int(block.row[-1]) + 1
+                        patience = Patience()
+                return
+            except UnavailableError as error:
+                patience.wait(error)
+
+    def _without_gaps(self, start: int, rows: int, gaps: Gaps) -> Iterator[Block]:
+        """The blocks of the reader, gaps filled or rows with gaps left out."""
+        fills = self.coding.fills_of(self.feature_names)
+        for block in self.reader.blocks(start, rows):
+            gap = np.isnan(block.x) if fills is not None or self.coding.drop else None
+            if gap is not None:
+                gaps.note(start, gap, self.coding.drop)
+            if gap is not None and self.coding.drop:
+                yield block.kept(np.logical_not(gap.any(axis=1)), start)
+            elif gap is not None and fills is not None:
+                yield block._replace(x=np.where(gap, fills, block.x))
+            else:
+                yield block
+            start += len(block.x)
 
     def fingerprint(self, with_digest: bool = False) -> dict[str, Any]:
-        """What identifies the content: `fingerprint.fingerprint` of all parts."""
-        return fingerprint(self.kind, self.parts, with_digest)
+        """What identifies the content: `fingerprint.fingerprint` of all parts, and the `dialect` if
+        it is not the default."""
+        found = fingerprint(self.kind, self.parts, with_digest)
+        written = self.dialect.as_json()
+        return found if written is None else {**found, "dialect": written}
 
 
 def rechunk(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
@@ -128,10 +220,14 @@ def join(blocks: list[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     labels = [block.label for block in blocks if block.label is not None]
+    rows = [block.row for block in blocks if block.row is not None]
+    ids = [block.id for block in blocks if block.id is not None]
     return Block(
         np.concatenate([block.x for block in blocks]),
         join_labels(labels) if labels else None,
         np.concatenate([block.source_id for block in blocks]),
+        np.concatenate(ids) if ids else None,
+        np.concatenate(rows) if rows else None,
     )
 
 

@@ -30,7 +30,7 @@ class FiniteCheck:
             row, column = divmod(int(bad.argmax()), chunk.x.shape[1])
             file = self.files[chunk.source_id[row]] if self.files else None
             value = float(chunk.x[row, column])
-            self.first = chunk.start + row, self.feature_names[column], value, file
+            self.first = int(chunk.rows[row]), self.feature_names[column], value, file
         self.count += found
 
     def raise_if_any(self) -> None:
@@ -42,5 +42,6 @@ class FiniteCheck:
         what = "NaN or infinite feature value" + ("s" if self.count > 1 else "")
         what = f"{self.count:,} {what}; first at row {row} (from 0), column {name!r}: {value}"
         raise InputError(
-            f"{where}{what}; fill or drop them (empty cells are NaN, beyond 3.4e38 is infinite)"
+            f"{where}{what}; fill or drop them, or give --impute median or drop (empty "
+            "cells are NaN, beyond 3.4e38 is infinite)"
         )

@@ -4,6 +4,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from storage.transient import patiently
+
 from .paths import SourcePath, readable
 
 if TYPE_CHECKING:
@@ -22,19 +24,18 @@ class SourceFile:
 
     def describe(self, with_digest: bool) -> dict[str, Any]:
         """`role`, `name`, `size`, `mtime_ns` or `tag`, and `digest` if asked for."""
+        entry: dict[str, Any] = {"role": self.role, "name": self.name, **patiently(self._stamp)}
+        return {**entry, "digest": self.digest()} if with_digest else entry
+
+    def _stamp(self) -> dict[str, Any]:
         with readable(self.location.name):
-            entry: dict[str, Any] = {
-                "role": self.role,
-                "name": self.name,
-                "size": self.location.size(),
-                **self.location.stamp(),
-            }
-            if with_digest:
-                entry["digest"] = self.digest()
-            return entry
+            return {"size": self.location.size(), **self.location.stamp()}
 
     def digest(self) -> str:
         """blake2b of the bytes, 16 bytes as hexadecimal, streamed."""
+        return patiently(self._digest)
+
+    def _digest(self) -> str:
         with readable(self.location.name), self.location.open() as file:
             hashed = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))  # type: ignore[arg-type]
             return hashed.hexdigest()
@@ -53,6 +54,8 @@ def same(old: dict[str, Any], source: "Source") -> str | None:
     """
     if old["kind"] != source.kind:
         return f"the source is {source.kind}, it was {old['kind']}"
+    if old.get("dialect") != source.dialect.as_json():
+        return f"text is read as {source.dialect.as_json()}, it was as {old.get('dialect')}"
     before = {(entry["role"], entry["name"]): entry for entry in old["files"]}
     now = {(part.role, part.name): part for part in source.parts}
     for role, name in before:

@@ -9,13 +9,17 @@ import numpy as np
 from storage.errors import InputError
 
 from .base import Source
-from .delimited import CsvReader, read_header
+from .delimited import CsvReader
+from .dialect import Dialect
 from .fingerprint import SourceFile
+from .header import read_header
 from .npy import read_npy
+from .packing import packed
 from .paths import SourcePath, listed, readable
-from .rows import LabelledReader, Rows, check_labels
+from .rows import LabeledReader, Rows, check_labels
+from .tables import Selection
 
-TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+TEXT = packed(".csv", ".tsv", ".txt")
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,16 @@ class TextRows:
     def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
         """The labels from `start` on."""
         with readable(self.name):
-            for block in self.reader.blocks(start, rows):
-                assert block.label is not None
-                yield block.label
+            selection = self.reader.selection
+            for batch in self.reader.batches(start, rows):
+                label = selection.block(batch, self.name).label
+                assert label is not None
+                yield label
 
 
-def attach_labels(source: Source, location: SourcePath, column: str | None) -> Source:
+def attach_labels(
+    source: Source, location: SourcePath, column: str | None, dialect: Dialect
+) -> Source:
     """The source with the labels of a file; `column` names one of several columns.
 
     A text file of one column may have a header: it has if it has one line more than the
@@ -58,7 +66,7 @@ def attach_labels(source: Source, location: SourcePath, column: str | None) -> S
     if lower.endswith(".npy"):
         labels = read_npy(location)
     elif lower.endswith(TEXT):
-        labels = _read_text(location, source.n_rows, column)
+        labels = _read_text(location, source.n_rows, column, dialect)
     else:
         raise InputError(f"{location.name}: labels must be a .npy, .csv, .tsv or .txt file")
     check_labels(labels, source.n_rows)
@@ -66,12 +74,12 @@ def attach_labels(source: Source, location: SourcePath, column: str | None) -> S
         source,
         label_name=column or location.basename,
         parts=(*source.parts, SourceFile("labels", location.basename, location)),
-        reader=LabelledReader(source.reader, labels),
+        reader=LabeledReader(source.reader, labels),
     )
 
 
-def _read_text(location: SourcePath, n_rows: int, column: str | None) -> TextRows:
-    header = read_header(location)
+def _read_text(location: SourcePath, n_rows: int, column: str | None, dialect: Dialect) -> TextRows:
+    header = read_header(location, dialect)
     if column is None and len(header.cells) > 1:
         raise InputError(
             f"{location.name}: {len(header.cells)} columns; name the label column: one of "
@@ -83,10 +91,15 @@ def _read_text(location: SourcePath, n_rows: int, column: str | None) -> TextRow
         )
     names = ("label",) if column is None else header.cells
     reader = CsvReader(
-        location, names, (), column or "label", header.blank_lines, has_header=column is not None
+        location,
+        names,
+        Selection((), column or "label"),
+        dialect,
+        header.blank_lines,
+        has_header=column is not None,
     )
     with readable(location.name):
-        count = sum(len(block.x) for block in reader.blocks(0, 1))
+        count = sum(batch.num_rows for batch in reader.batches(0, 1))
     if column is None and count == n_rows + 1:
         return TextRows(replace(reader, has_header=True), (n_rows,))
     return TextRows(reader, (count,))

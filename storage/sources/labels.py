@@ -76,9 +76,11 @@ class LabelCodes:
     def __init__(
         self, max_classes: int = 2, where: str = "labels", values: tuple[Label, ...] = ()
     ) -> None:
-        if not 2 <= max_classes <= 127:
-            raise ValueError(f"max_classes={max_classes}: need 2 to 127, codes are int8")
+        if not 2 <= max_classes <= 1000:
+            raise ValueError(f"max_classes={max_classes}: need 2 to 1,000")
         self.max_classes = max_classes
+        self.known = len(values) == max_classes
+        """Whether all classes were known before: any other label is a mistake."""
         self.where = where
         """What to name in messages: the file and column."""
         self._codes: dict[Label, int] = {value: code for code, value in enumerate(values)}
@@ -94,8 +96,11 @@ class LabelCodes:
         """The values seen so far, by first appearance: position is code."""
         return tuple(self._codes)
 
-    def encode(self, raw: Labels, start: int | None = None) -> npt.NDArray[np.int8]:
-        """Codes `(row,)` int8 of one chunk's labels, by first appearance; -1 where missing.
+    def encode(
+        self, raw: Labels, start: int | None = None
+    ) -> npt.NDArray[np.int8] | npt.NDArray[np.int16]:
+        """Codes `(row,)` of one chunk's labels, by first appearance; -1 where missing. int8, or
+        int16 once there are more than 127 values.
 
         `start` is the row number of the first label, for messages; by default the chunks
         follow one another from row 0. Raises `InputError` at the first value too many.
@@ -110,7 +115,10 @@ class LabelCodes:
             if value not in self._codes and len(self._codes) == self.max_classes:
                 self._refuse(list(table), start + found.index(key))
             table[key] = self._codes.setdefault(value, len(self._codes))
-        codes = np.fromiter((table[key] for key in found), np.int8, len(found))
+        codes: npt.NDArray[np.int8] | npt.NDArray[np.int16]
+        codes = np.fromiter((table[key] for key in found), np.int16, len(found))
+        if len(self._codes) <= 127:
+            codes = codes.astype(np.int8)
         missing = int(np.count_nonzero(codes < 0))
         if missing and self.first_missing is None:
             self.first_missing = start + int((codes < 0).argmax())
@@ -118,8 +126,9 @@ class LabelCodes:
         self.n_rows += len(codes)
         return codes
 
-    def finish(self) -> tuple[tuple[Label, ...], npt.NDArray[np.int8]]:
-        """The values in their final order, and `remap` `(class,)` int8.
+    def finish(self) -> tuple[tuple[Label, ...], npt.NDArray[np.integer]]:
+        """The values in their final order, and `remap` `(class,)`: int8 for two values, uint8 for
+        up to 256, uint16 beyond.
 
         The final code of a label is its position among the sorted values, and
         `remap[code by first appearance]`. Numbers are sorted by value and come before text;
@@ -136,10 +145,19 @@ class LabelCodes:
             found = f"all labels are {shown(self.values[0])}" if self._codes else "no labels"
             raise InputError(f"{self.where}: {found}; two classes are needed to learn from")
         ordered = tuple(sorted(self._codes, key=_sort_key))
-        remap = np.array([ordered.index(value) for value in self._codes], np.int8)
-        return ordered, remap
+        place = {value: code for code, value in enumerate(ordered)}
+        wide = np.uint8 if len(ordered) <= 256 else np.uint16
+        kind = np.int8 if len(ordered) == 2 else wide
+        return ordered, np.array([place[value] for value in self._codes], kind)
 
     def _refuse(self, new: list[object], row: int) -> None:
+        if self.known:
+            more = (label_value(raw) for raw in new)
+            other = next(v for v in more if v is not None and v not in self._codes)
+            raise InputError(
+                f"{self.where}: label {shown(other)} (row {row} from 0) is none of the training's "
+                f"classes {listed(list(self._codes))}"
+            )
         seen: dict[Label, None] = dict.fromkeys(self._codes)
         for raw in new:
             value = label_value(raw)
@@ -147,7 +165,7 @@ class LabelCodes:
                 seen[value] = None
             if len(seen) == self.max_classes + 3:
                 break
-        wanted = "two" if self.max_classes == 2 else f"at most {self.max_classes}"
+        wanted = "two" if self.max_classes == 2 else f"at most {self.max_classes:,}"
         raise InputError(
             f"{self.where}: labels must be {wanted} values, found {listed(list(seen))} "
             f"(one too many at row {row} (from 0)); keep or recode to {wanted} values"

@@ -1,8 +1,10 @@
 """Arrays in npy files and in the members of npz files, read without loading them whole."""
 
+import io
 import shutil
+import struct
 import tempfile
-import zipfile
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,11 +15,24 @@ from numpy.lib import format as npy_format
 
 from storage.errors import InputError
 
-from .base import Source
+from .base import Reader, Source
 from .fingerprint import SourceFile
 from .paths import SourcePath, listed, readable
 from .request import Request, array_names
-from .rows import ArrayReader, LabelledReader, check_features, check_labels, check_real
+from .rows import (
+    ArrayReader,
+    LabeledReader,
+    check_features,
+    check_labels,
+    check_real,
+    with_ids,
+)
+from .zips import open_member, open_zip
+
+HEADER_BYTES = 1 << 16
+"""Longest header of an array that is looked at; those of plain numbers have some 120 bytes."""
+_LENGTH = {(1, 0): "<H", (2, 0): "<I", (3, 0): "<I"}
+"""How each version of the format stores the length of its header."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +105,9 @@ def _open(location: SourcePath, member: str | None) -> Iterator[IO[bytes]]:
     with ExitStack() as stack:
         file = stack.enter_context(location.open())
         if member is not None:
-            archive = stack.enter_context(zipfile.ZipFile(file))
-            file = stack.enter_context(archive.open(member))
+            archive = stack.enter_context(open_zip(location.name, file))
+            name = _name(location, member)
+            file = stack.enter_context(open_member(name, archive, member))
         yield file
 
 
@@ -107,17 +123,8 @@ def read_npy(location: SourcePath, member: str | None = None) -> NpyRows:
     """Read the header of an array; `InputError` if it is none or is cut short."""
     name = _name(location, member)
     with readable(name), _open(location, member) as file:
-        try:
-            version = npy_format.read_magic(file)
-            read = {
-                (1, 0): npy_format.read_array_header_1_0,
-                (2, 0): npy_format.read_array_header_2_0,
-            }[version]
-            shape, by_column, dtype = read(file)
-        except (KeyError, ValueError) as error:
-            raise InputError(
-                f"{name}: not a NumPy array ({error}); write it with numpy.save"
-            ) from error
+        with readable(name, "not a NumPy array", "write it with numpy.save"):
+            shape, by_column, dtype = _read_header(file)
         array = NpyRows(location, member, shape, dtype, by_column, file.tell())
     check_real(name, dtype, "values", "biufSUcVmM")
     stored = location.size() if member is None else _member_sizes(location)[member]
@@ -130,14 +137,38 @@ def read_npy(location: SourcePath, member: str | None = None) -> NpyRows:
     return array
 
 
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether in Fortran order, and dtype; raises whatever NumPy stumbles over.
+
+    Version 3 differs from 2 by UTF-8 in the names of fields, which plain numbers do not have.
+    """
+    version = npy_format.read_magic(file)
+    if version not in _LENGTH:
+        raise ValueError(f"its format has version {version[0]}.{version[1]}, known are 1 to 3")
+    (length,) = struct.unpack(_LENGTH[version], file.read(struct.calcsize(_LENGTH[version])))
+    if length > HEADER_BYTES:
+        raise ValueError(f"a header of {length:,} bytes; those of arrays are shorter")
+    header = io.BytesIO(struct.pack("<I", length) + file.read(length))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of numbers as Python 2 wrote them
+        shape, by_column, dtype = npy_format.read_array_header_2_0(header)
+    if any(type(size) is not int or size < 0 for size in shape):
+        raise ValueError(f"its shape is {shape}")
+    return shape, by_column, dtype
+
+
 def open_npy(location: SourcePath, request: Request) -> Source:
     """Features in an npy file; it holds no labels."""
+    if request.columns.id is not None and request.columns.id_needed:
+        raise InputError(f"{location.name}: an .npy file holds no ids; leave out --id-column")
     if request.with_labels:
         raise InputError(f"{location.name}: an .npy file holds no labels; give a labels file too")
     array = read_npy(location)
-    names = array_names(location.name, check_features(array), request.features)
+    names, places = array_names(location.name, check_features(array), request)
     part = SourceFile("features", location.basename, location)
-    return Source("npy", (location.name,), names, None, array.shape[0], (part,), ArrayReader(array))
+    return Source(
+        "npy", (location.name,), names, None, array.shape[0], (part,), ArrayReader(array, places)
+    )
 
 
 def open_npz(location: SourcePath, request: Request) -> Source:
@@ -145,16 +176,22 @@ def open_npz(location: SourcePath, request: Request) -> Source:
     with readable(location.name):
         found = [name.removesuffix(".npy") for name in _member_sizes(location)]
     array = read_npy(location, f"{pick(location.name, found, 'X', 'x')}.npy")
-    names = array_names(array.name, check_features(array), request.features)
+    names, places = array_names(array.name, check_features(array), request)
     part = SourceFile("features", location.basename, location)
-    features = ArrayReader(array)
+    n_rows = array.shape[0]
+    features: Reader = ArrayReader(array, places)
+    id_name = request.id_among(location.name, tuple(found))
+    if id_name is not None:
+        features = with_ids(features, read_npy(location, f"{id_name}.npy"), n_rows)
     if not request.with_labels:
-        return Source("npz", (location.name,), names, None, array.shape[0], (part,), features)
+        return Source(
+            "npz", (location.name,), names, None, n_rows, (part,), features, id_name=id_name
+        )
     label = pick(location.name, found, *((request.label,) if request.label else ("y", "Y")))
     labels = read_npy(location, f"{label}.npy")
-    check_labels(labels, array.shape[0])
-    reader = LabelledReader(features, labels)
-    return Source("npz", (location.name,), names, label, array.shape[0], (part,), reader)
+    check_labels(labels, n_rows)
+    reader = LabeledReader(features, labels)
+    return Source("npz", (location.name,), names, label, n_rows, (part,), reader, id_name=id_name)
 
 
 def pick(where: str, found: list[str], *wanted: str) -> str:
@@ -167,5 +204,5 @@ def pick(where: str, found: list[str], *wanted: str) -> str:
 
 def _member_sizes(location: SourcePath) -> dict[str, int]:
     """Unpacked bytes of each member of a zip file."""
-    with location.open() as file, zipfile.ZipFile(file) as archive:
+    with location.open() as file, open_zip(location.name, file) as archive:
         return {info.filename: info.file_size for info in archive.infolist()}

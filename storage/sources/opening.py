@@ -1,21 +1,37 @@
 """Open a source of any kind."""
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 
 from storage.errors import InputError
+from storage.transient import patiently
 
+from . import arrow_file, delimited, parquet
 from .base import Source
-from .delimited import open_csv
+from .coding import PLAIN_NUMBERS, Coding
+from .columns import ALL, Columns
+from .dialect import PLAIN, Dialect
 from .label_file import attach_labels
+from .look import Look
+from .many import open_tables
 from .npy import open_npy, open_npz
-from .parquet import open_parquet
-from .paths import SourcePath, readable
+from .packing import packed
+from .partitions import partitions
+from .paths import SourcePath, listed, readable
 from .request import Request
 from .zarr_group import MARKS, open_zarr
 
-TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-PARQUET = (".parquet", ".pq")
-KNOWN = ".csv, .tsv (also .gz), .parquet, .npy, .npz, a folder of Parquet files or a Zarr group"
+TABLES: dict[str, tuple[tuple[str, ...], Callable[[SourcePath, Request], Look]]] = {
+    "csv": (packed(".csv", ".tsv"), delimited.look),
+    "parquet": ((".parquet", ".pq"), parquet.look),
+    "arrow": ((".feather", ".arrow", ".ipc"), arrow_file.look),
+}
+"""Kinds of tables: their extensions, and what looks at a file."""
+KNOWN = (
+    ".csv, .tsv (also .gz, .bz2, .xz, .zst, .zip), .parquet, .feather, .arrow, .npy, .npz, a "
+    "folder or pattern of tables, or a Zarr group"
+)
 
 
 def open_source(
@@ -25,38 +41,57 @@ def open_source(
     with_labels: bool = True,
     features: tuple[str, ...] | None = None,
     ignore: str | None = None,
+    dialect: Dialect = PLAIN,
+    columns: Columns = ALL,
+    coding: Coding = PLAIN_NUMBERS,
+    raw: bool = False,
 ) -> Source:
-    """Open a path or fsspec URL; the format is told by the extension, or by what a folder holds.
+    """Open a path, a pattern or an fsspec URL; the format is told by the extension, or by what a
+    folder holds.
 
     The labels are the column `label_column` of a table (required there), the array `y` (or
     `label_column`) of npz and Zarr, or the file `labels`, in which `label_column` may name one
-    of several columns. All other columns of a table are features, in file order.
+    of several columns. All other columns of a table are features, in file order, as far as
+    `columns` does not choose among them.
 
     To score, give `with_labels=False`, the `features` of training (tables are reordered by
     name; of arrays only the number can be checked) and the training's label column as
     `ignore`: it is no feature, if present.
 
-    Raises `InputError` if the source cannot be opened as asked; what only reading tells is
-    raised by `Source.chunks`.
+    `dialect` is of text files, those of labels included; `coding` says what becomes of text columns
+    and of gaps. A `raw` source of tables has columns of
+    any type, to be looked at (`look_at`) and not to be read as features.
+
+    Raises `InputError` if the source cannot be opened as asked, and `UnavailableError` if it is
+    out of reach after some tries; what only reading tells is raised by `Source.chunks`.
     """
     location = SourcePath.of(source)
     own_labels = with_labels and labels is None
-    request = Request(label_column if labels is None else None, own_labels, features, ignore)
-    with readable(location.name):
-        opened = _open(location, request)
-        if with_labels and labels is not None:
-            return attach_labels(opened, SourcePath.of(labels), label_column)
-        return opened
+    column = label_column if labels is None else None
+    request = Request(column, own_labels, features, ignore, dialect, columns, coding, raw)
+
+    def opened() -> Source:
+        with readable(location.name):
+            found = (_open_pattern if location.is_pattern else _open)(location, request)
+            if with_labels and labels is not None:
+                found = attach_labels(found, SourcePath.of(labels), label_column, dialect)
+            return replace(found, dialect=dialect, coding=coding)
+
+    return patiently(opened)
 
 
 def list_sources(folder: str | os.PathLike[str]) -> list[str]:
-    """Everything in a folder that can be a source of its own, in order of name.
+    """Everything in a folder that can be a source of its own, in order of name; each as it has to
+    be given to `open_source`, with the secrets in the folder's address.
 
     Names that begin with a dot or an underscore are left out, and files of unknown kinds.
 
     Raises `InputError` if there is no such folder, or it is itself one source.
     """
-    location = SourcePath.of(folder)
+    return patiently(lambda: _list(SourcePath.of(folder)))
+
+
+def _list(location: SourcePath) -> list[str]:
     with readable(location.name):
         if location.fs.info(location.path)["type"] != "directory":
             raise InputError(f"{location.name}: not a folder; give the folder that files come to")
@@ -66,9 +101,10 @@ def list_sources(folder: str | os.PathLike[str]) -> list[str]:
                 f"{location.name}: a Zarr group is one source; give the folder it is in"
             )
         return [
-            child.name
+            child.url
             for child in children
-            if child.basename.lower().endswith((*TEXT, *PARQUET, ".npy", ".npz"))
+            if _table_kind(child) is not None
+            or child.basename.lower().endswith((".npy", ".npz"))
             or child.fs.isdir(child.path)
         ]
 
@@ -79,11 +115,10 @@ def _open(location: SourcePath, request: Request) -> Source:
         return _open_folder(location, request)
     if info["size"] == 0:
         raise InputError(f"{location.name}: the file is empty; give a header and rows")
+    kind = _table_kind(location)
+    if kind is not None:
+        return open_tables(kind, TABLES[kind][1], [location], request, location)
     lower = location.basename.lower()
-    if lower.endswith(TEXT):
-        return open_csv(location, request)
-    if lower.endswith(PARQUET):
-        return open_parquet([location], request, location)
     if lower.endswith(".npy"):
         return open_npy(location, request)
     if lower.endswith(".npz"):
@@ -91,12 +126,45 @@ def _open(location: SourcePath, request: Request) -> Source:
     raise InputError(f"{location.name}: unknown kind of file; give {KNOWN}")
 
 
+def _table_kind(location: SourcePath) -> str | None:
+    """The kind of a table by its extension; None for any other file."""
+    lower = location.basename.lower()
+    kinds = (kind for kind, (extensions, _) in TABLES.items() if lower.endswith(extensions))
+    return next(kinds, None)
+
+
 def _open_folder(location: SourcePath, request: Request) -> Source:
     children = location.children()
     if any(child.basename in MARKS for child in children):
         return open_zarr(location, request)
-    parquet = [child for child in children if child.basename.lower().endswith(PARQUET)]
-    if parquet:
-        return open_parquet(parquet, request, location)
-    what = "neither a Zarr group nor Parquet files in it" if children else "the folder is empty"
+    partitioned = partitions(location)
+    files = (
+        list(partitioned) if partitioned else [c for c in children if c.basename[:1] not in "._"]
+    )
+    kinds = {kind for file in files if (kind := _table_kind(file)) is not None}
+    if len(kinds) > 1:
+        raise InputError(
+            f"{location.name}: files of several kinds in it ({', '.join(sorted(kinds))}); give one "
+            f"kind by a pattern, such as {location.name.rstrip('/')}/*.parquet"
+        )
+    if kinds:
+        (kind,) = kinds
+        tables = [file for file in files if _table_kind(file) == kind]
+        constants = [partitioned[file] for file in tables] if partitioned else ()
+        return open_tables(kind, TABLES[kind][1], tables, request, location, constants)
+    what = "neither a Zarr group nor tables in it" if children else "the folder is empty"
     raise InputError(f"{location.name}: {what}; give {KNOWN}")
+
+
+def _open_pattern(location: SourcePath, request: Request) -> Source:
+    """The files that a pattern like `data/part-*.csv` matches, in order of name."""
+    folder = location.before_pattern()
+    files = [folder.child(path) for path in sorted(location.fs.glob(location.path))]
+    if not files:
+        raise InputError(f"{location.name}: no file matches; check the pattern")
+    kinds = {_table_kind(file) for file in files}
+    if len(kinds) > 1 or None in kinds:
+        names = listed([file.basename for file in files])
+        raise InputError(f"{location.name}: matches {names}; give tables of one kind")
+    kind = str(kinds.pop())
+    return open_tables(kind, TABLES[kind][1], files, request, folder)

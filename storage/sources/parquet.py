@@ -1,132 +1,118 @@
-"""Parquet: one file, or the files of a folder ordered by name."""
+"""Parquet files."""
 
+import io
 import json
+import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.errors import InputError
 
-from .base import Block, Source, piece_rows
-from .fingerprint import SourceFile
-from .paths import SourcePath, listed, readable, shown
-from .request import Request, choose_columns
-from .tables import check_label_type, is_number, to_block
+from .base import piece_rows
+from .look import Look
+from .paths import SourcePath, readable
+from .tables import Selection
 
+FOOTER_BYTES = 32 << 20
+"""Longest footer that is read; it takes some ten times as much memory."""
 BUFFER_BYTES = 64 << 20
 """Bytes fetched ahead, over all columns; small requests are slow on object stores."""
 
 
 @dataclass(frozen=True)
-class ParquetReader:
-    """Rows of several files with the same columns."""
+class ParquetTable:
+    """Rows of one file."""
 
-    files: tuple[SourcePath, ...]
-    groups: tuple[tuple[int, ...], ...]
-    """Per file, the number of rows of each row group."""
-    features: tuple[str, ...]
-    label: str | None
+    location: SourcePath
+    groups: tuple[int, ...]
+    """Number of rows of each row group."""
+    selection: Selection
 
-    def blocks(self, start: int, rows: int) -> Iterator[Block]:
+    @property
+    def n_rows(self) -> int:
+        return sum(self.groups)
+
+    def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """The rows from `start` on; row groups before it are not read."""
-        for number, (location, groups) in enumerate(zip(self.files, self.groups, strict=True)):
-            keep = 0
-            while keep < len(groups) and start >= groups[keep]:
-                start -= groups[keep]
-                keep += 1
-            if keep == len(groups):
-                continue
-            with readable(location.name):
-                for block in self._file_blocks(number, keep, rows):
-                    drop = min(start, len(block.x))
-                    start -= drop
-                    if drop < len(block.x):
-                        yield block.cut(drop, len(block.x))
-
-    def _file_blocks(self, number: int, first_group: int, rows: int) -> Iterator[Block]:
-        columns = [*self.features, *([] if self.label is None else [self.label])]
-        with (
-            self.files[number].open(cache_type="none") as file,
-            _open(file, len(columns)) as parquet,
-        ):
+        first = 0
+        while first < len(self.groups) and start >= self.groups[first]:
+            start -= self.groups[first]
+            first += 1
+        columns = self.selection.columns
+        width = max(len(self.selection.features), len(columns))
+        with _opened(self.location, len(columns)) as parquet:
             for batch in parquet.iter_batches(
-                piece_rows(8 * len(columns), rows),
-                row_groups=list(range(first_group, len(self.groups[number]))),
+                piece_rows(8 * width, rows),
+                row_groups=list(range(first, len(self.groups))),
                 columns=columns,
             ):
-                yield to_block(batch, self.features, self.label, number)
+                drop = min(start, batch.num_rows)
+                start -= drop
+                if drop < batch.num_rows:
+                    yield batch.slice(drop)
 
 
-def _open(file: object, columns: int = 1) -> pq.ParquetFile:
+@contextmanager
+def _opened(location: SourcePath, columns: int = 1) -> Iterator[pq.ParquetFile]:
     """Read column chunks through buffers of `BUFFER_BYTES` in all, never whole."""
-    buffer = min(max(BUFFER_BYTES // columns, 64 << 10), 4 << 20)
-    return pq.ParquetFile(file, buffer_size=buffer, pre_buffer=False)
+    buffer = min(max(BUFFER_BYTES // max(1, columns), 64 << 10), 4 << 20)
+    with (
+        readable(location.name),
+        location.open(cache_type="none") as file,
+        pq.ParquetFile(file, buffer_size=buffer, pre_buffer=False) as parquet,
+    ):
+        yield parquet
 
 
-def open_parquet(files: list[SourcePath], request: Request, root: SourcePath) -> Source:
-    """Parquet files with the same columns, in the order given; `root` is what the user named."""
-    columns: list[str] | None = None
-    features: tuple[str, ...] = ()
-    label: str | None = None
-    groups = []
-    for location in files:
-        with (
-            readable(location.name),
-            location.open(cache_type="none") as file,
-            _open(file) as parquet,
-        ):
-            found = _columns(parquet)
-            if columns is None:
-                columns = found
-                features, label = choose_columns(location.name, columns, request)
-            elif set(found) != set(columns):
-                raise InputError(
-                    f"{location.name}: columns {listed(found)} are not those of "
-                    f"{files[0].name}: {listed(columns)}; give files of one table"
-                )
-            _check_types(location.name, parquet, features, label)
-            meta = parquet.metadata
-            groups.append(tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups)))
-    n_rows = sum(map(sum, groups))
-    if n_rows == 0:
-        raise InputError(f"{root.name}: no rows; give at least one")
-    return Source(
-        kind="parquet",
-        files=tuple(location.name for location in files),
-        feature_names=features,
-        label_name=label,
-        n_rows=n_rows,
-        parts=tuple(SourceFile("features", location.basename, location) for location in files),
-        reader=ParquetReader(tuple(files), tuple(groups), features, label),
+def look(location: SourcePath, *_: Any) -> Look:
+    """What a file says it holds."""
+    with readable(location.name), location.open(cache_type="none") as file:
+        _check_footer(location.name, file)
+    with _opened(location) as parquet:
+        meta = parquet.metadata
+        groups = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
+        schema = parquet.schema_arrow
+        names = stored_columns(location.name, schema)
+        types = dict(zip(schema.names, schema.types, strict=True))
+    return Look(
+        location,
+        {name: types[name] for name in names} if len(set(names)) == len(names) else {},
+        tuple(names),
+        sum(groups),
+        partial(_first, location),
+        partial(ParquetTable, location, groups),
     )
 
 
-def _columns(parquet: pq.ParquetFile) -> list[str]:
+def _check_footer(where: str, file: IO[bytes]) -> None:
+    """`InputError` if the footer says to be longer than `FOOTER_BYTES`."""
+    file.seek(-8, io.SEEK_END)
+    length, mark = struct.unpack("<I4s", file.read(8))
+    if mark == b"PAR1" and length > FOOTER_BYTES:
+        raise InputError(
+            f"{where}: its footer has {length:,} bytes, at most {FOOTER_BYTES:,} are read; write "
+            "larger row groups or fewer columns"
+        )
+
+
+def stored_columns(where: str, schema: pa.Schema) -> list[str]:
     """Column names in file order, without the row index that pandas adds by itself."""
-    schema = parquet.schema_arrow
-    pandas = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-    index = {name for name in pandas.get("index_columns", []) if isinstance(name, str)}
+    with readable(where, "its pandas metadata are not as pandas writes them", "write it again"):
+        pandas = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        index = {name for name in pandas.get("index_columns", []) if isinstance(name, str)}
     unnamed = {name for name in index if name.startswith("__index_level_")}
     return [name for name in schema.names if name not in unnamed]
 
 
-def _check_types(
-    where: str, parquet: pq.ParquetFile, features: tuple[str, ...], label: str | None
-) -> None:
-    schema = parquet.schema_arrow
-    for name in features:
-        if not is_number(schema.field(name).type):
-            raise InputError(
-                f"{where}: feature column {name!r} is {schema.field(name).type}, not numeric: "
-                f"{_first(parquet, name)} at row 0; drop the column or encode it as numbers"
-            )
-    if label is not None:
-        check_label_type(where, label, schema.field(label).type)
-
-
-def _first(parquet: pq.ParquetFile, name: str) -> str:
-    """The first value of a column, for a message."""
-    for batch in parquet.iter_batches(1, columns=[name]):
-        return shown(batch.column(name)[0].as_py())
-    return "no rows"
+def _first(location: SourcePath, name: str) -> Any:
+    """The first value of a column."""
+    with _opened(location) as parquet:
+        for batch in parquet.iter_batches(1, columns=[name]):
+            return batch.column(name)[0].as_py()
+    return None

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 
 from storage.errors import InputError
 
+from .coding import PLAIN_NUMBERS, Coding
+from .columns import ALL, Columns
+from .dialect import PLAIN, Dialect
 from .paths import listed
+
+MOST_COLUMNS = 1 << 15
+"""Columns of a table: readers of CSV and Parquet take some 10 KB of memory for each."""
+MOST_FEATURES = 1 << 16
+"""Features of an array."""
 
 
 @dataclass(frozen=True)
@@ -20,15 +28,28 @@ class Request:
     """Names of the features at training; None takes what the source has."""
     ignore: str | None
     """Column that is no feature, if present."""
+    dialect: Dialect = PLAIN
+    """How text is written."""
+    columns: Columns = ALL
+    """Which columns are features and ids."""
+    coding: Coding = PLAIN_NUMBERS
+    """How what is no plain number becomes one."""
+    raw: bool = False
+    """Whether columns are only looked at: any type will do."""
+
+    def id_among(self, where: str, names: tuple[str, ...]) -> str | None:
+        """The column or array of ids among some names; raises as `Columns.id_among`."""
+        return self.columns.id_among(where, names, self.label if self.with_labels else None)
 
 
 def choose_columns(
     where: str, columns: list[str], request: Request
-) -> tuple[tuple[str, ...], str | None]:
-    """Feature names in the order wanted, and the label column, of a table's `columns`.
+) -> tuple[tuple[str, ...], str | None, str | None]:
+    """Feature names in the order wanted, the label and the id column, of a table's `columns`.
 
     Raises `InputError` for columns that are unnamed, double, missing or too many.
     """
+    check_width(where, len(columns))
     if "" in columns:
         raise InputError(
             f"{where}: column {columns.index('') + 1} has no name (perhaps a saved row index); "
@@ -42,13 +63,22 @@ def choose_columns(
         raise InputError(f"{where}: no label column given; name one of {listed(columns)}")
     if label is not None and label not in columns:
         raise InputError(f"{where}: no column {label!r}; columns are {listed(columns)}")
-    aside = {request.label, request.ignore}
+    id_column = request.id_among(where, tuple(columns))
+    aside = {request.label, request.ignore, id_column}
     found = tuple(name for name in columns if name not in aside)
     if not found:
-        odd = any(mark in columns[0] for mark in ";|\t")
-        remedy = "separate the columns by commas" if odd else "add numeric ones"
-        raise InputError(f"{where}: no feature columns, only {listed(columns)}; {remedy}")
-    return check_names(where, found, request.features), label
+        raise InputError(f"{where}: no feature columns, only {listed(columns)}; add numeric ones")
+    found = request.columns.features(where, found, strict=request.features is None)
+    return check_names(where, found, request.features), label, id_column
+
+
+def check_width(where: str, columns: int) -> None:
+    """Raise `InputError` for a table of more columns than are read."""
+    if columns > MOST_COLUMNS:
+        raise InputError(
+            f"{where}: {columns:,} columns, at most {MOST_COLUMNS:,} of a table are read; write "
+            "rows this wide as .npy or Zarr, or reduce their dimension"
+        )
 
 
 def check_names(
@@ -70,13 +100,21 @@ def check_names(
     return wanted
 
 
-def array_names(where: str, number: int, wanted: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Names for `number` unnamed features: those of training, else `x0`, `x1`..."""
-    if wanted is None:
-        return tuple(f"x{column}" for column in range(number))
-    if len(wanted) != number:
-        raise InputError(
-            f"{where}: {number} features, but training had {len(wanted)}; "
-            "give the same features in the same order"
-        )
-    return wanted
+def array_names(
+    where: str, number: int, request: Request
+) -> tuple[tuple[str, ...], tuple[int, ...] | None]:
+    """Names for those of `number` unnamed features that are wanted, and their places (None: all).
+
+    The names are those of training, else `x0`, `x1`...
+    """
+    wanted, strict = request.features, request.features is None
+    own = tuple(f"x{column}" for column in range(number))
+    if wanted is not None and len(wanted) == number:
+        return wanted, None
+    found = request.columns.features(where, own, strict=strict)
+    if strict or found == wanted:
+        return found, None if found == own else tuple(own.index(name) for name in found)
+    raise InputError(
+        f"{where}: {number} features, but training had {len(wanted or ())}; "
+        "give the same features in the same order"
+    )

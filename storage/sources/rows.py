@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from storage.errors import InputError
 
 from .base import Block, Labels, Reader, piece_rows
+from .ids import text_ids
+from .request import MOST_FEATURES
+
+LABEL_BYTES = 4096
+"""Longest label, as an array stores it."""
 
 
 class Rows(Protocol):
@@ -41,21 +46,30 @@ def check_features(array: Rows) -> int:
         raise InputError(
             f"{array.name}: features have shape {array.shape}; reshape them to (row, feature)"
         )
+    if array.shape[1] > MOST_FEATURES:
+        raise InputError(
+            f"{array.name}: {array.shape[1]:,} features, at most {MOST_FEATURES:,} are read; "
+            "reduce their dimension"
+        )
     if 0 in array.shape:
         what = "rows" if array.shape[0] == 0 else "feature columns"
         raise InputError(f"{array.name}: no {what}; shape is {array.shape}; give at least one")
     return array.shape[1]
 
 
-def check_labels(array: Rows, n_rows: int) -> None:
-    """`InputError` unless the array holds one label for each of `n_rows` rows."""
-    check_real(array.name, array.dtype, "labels", "biufSUT")
+def check_labels(array: Rows, n_rows: int, what: str = "labels") -> None:
+    """`InputError` unless the array holds one label (or id) for each of `n_rows` rows."""
+    check_real(array.name, array.dtype, what, "biufSUT")
+    if array.dtype.itemsize > LABEL_BYTES:
+        raise InputError(
+            f"{array.name}: {what} of up to {array.dtype.itemsize:,} bytes; give short ones"
+        )
     if len(array.shape) != 1 and array.shape[1:] != (1,):
-        raise InputError(f"{array.name}: labels have shape {array.shape}; reshape them to (row,)")
+        raise InputError(f"{array.name}: {what} have shape {array.shape}; reshape them to (row,)")
     if array.shape[0] != n_rows:
         raise InputError(
-            f"{array.name}: {array.shape[0]:,} labels for {n_rows:,} rows of features; "
-            "give one label per row"
+            f"{array.name}: {array.shape[0]:,} {what} for {n_rows:,} rows of features; "
+            f"give one {what.removesuffix('s')} per row"
         )
 
 
@@ -77,26 +91,30 @@ class ArrayReader:
     """Features of one array, all from file 0."""
 
     array: Rows
+    places: tuple[int, ...] | None = None
+    """Columns to take; None takes all."""
 
     def blocks(self, start: int, rows: int) -> Iterator[Block]:
         """The rows from `start` on, cast to float32; numbers beyond it become infinite."""
         row_bytes = self.array.shape[1] * max(4, self.array.dtype.itemsize)
         for piece in self.array.read(start, piece_rows(row_bytes, rows)):
             with np.errstate(over="ignore", invalid="ignore"):
-                x = piece.astype(np.float32, order="C", copy=False)
+                taken = piece if self.places is None else piece[:, self.places]
+                x = taken.astype(np.float32, order="C", copy=False)
             yield Block(x, None, np.zeros(len(x), np.int32))
 
 
 @dataclass(frozen=True)
-class LabelledReader:
-    """The features of one reader with the labels of an array, row by row."""
+class LabeledReader:
+    """The features of one reader with the labels, or the ids, of an array, row by row."""
 
     features: Reader
     labels: Rows
+    what: Literal["label", "id"] = "label"
 
     def blocks(self, start: int, rows: int) -> Iterator[Block]:
         """The rows from `start` on, in the blocks of the features."""
-        pieces = self.labels.read(start, max(rows, 4096))
+        pieces = self.labels.read(start, piece_rows(self.labels.dtype.itemsize, max(rows, 4096)))
         spare: Labels = np.empty(0, self.labels.dtype)
         for block in self.features.blocks(start, rows):
             while len(spare) < len(block.x):
@@ -105,8 +123,19 @@ class LabelledReader:
                     raise InputError(f"{self.labels.name}: it ends too early; is it being written?")
                 piece = plain_labels(found)
                 spare = np.concatenate([spare, piece]) if len(spare) else piece
-            yield block._replace(label=spare[: len(block.x)])
+            values = spare[: len(block.x)]
+            if self.what == "id":
+                yield block._replace(id=text_ids(values, self.labels.name))
+            else:
+                yield block._replace(label=values)
             spare = spare[len(block.x) :]
+
+
+def with_ids(reader: Reader, ids: Rows, n_rows: int) -> LabeledReader:
+    """A reader whose blocks have the ids of an array, too; `InputError` unless it fits."""
+    check_real(ids.name, ids.dtype, "ids", "iuSUT")
+    check_labels(ids, n_rows, "ids")
+    return LabeledReader(reader, ids, "id")
 
 
 def plain_labels(piece: np.ndarray) -> Labels:

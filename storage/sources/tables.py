@@ -1,34 +1,129 @@
 """Arrow record batches as float32 features and label values."""
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from storage.errors import InputError
 
 from .base import Block, Floats, Labels
+from .ids import text_ids
 from .labels import Label, label_array, label_value
 
 
-def to_block(
-    batch: pa.RecordBatch, features: tuple[str, ...], label: str | None, file: int
-) -> Block:
-    """One batch as a block of the source's file number `file`."""
-    source_id = np.full(batch.num_rows, file, np.int32)
-    raw = None if label is None else to_labels(batch.column(label))
-    return Block(to_floats(batch, features), raw, source_id)
+class Feature(NamedTuple):
+    """Where a feature lies: a column, or one place of a column of lists."""
+
+    column: str
+    place: int | None = None
+    length: int = 0
+    """Values in each list of the column."""
+    category: str | None = None
+    """The text that is 1; all other is 0."""
 
 
-def to_floats(batch: pa.RecordBatch, names: tuple[str, ...]) -> Floats:
-    """Columns `names` as `(row, feature)` float32, C order; nulls are NaN, overflow infinite."""
-    x = np.empty((batch.num_rows, len(names)), np.float32)
+@dataclass(frozen=True)
+class Selection:
+    """What is read of one table."""
+
+    features: tuple[Feature, ...]
+    label: str | None
+    file: int = 0
+    """Number of the file among those of the source."""
+    constants: tuple[tuple[str, str | float | None], ...] = ()
+    """Columns that the path of the file gives, with their value."""
+    id: str | None = None
+    raw: tuple[str, ...] = ()
+    """Further columns to be read as they are stored."""
+
+    @property
+    def coded(self) -> set[str]:
+        """The columns of text that are encoded."""
+        return {feature.column for feature in self.features if feature.category is not None}
+
+    @property
+    def columns(self) -> list[str]:
+        """The stored columns that are read, each once."""
+        given = {name for name, _ in self.constants}
+        names = [feature.column for feature in self.features]
+        names += [name for name in (self.label, self.id, *self.raw) if name is not None]
+        return [name for name in dict.fromkeys(names) if name not in given]
+
+    def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One batch with the columns that the path of its file gives, as far as they are read."""
+        used = {*(feature.column for feature in self.features), self.label, self.id, *self.raw}
+        for name, value in self.constants:
+            if name in used:
+                scalar = pa.scalar(value, pa.string() if isinstance(value, str) else pa.float64())
+                batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
+        return batch
+
+    def block(self, batch: pa.RecordBatch, where: str) -> Block:
+        """One batch as a block; `where` is the file, for messages."""
+        batch = self.complete(batch)
+        source_id = np.full(batch.num_rows, self.file, np.int32)
+        raw = None if self.label is None else to_labels(batch.column(self.label))
+        ids = None if self.id is None else text_ids(batch.column(self.id), where)
+        return Block(to_floats(batch, self.features, where), raw, source_id, ids)
+
+
+def to_floats(batch: pa.RecordBatch, features: tuple[Feature, ...], where: str) -> Floats:
+    """Features as `(row, feature)` float32, C order; nulls are NaN, overflow infinite."""
+    x = np.empty((batch.num_rows, len(features)), np.float32)
+    lists: dict[str, Floats] = {}
+    texts: dict[str, pa.Array] = {}
     with np.errstate(over="ignore", invalid="ignore"):
-        for position, name in enumerate(names):
-            column = batch.column(name)
-            if not types.is_floating(column.type):
-                column = column.cast(pa.float64(), safe=False)
-            x[:, position] = column.to_numpy(zero_copy_only=False)
+        for position, (name, place, length, category) in enumerate(features):
+            if category is not None:
+                if name not in texts:
+                    texts[name] = category_texts(batch.column(name))
+                equal = pc.equal(texts[name], category).fill_null(False)
+                x[:, position] = equal.to_numpy(zero_copy_only=False)
+                continue
+            if place is None:
+                x[:, position] = _numbers(batch.column(name))
+                continue
+            if name not in lists:
+                lists[name] = list_values(batch.column(name), length, f"{where}: column {name!r}")
+            x[:, position] = lists[name][:, place]
     return x
+
+
+def category_texts(column: pa.Array) -> pa.Array:
+    """Values of a column as text without surrounding spaces, null where missing or empty."""
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def _numbers(column: pa.Array) -> np.ndarray:
+    if not types.is_floating(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    values: np.ndarray = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def list_values(column: pa.Array, length: int, where: str) -> Floats:
+    """`(row, length)` values of a column of lists; a row without a list is NaN.
+
+    Raises `InputError` for lists of another length.
+    """
+    lengths = pc.list_value_length(column).fill_null(length).to_numpy(zero_copy_only=False)
+    if (lengths != length).any():
+        other = int(lengths[lengths != length][0])
+        raise InputError(
+            f"{where} has a list of {other:,} values, its first row one of {length:,}; "
+            "give lists of one length"
+        )
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    found = np.full((len(column), length), np.nan, np.float32)
+    found[there] = _numbers(column.flatten()).reshape(-1, length)
+    return found
 
 
 def to_labels(column: pa.Array) -> Labels:
@@ -51,6 +146,12 @@ def is_number(kind: pa.DataType) -> bool:
         kind = kind.value_type
     exact = types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind)
     return bool(exact or types.is_floating(kind) or types.is_null(kind))
+
+
+def is_embedding(kind: pa.DataType) -> bool:
+    """Whether columns of this Arrow type hold lists of numbers."""
+    found = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(found and is_number(kind.value_type) and not types.is_dictionary(kind.value_type))
 
 
 def check_label_type(where: str, name: str, kind: pa.DataType) -> None:

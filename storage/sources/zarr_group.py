@@ -2,23 +2,31 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 import zarr
 from zarr.storage import FsspecStore, LocalStore
 
-from storage.errors import InputError
+from storage.errors import InputError, KnnoiseError
+from storage.stores import StrictStore
 
-from .base import Source
+from .base import Reader, Source
 from .fingerprint import SourceFile
 from .npy import pick
 from .paths import SourcePath, readable
 from .request import Request, array_names
-from .rows import ArrayReader, LabelledReader, check_features, check_labels
+from .rows import ArrayReader, LabeledReader, check_features, check_labels, with_ids
 
 MARKS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
 """Files that make a folder a Zarr node."""
+METADATA_BYTES = 8 << 20
+"""Longest file of metadata that is read."""
+CHUNK_BYTES = 128 << 20
+"""Largest chunk, unpacked, that is read."""
+BAND_BYTES = 128 << 20
+"""Most bytes of whole rows that are decoded at a time."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class ZarrRows:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     chunk_rows: int
-    """Rows that are stored together."""
+    """Rows that are decoded together: those stored together, fewer where these are too wide."""
 
     @property
     def name(self) -> str:
@@ -44,43 +52,42 @@ class ZarrRows:
         step = self.chunk_rows * max(1, rows // self.chunk_rows)
         while start < self.shape[0]:
             stop = min(start - start % self.chunk_rows + step, self.shape[0])
-            with readable(self.name):
-                try:
-                    piece = np.asarray(array[start:stop])
-                except (RuntimeError, TypeError, ValueError) as error:  # codecs raise these
-                    raise InputError(
-                        f"{self.name}: rows {start} to {stop} cannot be decoded ({error}); "
-                        "they are damaged, write them again"
-                    ) from error
+            problem = f"rows {start} to {stop} cannot be decoded"
+            with readable(self.name, problem, "they are damaged, write them again"):
+                piece = np.asarray(array[start:stop])
             yield piece
             start = stop
 
 
+class _WholeStore(StrictStore):
+    """The store of a source; writers may leave out chunks that equal the fill value, and nobody can
+    tell these from chunks that were lost."""
+
+    def _lost(self, key: str) -> KnnoiseError:
+        return InputError(
+            f"{self._store}: chunk {key} is missing; if it was left out because it equals the fill "
+            "value, write the array again after "
+            "zarr.config.set({'array.write_empty_chunks': True}), else restore it"
+        )
+
+
 def _group(location: SourcePath) -> zarr.Group:
-    with readable(location.name):
-        try:
-            if location.is_local:
-                store: LocalStore | FsspecStore = LocalStore(location.path, read_only=True)
-            else:
-                url = location.fs.unstrip_protocol(location.path)
-                store = FsspecStore.from_url(url, read_only=True)
-            return zarr.open_group(store, mode="r")
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{location.name}: not a readable Zarr group ({error}); give a group with "
-                "arrays x and y"
-            ) from error
+    _check_metadata(location)
+    remedy = "give a group with arrays x and y"
+    with readable(location.name, "not a readable Zarr group", remedy):
+        if location.is_local:
+            store: LocalStore | FsspecStore = LocalStore(location.path, read_only=True)
+        else:
+            url = location.fs.unstrip_protocol(location.path)
+            store = FsspecStore.from_url(url, read_only=True)
+        return zarr.open_group(_WholeStore(store), mode="r")
 
 
 def _array(location: SourcePath, name: str) -> "zarr.Array[Any]":
     where = f"{location.name}[{name}]"
-    with readable(where):
-        try:
-            array = _group(location)[name]
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{where}: not a readable array ({error}); write it as plain numbers"
-            ) from error
+    _check_metadata(location.child(f"{location.path.rstrip('/')}/{name}"))
+    with readable(where, "not a readable array", "write it as plain numbers"):
+        array = _group(location)[name]
     if not isinstance(array, zarr.Array):
         raise InputError(f"{where}: a group, not an array; give a group with arrays x and y")
     return array
@@ -88,9 +95,31 @@ def _array(location: SourcePath, name: str) -> "zarr.Array[Any]":
 
 def _rows(location: SourcePath, name: str) -> ZarrRows:
     array = _array(location, name)
-    dtype = np.dtype(array.dtype)
-    chunks = array.shards or array.chunks
-    return ZarrRows(location, name, array.shape, dtype, chunks[0] if chunks else 1)
+    with readable(f"{location.name}[{name}]", "not a readable array", "write it as plain numbers"):
+        dtype = np.dtype(array.dtype)
+        chunks, shards = array.chunks, array.shards or array.chunks
+        if 0 in chunks or 0 in shards:
+            raise ValueError(f"its chunks have shape {chunks}")
+    if dtype.itemsize * prod(chunks) > CHUNK_BYTES:
+        raise InputError(
+            f"{location.name}[{name}]: chunks of shape {chunks}, {dtype.itemsize * prod(chunks):,} "
+            f"bytes each; write smaller ones, of {CHUNK_BYTES:,} bytes at most"
+        )
+    most = max(1, BAND_BYTES // max(1, dtype.itemsize * prod(array.shape[1:])))
+    together = [unit[0] for unit in (shards, chunks) if unit and unit[0] <= most]
+    return ZarrRows(location, name, array.shape, dtype, together[0] if together else most)
+
+
+def _check_metadata(node: SourcePath) -> None:
+    """`InputError` if the metadata of a group or an array are longer than `METADATA_BYTES`."""
+    with readable(node.name):
+        for info in node.fs.ls(node.path, detail=True):
+            file = node.child(info["name"])
+            size = info["size"] or 0
+            if file.basename in (*MARKS, ".zattrs") and size > METADATA_BYTES:
+                raise InputError(
+                    f"{file.name} has {size:,} bytes; metadata have {METADATA_BYTES:,} at most"
+                )
 
 
 def open_zarr(location: SourcePath, request: Request) -> Source:
@@ -100,16 +129,22 @@ def open_zarr(location: SourcePath, request: Request) -> Source:
         found = [child.basename for child in location.children() if child.fs.isdir(child.path)]
     x = pick(location.name, found, "x", "X")
     array = _rows(location, x)
-    names = array_names(array.name, check_features(array), request.features)
+    names, places = array_names(array.name, check_features(array), request)
     files, n_rows = (location.name,), array.shape[0]
-    reader, parts = ArrayReader(array), _parts("features", location, x)
+    reader: Reader = ArrayReader(array, places)
+    parts = _parts("features", location, x)
+    id_name = request.id_among(location.name, tuple(found))
+    if id_name is not None:
+        reader = with_ids(reader, _rows(location, id_name), n_rows)
+        parts += _parts("ids", location, id_name)
     if not request.with_labels:
-        return Source("zarr", files, names, None, n_rows, parts, reader)
+        return Source("zarr", files, names, None, n_rows, parts, reader, id_name=id_name)
     label = pick(location.name, found, *((request.label,) if request.label else ("y", "Y")))
     labels = _rows(location, label)
     check_labels(labels, n_rows)
     parts += _parts("labels", location, label)
-    return Source("zarr", files, names, label, n_rows, parts, LabelledReader(reader, labels))
+    labeled = LabeledReader(reader, labels)
+    return Source("zarr", files, names, label, n_rows, parts, labeled, id_name=id_name)
 
 
 def _parts(role: str, location: SourcePath, array: str) -> tuple[SourceFile, ...]:

@@ -18,13 +18,18 @@ ROOT = Path(__file__).parents[2]
     reason="the peers are in the bench extra",
 )
 def test_race_at_small_size(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.race", "--rows", "4000", "--results", tmp_path]
+    command = [sys.executable, "-m", "benchmarks.race", "--rows", "8000", "--results", tmp_path]
     told = subprocess.run(
-        [*command, "--only", "graph", "queries", "csv"], cwd=ROOT, capture_output=True, text=True
+        [*command, "--only", "connected-50k", "graph", "queries", "csv"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert told.returncode == 0, told.stderr
     lines = [json.loads(line) for line in (tmp_path / "measured.jsonl").read_text().splitlines()]
     assert [(line["case"], line["system"]) for line in lines] == [
+        ("connected-50k", "knnoise"),
+        ("connected-50k", "faiss"),
         ("graph", "knnoise"),
         ("graph", "faiss"),
         ("graph", "hnswlib"),
@@ -34,8 +39,8 @@ def test_race_at_small_size(tmp_path: Path) -> None:
         ("csv", "knnoise"),
     ]
     assert all(line["recall"] > 0.95 and line["core_seconds"] > 0 for line in lines)
-    assert "| graph: knnoise / faiss IVF | 0.6 |" in told.stdout
-    assert "Fashion-MNIST: knnoise / faiss IVF | 1.5 | not run" in told.stdout
+    assert "| graph: knnoise / faiss IVF | 0.4 |" in told.stdout
+    assert "Fashion-MNIST: knnoise / faiss IVF | 0.8 | not run" in told.stdout
     assert (tmp_path / "time-rows.png").exists()
     again = subprocess.run([*command, "--only", "graph"], cwd=ROOT, capture_output=True, text=True)
     assert again.returncode == 0

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import yaml
 from distributed import Client
-from faults import committed, kill_tree, running, wait_for
 from prefect_service import ROOT
+from processes import committed, kill_tree, running, wait_for
 from runs import PoolWriter, fit, results
 
-from flows.security import Tls
+from flows.engine.tls import Tls
 from storage import ClusterError, InputError
 
 OPTIONS = ("--k", "10", "--block-rows", "250", "--builder", "exact")  # compiles nothing
@@ -44,7 +44,7 @@ def service(name: str, port: int, tls: Path, local: Path) -> tuple[tuple[str, ..
         shown = shown.replace("${DASK_WORKERS:-2}", "1").replace("=/tmp", f"={local}")
         return {"8786": str(port), ":8787": "127.0.0.1:0"}.get(shown, shown)
 
-    command = [here(part) for part in found["command"] if "pipeline.compiled" not in part]
+    command = [here(part) for part in found["command"]]
     env = {name: here(value) for name, value in found["environment"].items()}
     return ("-m", *command, "--host", "127.0.0.1"), {**os.environ, **env, "PYTHONPATH": str(ROOT)}
 
@@ -80,7 +80,7 @@ def test_worker_killed_on_an_encrypted_cluster(pool: PoolWriter, tmp_path: Path)
         pem = ("--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key)
         train = ("-m", "flows.cli", "train", source, "--run", run, *OPTIONS)
         with running(*train, "--scheduler", address, *pem, log=tmp_path / "run.log") as process:
-            wait_for(lambda: committed(run, "neighbours") >= 1)
+            wait_for(lambda: committed(run, "neighbors") >= 1)
             kill_tree(workers[0].pid)  # with its nanny: it does not come back
             assert process.wait(240) == 0, (tmp_path / "run.log").read_text()
         stranger = issue(tmp_path / "stranger")

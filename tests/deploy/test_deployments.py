@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from subprocess import run
@@ -12,25 +13,27 @@ import pandas as pd
 import psutil
 import pytest
 import yaml
-from faults import committed, kill_tree, wait_for
+from planted import plant
 from prefect_service import ROOT, Prefect
+from processes import committed, kill_tree, wait_for
 from runs import PoolWriter, fit, results
 
 from pipeline.simulate import sheets
 
+DEPLOYMENTS = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())["deployments"]
 SLOW = ("--label-column", "y", "--k", 10, "--block-rows", 100, "--builder", "exact")
 """Many small blocks, for a run of half a minute."""
 SMALL: dict[str, Any] = {"k": 10, "workers": 0}
 SUBMIT_AND_WATCH = """
 import sys
-from flows.submit import submit, watch
+from flows.orchestration.submit import submit, watch
 
 source, folder = sys.argv[1:]
 parameters = {"source": source, "run": folder, "k": 10, "workers": 0, "label_column": "y"}
-print(watch(submit("train", parameters, "manual"))["state"])
+print(watch(submit("train", parameters, "manual")).state)
 """
 SUBMIT_BAD = """
-from flows.submit import submit
+from flows.orchestration.submit import submit
 from storage import InputError
 
 for name, value in [("noise", "guess"), ("target_recall", 1.5), ("p0", 1), ("knn", 5)]:
@@ -127,6 +130,24 @@ def test_run_from_a_script_then_new_files_scored(
     assert "1 new files, 1 skipped" in (prefect.folder / "worker.log").read_text()
 
 
+def test_submitted_runs_import_nothing_from_the_folder_of_the_data(
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    source, mark = pool(name="data/pool.npz"), plant(tmp_path / "data")
+    (entry,) = (found for found in DEPLOYMENTS if found["name"] == "weekly")
+    variables = {**entry["work_pool"]["job_variables"], "working_dir": str(tmp_path / "data")}
+    pool_of_workers = {**entry["work_pool"], "job_variables": variables}
+    prefect.deploy("planted", of="weekly", schedules=[], work_pool=pool_of_workers)
+    bare = {name: value for name, value in prefect.env.items() if name != "PYTHONSAFEPATH"}
+    options = ("--label-column", "y", "--run", tmp_path / "run", "--deployment", "planted")
+    with dataclasses.replace(prefect, env=bare).worker():
+        run = prefect.knnoise("submit", "train", source, *options, "--workers", 1)
+        prefect.wait(run["id"], "Completed", "Failed", "Crashed")
+    assert not mark.exists(), mark.read_text()
+    assert prefect.flow_run(run["id"])["state_name"] == "Completed"
+
+
 def test_bad_parameters_are_refused_before_a_run(prefect: Prefect, tmp_path: Path) -> None:
     before = len(prefect.flow_runs())
     submit = ("flows.cli", "submit", "train", "--run", tmp_path / "run", "--deployment", "manual")
@@ -154,7 +175,7 @@ def test_worker_killed_then_the_next_run_resumes(
     silent_runs_are_crashed(prefect, seconds=35)
     with prefect.worker() as worker:
         dead = prefect.knnoise("submit", "train", source, *options)
-        wait_for(lambda: committed(folder, "neighbours") >= 2)
+        wait_for(lambda: committed(folder, "neighbors") >= 2)
         kill_tree(worker.pid)
     kept = {file: file.stat().st_mtime_ns for file in (folder / "ledger").rglob("*.json")}
     assert prefect.flow_run(dead["id"])["state_name"] == "Running"
@@ -184,7 +205,7 @@ def test_cancelled_and_crashed_runs_say_how_to_resume(
     options = (*SLOW, "--run", folder, "--deployment", "cancelled", "--workers", 0)
     with prefect.worker() as worker:
         submitted = prefect.knnoise("submit", "train", source, *options)["id"]
-        wait_for(lambda: committed(folder, "neighbours") >= 2)
+        wait_for(lambda: committed(folder, "neighbors") >= 2)
         prefect.call("prefect", "flow-run", "cancel", submitted)
         prefect.wait(submitted, "Cancelled", "Failed", "Crashed")
         assert prefect.flow_run(submitted)["state_name"] == "Cancelled"

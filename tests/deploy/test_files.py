@@ -76,6 +76,10 @@ def test_dockerfile() -> None:
         assert all((ROOT / name).exists() for name in source.split())
 
 
+def test_no_process_of_the_image_imports_from_its_folder_of_data() -> None:
+    assert "PYTHONSAFEPATH=1" in (DEPLOY / "Dockerfile").read_text()
+
+
 def test_scripts() -> None:
     shell = shutil.which("sh")
     assert shell is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,12 +13,13 @@ import pandas as pd
 import psutil
 import pytest
 from distributed import Client
-from faults import committed, kill_tree, running, wait_for
+from processes import committed, kill_tree, running, wait_for
 from runs import PoolWriter, fit, results
 
 from flows.score import score
 
-OPTIONS: dict[str, Any] = {"block_rows": 1500, "builder": "pynndescent"}
+WORKER = "distributed.cli.dask_worker"
+OPTIONS: dict[str, Any] = {"block_rows": 1500, "builder": "join"}
 
 
 @contextmanager
@@ -28,7 +30,7 @@ def separate_cluster(folder: Path, n_workers: int) -> Iterator[str]:
         port = probe.getsockname()[1]
     address = f"tcp://127.0.0.1:{port}"
     scheduler = ("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port)
-    worker = ("-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard")
+    worker = ("-m", WORKER, address, "--nthreads", "1", "--no-dashboard")
     with ExitStack() as stack:
         stack.enter_context(
             running(*scheduler, "--dashboard-address", "127.0.0.1:0", log=folder / "scheduler.log")
@@ -67,7 +69,7 @@ def test_cluster_does_not_change_a_bit(
 
 
 def test_lost_scheduler_is_said_and_the_run_resumes(pool: PoolWriter, tmp_path: Path) -> None:
-    source, run = pool(3000), tmp_path / "run"
+    source, run = pool(1200), tmp_path / "run"
     args = ("-m", "flows.cli", "train", source, "--run", run, "--k", "10", "--block-rows", "100")
     with (
         separate_cluster(tmp_path, 1) as address,
@@ -76,17 +78,35 @@ def test_lost_scheduler_is_said_and_the_run_resumes(pool: PoolWriter, tmp_path: 
         wait_for(lambda: committed(run, "blocks") >= 3)
         kill_tree(scheduler_pid(address))
         assert process.wait(120) == 4
-    assert "the scheduler is gone" in (tmp_path / "run.log").read_text()
+    told = (tmp_path / "run.log").read_text()
+    assert told.splitlines()[-1].startswith("knnoise: blocks: the scheduler is gone")
+    assert "Traceback" not in told
+    assert "ERROR" not in told
     fit(source, run, block_rows=100)
     fit(source, tmp_path / "undisturbed", block_rows=100)
     assert results(run) == results(tmp_path / "undisturbed")
+
+
+def test_lost_workers_are_said_and_nobody_waits_for_them(pool: PoolWriter, tmp_path: Path) -> None:
+    source, run = pool(3000), tmp_path / "run"
+    args = ("-m", "flows.cli", "train", source, "--run", run, "--k", "10", "--block-rows", "100")
+    with (
+        separate_cluster(tmp_path, 1) as address,
+        running(*args, "--scheduler", address, log=tmp_path / "run.log") as process,
+    ):
+        wait_for(lambda: committed(run, "blocks") >= 3)
+        ours = psutil.Process().children()
+        kill_tree(next(one.pid for one in ours if {*one.cmdline()} >= {WORKER, address}))
+        assert process.wait(120) == 4
+    told = (tmp_path / "run.log").read_text().splitlines()[-1]
+    assert re.match(r"knnoise: .*there was no worker for \d+ s; what is done is kept", told)
 
 
 def test_performance_report_of_a_cluster_by_address(pool: PoolWriter, tmp_path: Path) -> None:
     with separate_cluster(tmp_path, 1) as address:
         more = {"workers": None, "scheduler": address, "performance_report": True}
         fit(pool(2000), tmp_path / "run", block_rows=300, **more)
-    assert "neighbours-block" in (tmp_path / "run" / "performance.html").read_text()
+    assert "neighbors-block" in (tmp_path / "run" / "performance.html").read_text()
 
 
 def scheduler_pid(address: str) -> int:

@@ -14,7 +14,9 @@ from runs import PoolWriter, fit
 from selenium.webdriver.common.by import By
 
 from flows.cli import main
-from flows.compare import compare, compare_text, drift
+from flows.report.compare import compare, compare_text, drift
+from flows.report.flips import Incomparable
+from flows.report.model import TrainReport
 
 N = 6000
 
@@ -32,11 +34,11 @@ def clouds(path: Path, rates: tuple[float, float], seed: int = 0, labels: int = 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Trainings on one pool, on the same rows labelled anew, and on other pools."""
+    """Trainings on one pool, on the same rows labeled anew, and on other pools."""
     folder = tmp_path_factory.mktemp("compare")
     fit(clouds(folder / "a.npz", (0.3, 0.1)), folder / "a", k=20)
     fit(folder / "a.npz", folder / "k", k=8)
-    fit(clouds(folder / "relabelled.npz", (0.3, 0.1), labels=1), folder / "relabelled", k=20)
+    fit(clouds(folder / "relabeled.npz", (0.3, 0.1), labels=1), folder / "relabeled", k=20)
     fit(clouds(folder / "drifted.npz", (0.15, 0.1), seed=1), folder / "drifted", k=20)
     return folder
 
@@ -45,9 +47,9 @@ def verdicts(run: Path) -> pd.DataFrame:
     return pd.read_parquet(run / "label_issues.parquet").set_index("row")
 
 
-@pytest.mark.parametrize("other", ["a", "k", "relabelled"])
+@pytest.mark.parametrize("other", ["a", "k", "relabeled"])
 def test_flipped_rows_are_those_of_both_tables(runs: Path, other: str) -> None:
-    rows = compare(str(runs / "a"), str(runs / other))["rows"]
+    rows = compare(str(runs / "a"), str(runs / other)).as_json()["rows"]
     a, b = verdicts(runs / "a"), verdicts(runs / other)
     issue, predicted = a.is_label_issue != b.is_label_issue, a.predicted_label != b.predicted_label
     assert rows["comparable"]
@@ -67,22 +69,22 @@ def test_flipped_rows_are_those_of_both_tables(runs: Path, other: str) -> None:
 
 def test_parameters_and_source_that_differ_are_named(runs: Path) -> None:
     found = compare(str(runs / "a"), str(runs / "k"))
-    assert found["differences"] == {"parameters": {"k": [20, 8]}, "source": {}, "versions": {}}
+    assert found.differences == {"parameters": {"k": (20, 8)}, "source": {}, "versions": {}}
     found = compare(str(runs / "a"), str(runs / "drifted"))
-    assert {"features a.npz", "features drifted.npz"} <= set(found["differences"]["source"])
-    assert not found["rows"]["comparable"]
-    assert "features differ" in found["rows"]["reason"]
+    assert {"features a.npz", "features drifted.npz"} <= set(found.differences["source"])
+    assert isinstance(found.rows, Incomparable)
+    assert "features differ" in found.rows.reason
     assert "not comparable one by one" in compare_text(found)
 
 
 def test_drift_is_told_beyond_the_intervals_only(runs: Path) -> None:
-    assert compare(str(runs / "a"), str(runs / "relabelled"))["warnings"] == []
+    assert compare(str(runs / "a"), str(runs / "relabeled")).warnings == []
     found = compare(str(runs / "a"), str(runs / "drifted"))
-    assert {name: c["verdict"] for name, c in found["rates"].items()} == {
+    assert {name: c.verdict for name, c in found.rates.items()} == {
         "p0": "drifted",
         "p1": "steady",
     }
-    (line,) = found["warnings"]
+    (line,) = found.warnings
     assert line.startswith("p0 = P(given 1 | true 0) fell from 0.")
     assert f"DRIFT: {line}" in compare_text(found)
 
@@ -91,9 +93,10 @@ def test_drift_is_told_beyond_the_intervals_only(runs: Path) -> None:
 def test_no_drift_is_claimed_where_rates_have_no_interval(part: dict[str, Any]) -> None:
     sure = {"p0": 0.3, "p0_interval": [0.29, 0.31], "p1": 0.1, "p1_interval": [0.09, 0.11]}
     before = {**sure, "support": "supported", "noise": "crossfit"}
-    found = drift(before, {**before, "p0": 0.8, "p0_interval": [0.7, 0.9], **part})
-    assert {c["verdict"] for c in found["rates"].values()} == {"unknown"}
-    assert found["warnings"] == []
+    after = {**before, "p0": 0.8, "p0_interval": [0.7, 0.9], **part}
+    found = drift(TrainReport.model_construct(**before), TrainReport.model_construct(**after))
+    assert {c.verdict for c in found.rates.values()} == {"unknown"}
+    assert found.warnings == []
 
 
 def test_command_in_text_and_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +104,7 @@ def test_command_in_text_and_json(runs: Path, capsys: pytest.CaptureFixture[str]
     assert main(["compare", a, b]) == 0
     assert "parameters: k was 20 and is 8" in capsys.readouterr().out
     assert main(["compare", a, b, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(compare(a, b)))
+    assert json.loads(capsys.readouterr().out) == compare(a, b).as_json()
 
 
 def test_unfinished_runs_are_one_line(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,12 +116,12 @@ def test_unfinished_runs_are_one_line(runs: Path, capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_comparison_in_a_browser(runs: Path, tmp_path: Path, width: int) -> None:
-    for other in ("relabelled", "drifted"):
+    for other in ("relabeled", "drifted"):
         page = tmp_path / f"{other}.html"
         assert main(["compare", str(runs / "a"), str(runs / other), "--html", str(page)]) == 0
     browser = chromium(tmp_path / "profile")
     try:
-        for other in ("relabelled", "drifted"):
+        for other in ("relabeled", "drifted"):
             assert look(browser, tmp_path / f"{other}.html", width=width) == []
             inner = "return document.documentElement.scrollWidth"
             assert browser.execute_script(inner) <= width  # type: ignore[no-untyped-call]

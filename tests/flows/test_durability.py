@@ -9,10 +9,10 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
-from faults import committed, forked, kill, kill_tree, running, wait_for
+from processes import committed, forked, kill, kill_tree, running, wait_for
 from runs import PoolWriter, fit, results
 
-MOMENTS = 10
+MOMENTS = 3
 PARAMS = ("--k", "10", "--block-rows", "300", "--workers", "2")
 
 
@@ -23,12 +23,12 @@ def training(source: Path, run: Path, *more: str) -> Iterator[Popen[bytes]]:
         yield process
 
 
-@pytest.fixture
-def undisturbed(pool: PoolWriter, tmp_path: Path) -> tuple[Path, Path]:
+@pytest.fixture(scope="module")
+def undisturbed(shared_pool: PoolWriter) -> tuple[Path, Path]:
     """A source, and a run on it that nothing disturbed."""
-    source = pool(2000)
-    fit(source, tmp_path / "undisturbed", block_rows=300)
-    return source, tmp_path / "undisturbed"
+    source = shared_pool(2000)
+    fit(source, source.parent / "undisturbed", block_rows=300)
+    return source, source.parent / "undisturbed"
 
 
 @pytest.mark.parametrize("moment", range(MOMENTS))
@@ -49,9 +49,9 @@ def test_run_killed_at_a_random_moment(
 
 def test_worker_killed_in_the_middle_of_a_block(pool: PoolWriter, tmp_path: Path) -> None:
     source, run = pool(30_000, d=8), tmp_path / "run"
-    options = {"block_rows": 5000, "builder": "pynndescent"}
-    with training(source, run, "--builder", "pynndescent", "--block-rows", "5000") as process:
-        wait_for(lambda: committed(run, "neighbours") >= 1)
+    options = {"block_rows": 5000, "builder": "join"}
+    with training(source, run, "--builder", "join", "--block-rows", "5000") as process:
+        wait_for(lambda: committed(run, "neighbors") >= 1)
         kill(forked(process.pid)[0])
         assert process.wait(300) == 0
     fit(source, tmp_path / "undisturbed", **options)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from runs import PoolWriter, fit
 
-from flows.cluster import Resources
-from flows.logs import RunLog
-from flows.progress import Reporter
-from flows.session import open_job
+from flows.engine.session import open_job
+from flows.params import Compute
+from flows.progress.reporter import Reporter
+from flows.progress.run_log import RunLog
 from storage.errors import InputError
 from storage.location import Location
 from storage.run import Run
@@ -41,7 +41,7 @@ def test_log_tells_run_step_and_part(pool: PoolWriter, tmp_path: Path) -> None:
     begun = [line["step"] for line in lines if line["event"] == "step-started"]
     ended = [line["step"] for line in lines if line["event"] == "step-done"]
     assert begun == ended
-    assert {"ingest", "neighbours", "audit", "rates", "labels"} <= set(begun)
+    assert {"ingest", "neighbors", "audit", "rates", "labels"} <= set(begun)
 
 
 def test_a_failure_is_in_the_log_and_the_rerun_has_its_own(
@@ -59,7 +59,7 @@ def test_a_failure_is_in_the_log_and_the_rerun_has_its_own(
             fit(source, run, block_rows=300)
     (lines,) = log_lines(run)
     assert [line["event"] for line in lines[-2:]] == ["step-failed", "run-failed"]
-    assert lines[-2]["step"] == "neighbours"
+    assert lines[-2]["step"] == "neighbors"
     assert "RuntimeError: lost s3://***@bucket/pool" in lines[-1]["error"]
     assert "hunter2" not in json.dumps(lines)
     fit(source, run, block_rows=300)
@@ -104,7 +104,7 @@ def test_messages_go_through_logging(
     with caplog.at_level(logging.DEBUG, logger="knnoise"):
         fit(pool(2000), tmp_path / "run", block_rows=300)
     parts = [record for record in caplog.records if record.__dict__.get("event") == "part-done"]
-    assert {"neighbours", "audit"} <= {record.__dict__["step"] for record in parts}
+    assert {"neighbors", "audit"} <= {record.__dict__["step"] for record in parts}
     assert all(record.__dict__["part"] in record.getMessage() for record in parts)
     steps = [record for record in caplog.records if record.__dict__.get("event") == "step-done"]
     assert all(record.levelno == logging.INFO for record in steps)
@@ -118,7 +118,7 @@ def test_said_and_linked_without_secrets(
     reporter = Reporter()
     with (
         caplog.at_level(logging.DEBUG, logger="knnoise"),
-        open_job(run, Resources(0), reporter, compiled=False),
+        open_job(run, Compute(workers=0), reporter),
     ):
         reporter.say("reading https://me:hunter2@host/pool.csv?token=hunter2")
         reporter.link("dask-dashboard", "https://me:hunter2@host/status?token=hunter2")

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import chromium, look
+from markupsafe import Markup
 from runs import PoolWriter, fit
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
@@ -20,9 +21,11 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 
 from flows.cli import main
-from flows.page import write_page
-from flows.page.gather import BlockRecall
-from flows.page.pictures import recall
+from flows.report.model import TrainReport
+from flows.report.page import write_page
+from flows.report.page.gather import BlockRecall
+from flows.report.page.pictures import recall
+from flows.report.page.render import with_controls_shown
 from flows.score import score
 from storage.location import Location
 from storage.run import Run
@@ -116,13 +119,14 @@ def test_one_feature_from_several_files(tmp_path: Path) -> None:
 
 def test_recall_of_very_many_blocks_is_drawn_without_intervals() -> None:
     blocks = [BlockRecall(i, 100, 5, i / 300, (0.0, 1.0)) for i in range(300)]
-    few, many = (recall(blocks[:n], {"target_recall": 0.95}) for n in (10, 300))
+    report = TrainReport.model_construct(target_recall=0.95)
+    few, many = (recall(blocks[:n], report) for n in (10, 300))
     assert few is not None
     assert many is not None
     assert "intervals" in few.caption
     assert "intervals" not in many.caption
     assert "300 blocks; the lowest recall is 0.0000 in block 0" in many.text
-    assert recall([], {}) is None
+    assert recall([], report) is None
 
 
 def test_suspects_are_the_rows_contradicted_most(made: Path) -> None:
@@ -137,6 +141,7 @@ def test_suspects_are_the_rows_contradicted_most(made: Path) -> None:
 def run_without_report(folder: Path, pool: PoolWriter) -> Path:
     fit(pool(), folder / "unfinished")
     (folder / "unfinished" / "report.json").unlink()
+    (folder / "unfinished" / "ledger" / "report" / "all.json").unlink()
     return folder / "unfinished"
 
 
@@ -155,7 +160,7 @@ def test_bad_input_is_one_line(
         "not finished": (run_without_report(tmp_path, pool),),
         "belong together": (run, "--scores", scores),
         "1,500": (run, "--scores", scores, "--truth", short),
-        "labels must be two values": (run, "--scores", scores, "--truth", other),
+        "none of the training's classes": (run, "--scores", scores, "--truth", other),
         "not written by knnoise score": (run, "--truth", short, "--scores", alien),
         "does not fit": (run, "--truth", made / "truth.csv", "--scores", changed),
     }.items():
@@ -236,3 +241,9 @@ def test_suspects_are_sorted_and_filtered_by_keyboard(browser: Chrome, made: Pat
         seen.append(len(cells(browser, 1)))
         assert len(set(cells(browser, 1))) <= 1
     assert sum(seen) == 20
+
+
+def test_control_characters_are_named() -> None:
+    assert with_controls_shown("a\u202eb\x07\n") == "a<U+202E>b<U+0007>\n"
+    assert with_controls_shown(Markup("\u202e")) == "\u202e"
+    assert with_controls_shown(3) == 3

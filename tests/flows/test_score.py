@@ -1,4 +1,4 @@
-"""Scoring: the corrected rule on the exact neighbours of each query, in the queries' order."""
+"""Scoring: the corrected rule on the exact neighbors of each query, in the queries' order."""
 
 from __future__ import annotations
 
@@ -106,5 +106,6 @@ def test_other_features_are_refused(tmp_path: Path) -> None:
 def test_unfinished_run_is_refused(pool: PoolWriter, tmp_path: Path) -> None:
     fit(pool(), tmp_path / "run")
     (tmp_path / "run" / "report.json").unlink()
+    (tmp_path / "run" / "ledger" / "report" / "all.json").unlink()
     with pytest.raises(InputError, match="not finished"):
         apply(pool(n=9, name="q.npz"), tmp_path / "run", tmp_path / "out.parquet")

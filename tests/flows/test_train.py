@@ -12,10 +12,11 @@ import pytest
 import xarray as xr
 from runs import PoolWriter, fit, results
 
-from flows.steps.folds import deal
+from flows.score import run_score
 from flows.steps.lists import receive_lists, send_lists
-from pipeline.merge import Neighbours
-from pipeline.rknn import GRID, predict, select
+from flows.steps.rknn import deal
+from pipeline.knn.lists import Neighbors
+from pipeline.methods.rknn import GRID, predict, select
 from storage import InputError, StorageError, open_run
 from storage.exchange import Exchange, Slice
 from storage.location import Location
@@ -50,11 +51,11 @@ def test_exact_graph_is_brute_force(pool: PoolWriter, tmp_path: Path) -> None:
 
 
 def test_lists_of_rows_between_two_blocks_stay_theirs(tmp_path: Path) -> None:
-    """On a lattice rows lie just between centres; each must be at home in one block only."""
+    """On a lattice rows lie just between centers; each must be at home in one block only."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 60, (6000, 1)).astype(np.float32)
     np.savez(tmp_path / "pool.npz", X=x, y=rng.integers(0, 2, 6000))
-    options = {"k": 5, "block_rows": 300, "builder": "pynndescent", "target_recall": 1.0}
+    options = {"k": 5, "block_rows": 300, "builder": "join", "target_recall": 1.0}
     fit(tmp_path / "pool.npz", tmp_path / "run", **options)
     for block in open_run(str(tmp_path / "run"))["graph"].children.values():
         there = block["neighbor"].values >= 0
@@ -64,7 +65,7 @@ def test_lists_of_rows_between_two_blocks_stay_theirs(tmp_path: Path) -> None:
 
 def test_lists_sent_to_the_wrong_block_are_refused(tmp_path: Path) -> None:
     exchange = Exchange(Location.of(tmp_path), "lists")
-    lists = Neighbours(np.array([[1]]), np.ones((1, 1), np.float32), np.ones((1, 1), np.int8))
+    lists = Neighbors(np.array([[1]]), np.ones((1, 1), np.float32), np.ones((1, 1), np.int8))
     send_lists(exchange, "a", np.zeros(1, np.int64), 1, np.array([7]), lists)
     with pytest.raises(StorageError, match="not at home"):
         receive_lists(exchange, [Slice("a", 0, 1)], np.array([3, 9]), 1)
@@ -78,10 +79,12 @@ def test_rknn_is_the_papers_choice_and_rule(pool: PoolWriter, tmp_path: Path) ->
     neighbor, fold = brute_graph(data["X"], longest), deal(np.arange(900), 0)
     chosen = select(neighbor, data["y"], fold, GRID)
     assert report["n_blocks"] > 1
-    assert (report["k"], report["k_noise"]) == (chosen.k, chosen.k_noise + 1)
+    assert (report["k"], report["rate_k"]) == (chosen.k, chosen.rate_neighbors + 1)
     assert np.allclose(report["folds"]["score"], chosen.score)
     assert report["folds"]["shortfall"] == chosen.shortfall
-    own = (data["y"] + data["y"][neighbor[:, : chosen.k_noise]].sum(axis=1)) / (chosen.k_noise + 1)
+    own = (data["y"] + data["y"][neighbor[:, : chosen.rate_neighbors]].sum(axis=1)) / (
+        chosen.rate_neighbors + 1
+    )
     assert (report["p0"], report["p1"]) == (own.min(), 1 - own.max())
     table = pd.read_parquet(tmp_path / "run" / "label_issues.parquet")
     eta = data["y"][neighbor[:, : chosen.k]].mean(axis=1)
@@ -117,8 +120,8 @@ def test_finished_run_does_nothing_again(pool: PoolWriter, tmp_path: Path) -> No
 
 def test_workers_do_not_change_a_bit(pool: PoolWriter, tmp_path: Path) -> None:
     source = pool(1500)
-    fit(source, tmp_path / "here", block_rows=300, builder="pynndescent")
-    fit(source, tmp_path / "two", block_rows=300, builder="pynndescent", workers=2)
+    fit(source, tmp_path / "here", block_rows=300, builder="join")
+    fit(source, tmp_path / "two", block_rows=300, builder="join", workers=2)
     assert results(tmp_path / "here") == results(tmp_path / "two")
 
 
@@ -194,7 +197,7 @@ def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_too_few_rows_are_refused(pool: PoolWriter, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="too few for 50 neighbours"):
+    with pytest.raises(InputError, match="too few for 50 neighbors"):
         fit(pool(n=50), tmp_path / "run", k=50)
     assert not (tmp_path / "run").exists()
 
@@ -216,14 +219,14 @@ def test_run_in_an_object_store(pool: PoolWriter, tmp_path: Path) -> None:
 
 
 def gauss(tmp_path: Path) -> Path:
-    """Isotropic rows, whose neighbours no cut keeps together."""
+    """Isotropic rows, whose neighbors no cut keeps together."""
     x = np.random.default_rng(0).normal(size=(3000, 24)).astype(np.float32)
     np.savez(tmp_path / "gauss.npz", X=x, y=(x[:, 0] > 0).astype(np.int8))
     return tmp_path / "gauss.npz"
 
 
 def test_low_recall_is_widened(tmp_path: Path) -> None:
-    source, options = gauss(tmp_path), {"block_rows": 100, "builder": "pynndescent"}
+    source, options = gauss(tmp_path), {"block_rows": 100, "builder": "join"}
     report = fit(source, tmp_path / "run", target_recall=1.0, **options)
     assert "widened" in report["notes"][0]
     assert report["n_blocks"] < 30
@@ -234,9 +237,9 @@ def test_low_recall_is_widened(tmp_path: Path) -> None:
 def test_missed_recall_is_warned_of_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.widening.TRIES", 1)
+    monkeypatch.setattr("flows.steps.widening.TRIES", 1)
     run = tmp_path / "run"
-    report = fit(gauss(tmp_path), run, block_rows=100, builder="pynndescent", target_recall=1.0)
+    report = fit(gauss(tmp_path), run, block_rows=100, builder="join", target_recall=1.0)
     assert "below the target" in report["warnings"][0]
     assert "WARNING" in (run / "report.txt").read_text()
     assert open_run(str(run)).attrs["warnings"] == report["warnings"]
@@ -280,3 +283,35 @@ def test_known_rates_are_taken_at_their_word(pool: PoolWriter, tmp_path: Path) -
         fit(pool(), tmp_path / "other", p0=0.3)
     with pytest.raises(InputError, match="need rates in"):
         fit(pool(), tmp_path / "other", p0=0.6, p1=0.5)
+
+
+def test_text_written_elsewhere_is_trained_and_scored(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3)).round(4)
+    y = np.where(x[:, 0] > 0, "ja", "nein")
+
+    def write(name: str, sep: str, decimal: str, encoding: str) -> Path:
+        table = pd.DataFrame(x, columns=["größe", "b", "c"]).assign(krank=y)
+        table.to_csv(tmp_path / name, sep=sep, decimal=decimal, encoding=encoding, index=False)
+        return tmp_path / name
+
+    plain = write("plain.csv", ",", ".", "utf-8")
+    german = write("german.csv", ";", ",", "cp1252")
+    how = {"sep": ";", "decimal": ",", "encoding": "cp1252"}
+    report = fit(german, tmp_path / "german", label_column="krank", **how)
+    same = fit(plain, tmp_path / "plain", label_column="krank")
+    assert results(tmp_path / "german").keys() == results(tmp_path / "plain").keys()
+    assert (report["p0"], report["p1"]) == (same["p0"], same["p1"])
+    with pytest.raises(InputError, match="text is read as"):
+        fit(german, tmp_path / "german", label_column="krank", **{**how, "encoding": "latin1"})
+    found = {}
+    for name, source, more in (
+        ("as the training's", german, {}),
+        ("otherwise", plain, {"sep": ",", "decimal": ".", "encoding": "utf-8"}),
+    ):
+        out = tmp_path / f"{name}.parquet"
+        run_score(str(source), str(tmp_path / "german"), str(out), workers=0, quiet=True, **more)
+        found[name] = pd.read_parquet(out)
+    pd.testing.assert_frame_equal(*found.values())
+    with pytest.raises(InputError, match="--encoding, such as cp1252"):
+        fit(german, tmp_path / "wrong", label_column="krank", sep=";", decimal=",")

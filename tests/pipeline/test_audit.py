@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import generators
 
-from pipeline.audit import row_recall, summarise
+from pipeline.knn.recall import row_recall, summarize
 
 
 @given(generators(), st.integers(1, 12), st.integers(1, 8))
@@ -43,7 +43,7 @@ RECALLS = st.lists(st.integers(0, 30), min_size=1, max_size=200)
 @given(RECALLS)
 @settings(max_examples=200, deadline=None)
 def test_interval_is_about_the_mean_within_zero_and_one(hits: list[int]) -> None:
-    recall = summarise(np.array(hits) / 30)
+    recall = summarize(np.array(hits) / 30)
     low, high = recall.interval
     assert 0 <= low <= recall.value + 1e-12
     assert recall.value - 1e-12 <= high <= 1
@@ -52,45 +52,45 @@ def test_interval_is_about_the_mean_within_zero_and_one(hits: list[int]) -> None
 @given(RECALLS)
 @settings(max_examples=60, deadline=None)
 def test_value_is_the_mean_of_so_many_rows(hits: list[int]) -> None:
-    recall = summarise(np.array(hits) / 30)
+    recall = summarize(np.array(hits) / 30)
     assert recall.value == pytest.approx(np.mean(hits) / 30)
     assert recall.n_rows == len(hits)
 
 
 @pytest.mark.parametrize(("n", "spread"), [(40, 20.0), (400, 20.0), (400, 2.0)])
 def test_interval_covers_the_truth(n: int, spread: float) -> None:
-    """The neighbours of a row miss together: recalls vary more than their number of places says."""
+    """The neighbors of a row miss together: recalls vary more than their number of places says."""
     rng, truth = np.random.default_rng(0), 0.95
     covered = 0
     for _ in range(400):
         level = rng.beta(truth * spread, (1 - truth) * spread, size=n)
-        low, high = summarise(rng.binomial(30, level) / 30).interval
+        low, high = summarize(rng.binomial(30, level) / 30).interval
         covered += low <= truth <= high
     assert covered >= 0.92 * 400
 
 
 @pytest.mark.parametrize("n", [1, 20, 400])
 def test_perfect_recall_has_wilsons_interval(n: int) -> None:
-    assert summarise(np.ones(n)).interval == pytest.approx((1 / (1 + 1.959964**2 / n), 1.0))
+    assert summarize(np.ones(n)).interval == pytest.approx((1 / (1 + 1.959964**2 / n), 1.0))
 
 
 @pytest.mark.parametrize("n", [1, 20, 400])
 def test_no_recall_has_wilsons_interval(n: int) -> None:
     z2 = 1.959964**2 / n
-    assert summarise(np.zeros(n)).interval == pytest.approx((0.0, z2 / (1 + z2)))
+    assert summarize(np.zeros(n)).interval == pytest.approx((0.0, z2 / (1 + z2)))
 
 
 def test_more_rows_narrow_the_interval() -> None:
     rng = np.random.default_rng(0)
     recalls = rng.beta(20, 1, size=4000)
-    widths = [np.diff(summarise(recalls[:n]).interval)[0] for n in (40, 400, 4000)]
+    widths = [np.diff(summarize(recalls[:n]).interval)[0] for n in (40, 400, 4000)]
     assert widths == sorted(widths, reverse=True)
 
 
 def test_interval_holds_a_recall_of_one_exactly() -> None:
-    assert all(summarise(np.ones(n)).interval[1] == 1.0 for n in range(1, 100))
+    assert all(summarize(np.ones(n)).interval[1] == 1.0 for n in range(1, 100))
 
 
 def test_equal_recalls_do_not_make_the_interval_a_point() -> None:
-    low, high = summarise(np.full(100, 0.9)).interval
+    low, high = summarize(np.full(100, 0.9)).interval
     assert high - low > 0.01

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from distributed import Client, LocalCluster
 
-from pipeline.blockwise import Part, run_parts
+from flows.engine.parts import Part, run_parts
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.choose_k import choose, squared_losses
+from pipeline.decision.choose_k import choose, squared_losses
 
 GRID = (1, 4, 10, 31)
 
@@ -50,7 +50,7 @@ def test_bad_input_is_refused() -> None:
 
 
 def test_least_near_the_truth() -> None:
-    """A slow wave on a line: too few neighbours are noisy, too many average over the wave."""
+    """A slow wave on a line: too few neighbors are noisy, too many average over the wave."""
     rng = np.random.default_rng(6)
     n, grid = 4000, (2, 10, 60, 400, 1600)
     x = np.arange(n) / n

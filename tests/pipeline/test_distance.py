@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import generators, pools
 
-from pipeline import search
-from pipeline.distance import list_distance, pair_distance
-from pipeline.merge import ABSENT
-from pipeline.search import kth_distance_bound, nearest
+from pipeline.knn import exact as search
+from pipeline.knn.distance import list_distance, pair_distance
+from pipeline.knn.exact import kth_distance_bound, nearest
+from pipeline.knn.lists import ABSENT
 
 Rows = npt.NDArray[np.float32]
 
@@ -157,7 +157,7 @@ def test_absent_excludes_nothing(x: Rows, rng: np.random.Generator, k: int) -> N
     assert found == reference.nearest(x, x, k, exclude)
 
 
-def test_more_neighbours_than_rows_are_absent_and_infinitely_far() -> None:
+def test_more_neighbors_than_rows_are_absent_and_infinitely_far() -> None:
     x = spread_out("normal", 6)
     index, distance = nearest(x, x, 9, exclude=np.arange(6))
     assert (index[:, 5:] == ABSENT).all()

@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pipeline import estimator
 from pipeline.estimator import RobustKNeighborsClassifier
-from pipeline.extrema import anchor_plan, crossfit
-from pipeline.search import nearest
+from pipeline.knn.exact import nearest
+from pipeline.noise.extrema import anchor_plan, crossfit
 from pipeline.simulate import flip, gao, sheets
 
 Floats = npt.NDArray[np.float64]
@@ -91,6 +91,13 @@ def test_three_classes_by_name() -> None:
     assert np.array_equal(model.classes_[model.predict_proba(x).argmax(axis=1)], model.predict(x))
     wrong = given != y
     assert model.label_quality_[wrong].mean() < 0.1 < 0.9 < model.label_quality_[~wrong].mean()
+    assert model.label_issues_.tolist() == (model.label_quality_ < 0.5).tolist()
+    assert model.label_issues_[wrong].mean() > 0.95 > 0.02 > model.label_issues_[~wrong].mean()
+    assert (model.likely_label_ == y).mean() > 0.98
+    assert len(np.unique(model.label_quality_)) > 2900
+    low, high = model.transition_interval_[..., 0], model.transition_interval_[..., 1]
+    assert ((low <= model.transition_matrix_) & (model.transition_matrix_ <= high)).all()
+    assert len(model.class_support_) == 3
 
 
 def test_a_tie_goes_to_the_rule() -> None:
@@ -114,7 +121,7 @@ def test_few_rows_keep_the_plain_vote() -> None:
 
 def test_same_seed_same_answer_with_pynndescent() -> None:
     x, y, _ = sheets(3000, 0)
-    models = [RobustKNeighborsClassifier(8, builder="pynndescent").fit(x, y) for _ in range(2)]
+    models = [RobustKNeighborsClassifier(8, builder="join").fit(x, y) for _ in range(2)]
     assert np.array_equal(models[0].label_quality_, models[1].label_quality_)
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from pipeline.asymptote import Held, fit_asymptotes, read_plateau
-from pipeline.extrema import CrossfitParams, anchor_plan, crossfit, held_out, minmax
-from pipeline.rates import given as given_rates
+from pipeline.noise.asymptotes import Held, fit_asymptotes, read_plateau
+from pipeline.noise.extrema import CrossfitParams, anchor_plan, crossfit, held_out, minmax
+from pipeline.noise.rates import given as given_rates
 
 RATES = [(0.2, 0.1), (0.1, 0.3), (0.4, 0.4), (0.0, 0.3)]
 
@@ -45,14 +45,14 @@ def clouds() -> tuple[NDArray[np.int64], NDArray[np.int8]]:
 
 
 def test_minmax_is_algorithm_2() -> None:
-    """By hand: rows 0..3 on a line, k = 3, each row among its own neighbours."""
+    """By hand: rows 0..3 on a line, k = 3, each row among its own neighbors."""
     label = np.array([0, 0, 1, 1])
     near = [[0, 1, 2], [1, 0, 2], [2, 1, 3], [3, 2, 1]]
     eta = np.array([label[row].mean() for row in near])
     rates = minmax(eta, 3)
     assert rates.p0 == pytest.approx(1 / 3)
     assert rates.p1 == pytest.approx(1 / 3)
-    assert (rates.method, rates.k) == ("minmax", 3)
+    assert (rates.method, rates.rate_k) == ("minmax", 3)
 
 
 @given(arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1)), st.integers(1, 59))
@@ -137,7 +137,7 @@ def test_held_out_labels_stay_out() -> None:
 
 
 def test_a_label_counts_once_however_many_rows_hold_it_out() -> None:
-    """Copies of one row share their held-out neighbours; the weights count distinct labels."""
+    """Copies of one row share their held-out neighbors; the weights count distinct labels."""
     near, y = two_clouds(400, 6)
     some = np.concatenate([near[:60], np.tile(near[7], (40, 1))])
     held, _, _ = held_out(some, y[some], 400, 100)
@@ -147,7 +147,7 @@ def test_a_label_counts_once_however_many_rows_hold_it_out() -> None:
 
 
 def test_rare_class_at_heavy_noise_is_not_supported() -> None:
-    """One row in fifty, nowhere dense: no neighbourhood is pure, and the verdict says so."""
+    """One row in fifty, nowhere dense: no neighborhood is pure, and the verdict says so."""
     rng = np.random.default_rng(8)
     y = (rng.random(2500) < 0.02).astype(np.int8)
     near = lists(rng.normal(size=(2500, 3)), 300)
@@ -184,7 +184,7 @@ def test_bad_lists_are_refused() -> None:
 
 
 def test_intervals_cover() -> None:
-    """95 % intervals over 32 simulated pools: at least nine in ten cover the realised rate."""
+    """95 % intervals over 32 simulated pools: at least nine in ten cover the realized rate."""
     covered = []
     for seed in range(8):
         near, y = two_clouds(900, 50 + seed, apart=3.0)
@@ -206,8 +206,8 @@ def test_plateau_is_the_mean_of_a_prefix() -> None:
     assert rate == pytest.approx(ranked[:rows].mean())
     bound = (rows * rate + 4.5) / (rows + 9) + 3.0 * error
     for m in (40, 60, 100, 200, 350):
-        centre = (ranked[:m].sum() + 4.5) / (m + 9)
-        assert bound <= centre + 3.0 * np.sqrt(centre * (1 - centre) / (m + 9)) + 0.01
+        center = (ranked[:m].sum() + 4.5) / (m + 9)
+        assert bound <= center + 3.0 * np.sqrt(center * (1 - center) / (m + 9)) + 0.01
     assert 150 <= rows <= 300
 
 

@@ -9,20 +9,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Candidates, candidate_lists, candidates, generators
 
-from pipeline.merge import ABSENT, Neighbours, _order, empty, merge, rank_in_group, select
+from pipeline.knn.lists import (
+    ABSENT,
+    Neighbors,
+    _order,
+    empty,
+    merge,
+    places,
+    rank_in_group,
+    select,
+)
 
-Drawn = tuple[npt.NDArray[np.int64], Neighbours, int]
+Drawn = tuple[npt.NDArray[np.int64], Neighbors, int]
 
 
-def take(lists: Neighbours, which: npt.NDArray[np.intp]) -> Neighbours:
-    return Neighbours(*(column[which] for column in lists))
+def take(lists: Neighbors, which: npt.NDArray[np.intp]) -> Neighbors:
+    return Neighbors(*(column[which] for column in lists))
 
 
-def join(a: Neighbours, b: Neighbours) -> Neighbours:
-    return Neighbours(*(np.concatenate(pair) for pair in zip(a, b, strict=True)))
+def join(a: Neighbors, b: Neighbors) -> Neighbors:
+    return Neighbors(*(np.concatenate(pair) for pair in zip(a, b, strict=True)))
 
 
-def equal(a: Neighbours, b: Neighbours) -> bool:
+def equal(a: Neighbors, b: Neighbors) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
@@ -135,3 +144,12 @@ def test_order_is_lexsort(rng: np.random.Generator, n: int, n_groups: int) -> No
 def test_rank_counts_within_runs() -> None:
     assert rank_in_group(np.array([3, 3, 5, 7, 7, 7])).tolist() == [0, 1, 0, 0, 1, 2]
     assert rank_in_group(np.empty(0, np.int64)).tolist() == []
+
+
+@given(generators(), st.integers(0, 40), st.integers(0, 60))
+@settings(max_examples=100, deadline=None)
+def test_places_are_found(rng: np.random.Generator, n_known: int, n_wanted: int) -> None:
+    known = rng.permutation(2**40 + np.arange(100))[:n_known]
+    wanted = np.append(2**40 + rng.integers(0, 100, n_wanted), ABSENT)
+    place = {row: at for at, row in enumerate(known.tolist())}
+    assert places(known, wanted).tolist() == [place.get(row, ABSENT) for row in wanted.tolist()]

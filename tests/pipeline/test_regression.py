@@ -1,4 +1,4 @@
-"""Counts of given labels among neighbours."""
+"""Counts of given labels among neighbors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import generators
 
-from pipeline.regression import counts, extremes_with_self, k_grid
+from pipeline.decision.votes import counts, extremes_with_self, k_grid, share_of_ones
+from pipeline.knn.lists import ABSENT
 
 Labels = npt.NDArray[np.int8]
 
@@ -73,3 +74,20 @@ def test_algorithm_2_counts_the_row_itself_first(label: Labels, rng: np.random.G
 )
 def test_grid_is_every_fifth_k_and_k_itself(k: int, grid: tuple[int, ...]) -> None:
     assert k_grid(k) == grid
+
+
+@given(labels(), st.integers(0, 10_000))
+@settings(max_examples=60, deadline=None)
+def test_empty_places_count_for_nothing(label: Labels, seed: int) -> None:
+    length = np.random.default_rng(seed).integers(0, label.shape[1] + 1, len(label))
+    label[np.arange(label.shape[1]) >= length[:, None]] = ABSENT
+    grid = k_grid(label.shape[1])
+    there = [row[:n].astype(int) for row, n in zip(label, length, strict=True)]
+    assert counts(label, grid).tolist() == [[int(row[:k].sum()) for k in grid] for row in there]
+    expected = [row.mean() if len(row) else np.nan for row in there]
+    assert np.array_equal(share_of_ones(label), expected, equal_nan=True)
+
+
+def test_short_list_of_ones_alone_has_a_share_of_one() -> None:
+    label = np.array([[1] * 144 + [ABSENT] * 56], np.int8)
+    assert share_of_ones(label).tolist() == [1.0]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.decomposition import PCA
 
-from pipeline.drift import flips, rate_change
-from pipeline.plane import principal_plane
-from pipeline.reliability import ReliabilityCounter
-from pipeline.suspects import Greatest, contradiction, rows_contradicted
-from pipeline.threshold import label_quality, vote_table
+from pipeline.decision.threshold import label_quality, vote_table
+from pipeline.diagnostics.drift import flips, rate_change
+from pipeline.diagnostics.pca import principal_plane
+from pipeline.diagnostics.reliability import ReliabilityCounter
+from pipeline.diagnostics.top_rows import Greatest, contradiction, rows_contradicted
 
 
 @given(st.integers(0, 999), st.integers(1, 400), st.integers(1, 5))
@@ -53,6 +53,21 @@ def test_plane_is_scikit_learns_up_to_sign(seed: int, n: int, d: int) -> None:
     found, pca = principal_plane(x), PCA(2).fit(x)
     np.testing.assert_allclose(np.abs(found.at), np.abs(pca.transform(x)), atol=1e-8)
     np.testing.assert_allclose(found.share, pca.explained_variance_ratio_, atol=1e-9)
+
+
+@given(st.integers(0, 999), st.integers(3, 12), st.integers(13, 60))
+@settings(max_examples=30, deadline=None)
+def test_plane_of_more_features_than_rows(seed: int, n: int, d: int) -> None:
+    x = np.random.default_rng(seed).normal(size=(n, d)) * np.arange(1, d + 1)
+    found, padded = principal_plane(x), principal_plane(np.vstack([x] * d))
+    np.testing.assert_allclose(found.at, padded.at[:n], atol=1e-6)
+    np.testing.assert_allclose(found.share, padded.share, atol=1e-9)
+    assert principal_plane(x[:1]).at.tolist() == [[0.0, 0.0]]
+
+
+def test_plane_of_very_wide_rows_takes_no_square_of_the_features() -> None:
+    x = np.random.default_rng(0).normal(size=(5, 60_000))
+    assert principal_plane(x).at.shape == (5, 2)
 
 
 def test_plane_of_one_feature_and_of_equal_rows() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pipeline.rknn import GRID, best, fold_sums, own_extremes, predict, select
-from pipeline.threshold import predict as threshold_predict
-from pipeline.threshold import threshold
+from pipeline.decision.threshold import predict as threshold_predict
+from pipeline.decision.threshold import threshold
+from pipeline.methods.rknn import GRID, best, fold_sums, own_extremes, predict, select
 
 RATE = st.floats(0.0, 0.49)
 
@@ -113,10 +113,10 @@ def test_selection_against_loops(rates: tuple[float, float] | None) -> None:
     for part in range(4):
         out = fold == part
         short += sum(loop_sums(neighbor[i], label, out, 25)[1] < 25 for i in range(80))
-        for j, k_noise in enumerate(grid):
+        for j, rate_neighbors in enumerate(grid):
             own = []
             for i in np.flatnonzero(~out):
-                ones, size = loop_sums(neighbor[i], label, out, k_noise)
+                ones, size = loop_sums(neighbor[i], label, out, rate_neighbors)
                 own.append(Fraction(ones + int(label[i]), size + 1))
             p0, p1 = min(own), 1 - max(own)
             for i in np.flatnonzero(out):
@@ -127,13 +127,13 @@ def test_selection_against_loops(rates: tuple[float, float] | None) -> None:
     found = select(neighbor, label, fold, grid, rates)
     np.testing.assert_allclose(found.score, score / 80)
     assert found.shortfall == short
-    assert found.score[grid.index(found.k), grid.index(found.k_noise)] == found.score.max()
+    assert found.score[grid.index(found.k), grid.index(found.rate_neighbors)] == found.score.max()
 
 
 def test_one_k_may_be_fixed() -> None:
     score = np.array([[0.5, 0.6], [0.9, 0.9]])
-    assert (best(score, (5, 10), 0).k, best(score, (5, 10), 0).k_noise) == (10, 5)
-    assert (best(score, (5, 10), 0, 5).k, best(score, (5, 10), 0, 5).k_noise) == (5, 10)
+    assert (best(score, (5, 10), 0).k, best(score, (5, 10), 0).rate_neighbors) == (10, 5)
+    assert (best(score, (5, 10), 0, 5).k, best(score, (5, 10), 0, 5).rate_neighbors) == (5, 10)
 
 
 def test_the_papers_grid() -> None:

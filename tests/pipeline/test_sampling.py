@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import chunk_sizes
 
-from pipeline.sampling import RowSample, row_hash
+from pipeline.blocks.sampling import RowSample, row_hash
 
 SEEDS = st.integers(0, 2**31)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from strategies import chunk_sizes, generators, pools
 
-from pipeline.scale import FeatureStatistics, Scaling
+from pipeline.blocks.scaling import FeatureStatistics, Scaling, spreads
 
 Rows = npt.NDArray[np.float32]
 
@@ -84,3 +84,27 @@ def test_scaling_is_rounded_once() -> None:
     scaled = Scaling((16777216.0,), (1 / 3,)).apply(x)
     assert scaled.dtype == np.float32
     assert scaled[0, 0] == np.float32((float(x[0, 0]) - 16777216.0) / 3)
+
+
+def test_columns_apart_are_told_from_counts_and_tails() -> None:
+    rng = np.random.default_rng(0)
+    plain = rng.normal(size=(2000, 3))
+    tailed = plain.copy()
+    tailed[:3, 1] = 1e6
+    pixels = np.where(rng.random((2000, 3)) < (0.9, 0.01, 0.2), 255.0, 0.0)
+    gaps = np.where(rng.random(plain.shape) < 0.2, np.nan, plain)
+    for x in (plain, tailed, pixels, gaps, plain[:, :1], np.zeros((9, 2)), plain[:0]):
+        assert not spreads(x).apart
+    units = plain * (1.0, 0.01, 3.0)
+    wide = spreads(np.c_[units, np.zeros(2000)])
+    assert wide.apart
+    assert (wide.narrow, wide.wide) == (1, 2)
+    assert wide.told("abcd").startswith("'b' spreads over 0.0")
+
+
+def test_columns_that_are_kept_stay_as_they_are() -> None:
+    x = np.random.default_rng(0).normal(5, (1, 10, 100), (50, 3)).astype(np.float32)
+    kept = np.array([False, True, False])
+    scaled = seen(x).scaling("standard", kept).apply(x)
+    assert np.array_equal(scaled[:, 1], x[:, 1])
+    assert np.array_equal(scaled[:, ~kept], seen(x).scaling("standard").apply(x)[:, ~kept])

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import pools
 
-from pipeline import search
-from pipeline.distance import list_distance, pair_distance
-from pipeline.merge import ABSENT
-from pipeline.search import kth_distance_bound, nearest
+from pipeline.knn import exact as search
+from pipeline.knn.distance import list_distance, pair_distance
+from pipeline.knn.exact import kth_distance_bound, nearest
+from pipeline.knn.lists import ABSENT
 
 Rows = npt.NDArray[np.float32]
 
@@ -26,7 +26,7 @@ def test_nearest_is_brute_force(x: Rows, k: int) -> None:
 
 @given(x=pools(), k=st.integers(1, 20))
 @settings(max_examples=100, deadline=None)
-def test_excluded_row_is_no_neighbour(x: Rows, k: int) -> None:
+def test_excluded_row_is_no_neighbor(x: Rows, k: int) -> None:
     own = np.arange(len(x))
     found = reference.as_lists(*nearest(x, x, k, exclude=own))
     assert found == reference.nearest(x, x, k, own)
@@ -53,7 +53,7 @@ def test_bound_leaves_out_nothing_within_it(x: Rows, k: int, seed: int) -> None:
 
 
 def test_sample_too_low_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows sorted so that the evenly spread sample sees nothing of a query's neighbourhood."""
+    """Rows sorted so that the evenly spread sample sees nothing of a query's neighborhood."""
     monkeypatch.setattr(search, "_X_ROWS", 64)
     x = np.concatenate([np.zeros((60, 2)), 100 + np.random.default_rng(0).random((2000, 2))])
     x = x.astype(np.float32)

@@ -37,7 +37,7 @@ def test_flip_meets_its_rates_and_ignores_the_data_stream() -> None:
 
 @pytest.mark.parametrize(("p0", "p1"), [(0.1, 0.3), (0.3, 0.1), (0.2, 0.2)])
 def test_reeve_kaban_is_the_papers_eta(p0: float, p1: float) -> None:
-    """Piece by piece, and the trap: on the plateau given labels and truth favour other classes."""
+    """Piece by piece, and the trap: on the plateau given labels and truth favor other classes."""
     x, y, eta = reeve_kaban(60_000, p0, p1, 2)
     at = x[:, 0].astype(float)
     m = (2 - 3 * p0 - p1) / (4 * (1 - p0 - p1))

@@ -8,7 +8,7 @@ import pytest
 from dask.utils import key_split
 from distributed import Client, LocalCluster, get_task_stream
 
-from pipeline.blockwise import Part, run_parts, task_keys
+from flows.engine.parts import Part, run_parts, task_keys
 
 PARTS = [Part(f"block-{number:05d}", {"number": number}) for number in range(4)]
 
@@ -33,16 +33,16 @@ def number_plus_two(part: Part) -> int:
 
 
 def test_names_tell_step_and_part_and_are_grouped_by_step() -> None:
-    keys = task_keys("neighbours", PARTS)
-    assert [key.rsplit("-", 1)[0] for key in keys] == [f"neighbours-{p.name}" for p in PARTS]
-    assert {key_split(key) for key in keys} == {"neighbours-block"}
-    assert {key_split(key) for key in task_keys("neighbours-1", PARTS)} == {"neighbours"}
+    keys = task_keys("neighbors", PARTS)
+    assert [key.rsplit("-", 1)[0] for key in keys] == [f"neighbors-{p.name}" for p in PARTS]
+    assert {key_split(key) for key in keys} == {"neighbors-block"}
+    assert {key_split(key) for key in task_keys("neighbors-1", PARTS)} == {"neighbors"}
 
 
 def test_runs_on_one_scheduler_share_nothing(client: Client) -> None:
     """Two runs with steps and parts of the same names at the same time, but other work."""
-    one = run_parts(number_plus_one, PARTS, lambda: client, step="neighbours", run="one")
-    two = run_parts(number_plus_two, PARTS, lambda: client, step="neighbours", run="two")
+    one = run_parts(number_plus_one, PARTS, lambda: client, step="neighbors", run="one")
+    two = run_parts(number_plus_two, PARTS, lambda: client, step="neighbors", run="two")
     first_of_one, first_of_two = next(one), next(two)
     assert {first_of_one, *one} == {1, 2, 3, 4}
     assert {first_of_two, *two} == {2, 3, 4, 5}

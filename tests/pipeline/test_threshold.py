@@ -12,8 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pipeline.rates import NoiseRates, Support
-from pipeline.threshold import (
+from pipeline.decision.threshold import (
     is_label_issue,
     label_quality,
     posterior,
@@ -22,6 +21,7 @@ from pipeline.threshold import (
     threshold,
     vote_table,
 )
+from pipeline.noise.rates import NoiseRates, Support
 
 RATE = st.floats(0.0, 0.49)
 
@@ -88,7 +88,7 @@ def test_issues_by_enumeration(p0: float, p1: float, eta: float, label: int) -> 
     assert is_label_issue(eta_corr, np.array([label]), p0, p1)[0] == (wrong > 0.5)
 
 
-def test_quality_falls_as_neighbours_disagree() -> None:
+def test_quality_falls_as_neighbors_disagree() -> None:
     eta = np.linspace(0, 1, 21)
     ones = label_quality(eta, np.ones(21, dtype=np.int8), 0.1, 0.2)
     assert np.all(np.diff(ones) >= 0)
@@ -108,7 +108,7 @@ def test_vote_table_adds_up(k: int, seed: int, cut: int) -> None:
 
 
 def simulated_votes(p0: float, p1: float, n: int, k: int) -> NDArray[np.int64]:
-    """Rows with a uniform clean probability that their neighbours share."""
+    """Rows with a uniform clean probability that their neighbors share."""
     rng = np.random.default_rng(4)
     eta_corr = (1 - p0 - p1) * rng.random(n) + p0
     return vote_table(rng.binomial(k, eta_corr), (rng.random(n) < eta_corr).astype(int), k)

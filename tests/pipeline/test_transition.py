@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from pipeline.extrema import crossfit
-from pipeline.rates import given as given_rates
-from pipeline.search import nearest
-from pipeline.threshold import posterior
-from pipeline.transition import TransitionParams, of_rates, posterior_simplex, transition_matrix
+from pipeline.decision.threshold import posterior
+from pipeline.knn.exact import nearest
+from pipeline.noise.extrema import crossfit
+from pipeline.noise.rates import given as given_rates
+from pipeline.noise.simplex import posterior_simplex
+from pipeline.noise.transition import TransitionParams, of_rates, transition_matrix
 
 Floats = NDArray[np.float64]
 MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
@@ -38,7 +39,7 @@ def corrupt(y: NDArray[np.int64], matrix: Floats, seed: int) -> NDArray[np.int64
     return (chance[:, None] > np.cumsum(matrix, axis=1)[y]).sum(axis=1)
 
 
-def realised(y: NDArray[np.int64], label: NDArray[np.int64], n_classes: int) -> Floats:
+def realized(y: NDArray[np.int64], label: NDArray[np.int64], n_classes: int) -> Floats:
     return np.stack([np.bincount(label[y == a], minlength=n_classes) / (y == a).sum()
                      for a in range(n_classes)])  # fmt: skip
 
@@ -63,7 +64,7 @@ def test_three_classes_are_found(three: tuple[NDArray[np.int64], NDArray[np.int6
     near, y = three
     label = corrupt(y, MATRIX, 1)
     found = transition_matrix(near, label[near], len(y), 3)
-    assert np.abs(found.matrix - realised(y, label, 3)).sum(axis=1).max() < 0.05
+    assert np.abs(found.matrix - realized(y, label, 3)).sum(axis=1).max() < 0.05
     np.testing.assert_allclose(found.matrix.sum(axis=1), 1.0)
     assert found.support == "supported"
     assert found.rates is None
@@ -164,3 +165,44 @@ def test_posterior_undoes_the_matrix() -> None:
 def test_posterior_refuses_columns_for_rows() -> None:
     with pytest.raises(ValueError, match="true class"):
         posterior_simplex(np.eye(3), MATRIX.T)
+
+
+def test_intervals_hold_the_realized_matrix(
+    three: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    near, y = three
+    inside = []
+    for seed in range(6):
+        label = corrupt(y, MATRIX, seed)
+        found = transition_matrix(near, label[near], len(y), 3)
+        assert found.interval is not None
+        truth = realized(y, label, 3)
+        low, high = found.interval[..., 0], found.interval[..., 1]
+        assert (low <= found.matrix).all()
+        assert (found.matrix <= high).all()
+        inside.append(((low <= truth) & (truth <= high)).mean())
+        assert found.class_support == ("supported",) * 3
+    assert np.mean(inside) >= 0.9
+
+
+def test_a_class_without_rows_is_unsupported(
+    three: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    near, y = three
+    label = 2 * corrupt(y, MATRIX, 0)  # codes 0, 2, 4 of six
+    found = transition_matrix(near, label[near], len(y), 6)
+    assert found.interval is not None
+    assert found.class_support[1] == "unsupported"
+    assert found.interval[1].tolist() == [[0.0, 1.0]] * 6
+    assert found.support == "unsupported"
+
+
+def test_two_classes_have_the_intervals_of_their_rates() -> None:
+    near, y = clouds(1200, 2, 0)
+    label = corrupt(y, np.array([[0.8, 0.2], [0.1, 0.9]]), 0)
+    found = transition_matrix(near, label[near], 1200, 2)
+    assert found.rates is not None
+    assert found.interval is not None
+    assert tuple(found.interval[0, 1]) == found.rates.p0_interval
+    assert tuple(found.interval[1, 0]) == found.rates.p1_interval
+    np.testing.assert_allclose(found.interval[:, 0], 1.0 - found.interval[:, 1, ::-1])

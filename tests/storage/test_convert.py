@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage import convert
-from storage.convert import write_parquet
+from storage.convert import write_table
 from storage.errors import StorageError
 from storage.location import Location
 from storage.pool import ChunkWriter
@@ -48,7 +48,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]
 
 
 def test_file_is_the_group(run: Run, target: Location) -> None:
-    write_parquet(run, "scores", target.path("s.parquet"), COLUMNS)
+    write_table(run, "scores", target.path("s.parquet"), COLUMNS)
     table = pq.read_table(target.path("s.parquet"), filesystem=target._fs()[0])
     assert table.column_names == list(COLUMNS)
     assert table["row"].to_pylist() == list(range(10))
@@ -56,13 +56,13 @@ def test_file_is_the_group(run: Run, target: Location) -> None:
 
 
 def test_types_are_those_of_the_group(run: Run, tmp_path: Path) -> None:
-    write_parquet(run, "scores", str(tmp_path / "s.parquet"), COLUMNS)
+    write_table(run, "scores", str(tmp_path / "s.parquet"), COLUMNS)
     types = [str(field.type) for field in pq.read_schema(tmp_path / "s.parquet")]
     assert types == ["int64", "float", "int8"]
 
 
 def test_chunks_are_row_groups(run: Run, tmp_path: Path) -> None:
-    write_parquet(run, "scores", str(tmp_path / "s.parquet"), COLUMNS)
+    write_table(run, "scores", str(tmp_path / "s.parquet"), COLUMNS)
     metadata = pq.read_metadata(tmp_path / "s.parquet")
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [4, 4, 2]
 
@@ -78,7 +78,7 @@ def test_no_more_than_a_chunk_is_read_at_once(
         return values
 
     monkeypatch.setattr(convert, "read_array", counted)
-    write_parquet(run, "scores", str(tmp_path / "s.parquet"), COLUMNS)
+    write_table(run, "scores", str(tmp_path / "s.parquet"), COLUMNS)
     assert max(lengths) == 4
 
 
@@ -86,13 +86,13 @@ def test_group_of_no_rows_is_a_file_of_no_rows(run: Run, tmp_path: Path) -> None
     empty = Run(Location.of(tmp_path / "empty"))
     empty.begin({})
     write_scores(empty, 0)
-    write_parquet(empty, "scores", str(tmp_path / "s.parquet"), COLUMNS)
+    write_table(empty, "scores", str(tmp_path / "s.parquet"), COLUMNS)
     assert pq.read_table(tmp_path / "s.parquet").num_rows == 0
 
 
 def test_older_file_is_replaced(run: Run, target: Location) -> None:
     target.replace("s.parquet", b"older")
-    write_parquet(run, "scores", target.path("s.parquet"), COLUMNS)
+    write_table(run, "scores", target.path("s.parquet"), COLUMNS)
     assert target.files("") == ["s.parquet"]
     assert target.read("s.parquet") != b"older"
 
@@ -114,14 +114,14 @@ def test_failure_leaves_the_target_as_it_was(
         folder.replace("s.parquet", older)
     run.location.remove("results.zarr/scores/posterior/c/1")
     with pytest.raises(StorageError, match="is missing"):
-        write_parquet(run, "scores", folder.path("s.parquet"), COLUMNS)
+        write_table(run, "scores", folder.path("s.parquet"), COLUMNS)
     assert folder.read("s.parquet") == older
 
 
 def test_failure_leaves_nothing_beside_the_target(run: Run, tmp_path: Path) -> None:
     run.location.remove("results.zarr/scores/posterior/c/1")
     with pytest.raises(StorageError):
-        write_parquet(run, "scores", str(tmp_path / "out" / "s.parquet"), COLUMNS)
+        write_table(run, "scores", str(tmp_path / "out" / "s.parquet"), COLUMNS)
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -130,4 +130,4 @@ def test_target_that_cannot_be_written_is_said(run: Run, tmp_path: Path, target:
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder" / "below").mkdir(parents=True)
     with pytest.raises(StorageError, match="cannot write"):
-        write_parquet(run, "scores", str(tmp_path / target), COLUMNS)
+        write_table(run, "scores", str(tmp_path / target), COLUMNS)

@@ -95,14 +95,14 @@ def test_rows_of_each_destination_are_counted(
     with tempfile.TemporaryDirectory() as folder:
         exchange = Exchange(Location.of(folder), "test")
         sent = exchange.send("p", to, n_destinations, {"row": np.arange(n)})
-    assert sent == [[d, to.tolist().count(d)] for d in sorted(set(to.tolist()))]
+    assert sent == [(d, to.tolist().count(d)) for d in sorted(set(to.tolist()))]
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "uint64"])
 def test_destinations_are_integers_of_any_kind(tmp_path: Path, dtype: str) -> None:
     exchange = Exchange(Location.of(tmp_path), "test")
     to = np.array([1, 0, 1]).astype(dtype)
-    assert exchange.send("p", to, 2, {"row": np.arange(3)}) == [[0, 1], [1, 2]]
+    assert exchange.send("p", to, 2, {"row": np.arange(3)}) == [(0, 1), (1, 2)]
 
 
 def test_rows_cross_an_object_store() -> None:

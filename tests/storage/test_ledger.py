@@ -146,6 +146,13 @@ def test_record_that_cannot_be_read_is_none_and_made_room_for(
     assert commit(ledger, "a") == ledger.get("step", "a")
 
 
+def test_reading_removes_nothing(ledger: Ledger) -> None:
+    ledger.location.replace("ledger/step/a.json", b"{")
+    assert ledger.get("step", "a") is None
+    assert ledger.records("step") == {}
+    assert ledger.location.read("ledger/step/a.json") == b"{"
+
+
 def test_commit_over_a_record_that_cannot_be_read_is_kept(ledger: Ledger) -> None:
     ledger.location.replace("ledger/step/a.json", b"{")
     assert commit(ledger, "a") == ledger.get("step", "a")
@@ -175,3 +182,26 @@ def test_plan_that_cannot_be_read_does_not_hide_the_others(ledger: Ledger) -> No
     ledger.plan("b", ["2"])
     ledger.location.replace("plans/a.json", b"{")
     assert ledger.plans()["b"] == ["2"]
+
+
+def test_record_under_the_name_of_another_part_is_none(ledger: Ledger) -> None:
+    commit(ledger, "a")
+    ledger.location.replace("ledger/step/b.json", ledger.location.read("ledger/step/a.json") or b"")
+    assert list(ledger.records("step")) == ["a"]
+    assert ledger.unreadable("step") == ["b"]
+
+
+def test_record_edited_in_a_number_is_none(ledger: Ledger) -> None:
+    commit(ledger, "a", result=1)
+    content = ledger.location.read("ledger/step/a.json") or b""
+    assert b'"n": 1' in content
+    ledger.location.replace("ledger/step/a.json", content.replace(b'"n": 1', b'"n": 2'))
+    assert ledger.get("step", "a") is None
+    assert ledger.unreadable("step") == ["a"]
+
+
+def test_damaged_plan_is_noted_again(ledger: Ledger) -> None:
+    ledger.plan("a", ["1"])
+    ledger.location.replace("plans/a.json", b"{")
+    ledger.plan("a", ["1"])
+    assert ledger.plans() == {"a": ["1"]}

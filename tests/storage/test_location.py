@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ import zarr
 from storage.errors import StorageError
 from storage.groups import array, create_group, read_array, write_group
 from storage.location import Location
+from storage.writes import DigestOfPieces, digest_of
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -76,7 +78,7 @@ def test_replace_read_remove(location: Location) -> None:
     assert location.digest("x") is None
     location.replace("x", b"one")
     location.replace("x", b"three")
-    assert location.digest("x") == (5, f"{google_crc32c.value(b'three'):08x}")
+    assert location.digest("x") == (5, f"{google_crc32c.value(b't'):08x}{b'hree'.hex()}")
     location.remove("x")
     assert not location.exists("x")
 
@@ -106,7 +108,7 @@ def test_flipped_bit_is_an_error(tmp_path: Path) -> None:
     content = bytearray(chunk.read_bytes())
     content[500] ^= 4
     chunk.write_bytes(content)
-    with pytest.raises(StorageError, match="checksum"):
+    with pytest.raises(StorageError, match="damaged"):
         read_array(zarr.open_group(store, path="g", mode="r"), "bound")
 
 
@@ -180,3 +182,30 @@ def test_read_only_store_refuses_writes(location: Location) -> None:
     group = zarr.open_group(location.zarr_store("data.zarr", read_only=True), path="g", mode="r")
     with pytest.raises(ValueError, match="read-only"):
         array(group, "bound")[...] = 0
+
+
+def test_large_file_is_checked_in_pieces(tmp_path: Path) -> None:
+    """One Parquet file of a large run does not fit into memory."""
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(200 << 20)
+    tracemalloc.start()
+    size, checksum = Location.of(tmp_path).digest("large") or (0, "")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert size == 200 << 20
+    assert peak < 64 << 20
+    assert checksum == digest_of(bytes(200 << 20))[1]
+
+
+def test_digests_tell_chunks_that_end_with_their_own_checksum_apart(tmp_path: Path) -> None:
+    """The CRC-32C of a file that ends with its CRC-32C is a constant."""
+    location = Location.of(tmp_path)
+    chunks = [part + google_crc32c.value(part).to_bytes(4, "little") for part in (b"one", b"two")]
+    assert len({google_crc32c.value(chunk) for chunk in chunks}) == 1
+    for key, chunk in zip("ab", chunks, strict=True):
+        location.replace(key, chunk)
+    assert location.digest("a") != location.digest("b")
+    pieces = DigestOfPieces()
+    for at in range(len(chunks[0])):
+        pieces.update(chunks[0][at : at + 1])
+    assert pieces.finish() == location.digest("a") == digest_of(chunks[0])

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from storage import open_run
-from storage.errors import InputError, StorageError
+from storage.errors import ClusterError, InputError, StorageError
 from storage.groups import write_group
 from storage.location import Location
 from storage.run import FORMAT_VERSION, Run
@@ -36,8 +36,10 @@ def test_config_is_what_the_run_was_begun_with(run: Run) -> None:
     assert run.config() == {"format_version": FORMAT_VERSION, "parameters": {"k": 3}}
 
 
-def test_run_that_is_begun_again_keeps_its_config(run: Run) -> None:
-    run.begin({"parameters": {"k": 99}})
+@pytest.mark.parametrize("k", [3, 99])
+def test_run_that_another_has_begun_is_refused_and_keeps_its_config(run: Run, k: int) -> None:
+    with pytest.raises(ClusterError, match="another process has just begun"):
+        run.begin({"parameters": {"k": k}})
     assert run.config()["parameters"] == {"k": 3}
 
 
@@ -79,12 +81,14 @@ def test_folder_without_a_config_is_no_run(tmp_path: Path) -> None:
     "content", [b"", b"{", b"\xff\xfe", b"[]", b"3", b"null", b'"format_version"', b"{}"]
 )
 def test_config_that_is_not_ours_is_refused(run: Run, content: bytes) -> None:
+    run.location.remove("run.copy.json")
     run.location.replace("run.json", content)
     with pytest.raises(InputError, match="is not of a knnoise run"):
         run.config()
 
 
 def test_other_format_versions_are_refused(run: Run) -> None:
+    run.location.remove("run.copy.json")
     run.location.replace("run.json", b'{"format_version": 99}')
     with pytest.raises(InputError, match="format version 99"):
         run.config()
@@ -110,14 +114,34 @@ def test_run_opens_as_a_tree_of_lazy_arrays(run: Run) -> None:
     assert tree["partition"]["centroid"].dims == ("block", "feature")
 
 
-def test_description_of_a_group_shows_in_the_tree(run: Run) -> None:
-    with_results(run).describe("bounds", {"meaning": "reach"})
-    assert open_run(run.location.url)["bounds"].attrs == {"about": "bounds", "meaning": "reach"}
-
-
 def test_description_of_the_run_shows_in_the_tree(run: Run) -> None:
-    with_results(run).describe("", {"title": "all"})
-    assert open_run(run.location.url).attrs["title"] == "all"
+    with_results(run).describe({"title": "all"})
+    tree = open_run(run.location.url)
+    assert tree.attrs["title"] == "all"
+    assert tree["bounds"].attrs == {"about": "bounds"}
+
+
+def test_groups_above_those_of_parts_are_described(run: Run) -> None:
+    write_group(run.store, "blocks/00000", "bounds", {"bound": np.arange(9.0)})
+    run.ledger.commit("blocks", "block-00000", ["results.zarr/blocks/00000"], {}, {})
+    run.location.replace("results.zarr/blocks/zarr.json", b"{")
+    keys = run.describe({})
+    assert keys == ["results.zarr/zarr.json", "results.zarr/blocks/zarr.json"]
+    assert list(open_run(run.location.url)["blocks"].children) == ["00000"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"parameters": {"k": 4}}', None])
+@pytest.mark.parametrize("key", ["run.json", "run.copy.json"])
+def test_config_is_repaired_from_its_copy(run: Run, key: str, content: bytes | None) -> None:
+    before = run.location.read(key)
+    run.location.remove(key) if content is None else run.location.replace(key, content)
+    assert not run.is_new()
+    if key == "run.json":
+        with pytest.raises(StorageError, match=r"run\.json is .*; run train again to repair"):
+            run.config()
+    run.repair()
+    assert run.location.read(key) == before
+    assert run.config()["parameters"] == {"k": 3}
 
 
 def test_lost_chunk_is_an_error_in_the_tree(run: Run) -> None:

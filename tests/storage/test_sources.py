@@ -157,9 +157,9 @@ def test_every_format_from_a_url(name: str) -> None:
     source = open_source(**wanted)
     check(source, 7, 1)
     assert source.files[0].startswith("memory://")
-    unlabelled = open_source(wanted["source"], with_labels=False, ignore="sick")
-    assert unlabelled.label_name is None
-    assert all(chunk.label is None for chunk in unlabelled.chunks(7))
+    unlabeled = open_source(wanted["source"], with_labels=False, ignore="sick")
+    assert unlabeled.label_name is None
+    assert all(chunk.label is None for chunk in unlabeled.chunks(7))
     if source.kind in ("csv", "parquet"):
         turned = open_source(
             wanted["source"], with_labels=False, features=NAMES[::-1], ignore="sick"

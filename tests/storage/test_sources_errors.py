@@ -79,10 +79,10 @@ def test_csv(tmp_path: Path, content: str | bytes, parts: list[str]) -> None:
 def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused("/no/such.csv: no such file or folder", source="/no/such.csv", label_column="y")
     refused("nothing.npz: no such file", source="memory://nothing.npz")
-    refused("nosuch://a.csv: no filesystem for this URL", source="nosuch://a.csv")
+    refused("nosuch://a.csv: the protocol nosuch is not allowed", source="nosuch://a.csv")
     refused("the folder is empty", source=tmp_path)
     refused("unknown kind of file; give .csv", source=text(tmp_path, "a", "t.xlsx"))
-    refused("neither a Zarr group nor Parquet files", source=tmp_path)
+    refused("neither a Zarr group nor tables in it", source=tmp_path)
     refused("the file is empty", source=text(tmp_path, "", "t.npy"))
     path = text(tmp_path, "a,y\n1,2\n")
     refused("no label column given; name one of 'a', 'y'", source=path)
@@ -138,7 +138,7 @@ def test_parquet(tmp_path: Path) -> None:
         refused("t.parquet", *parts, source=tmp_path / "t.parquet", label_column="y")
 
     with_table({"a": ["Paris"], "y": [1]}, "column 'a' is string, not numeric: 'Paris' at row 0")
-    with_table({"a": [[1.0]], "y": [1]}, "column 'a' is list", "[1.0] at row 0")
+    with_table({"a": [["b"]], "y": [1]}, "column 'a' is list", "['b'] at row 0")
     with_table({"a": [1], "y": [b"x"]}, "label column 'y' is binary; labels must be")
     with_table({"a": [1]}, "no column 'y'; columns are 'a'")
     with_table({"a": pa.array([], pa.int8()), "y": pa.array([], pa.int8())}, "no rows")

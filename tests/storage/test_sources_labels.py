@@ -65,6 +65,16 @@ def test_codes_do_not_depend_on_chunks(labels: list[int], rows: int) -> None:
     np.testing.assert_array_equal(again.encode(raw), expected)
 
 
+@pytest.mark.parametrize(("n", "kind"), [(2, "i1"), (3, "u1"), (256, "u1"), (257, "u2")])
+def test_codes_take_a_byte_up_to_256_classes(n: int, kind: str) -> None:
+    codes = LabelCodes(1000)
+    parts = [codes.encode(part) for part in np.array_split(np.arange(n)[::-1], 2)]
+    values, remap = codes.finish()
+    assert values == tuple(range(n))
+    assert remap.dtype == np.dtype(kind)
+    assert np.array_equal(remap[np.concatenate(parts)], np.arange(n)[::-1])
+
+
 def test_label_errors() -> None:
     codes = LabelCodes(where="t.csv, column 'y'")
     codes.encode(np.array(["a", "b", "a"]))
@@ -87,8 +97,8 @@ def test_label_errors() -> None:
     ]
     with pytest.raises(InputError, match=r"labels: 4 labels are missing; first at row 2 \(from"):
         gaps.finish()
-    with pytest.raises(ValueError, match="max_classes=128"):
-        LabelCodes(128)
+    with pytest.raises(ValueError, match="max_classes=1001"):
+        LabelCodes(1001)
 
 
 def chunk(start: int, x: list[list[float]]) -> Chunk:
@@ -106,7 +116,8 @@ def test_finite_check() -> None:
         check.raise_if_any()
     assert str(caught.value) == (
         "b.parquet: 3 NaN or infinite feature values; first at row 17 (from 0), column 'age': nan; "
-        "fill or drop them (empty cells are NaN, beyond 3.4e38 is infinite)"
+        "fill or drop them, or give --impute median or drop (empty cells are NaN, beyond 3.4e38 is "
+        "infinite)"
     )
 
 

@@ -1,0 +1,153 @@
+"""Ranking and calibration of label qualities, and accuracy of the corrected prediction."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cleanlab.rank import get_label_quality_scores
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score
+
+from benchmarks.study import data
+from benchmarks.study.estimates import K_PEERS
+from benchmarks.study.noises import KINDS, corrupted
+from benchmarks.study.results import Results
+from pipeline.decision.quality import FIT_ROWS, correction
+from pipeline.decision.suspects import suspects_of
+from pipeline.decision.tempering import PARTS, TRUSTED, change_gains, choose_part, softened
+from pipeline.knn.exact import nearest
+from pipeline.noise.extrema import anchor_plan
+from pipeline.noise.simplex import posterior_simplex
+from pipeline.noise.transition import transition_matrix
+
+TUNED = (
+    *("heart", "housing", "diabetes", "fourclass", "splice", "optdigits13"),
+    *("optdigits", "landsat", "usps", "letter"),
+)
+"""Sets that the qualities were tuned on."""
+UNTUNED = (
+    *("ionosphere", "vehicle", "cancer", "german", "segment", "mushroom", "pendigits", "magic04"),
+    *("shuttle", "w8a", "fashion_mnist"),
+)
+LARGEST = 12_000
+"""Rows: larger sets are random samples of so many."""
+LIST = 100
+SCORES = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
+BINS = 10
+Floats = NDArray[np.float64]
+
+
+def run(
+    folder: Path, work: Path, trials: int = 3, names: tuple[str, ...] = TUNED + UNTUNED
+) -> None:
+    results = Results(work, "suspects")
+    for name in names:
+        start = time.perf_counter()
+        keys = [f"{name}/{kind}/{trial}" for kind in KINDS for trial in range(trials)]
+        if all(key in results for key in keys):
+            continue
+        try:
+            x, y = data.load(folder, name)
+        except data.Absent as reason:
+            print(f"{name}: skipped, {reason}", flush=True)
+            continue
+        if len(x) > LARGEST:
+            rows = np.sort(np.random.default_rng([3, len(x)]).permutation(len(x))[:LARGEST])
+            x, y = x[rows], y[rows]
+        y = np.unique(y, return_inverse=True)[1].astype(np.int64)
+        width = max(LIST, anchor_plan(*x.shape)[1] - 1)
+        index, distance = nearest(x, x, min(width, len(x) - 1), exclude=np.arange(len(x)))
+        for kind in KINDS:
+            for trial in range(trials):
+                if (key := f"{name}/{kind}/{trial}") not in results:
+                    given = corrupted(kind, x, index, y, trial)
+                    results.add(
+                        key,
+                        {
+                            **case(index, distance, y, given),
+                            "set": name,
+                            "kind": kind,
+                            "tuned": name in TUNED,
+                        },
+                    )
+        print(f"suspects {name}: {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def case(
+    index: NDArray[np.int64], distance: NDArray[np.float32], y: NDArray[np.int64], given: Any
+) -> dict[str, Any]:
+    """Average precision, precision at the number of errors and calibration of every score."""
+    n, c = len(y), int(y.max()) + 1
+    wrong = given != y
+    anchors = np.column_stack([np.arange(n), index])[:, : anchor_plan(n, 1)[1]]
+    noise = transition_matrix(anchors, given[anchors], n, c)
+    longest = min(LIST, max(1, n // 4))
+    near = given[index[:, : min(K_PEERS, longest)]]
+    share = np.stack([(near == b).mean(axis=1) for b in range(c)], axis=1)
+    counts = np.bincount(given, minlength=c)
+    by = correction(softened(noise.matrix, counts, TRUSTED[noise.support]), counts)
+    rows = np.sort(np.random.default_rng([0, 7]).permutation(n)[:FIT_ROWS])
+    ours = suspects_of(index[:, :longest], distance[:, :longest], given, by, rows)
+    before = posterior_simplex(share, noise.matrix)[np.arange(n), given]
+    scores = {"before": before, "ours": ours.label_quality, **_peers(share, given)}
+    plain = share.argmax(axis=1)
+    inverse = np.asarray(np.linalg.pinv(noise.matrix), np.float64)
+    votes = {
+        part: posterior_simplex(share, softened(noise.matrix, counts, part)).argmax(axis=1)
+        for part in PARTS
+    }
+    decision = choose_part(
+        np.stack([change_gains(plain, votes[part], given, inverse) for part in PARTS]),
+        noise.support,
+    )
+    chosen = votes[decision.part] if decision.part else plain
+    gain = (chosen == y).astype(float) - (plain == y)
+    return {
+        "n": n,
+        "classes": c,
+        "support": noise.support,
+        "errors": int(wrong.sum()),
+        "ap": {m: float(average_precision_score(wrong, -q)) for m, q in scores.items()},
+        "precision": {m: _at_errors(wrong, q) for m, q in scores.items()},
+        "distinct": {m: len(np.unique(scores[m])) / n for m in ("before", "ours")},
+        "reliability": {m: _bins(scores[m], ~wrong) for m in ("before", "ours")},
+        "part": decision.part,
+        "accuracy": [float((plain == y).mean()), float((chosen == y).mean())],
+        "gain": float(gain.mean()),
+        "gain_se": float(gain.std() / np.sqrt(n)),
+        "accuracy_likely": float((ours.likely_class == y).mean()),
+    }
+
+
+def _peers(share: Floats, given: NDArray[np.int64]) -> dict[str, Floats]:
+    """cleanlab's documented scores, with and without its adjustment to the classes."""
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for method in SCORES:
+            for adjusted in (False, True):
+                if adjusted and method == "confidence_weighted_entropy":
+                    continue
+                try:
+                    score = get_label_quality_scores(
+                        given, share, method=method, adjust_pred_probs=adjusted
+                    )
+                except ValueError:  # a class without a row that is given it
+                    continue
+                found[f"cleanlab {method}{', adjusted' * adjusted}"] = np.asarray(score)
+    return found
+
+
+def _at_errors(wrong: NDArray[np.bool_], quality: Floats) -> float:
+    first = np.argsort(quality, kind="stable")[: int(wrong.sum())]
+    return float(wrong[first].mean())
+
+
+def _bins(quality: Floats, right: NDArray[np.bool_]) -> list[list[float]]:
+    """(rows, summed quality, right ones) by tenth of the quality; lists of cases add up."""
+    place = np.minimum((quality * BINS).astype(int), BINS - 1)
+    return [np.bincount(place, w, BINS).tolist() for w in (None, quality, right.astype(float))]

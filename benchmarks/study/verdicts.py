@@ -1,0 +1,139 @@
+"""Does a verdict know its limits? Small samples, overlapping classes, mistakes that vary."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.study import data
+from benchmarks.study.lists import search
+from benchmarks.study.results import Results
+from pipeline.noise.extrema import anchor_plan, crossfit
+from pipeline.simulate import flip
+
+TUNED = ("optdigits", "landsat", "usps", "letter")
+UNTUNED = ("segment", "mushroom", "pendigits", "magic04", "fashion_mnist", "vehicle", "german")
+SIZES = {700: 3, 1500: 3, 3000: 2, 6000: 1}
+"""Rows of a sample, and samples of each set."""
+KINDS = ("class", "slope", "boundary")
+"""Mistakes by class alone; growing along a random direction; growing towards the other class."""
+REGIONS = 100
+"""Simulated pools for each difference of rates in the test's own study."""
+DIFFERENCES = (0.0, 0.05, 0.1, 0.15)
+
+
+def run(folder: Path, work: Path) -> None:
+    results = Results(work, "verdicts")
+    for name in TUNED + UNTUNED:
+        start = time.perf_counter()
+        for n, samples in SIZES.items():
+            for sample in range(samples):
+                key = f"{name}/{n}/{sample}"
+                if key in results:
+                    continue
+                try:
+                    x, y = data.load(folder, name)
+                except data.Absent as reason:
+                    print(f"{name}: skipped, {reason}", flush=True)
+                    break
+                if len(x) >= 0.8 * n:
+                    results.add(
+                        key,
+                        {
+                            "set": name,
+                            "tuned": name in TUNED,
+                            "cases": sampled(x, y, key, n, sample),
+                        },
+                    )
+        print(f"verdicts {name}: {time.perf_counter() - start:.0f} s", flush=True)
+    for difference in DIFFERENCES:
+        for seed in range(REGIONS):
+            if (key := f"regions/{difference}/{seed}") not in results:
+                results.add(key, {"set": "regions", "regions": regions(difference, seed)})
+    print("verdicts regions", flush=True)
+
+
+def sampled(
+    x: NDArray[np.float32], y: NDArray[np.int64], key: str, n: int, sample: int
+) -> list[dict[str, Any]]:
+    """All noise of one sample, its features scaled to a range or to unit variance in turn."""
+    rows = np.sort(np.random.default_rng([41, n, sample]).permutation(len(x))[:n])
+    x = np.ascontiguousarray(x[rows])
+    if sample % 2:
+        spread = x.std(axis=0)
+        x = ((x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
+    truth = data.group(y[rows], ("half7", "odd", "half3")[sample % 3])
+    near = search(x, np.arange(len(x)), anchor_plan(*x.shape)[1]).astype(np.int64)
+    found = []
+    for kind in KINDS:
+        for p0, p1 in data.NOISE if kind == "class" else data.NOISE[:2]:
+            seed = zlib.crc32(f"{key}/{kind}/{p0}-{p1}".encode())
+            given = noisy(kind, x, near, truth, (p0, p1), seed)
+            rates = crossfit(near, given[near], len(x), x=x)
+            tests = [t for t in rates.diagnostics.get("regions", []) if t is not None]
+            found.append(
+                {
+                    "n": len(x),
+                    "kind": kind,
+                    "scale": ("range", "standard")[sample % 2],
+                    "noise": [p0, p1],
+                    "seed": seed,
+                    "realized": data.realized(truth, given),
+                    "crossfit": [rates.p0, rates.p1],
+                    "intervals": [list(rates.p0_interval), list(rates.p1_interval)],
+                    "support": rates.support,
+                    "tested": len(tests),
+                    "alarm": any(t["disagree"] for t in tests),
+                }
+            )
+    return found
+
+
+def noisy(
+    kind: str,
+    x: NDArray[np.float32],
+    near: NDArray[np.int64],
+    y: NDArray[np.int8],
+    rates: tuple[float, float],
+    seed: int,
+) -> NDArray[np.int8]:
+    """Given labels whose mistakes have about these rates on average."""
+    if kind == "class":
+        return flip(y, *rates, seed)
+    rng = np.random.default_rng([43, seed])
+    level = np.where(y == 1, rates[1], rates[0])
+    if kind == "slope":
+        z = (x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-9) @ rng.normal(size=x.shape[1])
+        chance = np.minimum(0.95, level * (0.4 + 1.2 * _ranks(z)))
+    else:
+        other = (y[near[:, 1:31]] != y[:, None]).mean(axis=1) + 1e-6 * rng.random(len(y))
+        chance = np.minimum(0.95, level * 2.5 * _ranks(other) ** 1.5)
+    return np.where(rng.random(len(y)) < chance, 1 - y, y).astype(np.int8)
+
+
+def _ranks(value: NDArray[np.floating]) -> NDArray[np.float64]:
+    return np.asarray(np.argsort(np.argsort(value, kind="stable"), kind="stable") / len(value))
+
+
+def regions(difference: float, seed: int) -> dict[str, Any]:
+    """Two classes of two clouds, 2,000 rows each; class 1's rates differ between its clouds."""
+    rng = np.random.default_rng([47, round(100 * difference), seed])
+    cloud = np.repeat(np.arange(4), 2000)
+    y = (cloud // 2).astype(np.int8)
+    gap = rng.uniform(3.0, 8.0)  # from classes that overlap to classes that do not
+    x = rng.normal(size=(8000, 4))
+    x[:, 0] += 8.0 * (cloud % 2)
+    x[:, 1] += gap * y
+    chance = np.where(y == 1, 0.2 + difference * (cloud % 2 - 0.5), 0.15)
+    given = np.where(rng.random(8000) < chance, 1 - y, y).astype(np.int8)
+    x = np.ascontiguousarray(x, np.float32)
+    rows = rng.permutation(8000)
+    near = search(x, rows, 300).astype(np.int64)
+    rates = crossfit(near, given[near], 8000, x=x[rows])
+    alarms = [bool(t and t["disagree"]) for t in rates.diagnostics["regions"]]
+    return {"difference": difference, "gap": gap, "alarms": alarms, "support": rates.support}

@@ -1,0 +1,30 @@
+"""The documentation as a site: `make docs`."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed
+
+project = "knnoise"
+author = "the authors of knnoise"
+version = release = installed("knnoise")
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+root_doc = "site/index"
+exclude_patterns = ["README.md"]
+nitpicky = False
+
+html_theme = "furo"
+html_title = "knnoise"
+html_show_sourcelink = False
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_execution_in_temp = True
+nb_merge_streams = True
+
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = True

@@ -1,0 +1,206 @@
+"""The certifying flow: a training's graph → bounds of its rules' errors, without held-out rows."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from flows.engine.claim import claimed
+from flows.engine.cluster import check_reachable
+from flows.engine.guard import refuse_while_imported
+from flows.engine.job import Job, Output, outcomes
+from flows.engine.session import open_job
+from flows.orchestration.run_folders import latest
+from flows.orchestration.tasks import as_task
+from flows.params import CertifyParams, as_keywords
+from flows.progress.reporter import Reporter
+from flows.report import content as reports
+from flows.report.certificate import CertifyReport, ErrorBound, certify_text
+from flows.report.model import ClassReport, TrainReport
+from flows.scored import Trained
+from flows.steps.certificates import sample_graph
+from pipeline.methods import speculate_correct as bounds
+from pipeline.methods.speculate_correct import Counts, Design
+from storage.errors import InputError
+from storage.groups import read_array
+from storage.location import Location
+from storage.run import Run
+
+if TYPE_CHECKING:
+    from prefect import Flow
+
+    certify: Flow[..., dict[str, Any]]
+
+
+SPARE = 20
+"""Neighbors beyond k with which a list hardly cuts a sample off."""
+WORTH = 0.8
+"""Share of the width below which longer lists are recommended."""
+
+
+@as_keywords(CertifyParams, name="certify")
+def run_certify(params: CertifyParams) -> dict[str, Any]:
+    """Bound the errors of a finished training's rules from its own rows.
+
+    Returns:
+        the report: bounds of the majority of k and of the training's rule, of the clean error where
+        the rates allow it, and what their width is made of
+
+    Raises:
+        storage.errors.KnnoiseError: InputError, StorageError or ClusterError, each with a message
+            for people.
+    """
+    refuse_while_imported()
+    check_reachable(params)
+    trained = Trained.of(latest(params.run))
+    _two(trained)
+    reporter = Reporter(quiet=params.quiet)
+    design = _design(trained, params)
+    asked = {
+        "training": trained.report.steps["rates"].digest,
+        "k": design.k,
+        "k_fixed": _is_fixed(trained, params),
+        **params.model_dump(include={"delta", "samples", "seed"}),
+    }
+    name = blake2b(json.dumps(asked).encode(), digest_size=8).hexdigest()
+    folder = Run(Location.of(f"{trained.run.location.url}/certificates/{name}"))
+    report = reports.finished(folder, CertifyReport)
+    if report is not None:
+        reporter.say("this was certified before: nothing to compute")
+        return report.as_json()
+    config = {**trained.run.config(), "parameters": asked}
+    with (
+        claimed(folder, lambda: config, lambda _: None, reporter) as owned,
+        open_job(owned, params, reporter) as job,
+    ):
+        return _certify(job, trained, design, params).as_json()
+
+
+def _two(trained: Trained) -> TrainReport:
+    """The report of a training of two classes; `InputError` where there are more."""
+    if isinstance(trained.report, ClassReport):
+        raise InputError(
+            f"{trained.run.location.name} has {len(trained.report.classes):,} classes: certify is "
+            "for two, as it bounds the error of a threshold"
+        )
+    return trained.report
+
+
+def _design(trained: Trained, params: CertifyParams) -> Design:
+    """(r, m) for the graph's rows and lists; looks at no label."""
+    report = trained.report
+    length = read_array(trained.run.group("graph/00000"), "neighbor_label").shape[1]
+    k = params.k or report.k
+    if k > length:
+        raise InputError(f"--k {k}: the graph of {params.run} has lists of {length} neighbors")
+    try:
+        return bounds.best_design(report.n_rows, k, length, params.samples, params.delta)
+    except ValueError as error:
+        raise InputError(f"{params.run}: {error}") from error
+
+
+def _is_fixed(trained: Trained, params: CertifyParams) -> bool:
+    """Whether k was given, here or to the training, rather than chosen by the labels."""
+    return params.k is not None or trained.report.config.parameters.get("k") is not None
+
+
+def _certify(job: Job, trained: Trained, design: Design, params: CertifyParams) -> CertifyReport:
+    """The steps, in order."""
+    job.verify()
+    source = _two(trained)
+    plain, ours = as_task(
+        "samples",
+        lambda: sample_graph(
+            job,
+            trained.run,
+            source.n_blocks,
+            design,
+            source.decision_rule,
+            len(source.class_counts),
+            params.seed,
+        ),
+    )
+
+    def write(run: Run) -> Output:
+        report = _report(job, trained, design, plain, ours, params)
+        return Output([*reports.save(run, report, certify_text(report)), *run.describe({})])
+
+    as_task("report", lambda: job.once("report", write))
+    return reports.load_as(job.run, CertifyReport)
+
+
+def _report(
+    job: Job,
+    trained: Trained,
+    design: Design,
+    plain: Counts,
+    ours: Counts,
+    params: CertifyParams,
+) -> CertifyReport:
+    """Bounds of both rules. A k or a threshold that was chosen by the very labels is one of several
+    rules that are certified at once."""
+    source, fixed = _two(trained), _is_fixed(trained, params)
+    sizes = (design.k,) if fixed else source.k_curve.grid
+    shapes = 2 if source.rule == "rknn" else 1  # its rule at exactly one half is free
+    n_rules = shapes * sum(bounds.threshold_rules(k) for k in sizes)
+    majority = bounds.certify(plain, design, params.delta, n_rules=len(sizes))
+    chosen = bounds.certify(ours, design, params.delta, n_rules=n_rules)
+    clean, reason = None, f"the rates are {source.support}: nothing follows for clean labels"
+    if source.noise == "given" or source.support == "supported":
+        clean = bounds.clean_range(
+            ours, design, params.delta, source.p0_interval, source.p1_interval, n_rules
+        )
+        reason = "holds if mistakes depend on the class alone, and while the rates' intervals hold"
+    short = plain.short_rows
+    warnings = []
+    if source.recall < 1:
+        warnings.append(
+            f"neighbors were searched at recall {source.recall:.4f}: the bounds are of the rule "
+            "that votes among the neighbors found, and are exact for exact lists only"
+        )
+    longer = bounds.best_design(
+        design.n, design.k, min(design.n - 1, design.k + SPARE), design.samples, params.delta
+    )
+    least = bounds.epsilon(longer, params.delta).total
+    if least < WORTH * bounds.epsilon(design, params.delta).total:
+        warnings.append(
+            f"lists of {design.w} neighbors are short for k = {design.k}: with longer ones the "
+            f"width would be {least:.3f}; train without --k, which keeps 50, and give --k here"
+        )
+    if majority.half_width >= 0.5:
+        warnings.append(
+            f"{design.n:,} rows and lists of {design.w} are too few for a bound at k = {design.k}; "
+            "more rows, a smaller --k or a training with longer lists narrow it"
+        )
+    if short:
+        warnings.append(f"{short:,} rows have fewer than {design.w} neighbors; this widens bounds")
+    return CertifyReport(
+        n_rows=design.n,
+        k=design.k,
+        k_fixed=fixed,
+        delta=params.delta,
+        r=design.r,
+        m=design.m,
+        list_length=design.w,
+        samples=plain.samples,
+        short_rows=short,
+        majority=ErrorBound.of(majority, len(sizes)),
+        threshold=source.threshold,
+        trained_rule=ErrorBound.of(chosen, n_rules),
+        clean_error=clean,
+        clean_reason=reason,
+        warnings=warnings,
+        seconds=dict(job.seconds),
+        steps=outcomes(job.run),
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """`certify`, the Prefect flow of `run_certify`, made when it is asked for."""
+    if name != "certify":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from flows.orchestration.prefect_flow import as_flow
+
+    made = globals()["certify"] = as_flow(run_certify, "knnoise-certify")
+    return made

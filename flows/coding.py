@@ -1,0 +1,88 @@
+"""What text columns and gaps become, learned from all training rows before they are read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flows.params import TrainParams
+from flows.report.health import Health
+from pipeline.blocks.sampling import RowSample
+from storage.errors import InputError
+from storage.sources import Coding, Columns, Source, open_source
+from storage.sources.glance import BATCH_ROWS
+from storage.sources.many import TablesReader
+from storage.sources.paths import readable
+from storage.sources.tables import category_texts
+
+MOST_CATEGORIES = 64
+SAMPLE_BYTES = 64 << 20
+SAMPLE_ROWS = 1 << 17
+STREAM = 3
+"""Hash stream of the rows whose medians are taken."""
+_PIECE = 1 << 16
+
+
+def learn(params: TrainParams, health: Health | None) -> Coding:
+    """One pass for the categories of text columns, one for medians, as far as they are asked for.
+
+    Raises
+    ------
+    InputError
+        a column has more than `MOST_CATEGORIES` values, or none at all; the message names it.
+    """
+    texts = [] if health is None or params.encode == "none" else health.texts
+    categories = {} if not texts else _categories(params, texts)
+    coding = Coding(categories, drop=params.impute == "drop")
+    if params.impute != "median":
+        return coding
+    source = opened(params, health, coding)
+    return Coding(categories, _medians(source, params.seed))
+
+
+def opened(params: TrainParams, health: Health | None, coding: Coding) -> Source:
+    """The source of a training."""
+    return open_source(
+        params.source,
+        params.labels,
+        params.label_column,
+        dialect=params.dialect(),
+        columns=params.columns(() if health is None else health.left_out),
+        coding=coding,
+    )
+
+
+def _categories(params: TrainParams, texts: list[str]) -> dict[str, list[str]]:
+    """The values of text columns, in alphabetical order."""
+    keep = Columns(keep=tuple(texts))
+    source = open_source(
+        params.source, with_labels=False, dialect=params.dialect(), columns=keep, raw=True
+    )
+    assert isinstance(source.reader, TablesReader)
+    found: dict[str, set[str]] = {name: set() for name in texts}
+    with readable(source.files[0]):
+        for batch in source.reader.cells(0, BATCH_ROWS):
+            for name, values in found.items():
+                values |= set(category_texts(batch.column(name)).drop_null().unique().to_pylist())
+                if len(values) > MOST_CATEGORIES:
+                    raise InputError(
+                        f"{source.files[0]}: text column {name!r} has more than {MOST_CATEGORIES} "
+                        f"values, too many to encode; give --exclude {name} or --id-column {name}"
+                    )
+    return {name: sorted(values) for name, values in found.items()}
+
+
+def _medians(source: Source, seed: int) -> dict[str, float]:
+    """Median of each feature over a uniform sample of the rows, of all where they are few."""
+    names = source.feature_names
+    size = min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * len(names)))
+    sample = RowSample(size, seed, STREAM)
+    for chunk in source.chunks(min(_PIECE, size)):
+        sample.see(chunk.start, chunk.x)
+    x = sample.x
+    empty = np.flatnonzero(np.isnan(x).all(axis=0))
+    if len(empty):
+        raise InputError(
+            f"{source.files[0]}: column {names[empty[0]]!r} has no values; give --exclude "
+            f"{names[empty[0]]}"
+        )
+    return dict(zip(names, np.nanmedian(x.astype(np.float64), axis=0).tolist(), strict=True))

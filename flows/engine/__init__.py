@@ -1,0 +1,1 @@
+"""How steps run: jobs, parts, clusters, sessions."""

@@ -1,0 +1,209 @@
+"""The Dask cluster of a run: one given by address, a local one of processes, or none."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from multiprocessing import forkserver
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from flows.engine.guard import IMPORTED, MESSAGE
+from flows.engine.tls import Tls, check_encrypted
+from flows.params import Compute
+from flows.progress.reporter import Reporter
+from storage.errors import ClusterError
+
+if TYPE_CHECKING:
+    from distributed import Client, LocalCluster, Security
+
+_WORTH_WORKERS = 10.0
+"""Core seconds of work from which starting workers pays."""
+
+_own: dict[str, Security] = {}
+"""Certificates of the local clusters of this process, by address; they exist in memory only."""
+_LOCAL = {
+    "distributed.worker.multiprocessing-method": "forkserver",
+    "distributed.comm.timeouts.connect": "60s",
+    "distributed.worker.http.routes": [],  # pages of workers, which have no password
+}
+
+
+def check_reachable(compute: Compute) -> None:
+    """Raise `InputError` for certificates that make no sense, or data sent unprotected."""
+    Tls.of(compute).check()
+    address = address_of(compute)
+    if address is not None:
+        check_encrypted(address)
+
+
+def address_of(compute: Compute) -> str | None:
+    """Address of a running scheduler; None where a local cluster computes, or this process."""
+    if compute.scheduler is None and compute.workers is None:
+        return os.environ.get("DASK_SCHEDULER_ADDRESS") or None
+    return compute.scheduler
+
+
+def fitting(compute: Compute, core_seconds: float) -> Compute:
+    """The same; or this process alone, where the choice is left to us and the work is done before
+    workers would have started."""
+    chosen = compute.workers is not None or address_of(compute) is not None
+    if chosen or compute.performance_report or core_seconds >= _WORTH_WORKERS:
+        return compute
+    return compute.model_copy(update={"workers": 0})
+
+
+class Workers:
+    """A cluster that may still be starting."""
+
+    def __init__(self, compute: Compute, reporter: Reporter) -> None:
+        self.compute, self.reporter = compute, reporter
+        self._client: Client | None = None
+        self._opened = ExitStack()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._start, daemon=True)
+        if compute.workers != 0:
+            self._thread.start()
+
+    def client(self) -> Client | None:
+        """The cluster's client, as soon as it has started; None where there is no cluster.
+
+        Raises
+        ------
+        ClusterError
+            the cluster did not start or does not answer.
+        """
+        self._wait()
+        if isinstance(self._error, ClusterError):
+            raise self._error
+        if self._error is not None:
+            raise ClusterError(
+                f"no Dask cluster: {self._error}; see --scheduler and --workers"
+            ) from self._error
+        return self._client
+
+    def _start(self) -> None:
+        import dask
+        from distributed import Client
+
+        address = address_of(self.compute)
+        _silence()
+        try:
+            if address is not None:
+                security = _own.get(address) or Tls.of(self.compute).security()
+                self._client = Client(
+                    address, timeout="10s", set_as_default=False, security=security
+                )
+            else:
+                # Nannies read these again whenever they restart a worker.
+                self._opened.enter_context(dask.config.set(_LOCAL))
+                _start_fork_server()
+                cluster = self._opened.enter_context(_local_cluster(self.compute.workers))
+                self._client = Client(cluster, set_as_default=False)
+        except Exception as error:  # told by client(), in the thread that asks
+            self._error = error
+            return
+        if self._client is not None:
+            self._opened.enter_context(self._client)
+            self.reporter.say(f"Dask dashboard: {self._client.dashboard_link}")
+
+    def _wait(self) -> None:
+        if self.compute.workers != 0:
+            self._thread.join()
+
+    def close(self) -> None:
+        self._wait()
+        self._opened.close()
+
+
+@contextmanager
+def open_workers(compute: Compute, reporter: Reporter) -> Iterator[Workers]:
+    """A cluster for the time of a run."""
+    workers = Workers(compute, reporter)
+    try:
+        yield workers
+    finally:
+        workers.close()
+
+
+@contextmanager
+def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
+    """Single-threaded worker processes that only this process can talk to.
+
+    Who connects has to show a certificate that exists in the memory of these processes alone.
+    Dask imports from its folder of temporary files, and would share one with all users of the host.
+    """
+    import dask
+    from dask.system import CPU_COUNT
+    from distributed import LocalCluster, Security
+
+    from flows.engine.pages import private_pages
+
+    with socket.socket() as probe:
+        taken = probe.connect_ex(("127.0.0.1", 8787)) == 0
+    security = Security.temporary()
+    with ExitStack() as stack:
+        temporary = TemporaryDirectory(prefix="knnoise-", ignore_cleanup_errors=True)
+        folder = stack.enter_context(temporary)
+        with private_pages() as path:
+            link = f"{{scheme}}://{{host}}:{{port}}{path}/status"
+            config = {"temporary-directory": folder, "distributed.dashboard.link": link}
+            stack.enter_context(dask.config.set(config))
+            cluster = LocalCluster(
+                n_workers=n_workers or CPU_COUNT,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                protocol="tls://",
+                security=security,
+                dashboard_address=f"127.0.0.1:{0 if taken else 8787}",
+                scheduler_kwargs={"http_prefix": path},
+                local_directory=folder,
+                silence_logs="CRITICAL",  # errors reach the client; the rest is noise of closing
+            )
+        stack.enter_context(cluster)
+        stack.callback(_own.pop, cluster.scheduler_address)
+        _own[cluster.scheduler_address] = security
+        yield cluster
+
+
+def _silence() -> None:
+    """Keep Dask's traces off the terminal: what it has to say reaches us as an exception.
+
+    Its configuration gives several of its loggers a level of their own.
+    """
+    for name in ["distributed", "tornado", *logging.root.manager.loggerDict]:
+        if name.partition(".")[0] in ("distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _start_fork_server() -> None:
+    """Start the process that workers are forked from; returns when it holds all they import.
+
+    A server that runs already is kept.
+    """
+    from distributed.utils import get_mp_context
+
+    get_mp_context()  # its first call sets the server's imports, and would undo ours later
+    server: Any = forkserver._forkserver
+    modules = ["flows.engine.forked", "distributed", "flows.steps"]
+    if not set(modules) <= set(server._preload_modules):
+        server._stop()
+        server.set_forkserver_preload(modules)
+    forkserver.ensure_running()
+    probe = multiprocessing.get_context("forkserver").Process(target=_nothing)
+    probe.start()
+    probe.join()
+    if probe.exitcode == IMPORTED:
+        raise ClusterError(MESSAGE)
+    if probe.exitcode != 0:
+        raise ClusterError("the fork server died while it imported the project")
+
+
+def _nothing() -> None:
+    """What the first process forked runs."""

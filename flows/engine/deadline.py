@@ -1,0 +1,93 @@
+"""A limit to how long a step may take, wherever its parts run."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from storage.errors import StepTimeoutError
+
+GRACE = 10.0
+"""Seconds that a part may go on after its alarm."""
+
+
+class Deadline:
+    """When a step has to be over."""
+
+    def __init__(self, step: str, seconds: float = math.inf) -> None:
+        self.step, self.seconds = step, seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until then, at least 0."""
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def left_or_none(self) -> float | None:
+        """The same; None where there is no limit."""
+        return self.left if math.isfinite(self.seconds) else None
+
+    def passed(self, *parts: str) -> StepTimeoutError:
+        """The error that names the parts which have not ended."""
+        shown = ", ".join(parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "")
+        return StepTimeoutError(
+            f"{self.step} {shown}: not done {self.seconds:g} s after the step began "
+            "(--step-timeout); what is done is kept: run again to resume"
+        )
+
+    @contextmanager
+    def interrupting(self, part: str) -> Iterator[None]:
+        """Raise `StepTimeoutError` in this thread when the time is over, whatever it waits for.
+
+        By an alarm, so in the main thread alone. An alarm that was set before (Prefect, pytest)
+        goes off in its time. A compiled kernel hears no alarm: if it goes on for `GRACE`, the
+        process is ended.
+        """
+        in_main = threading.current_thread() is threading.main_thread()
+        if not in_main or self.left_or_none is None:
+            yield
+            return
+        watchdog = threading.Timer(self.left + GRACE, _end_process, [self.passed(part)])
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            with _alarm(self.left, lambda: self.passed(part)):
+                yield
+        finally:
+            watchdog.cancel()
+
+
+def _end_process(error: StepTimeoutError) -> None:
+    """End this process as the command line would for an error, without the main thread."""
+    os.write(2, f"knnoise: {error}\n".encode())
+    os._exit(error.exit_code)
+
+
+@contextmanager
+def _alarm(seconds: float, error: Callable[[], Exception]) -> Iterator[None]:
+    began = time.monotonic()
+    earlier, _ = signal.getitimer(signal.ITIMER_REAL)
+    if 0 < earlier < seconds:  # it ends this, too
+        yield
+        return
+
+    def ring(signum: int, frame: FrameType | None) -> None:
+        raise error()
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if earlier:
+            left = earlier - (time.monotonic() - began)
+            signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))

@@ -1,0 +1,18 @@
+"""Imported first by the fork server of local workers, in the server's process alone.
+
+One thread per worker. Set here and not in the process that starts the server: other threads there
+read the environment at the same time, and Numba refuses to change its number of threads once it
+has begun to use them.
+"""
+
+import os
+
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "NUMBA_THREADING_LAYER": "workqueue",  # OpenMP dies in forked processes
+}
+
+os.environ.update(ENVIRONMENT)

@@ -1,0 +1,235 @@
+"""A job: a run being made or resumed, and how its steps are executed part by part."""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from flows.engine.cluster import Workers
+from flows.engine.deadline import Deadline
+from flows.engine.parts import Part, lost_cluster, run_parts
+from flows.engine.performance import Performance
+from flows.engine.results import Outcome, Result
+from flows.engine.vigil import count_workers
+from flows.progress.reporter import Reporter
+from storage.errors import ClusterError, StorageError
+from storage.ledger import Record, digest
+from storage.run import Run
+from storage.writes import noted
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a part did."""
+
+    written: Iterable[str]
+    """Keys of the files or folders it wrote."""
+    result: Result | None = None
+    """For the steps to come; a function of the inputs alone."""
+    kernel_seconds: float = 0.0
+
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+A = TypeVar("A")
+Do = Callable[[Run, Part[A]], Output]
+
+
+def execute(run: Run, step: str, do: Do[A], part: Part[A]) -> Record:
+    """Do one part and commit it; what is committed already is neither done nor written again."""
+
+    def look() -> None:
+        run.check_owned()
+        done = run.ledger.get(step, part.name)
+        if done is not None:
+            raise _Done(done)
+
+    start = time.perf_counter()
+    try:
+        look()
+        with threadpool_limits(1), noted(look) as writes:
+            output = do(run, part)
+    except _Done as twin:
+        return twin.record
+    cost = {
+        "seconds": time.perf_counter() - start,
+        "kernel_seconds": output.kernel_seconds,
+        "peak_rss_mb": peak_rss_mb(),
+        "on_worker": float(_on_worker()),
+    }
+    result = {} if output.result is None else output.result.as_json()
+    return run.ledger.commit(step, part.name, output.written, result, cost, writes.files)
+
+
+class _Done(Exception):
+    """Another process has committed the part meanwhile."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__()
+        self.record = record
+
+
+def _on_worker() -> bool:
+    if "distributed" not in sys.modules:
+        return False
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+def peak_rss_mb() -> float:
+    """Largest resident size of this process so far, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@dataclass
+class Job:
+    """The context every step gets."""
+
+    run: Run
+    workers: Workers
+    reporter: Reporter
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wall time by step, over all invocations."""
+    damaged: dict[tuple[str, str], Record] = field(default_factory=dict)
+    """Records whose files were found damaged, by (step, part), until they are made again."""
+    performance: Performance | None = None
+    """Keeps Dask's performance report, where wanted."""
+    step_timeout: float = math.inf
+    """Seconds that a step may take."""
+
+    def __post_init__(self) -> None:
+        self._linked: Client | None = None
+        self.reporter.count_workers(self._n_workers)
+
+    def verify(self) -> dict[str, dict[str, Record]]:
+        """Check every committed byte against its digest; forget the parts that fail."""
+        self.run.check_owned()
+        ledger = self.run.ledger
+        records = {step: ledger.records(step) for step in ledger.steps()}
+        for step in records:
+            for part in ledger.unreadable(step):
+                self.reporter.say(f"{step} {part}: its record is damaged, will be made again")
+        for record in ledger.damaged(r for parts in records.values() for r in parts.values()):
+            self.reporter.say(
+                f"{record.step} {record.part}: damaged or missing, will be made again"
+            )
+            if record.step != "report":  # which holds times, and may come out otherwise
+                self.damaged[record.step, record.part] = record
+            ledger.discard(record)
+            del records[record.step][record.part]
+        return records
+
+    def parts(self, step: str, do: Do[A], parts: Sequence[Part[A]]) -> list[Record]:
+        """Run the parts of a step that are not committed; records of all, in order of part name."""
+        names = {part.name for part in parts}
+        with Deadline(step, self.step_timeout).interrupting("records"):
+            records = self.run.ledger.records(step)
+        done = {name: record for name, record in records.items() if name in names}
+        pending = [part for part in parts if part.name not in done]
+        self.reporter.see(done.values())
+        if pending:
+            self.run.ledger.plan(step, [part.name for part in parts])
+            before = list(done.values())
+            with (
+                self._clock(step),
+                self.reporter.step(step, len(parts), before=before) as tick,
+            ):
+                for record in self._run(step, do, pending):
+                    self.same_as_before(record)
+                    done[record.part] = record
+                    tick(record=record)
+        return [done[name] for name in sorted(done)]
+
+    @contextmanager
+    def _clock(self, step: str) -> Iterator[None]:
+        """Add the time spent inside to that of the step."""
+        start = time.perf_counter()
+        yield
+        self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - start
+
+    def _client(self) -> Client | None:
+        """The cluster if there is one; the first time, its dashboard is made known."""
+        client = self.workers.client()
+        if client is not None and client is not self._linked:
+            self._linked = client
+            self.reporter.link("dask-dashboard", client.dashboard_link)
+            if self.performance is not None:
+                self.performance.start(client)
+        return client
+
+    def _n_workers(self) -> int | None:
+        """Workers of the cluster; None where this process computes, or the scheduler is mute."""
+        return None if self._linked is None else count_workers(self._linked)
+
+    def _run(self, step: str, do: Do[A], pending: list[Part[A]]) -> Iterable[Record]:
+        work, name = partial(execute, self.run, step, do), self.run.location.name.rsplit("/", 1)[-1]
+        try:
+            yield from run_parts(
+                work,
+                pending,
+                self._client,
+                step=step,
+                deadline=Deadline(step, self.step_timeout),
+                run=name,
+            )
+        except Exception as error:
+            lost = lost_cluster(error)
+            if lost is None:
+                raise
+            raise ClusterError(f"{step}: {lost}") from error
+
+    def once(self, step: str, do: Callable[[Run], Output], *, shown: bool = True) -> Record:
+        """A step of one part that runs in this process; `shown` unless `do` tells its progress."""
+        with Deadline(step, self.step_timeout).interrupting("all"):
+            return self._once(step, do, shown)
+
+    def _once(self, step: str, do: Callable[[Run], Output], shown: bool) -> Record:
+        done = self.run.ledger.get(step, "all")
+        if done is not None:
+            return done
+        self.run.ledger.plan(step, ["all"])
+        telling = self.reporter.step(step, None, "") if shown else nullcontext(None)
+        with self._clock(step), telling as tick:
+            record = execute(self.run, step, lambda run, _: do(run), Part("all", None))
+            self.same_as_before(record)
+            if tick is not None:
+                tick(record=record)
+        return record
+
+    def same_as_before(self, record: Record) -> None:
+        """Raise `StorageError` where a part that was damaged came out different."""
+        old = self.damaged.pop((record.step, record.part), None)
+        if old is not None and (old.files, old.result) != (record.files, record.result):
+            raise StorageError(
+                f"{record.step} {record.part} was damaged and came out different when made again; "
+                "other library versions or hardware? Train anew in another folder"
+            )
+
+
+def outcomes(run: Run) -> dict[str, Outcome]:
+    """What came of every step that has records."""
+    return {
+        step: Outcome(
+            len(records),
+            digest(records.values()),
+            sum(record.cost["seconds"] for record in records.values()),
+            sum(record.cost["kernel_seconds"] for record in records.values()),
+        )
+        for step in run.ledger.steps()
+        if (records := run.ledger.records(step))
+    }

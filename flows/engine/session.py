@@ -1,0 +1,133 @@
+"""A job for the time of one invocation: its folder, its cluster, its clock."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from flows.engine.cluster import Workers
+from flows.engine.job import Job, peak_rss_mb
+from flows.engine.performance import Performance
+from flows.engine.signals import Terminated, terminated_by_signal
+from flows.orchestration.context import flow_run_context
+from flows.params import Compute
+from flows.progress.reporter import Reporter
+from flows.progress.run_log import RunLog, error_text
+from storage.errors import ClusterError
+from storage.run import Run
+
+if TYPE_CHECKING:
+    from flows.orchestration.artifacts import Artifacts
+
+
+@contextmanager
+def open_job(
+    run: Run,
+    compute: Compute,
+    reporter: Reporter,
+) -> Iterator[Job]:
+    """A job on its cluster, its log and, in a flow run, its artifacts.
+
+    Interruption becomes a `ClusterError` that says how to resume.
+    """
+    seconds = run.read_json("timings.json") or {}
+    with watched(run, reporter) as artifacts:
+        job = Job(run, Workers(compute, reporter), reporter, seconds)
+        job.performance = (
+            Performance(run.location, reporter.say) if compute.performance_report else None
+        )
+        job.step_timeout = compute.step_timeout
+        with _closing(job):
+            yield job
+        if artifacts is not None:
+            artifacts.finish()
+
+
+@contextmanager
+def watched(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
+    """Keep a log with the run, and artifacts with the flow run if there is one; those."""
+    log = RunLog(run.location, reporter.say)
+    try:
+        # The log outlives the artifacts, whose last words belong into it.
+        with reporter.watched_by(log), _artifacts(run, reporter) as artifacts:
+            flow_run = {} if artifacts is None else {"flow_run": str(artifacts.flow_run)}
+            place = {"location": run.location.name, "host": socket.gethostname()}
+            log.event("run-started", **place, **flow_run)
+            with reporter.watched_by(*([] if artifacts is None else [artifacts])):
+                yield artifacts
+    except BaseException as error:
+        log.event("run-failed", error=error_text(error))
+        raise
+    else:
+        log.event("run-done")
+    finally:
+        log.flush()
+
+
+@contextmanager
+def _artifacts(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
+    """The artifacts of the flow run under way; None outside one."""
+    if flow_run_context() is None:
+        yield None
+        return
+    from flows.orchestration.artifacts import Artifacts
+
+    with Artifacts.opened(run, reporter.say) as artifacts:
+        yield artifacts
+
+
+@contextmanager
+def _closing(job: Job) -> Iterator[None]:
+    """Keep the times and close the cluster, whatever happens."""
+    run = job.run
+    try:
+        with terminated_by_signal():
+            yield
+    except (KeyboardInterrupt, Terminated) as error:
+        raise ClusterError(
+            f"interrupted; what is done is kept in {run.location.url}: run the same command again"
+        ) from error
+    except (MemoryError, RuntimeError) as error:
+        if not is_starved(error):
+            raise
+        raise ClusterError(
+            f"this process has run out of memory or threads ({error_text(error)}); what is done is "
+            f"kept in {run.location.name}: lower --block-rows, or run the same command with more"
+        ) from error
+    finally:
+        with ExitStack() as last:  # in reverse order, each whatever becomes of the others
+            last.callback(lambda: job.workers.close())
+            if job.performance is not None:
+                last.callback(job.performance.finish)
+            last.callback(_keep_times, job)
+
+
+def is_starved(error: BaseException) -> bool:
+    """Whether the operating system gave no more memory, or no more threads."""
+    return isinstance(error, MemoryError) or "start new thread" in str(error)
+
+
+def _keep_times(job: Job) -> None:
+    """Write timings.json. A store that takes no more is reported: times never end a run."""
+    location = job.run.location
+    try:
+        if location.exists("run.json"):
+            location.replace("timings.json", json.dumps(job.seconds).encode(), synced=False)
+    except Exception as error:  # stores raise what they like
+        job.reporter.say(f"no timings.json: {error_text(error)}")
+
+
+def worker_memory(job: Job) -> float:
+    """Peak memory of the largest worker (of this process where there is none), MB, from the
+    records of all steps."""
+    ledger = job.run.ledger
+    workers = [
+        record.cost["peak_rss_mb"]
+        for step in ledger.steps()
+        for record in ledger.records(step).values()
+        if record.cost.get("on_worker")
+    ]
+    return max(workers, default=peak_rss_mb())

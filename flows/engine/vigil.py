@@ -1,0 +1,57 @@
+"""Whether a cluster still has workers, watched while its parts are waited for."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from storage.errors import ClusterError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+EVERY = 5.0
+"""Seconds between looks."""
+PATIENCE = 40.0
+"""Seconds for which a cluster that had workers may have none, or may not answer."""
+FIRST = 600.0
+"""The same for a cluster that never had one: it may scale up when work comes."""
+
+
+class Vigil:
+    """Ends a wait that no worker is there to end."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self._patience = client, FIRST
+        self._seen = self._looked = time.monotonic()
+
+    def look(self) -> None:
+        """Ask the scheduler now and then.
+
+        Raises
+        ------
+        ClusterError
+            there has been no worker for too long.
+        """
+        if time.monotonic() < self._looked + EVERY:
+            return
+        present = count_workers(self._client)
+        self._looked = time.monotonic()
+        if present:
+            self._seen, self._patience = self._looked, PATIENCE
+        elif self._looked > self._seen + self._patience:
+            what = "the scheduler has not answered" if present is None else "there was no worker"
+            raise ClusterError(
+                f"{what} for {self._looked - self._seen:.0f} s; what is done is kept: start "
+                "workers, and run again to resume"
+            )
+
+
+def count_workers(client: Client) -> int | None:
+    """Workers of a cluster; None where its scheduler is mute."""
+    if client.status != "running":
+        return None
+    try:
+        return int(client.scheduler_info(n_workers=1)["n_workers"])
+    except (OSError, TimeoutError, KeyError):
+        return None

@@ -1,0 +1,1 @@
+"""Prefect: tasks, retries, artifacts, deployments, folders of scheduled runs."""

@@ -1,0 +1,50 @@
+"""Whether Prefect has a part in this run. Asking does not import Prefect where it has none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prefect.context import FlowRunContext, TaskRunContext
+
+
+def flow_run_context() -> FlowRunContext | None:
+    """The flow run under way; None outside one, which it is for sure if nobody imported Prefect."""
+    if "prefect.context" not in sys.modules:
+        return None
+    from prefect.context import FlowRunContext
+
+    return FlowRunContext.get()
+
+
+def task_run_context() -> TaskRunContext | None:
+    """The task run under way, if any."""
+    if "prefect.context" not in sys.modules:
+        return None
+    from prefect.context import TaskRunContext
+
+    return TaskRunContext.get()
+
+
+def server_configured() -> bool:
+    """True where the environment or a profile names a Prefect server."""
+    if "prefect" not in sys.modules and not _settings_anywhere():
+        return False
+    from prefect.settings import PREFECT_API_URL
+
+    return bool(PREFECT_API_URL.value())
+
+
+def _settings_anywhere() -> bool:
+    """Whether there is any place in which Prefect would look for an address."""
+    if any(name.startswith("PREFECT_API") or name == "PREFECT_PROFILE" for name in os.environ):
+        return True
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    profiles = Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml"))
+    files = (profiles, Path(".env"), Path("prefect.toml"), Path("pyproject.toml"))
+    return any(
+        file.is_file() and "prefect" in file.read_text("utf-8", "replace").lower() for file in files
+    )

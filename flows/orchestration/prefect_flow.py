@@ -1,0 +1,23 @@
+"""The Prefect flow of a plain function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from prefect import Flow, flow
+
+from flows.orchestration.hooks import tell_how_to_resume
+from flows.orchestration.private_logs import private
+
+
+def as_flow(function: Callable[..., dict[str, Any]], name: str) -> Flow[..., dict[str, Any]]:
+    """A flow of one of our functions; it checks its parameters itself, as the command line does."""
+    return flow(
+        name=name,
+        persist_result=False,
+        validate_parameters=False,
+        on_failure=[tell_how_to_resume],
+        on_crashed=[tell_how_to_resume],
+        on_cancellation=[tell_how_to_resume],
+    )(private(function))

@@ -1,0 +1,523 @@
+"""Parameters of the flows: type, default, bound and help of each, said once.
+
+The command line, the flows' signatures and Prefect's page all come from these models.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+
+from pipeline.methods.rules import RULES
+from storage.errors import InputError
+
+if TYPE_CHECKING:
+    from storage.sources import Columns, Dialect
+
+P = TypeVar("P", bound="Params")
+R = TypeVar("R")
+
+STEP_TIMEOUT = 86_400.0
+"""Seconds that one try of a step may take, unless the flow is given another number."""
+
+
+@dataclass(frozen=True)
+class Metavar:
+    """The word that stands for an option's value on the command line."""
+
+    word: str
+
+
+def _address(value: Any) -> Any:
+    """A path or URL as text."""
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(text, str) and "\0" in text:
+        raise ValueError(f"{text!r}: a path cannot hold a zero byte; check it")
+    return text
+
+
+def _names(value: Any) -> Any:
+    """One name or several, none for None."""
+    if isinstance(value, str):
+        return [value]
+    return list(value) or None if isinstance(value, tuple | list) else value
+
+
+Text = Annotated[str, BeforeValidator(_address)]
+Folder = Annotated[Text, Metavar("DIR")]
+File = Annotated[Text, Metavar("FILE")]
+Pem = Annotated[Text, Metavar("PEM")] | None
+Name = Annotated[str, Metavar("NAME")] | None
+Names = Annotated[list[str] | None, BeforeValidator(_names), Metavar("NAMES")]
+"""Names or patterns of columns; on the command line an option that may be given again."""
+Rate = Annotated[float, Field(ge=0, lt=1), Metavar("RATE")] | None
+
+
+if TYPE_CHECKING:
+    RuleName = str
+else:
+    RuleName = Literal[tuple(RULES)]
+
+
+class Params(BaseModel):
+    """Parameters of one flow."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def of(cls: type[P], *args: Any, **kwargs: Any) -> P:
+        """Parameters from a call; the required ones may stand first, by position.
+
+        Raises
+        ------
+        InputError
+            a value that makes no sense; the message names it as the command line does.
+        """
+        names = [name for name, field in cls.model_fields.items() if field.is_required()]
+        if len(args) > len(names):
+            raise TypeError(f"at most {len(names)} arguments by position: {', '.join(names)}")
+        given = dict(zip(names, args, strict=False))
+        if twice := sorted(set(given) & set(kwargs)):
+            raise TypeError(f"{', '.join(twice)}: given by position and by name")
+        try:
+            return cls(**given, **kwargs)
+        except ValidationError as error:
+            raise InputError(_one_line(error)) from error
+
+    @classmethod
+    def signature(cls) -> inspect.Signature:
+        """The signature of a function that takes these parameters as keywords."""
+        kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    name,
+                    kinds[not field.is_required()],
+                    default=inspect.Parameter.empty if field.is_required() else field.default,
+                    annotation=field.rebuild_annotation(),
+                )
+                for name, field in sorted(
+                    cls.model_fields.items(), key=lambda item: not item[1].is_required()
+                )
+            ],
+            return_annotation=dict[str, Any],
+        )
+
+    @classmethod
+    def help(cls) -> str:
+        """One line per parameter, in the style of docstrings that Prefect reads."""
+        return "\n".join(f"    {name}: {f.description}" for name, f in cls.model_fields.items())
+
+
+class Written(Params):
+    """How text files are written, those of labels included."""
+
+    sep: Annotated[str, Metavar("CHAR")] | None = Field(
+        None,
+        description="separator of text files, one character or tab or space; by default a tab in "
+        ".tsv, else a comma",
+    )
+    decimal: Annotated[str, Metavar("MARK")] | None = Field(
+        None, description="decimal mark of text files, . (default) or ,"
+    )
+    encoding: Annotated[str, Metavar("NAME")] | None = Field(
+        None, description="encoding of text files, such as cp1252; by default utf-8"
+    )
+
+    def dialect(self, default: Dialect | None = None) -> Dialect:
+        """The dialect of text files; what is not given is as in `default`.
+
+        Raises `InputError` if there is no such dialect.
+        """
+        from storage.sources import Dialect  # imports readers: only where sources are read
+
+        given = {name: getattr(self, name) for name in Written.model_fields}
+        return replace(
+            default or Dialect(), **{name: v for name, v in given.items() if v is not None}
+        )
+
+
+class Given(Written):
+    """A source and its labels."""
+
+    source: Text = Field(
+        description="CSV, Parquet (file or folder), npy, npz or Zarr; a path or an fsspec URL"
+    )
+    labels: File | None = Field(None, description="file of labels, if the source has none")
+    label_column: Name = Field(None, description="column (or array) of the labels")
+
+
+class Labeled(Given):
+    """A labeled source and the run that learns from it."""
+
+    run: Folder = Field(
+        description="folder of the run, new or begun by the same call; "
+        "`{date:%G-W%V}` in it is replaced"
+    )
+
+
+class Chosen(Params):
+    """Which columns of a source are features."""
+
+    id_column: Name = Field(
+        None, description="column (or array) that names the rows: no feature, but in every output"
+    )
+    features: Names = Field(
+        None, description="columns that are features, by name or pattern (again for more); all else"
+    )
+    exclude: Names = Field(
+        None, description="columns that are no features, by name or pattern (again for more)"
+    )
+    corrections: File | None = Field(
+        None,
+        description="labels that somebody checked, which count as certain: the answers of a "
+        "review, or a CSV or Parquet file with the columns row and label",
+    )
+
+    def columns(self, left_out: tuple[str, ...] = ()) -> Columns:
+        """The choice among the columns of the source, without those left out."""
+        from storage.sources import Columns
+
+        keep, leave = tuple(self.features or ()), tuple(self.exclude or ())
+        return Columns(self.id_column, keep, leave, left_out)
+
+
+class Method(Chosen):
+    """What decides the results of a training, besides its source; recorded with the run."""
+
+    encode: Literal["none", "one-hot"] = Field(
+        "none",
+        description="text columns: refused, or a feature of 0 and 1 for each of at most 64 values",
+    )
+    impute: Literal["none", "median", "drop"] = Field(
+        "none", description="gaps: refused, filled with the column's median, or their rows left out"
+    )
+    preflight: Literal["fix", "warn", "off"] = Field(
+        "fix",
+        description="what a look at the source does about columns wrong beyond doubt: leave them "
+        "out and say so, only say so, or there is no look",
+    )
+    k: Annotated[int, Field(ge=5), Metavar("N")] | None = Field(
+        None, description="neighbors per row; auto chooses by the leave-one-out score"
+    )
+    noise: Literal["crossfit", "minmax"] = Field(
+        "crossfit", description="estimator of the noise rates; minmax is Reeve & Kabán's"
+    )
+    rule: RuleName = Field(
+        "corrected",
+        description="decision rule; rknn (Gao, Yang & Zhou) estimates the rates its own way",
+    )
+    p0: Rate = Field(None, description="P(given 1 | true 0), if both rates are known")
+    p1: Rate = Field(None, description="P(given 0 | true 1), if both rates are known")
+    builder: Literal["auto", "join", "pynndescent", "exact"] = Field(
+        "auto", description="how neighbors are found"
+    )
+    block_rows: Annotated[int, Field(ge=10), Metavar("N")] | None = Field(
+        None, description="rows at home in a block; auto chooses by predicted cost"
+    )
+    scale: Literal["auto", "none", "range", "standard"] = Field(
+        "auto",
+        description="scaling of the features; auto is standard where columns are on different "
+        "scales, and leaves embeddings as they are",
+    )
+    target_recall: Annotated[float, Field(gt=0, le=1), Metavar("R")] = Field(
+        0.95, description="share of the true neighbors to find"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32), Metavar("N")] = Field(
+        0, description="seed of everything random"
+    )
+
+    SHORTEST: ClassVar[int] = 50
+    """Neighbors kept per row at least, if k is chosen."""
+
+    def method(self) -> dict[str, Any]:
+        """The parameters that decide the results, as run.json records them."""
+        return {name: getattr(self, name) for name in Method.model_fields}
+
+    @property
+    def learns_coding(self) -> bool:
+        """Whether the coding of the columns has to be learned."""
+        return self.encode != "none" or self.impute != "none"
+
+    @model_validator(mode="after")
+    def _together(self) -> Method:
+        least = 2 * (self.k or self.SHORTEST)
+        if self.block_rows is not None and self.block_rows < least:
+            raise ValueError(f"--block-rows {self.block_rows}: must be at least {least}")
+        if self.impute == "drop" and getattr(self, "corrections", None) is not None:
+            raise ValueError("--corrections names rows by position: not with --impute drop")
+        if self.encode != "none" and self.preflight == "off":
+            raise ValueError("--encode needs to look at the source: leave out --preflight off")
+        if (self.p0 is None) != (self.p1 is None):
+            raise ValueError("--p0 and --p1 belong together: give both or none")
+        if self.p0 is not None and self.p1 is not None and self.p0 + self.p1 >= 1:
+            raise ValueError(
+                f"--p0 and --p1: need rates in [0, 1) with p0 + p1 < 1, "
+                f"not {self.p0:g} and {self.p1:g}"
+            )
+        if self.rule == "rknn" and self.p0 is not None:
+            raise ValueError("--rule rknn estimates the rates its own way: leave out --p0 and --p1")
+        return self
+
+
+class Compute(Params):
+    """Where and how a flow computes; no part of what it computes."""
+
+    workers: Annotated[int, Field(ge=0), Metavar("N")] | None = Field(
+        None, description="local processes; auto is one per core, 0 computes in the flow's process"
+    )
+    scheduler: Annotated[str, Metavar("ADDRESS")] | None = Field(
+        None, description="address of a Dask scheduler; default DASK_SCHEDULER_ADDRESS"
+    )
+    tls_ca: Pem = Field(
+        None, description="authority of a tls:// scheduler; default Dask's configuration"
+    )
+    tls_cert: Pem = Field(None, description="certificate to show to the scheduler")
+    tls_key: Pem = Field(None, description="private key of that certificate")
+    performance_report: bool = Field(
+        False, description="keep Dask's performance report as performance.html in the run"
+    )
+    step_timeout: Annotated[float, Field(gt=0), Metavar("SECONDS")] = Field(
+        STEP_TIMEOUT, description="seconds that one try of a step may take"
+    )
+    quiet: bool = Field(False, description="print no progress on stderr")
+
+
+class CheckParams(Chosen, Given):
+    """Parameters of `check`."""
+
+
+class TrainParams(Compute, Method, Labeled):
+    """Parameters of `train`."""
+
+    compare_with: Folder | None = Field(
+        None,
+        description="an earlier training (of a pattern like `runs/pool-*` the last by name): "
+        "the report warns if the noise rates have drifted since",
+    )
+
+
+class Unscored(Written):
+    """New rows and the finished run that scores them; text is written as that of the training,
+    where nothing else is given."""
+
+    source: Text = Field(
+        description="rows with the features of training; its label column, if any, is ignored"
+    )
+    run: Folder = Field(
+        description="folder of the finished training; of a pattern like `runs/pool-*` the last"
+    )
+    out: File = Field(
+        description="file to write, .parquet, .csv, .feather or .arrow; a folder with new_files"
+    )
+    id_column: Name = Field(
+        None, description="column that names the rows; default that of the training, if it is there"
+    )
+    new_files: bool = Field(
+        False, description="score every file of the folder SOURCE that has no scores in OUT yet"
+    )
+
+
+class ScoreParams(Compute, Unscored):
+    """Parameters of `score`."""
+
+
+class CertifyParams(Compute):
+    """Parameters of `certify`."""
+
+    run: Folder = Field(
+        description="folder of the finished training; of a pattern like `runs/pool-*` the last"
+    )
+    delta: Annotated[float, Field(gt=0, lt=1), Metavar("P")] = Field(
+        0.05, description="probability that a bound may fail"
+    )
+    k: Annotated[int, Field(ge=1), Metavar("N")] | None = Field(
+        None, description="neighbors that vote; auto is the k of the training"
+    )
+    samples: Annotated[int, Field(ge=1), Metavar("N")] = Field(
+        10_000_000, description="random splits to sample, over all rows"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32), Metavar("N")] = Field(
+        0, description="seed of the sampling"
+    )
+
+
+class ReviewParams(Compute):
+    """Parameters of `review`."""
+
+    run: Folder = Field(
+        description="folder of the finished training; of a pattern like `runs/pool-*` the last"
+    )
+    budget: Annotated[int, Field(ge=1, le=10_000), Metavar("N")] = Field(
+        200, description="questions to ask, one for a group of alike suspects"
+    )
+    random_share: Annotated[float, Field(ge=0, le=1), Metavar("SHARE")] = Field(
+        0.2, description="share of the questions on rows drawn at random, which measure"
+    )
+    port: Annotated[int, Field(ge=0, le=65535), Metavar("P")] = Field(
+        0, description="port of the page on this host; 0 takes a free one"
+    )
+    answers: File | None = Field(
+        None, description="file of the answers, on this host; default review/answers.jsonl in DIR"
+    )
+    reviewer: Annotated[str, Field(min_length=1, max_length=80), Metavar("NAME")] | None = Field(
+        None, description="who answers; default the user of this process"
+    )
+    show: File | None = Field(
+        None, description="CSV or Parquet with a row per training row, a column of it to show"
+    )
+    show_column: Annotated[str, Metavar("NAME")] | None = Field(
+        None, description="that column: texts, or paths or URLs of images below --image-root"
+    )
+    image_root: Annotated[Text, Metavar("DIR")] | None = Field(
+        None, description="folder or URL below which the images lie"
+    )
+    image_shape: (
+        Annotated[str, Field(pattern=r"^[1-9]\d{0,3}x[1-9]\d{0,3}$"), Metavar("HxW")] | None
+    ) = Field(None, description="show the features as a gray image of so many rows and columns")
+    export_to: File | None = Field(
+        None, description="write the answers to a CSV or Parquet file, and end"
+    )
+    import_from: File | None = Field(
+        None, description="take answers from a CSV or Parquet file, and end"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32), Metavar("N")] = Field(
+        0, description="seed of what is drawn at random"
+    )
+
+
+class AcquireParams(Compute, Written):
+    """Parameters of `acquire`."""
+
+    source: Text = Field(description="rows without labels, or with a column that is held back")
+    run: Folder = Field(description="folder of the run, new or begun by the same call")
+    budget: Annotated[int, Field(ge=1), Metavar("N")] = Field(
+        description="labels to buy in all, those of earlier calls included"
+    )
+    label_column: Annotated[str, Metavar("NAME")] | None = Field(
+        None, description="column that is held back and gives the labels (simulation)"
+    )
+    oracle: Annotated[str, Metavar("MODULE:FUNCTION")] | None = Field(
+        None, description="Python function that takes row numbers and gives their labels"
+    )
+    answers: File | None = Field(
+        None, description="labels that people gave: CSV, Parquet or the answers of a review"
+    )
+    mode: Literal["practical", "printed"] = Field(
+        "practical", description="a net that grows, or MARMANN with the constants of the paper"
+    )
+    builder: Literal["auto", "join", "exact"] = Field("auto", description="how neighbors are found")
+    scale: Literal["none", "range", "standard"] = Field(
+        "none", description="scaling of the features"
+    )
+    target_recall: Annotated[float, Field(gt=0, le=1), Metavar("R")] = Field(
+        0.95, description="share of the true neighbors to find"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32), Metavar("N")] = Field(
+        0, description="seed of everything random"
+    )
+
+
+def as_keywords(model: type[P], name: str) -> Callable[[Callable[[P], R]], Callable[..., R]]:
+    """Turn a function of one model into a function of the model's fields, called `name`.
+
+    The signature and the docstring list the fields, for Python, Prefect's page and its checks.
+    """
+
+    def decorate(function: Callable[[P], R]) -> Callable[..., R]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> R:
+            return function(model.of(*args, **kwargs))
+
+        call.__signature__ = model.signature()  # type: ignore[attr-defined]
+        call.__annotations__, call.__name__, call.__qualname__ = {}, name, name
+        text = inspect.cleandoc(function.__doc__ or "")
+        call.__doc__ = text.replace("\n\n", f"\n\nArgs:\n{model.help()}\n\n", 1)
+        del call.__wrapped__
+        return call
+
+    return decorate
+
+
+def option(name: str) -> str:
+    """A parameter as the command line spells it."""
+    return "--" + name.replace("_", "-")
+
+
+def is_many(field: FieldInfo) -> bool:
+    """Whether a parameter is a list."""
+    return any(get_origin(arg) is list for arg in (field.annotation, *get_args(field.annotation)))
+
+
+def choices(field: FieldInfo) -> tuple[str, ...] | None:
+    """The values a parameter may have, where they are few."""
+    return get_args(field.annotation) if get_origin(field.annotation) is Literal else None
+
+
+def bare_type(field: FieldInfo) -> type:
+    """The type of a parameter without None and without bounds; str for a few words."""
+    found: Any = field.annotation
+    while get_origin(found) in (Annotated, Union, UnionType):
+        found = next(arg for arg in get_args(found) if arg is not type(None))
+    return found if isinstance(found, type) else str
+
+
+def metavar(field: FieldInfo) -> str | None:
+    """The word for a parameter's value, from its metadata or those of its type."""
+    for part in (field.annotation, *get_args(field.annotation)):
+        for note in (*field.metadata, *(get_args(part) if get_origin(part) is Annotated else ())):
+            if isinstance(note, Metavar):
+                return note.word
+    return None
+
+
+def _one_line(error: ValidationError) -> str:
+    """What pydantic found, in terms of the command line."""
+    return "; ".join(_sentence(found) for found in error.errors())
+
+
+def _sentence(found: Any) -> str:
+    context = found.get("ctx", {})
+    if found["type"] == "value_error":
+        return str(context["error"])
+    name, value = option(str(found["loc"][0])), found["input"]
+    if found["type"] == "missing":
+        return f"{name} is missing"
+    if found["type"] == "extra_forbidden":
+        return f"{name}: there is no such parameter"
+    if found["type"] == "literal_error":
+        return f"{name} {value}: must be one of {context['expected'].replace(chr(39), '')}"
+    bounds = {
+        "greater_than_equal": "must be {ge} or more",
+        "greater_than": "must be above {gt}",
+        "less_than_equal": "must be {le} or less",
+        "less_than": "must be below {lt}",
+    }
+    if found["type"] in bounds:
+        return f"{name} {value}: {bounds[found['type']].format(**context)}"
+    return f"{name} {value!r}: {found['msg'][0].lower()}{found['msg'][1:]}"

@@ -1,0 +1,230 @@
+"""A look at a source before anything is computed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.results import LabelValue
+from flows.params import CheckParams, Chosen, Given, as_keywords
+from flows.report.health import Finding, Health, named
+from pipeline.blocks.scaling import SPREAD_ROWS, spreads
+from pipeline.diagnostics.health import (
+    contradictions,
+    equal_columns,
+    is_constant,
+    is_copy,
+    is_like_ids,
+    is_row_number,
+    nearly_tells,
+)
+from pipeline.labels import MOST_CLASSES
+from storage.errors import InputError
+from storage.redaction import bare
+from storage.sources import Glance, LabelCodes, Source, look_at, open_source
+from storage.sources.columns import is_place
+from storage.sources.glance import Column
+
+MOST_COLUMNS = 4096
+"""Columns that are looked at, one by one."""
+
+
+class Asked(NamedTuple):
+    """What training is asked to do about columns."""
+
+    scale: str = "auto"
+    encode: str = "none"
+    impute: str = "none"
+
+
+NOTHING_ASKED = Asked()
+
+
+@as_keywords(CheckParams, name="check")
+def run_check(params: CheckParams) -> dict[str, object]:
+    """Look at a source: what is understood of it, and what is suspicious.
+
+    Returns:
+        the findings
+
+    Raises:
+        storage.errors.KnnoiseError: InputError or StorageError, each with a message for people.
+    """
+    return look(params, params, needs_label=False).model_dump(mode="json")
+
+
+def look(
+    given: Given,
+    chosen: Chosen,
+    *,
+    leave_out: bool = True,
+    asked: Asked = NOTHING_ASKED,
+    needs_label: bool = True,
+) -> Health:
+    """What is wrong with a source, or may be; what is wrong beyond doubt counts as left out if
+    `leave_out`.
+
+    Raises
+    ------
+    InputError
+        the source cannot be opened as asked.
+    """
+    wanted = needs_label or given.labels is not None or given.label_column is not None
+    try:
+        source = _opened(given, chosen, with_labels=True)
+    except InputError:
+        if wanted:
+            raise
+        source = _opened(given, chosen, with_labels=False)
+    seen = look_at(source)
+    codes, y = None, np.full(seen.n_rows, -1, np.int64)
+    found = []
+    if seen.label is not None:
+        codes = LabelCodes(MOST_CLASSES, f"labels {source.label_name!r}")
+        try:
+            y = codes.encode(seen.label).astype(np.int64)
+        except InputError as error:  # training refuses them itself
+            text = f"{error}: are these the labels?"
+            found.append(Finding(kind="labels", columns=[], text=text, option="--label-column"))
+            codes = None
+    found += _findings(seen, y, asked, leave_out)
+    counts = [] if codes is None else _counts(codes, y)
+    away = {name for finding in found if finding.left_out for name in finding.columns}
+    return Health(
+        source=bare(given.source),
+        kind=source.kind,
+        n_rows=seen.n_rows if seen.whole else source.n_rows,
+        looked_at=seen.n_rows,
+        n_features=len(source.feature_names) - len(away),
+        label_name=source.label_name,
+        label_counts=counts,
+        id_name=source.id_name,
+        texts=[c.name for c in seen.columns if c.is_text and c.name not in away],
+        findings=found,
+    )
+
+
+def _opened(given: Given, chosen: Chosen, *, with_labels: bool) -> Source:
+    """The source, to be looked at."""
+    return open_source(
+        given.source,
+        given.labels,
+        given.label_column,
+        with_labels=with_labels,
+        dialect=given.dialect(),
+        columns=chosen.columns(),
+        raw=True,
+    )
+
+
+def _counts(codes: LabelCodes, y: npt.NDArray[np.int64]) -> list[tuple[LabelValue, int]]:
+    counts = np.bincount(y[y >= 0], minlength=len(codes.values)).tolist()
+    together = dict(zip(codes.values, counts, strict=True))
+    order = sorted(together, key=lambda value: (isinstance(value, str), value))
+    return [(value, together[value]) for value in order]
+
+
+def _findings(
+    seen: Glance, y: npt.NDArray[np.int64], asked: Asked, leave_out: bool
+) -> list[Finding]:
+    """All findings, what is left out first."""
+    columns = seen.columns[:MOST_COLUMNS]
+    values = [column.values for column in columns]
+    rows = "" if seen.whole else f" in the {seen.n_rows:,} rows looked at"
+    certain = leave_out and seen.whole
+    constant = [c.name for c in columns if is_constant(c.values)]
+    copies = [c.name for c in columns if c.name not in constant and is_copy(c.values, y)]
+    numbers = [c.name for c in columns if not c.is_text and is_row_number(c.values)]
+    known = {*constant, *copies, *numbers}
+    rest = [c for c in columns if c.name not in known]
+    equal = equal_columns([c.values for c in rest])
+    doubles = [rest[i].name for i, j in equal.items() if rest[i].is_text == rest[j].is_text]
+    if len(known) + len(doubles) == len(seen.columns):  # a table of nothing else is refused as such
+        certain = leave_out = False
+    found = [
+        *_several("constant", constant, f"constant{rows}", certain),
+        *_several("leak", copies, f"the label itself, written otherwise{rows}", leave_out),
+        *_several("row number", numbers, f"a count of the rows{rows}", leave_out),
+        *_several("duplicate", doubles, f"equal to an earlier column{rows}", certain),
+    ]
+    known |= set(doubles)
+    rest = [column for column in columns if column.name not in known]
+    found += _doubtful(rest, y, asked)
+    if seen.ids is not None:
+        known_ids = seen.ids[~np.isnan(seen.ids)]
+        if len(np.unique(known_ids)) < len(seen.ids):
+            text = f"ids occur twice or are missing{rows}: joins by them are ambiguous"
+            found.append(Finding(kind="ids", columns=[], text=text))
+    if len(y) and (y < 0).any() and (y >= 0).any():
+        text = f"{int((y < 0).sum()):,} labels are missing{rows}: fill them in or drop these rows"
+        found.append(Finding(kind="missing labels", columns=[], text=text))
+    groups, copied = contradictions([c.values for c in rest if not is_like_ids(c.values)], y)
+    if groups and len(values) <= MOST_COLUMNS:
+        text = (
+            f"{copied:,} rows{rows} are exact copies of others with another label, in {groups:,} "
+            "groups: some of these labels are wrong, whatever the features"
+        )
+        found.append(Finding(kind="contradiction", columns=[], text=text))
+    return sorted(found, key=lambda finding: not finding.left_out)
+
+
+def _several(kind: str, columns: list[str], what: str, left_out: bool) -> list[Finding]:
+    """One finding on several columns; none where there are none."""
+    if not columns:
+        return []
+    verb = "is" if len(columns) == 1 else "are"
+    return [
+        Finding(
+            kind=kind,
+            columns=columns,
+            text=f"{named(columns)} {verb} {what}",
+            option=None if left_out else f"--exclude {_quoted(columns[0])}",
+            left_out=left_out,
+        )
+    ]
+
+
+def _quoted(name: str) -> str:
+    return name if name.replace("_", "").isalnum() else repr(name)
+
+
+def _doubtful(columns: list[Column], y: npt.NDArray[np.int64], asked: Asked) -> list[Finding]:
+    """What may be as it should be, by column."""
+    found = []
+    for column in columns:
+        name, values = column.name, column.values
+        if is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
+            what = (
+                "texts, no two of them equal" if column.is_text else "whole numbers, no two equal"
+            )
+            either = f"--id-column {_quoted(name)} or --exclude {_quoted(name)}"
+            found.append(_one("id-like", name, f"{what}: it looks like an id", either))
+        elif column.is_text and asked.encode == "none":
+            text = f"text, such as {column.example!r}: distances need numbers"
+            found.append(_one("text", name, text, f"--encode one-hot or --exclude {_quoted(name)}"))
+        elif nearly_tells(values, y):
+            text = "its order alone all but tells the label; was it made from the label?"
+            found.append(_one("near leak", name, text, f"--exclude {_quoted(name)}"))
+    gaps = [c.name for c in columns if not c.is_text and not np.isfinite(c.values).all()]
+    if gaps and asked.impute == "none":
+        missing = sum(int((~np.isfinite(c.values)).sum()) for c in columns if c.name in gaps)
+        text = f"{missing:,} values of {named(gaps)} are missing or infinite: training refuses them"
+        remedy = "--impute median or --impute drop"
+        found.append(Finding(kind="gaps", columns=gaps, text=text, option=remedy))
+    numeric = [c for c in columns if not c.is_text and not is_place(c.name)]
+    if numeric and asked.scale in ("none", "auto"):
+        wide = spreads(np.column_stack([column.values[:SPREAD_ROWS] for column in numeric]))
+        if wide.apart:
+            names = [numeric[wide.narrow].name, numeric[wide.wide].name]
+            text = f"columns are on very different scales: {wide.told([c.name for c in numeric])}"
+            if asked.scale == "auto":
+                text += " (--scale auto standardizes them)"
+            option = "--scale standard" if asked.scale == "none" else None
+            found.append(Finding(kind="scales", columns=names, text=text, option=option))
+    return found
+
+
+def _one(kind: str, name: str, text: str, option: str) -> Finding:
+    return Finding(kind=kind, columns=[name], text=f"{name!r}: {text}", option=option)

@@ -1,0 +1,1 @@
+"""Who is told what while a run goes on."""

@@ -1,0 +1,1 @@
+"""What a run found, as JSON, text and a page; status; comparison."""

@@ -1,0 +1,108 @@
+"""The report of a certificate."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from flows.engine.results import Outcome
+from flows.report.model import Interval, Saved
+from pipeline.methods.speculate_correct import Certificate
+
+
+class ErrorBound(BaseModel):
+    """A bound on the error against labels such as those given."""
+
+    model_config = ConfigDict(frozen=True)
+
+    estimate: float
+    lower: float
+    upper: float
+    epsilon: float
+    """Half width."""
+    epsilon_validation: float
+    epsilon_remainder: float
+    epsilon_cutoff: float
+    epsilon_sampling: float
+    n_rules: int
+    """Rules that are certified at once, as the labels chose this one among them."""
+
+    @classmethod
+    def of(cls, found: Certificate, n_rules: int) -> ErrorBound:
+        """A certificate as a report holds it."""
+        return cls(
+            estimate=found.estimate,
+            lower=found.lower,
+            upper=found.upper,
+            epsilon=found.half_width,
+            epsilon_validation=found.epsilon.validation,
+            epsilon_remainder=found.epsilon.remainder,
+            epsilon_cutoff=found.epsilon.cutoff,
+            epsilon_sampling=found.epsilon.sampling,
+            n_rules=n_rules,
+        )
+
+
+class CertifyReport(Saved):
+    """What a certifying found."""
+
+    n_rows: int
+    k: int
+    k_fixed: bool
+    """Whether k was given; else the labels chose it, and all k tried are certified at once."""
+    delta: float
+    """Probability that a bound fails, for each bound by itself."""
+    r: int
+    """Validation subsets."""
+    m: int
+    """Rows of a validation subset."""
+    list_length: int
+    samples: int
+    short_rows: int
+    majority: ErrorBound
+    threshold: float
+    trained_rule: ErrorBound
+    """Of the rule with the training's threshold."""
+    clean_error: Interval | None
+    """Of the training's rule against clean labels; None where the rates do not allow it."""
+    clean_reason: str
+    warnings: list[str]
+    seconds: dict[str, float]
+    steps: dict[str, Outcome]
+
+
+def certify_text(report: CertifyReport) -> str:
+    """The report of a certificate as a person reads it."""
+    chosen = "given" if report.k_fixed else "chosen by the labels, which is paid for"
+    lines = [
+        f"error of k-nearest neighbors, k = {report.k} ({chosen}), on rows like these "
+        f"{report.n_rows:,}, against labels like the given ones",
+        f"each bound holds with probability {1 - report.delta:g} or more",
+        _line("majority", report.majority),
+        _line(f"threshold {report.threshold:.4f}", report.trained_rule),
+        _clean(report),
+        f"  (r, m) = ({report.r}, {report.m:,}), lists of {report.list_length}, "
+        f"{report.samples:,} samples",
+        *(f"WARNING: {line}" for line in report.warnings),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, bound: ErrorBound) -> str:
+    parts = (
+        bound.epsilon_validation,
+        bound.epsilon_remainder,
+        bound.epsilon_cutoff,
+        bound.epsilon_sampling,
+    )
+    made_of = " + ".join(f"{part:.4f}" for part in parts)
+    return (
+        f"  {name}: {bound.lower:.4f} to {bound.upper:.4f}, estimate {bound.estimate:.4f} "
+        f"± {bound.epsilon:.4f} ({made_of})"
+    )
+
+
+def _clean(report: CertifyReport) -> str:
+    if report.clean_error is None:
+        return f"  against clean labels: {report.clean_reason}"
+    low, high = report.clean_error
+    return f"  the same against clean labels: {low:.4f} to {high:.4f}; {report.clean_reason}"

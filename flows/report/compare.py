@@ -1,0 +1,222 @@
+"""What changed between two trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from flows.engine.results import LabelValue
+from flows.report import content as reports
+from flows.report.flips import Flips, Incomparable, compare_rows
+from flows.report.model import ClassReport, RunConfig, TrainReport
+from pipeline.diagnostics.drift import Change, rate_change
+from storage.location import Location
+from storage.run import Run, below
+
+RATES = {"p0": "P(given 1 | true 0)", "p1": "P(given 0 | true 1)"}
+NUMBERS = {
+    "n_rows": "rows",
+    "n_features": "features",
+    "k": "k",
+    "threshold": "threshold",
+    "n_label_issues": "labels suspected wrong",
+    "recall": "recall of neighbors",
+    "support": "support of the rates",
+}
+"""Fields of a report that are compared → their names."""
+AnyReport = TrainReport | ClassReport
+MOST_CLASSES = 100
+"""Classes whose drift is shown."""
+SHOWN = 20
+"""Differences of one kind that the text lists."""
+Pair = tuple[Any, Any]
+"""A value before and after."""
+
+
+class Drift(BaseModel):
+    """Whether the noise rates moved beyond their intervals."""
+
+    model_config = ConfigDict(frozen=True)
+
+    rates: dict[str, Change]
+    """p0 and p1, or for each of more classes the share of its rows that are labeled as another;
+    unknown where a training's rates are unsupported or without an interval."""
+    meanings: dict[str, str]
+    """What each rate is."""
+    warnings: list[str]
+    """A sentence per rate that drifted."""
+
+
+class Comparison(Drift):
+    """What changed from one finished training to another."""
+
+    before: str
+    after: str
+    """The two folders."""
+    numbers: dict[str, Pair]
+    """n_rows, k, threshold, …"""
+    differences: dict[str, dict[str, Pair]]
+    """Parameters, source files and versions that differ."""
+    rows: Flips | Incomparable
+
+    def as_json(self) -> dict[str, Any]:
+        """What `compare --json` prints."""
+        return self.model_dump(mode="json")
+
+
+def drift(before: AnyReport, after: AnyReport) -> Drift:
+    """Whether the noise rates moved beyond their intervals, from two reports."""
+    sides = before, after
+    if isinstance(before, TrainReport) and isinstance(after, TrainReport):
+        changes, meanings = _changes_of_two(before, after), RATES
+    else:
+        changes = {str(name): _change_of_class(sides, name) for name in _common_classes(sides)}
+        meanings = {name: f"P(given another | true {name})" for name in changes}
+    warnings = [
+        f"{rate} = {meanings[rate]} {'rose' if c.change > 0 else 'fell'} from {c.before:.3f} to "
+        f"{c.after:.3f}, by {abs(c.change):.3f} (95 % interval of the change {c.interval[0]:+.3f} "
+        f"to {c.interval[1]:+.3f})"
+        for rate, c in changes.items()
+        if c.verdict == "drifted"
+    ]
+    return Drift(rates=changes, meanings=meanings, warnings=warnings)
+
+
+def _changes_of_two(before: TrainReport, after: TrainReport) -> dict[str, Change]:
+    reliable = all(r.support != "unsupported" and r.noise != "minmax" for r in (before, after))
+    changes: dict[str, Change] = {}
+    for rate in RATES:
+        sides = [(getattr(r, rate), getattr(r, f"{rate}_interval")) for r in (before, after)]
+        changes[rate] = rate_change(*sides, reliable=reliable)
+    return changes
+
+
+def _common_classes(sides: tuple[AnyReport, AnyReport]) -> list[LabelValue]:
+    """Classes that both trainings have, those of most rows first, at most `MOST_CLASSES`."""
+    rows = dict(zip(sides[1].classes, sides[1].class_counts, strict=True))
+    both = [name for name in sides[0].classes if name in rows]
+    return sorted(both, key=lambda name: -rows[name])[:MOST_CLASSES]
+
+
+def _change_of_class(sides: tuple[AnyReport, AnyReport], name: LabelValue) -> Change:
+    """Change of the share of a class' rows that are labeled as another."""
+    found, reliable = [], True
+    for report in sides:
+        at = report.classes.index(name)
+        right, (low, high) = (
+            report.transition_matrix[at][at],
+            report.transition_interval[at][at],
+        )
+        found.append((1.0 - right, (1.0 - high, 1.0 - low)))
+        reliable &= report.class_support[at] != "unsupported" and report.noise != "minmax"
+    return rate_change(*found, reliable=reliable)
+
+
+def compare(before: str, after: str) -> Comparison:
+    """What changed from one finished training to another.
+
+    Raises
+    ------
+    InputError
+        a folder is not a finished run.
+    StorageError
+        verdicts are missing or damaged.
+    """
+    runs = Run(Location.of(before)), Run(Location.of(after))
+    sides = reports.load(runs[0]), reports.load(runs[1])
+    for run in runs:
+        run.check(below("labels"))
+    changes = drift(*sides)
+    return Comparison(
+        before=runs[0].location.name,
+        after=runs[1].location.name,
+        rates=changes.rates,
+        meanings=changes.meanings,
+        warnings=changes.warnings,
+        numbers={
+            name: (getattr(sides[0], name, None), getattr(sides[1], name, None))
+            for name in NUMBERS
+            if any(hasattr(side, name) for side in sides)
+        },
+        differences=_differences(sides[0].config, sides[1].config),
+        rows=compare_rows(runs, sides),
+    )
+
+
+def _differences(before: RunConfig, after: RunConfig) -> dict[str, dict[str, Pair]]:
+    def source(config: RunConfig) -> dict[str, str | None]:
+        digests = {f"{file.role} {file.name}": file.digest[:12] for file in config.source.files}
+        return {"label": config.label_name, "kind": config.source.kind, **digests}
+
+    return {
+        "parameters": _differing(before.parameters, after.parameters),
+        "source": _differing(source(before), source(after)),
+        "versions": _differing(before.versions, after.versions),
+    }
+
+
+def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Pair]:
+    names = [*before, *(name for name in after if name not in before)]
+    pairs = {name: (before.get(name), after.get(name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def compare_text(comparison: Comparison) -> str:
+    """The comparison as a person reads it."""
+    lines = [
+        f"before: {comparison.before}",
+        f"after:  {comparison.after}",
+        "",
+        f"{'':<26}{'before':>11}{'after':>11}{'change':>9}  95 % interval",
+    ]
+    for rate, c in comparison.rates.items():
+        low, high = c.interval
+        lines.append(
+            f"  {_rate_name(comparison, rate):<24}{c.before:>11.3f}{c.after:>11.3f}"
+            f"{c.change:>+9.3f}  {low:+.3f} to {high:+.3f}  {c.verdict}"
+        )
+    for name, (a, b) in comparison.numbers.items():
+        lines.append(f"  {NUMBERS[name]:<24}{_shown(a):>11}{_shown(b):>11}")
+    lines += ["", *(f"DRIFT: {line}" for line in comparison.warnings)]
+    for what, pairs in comparison.differences.items():
+        lines += [f"{what}: {line}" for line in _changed(pairs)]
+    return "\n".join([*lines, *rows_text(comparison.rows)]) + "\n"
+
+
+def _rate_name(comparison: Comparison, rate: str) -> str:
+    return f"{rate} {RATES[rate]}" if comparison.meanings == RATES else f"wrong in {rate}"
+
+
+def _changed(pairs: Mapping[str, Pair]) -> Iterable[str]:
+    for name, (a, b) in list(pairs.items())[:SHOWN]:
+        yield f"{name} was {_shown(a)} and is {_shown(b)}"
+    if len(pairs) > SHOWN:
+        yield f"and {len(pairs) - SHOWN:,} more"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "not given"
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _moves(rows: Flips) -> str:
+    if rows.predicted_to_1 is not None and rows.predicted_to_0 is not None:
+        return f"{rows.predicted_to_1:,} became 1, {rows.predicted_to_0:,} became 0"
+    return f"{rows.predicted_changed:,} changed"
+
+
+def rows_text(rows: Flips | Incomparable) -> list[str]:
+    """What became of the rows, in a few lines."""
+    if isinstance(rows, Incomparable):
+        return [f"rows: not comparable one by one: {rows.reason}"]
+    return [
+        f"rows: {rows.flipped:,} of {rows.n_rows:,} verdicts flipped ({rows.share:.2%})",
+        f"  predicted label: {_moves(rows)}",
+        f"  given label: {rows.newly_suspect:,} newly suspect, {rows.no_longer_suspect:,} "
+        f"no longer; {rows.given_changed:,} were changed in the source",
+    ]

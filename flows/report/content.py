@@ -1,0 +1,312 @@
+"""What a run found, for machines and as a short text."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from flows.report.model import (
+    ClassReport,
+    ClassScoreReport,
+    Confusion,
+    NewFilesReport,
+    Report,
+    Saved,
+    ScoreReport,
+    Training,
+    TrainReport,
+    predicted_text,
+)
+from flows.steps.ingest import CorrectionsUsed
+from pipeline.graph.build import exact_seconds
+from storage.errors import KnnoiseError, StorageError
+from storage.pool import Pool
+from storage.run import Run, lasting
+
+R = TypeVar("R", bound=Saved)
+
+_MINUTE = 60.0
+SHOWN = 5
+"""Confusions that the text lists."""
+DESCRIBED = {
+    *("n_rows", "n_features", "label_values", "k", "noise", "p0", "p1", "p0_interval"),
+    *("p1_interval", "support", "threshold", "recall", "recall_interval", "builder", "warnings"),
+    *("class_support", "clean_prior", "config"),
+}
+"""Fields of the report that the root of `results.zarr` carries as attributes."""
+
+
+def save(run: Run, report: Saved, text: str) -> list[str]:
+    """Write report.json and report.txt beside the results; keys of the files written."""
+    run.check_owned()
+    content = json.dumps(report.as_json(), indent=1, allow_nan=False)
+    run.location.replace("report.txt", text.encode())
+    run.location.replace("report.json", content.encode())
+    return ["report.txt", "report.json"]
+
+
+def describe(run: Run, report: Training) -> list[str]:
+    """Set the attributes of the root of `results.zarr`; keys of the files written."""
+    digests = {step: outcome.digest for step, outcome in report.steps.items()}
+    return run.describe({**report.model_dump(mode="json", include=DESCRIBED), "digests": digests})
+
+
+def load_as(run: Run, kind: type[R]) -> R:
+    """The report of a finished run, of its kind.
+
+    Raises
+    ------
+    InputError
+        the folder is not a run, or the run is not finished.
+    StorageError
+        run.json or the report is damaged, or the report is of another version.
+    """
+    run.config()
+    try:
+        return kind.model_validate(run.report())
+    except ValidationError as error:
+        raise StorageError(
+            f"{run.location.url}/report.json is not of this version of knnoise; remove it and run "
+            "train again"
+        ) from error
+
+
+def saved(run: Run, kind: type[R]) -> R | None:
+    """The report of a run; None where it is not finished, damaged, or of another kind."""
+    try:
+        return load_as(run, kind)
+    except KnnoiseError:
+        return None
+
+
+def load(run: Run) -> TrainReport | ClassReport:
+    """The report of a finished training; raises as `load_as`."""
+    run.config()
+    return load_as(run, _training(run.report()))
+
+
+def training(report: dict[str, Any]) -> TrainReport | ClassReport:
+    """A report from its JSON."""
+    return _training(report).model_validate(report)
+
+
+def _training(report: Any) -> type[TrainReport] | type[ClassReport]:
+    classes = report.get("classes") if isinstance(report, dict) else None
+    return ClassReport if isinstance(classes, list) and len(classes) > 2 else TrainReport
+
+
+def finished(run: Run, kind: type[R]) -> R | None:
+    """The report of a run that is finished and whole; None for any other."""
+    try:
+        run.check(lasting)
+    except KnnoiseError:
+        return None
+    return saved(run, kind)
+
+
+def finished_training(run: Run) -> TrainReport | ClassReport | None:
+    """The report of a training that is finished and whole; None for any other."""
+    try:
+        run.check(lasting)
+        return load(run)
+    except KnnoiseError:
+        return None
+
+
+def train_text(report: TrainReport | ClassReport) -> str:
+    """The report of a training as a person reads it."""
+    lines = [
+        *(_of_classes(report) if isinstance(report, ClassReport) else _of_two(report)),
+        f"labels suspected wrong: {report.n_label_issues:,} "
+        f"({report.n_label_issues / report.n_rows:.1%}), listed in label_issues.parquet",
+        f"outliers: {report.n_outliers:,}; rows with near duplicates: "
+        f"{report.n_near_duplicates:,}, {report.n_contradicting:,} of them with another label: "
+        "data_issues.parquet",
+        *_corrections(report.corrections),
+        "",
+        *_coding_lines(report),
+        _recall_line(report),
+        f"  {report.builder} in {report.n_blocks} blocks, "
+        f"{report.copies:.2f} copies a row; {report.builder_reason}",
+        *(f"  {line}" for line in report.notes),
+        *(f"WARNING: {line}" for line in report.warnings),
+        "",
+        *_times(report),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _about_data(report: Training) -> list[str]:
+    """What a look at the source found, and the scale."""
+    return [
+        *([] if report.config.health is None else report.config.health.lines()),
+        *([f"scale {report.scale}: {report.scale_reason}"] if report.scale_reason else []),
+    ]
+
+
+def _of_classes(report: ClassReport) -> list[str]:
+    """Classes, matrix and rule."""
+    matrix, n = report.transition_matrix, len(report.classes)
+    wrong = sum((1 - matrix[a][a]) * report.clean_prior[a] for a in range(n))
+    counts = Counter(report.class_support)
+    verdicts = ", ".join(f"{counts[v]} {v}" for v in ("supported", "weak", "unsupported"))
+    return [
+        f"{report.n_rows:,} rows, {report.n_features:,} features, "
+        f"label {report.label_name!r} of {n:,} classes",
+        *_about_data(report),
+        "",
+        f"labels given wrongly ({report.noise}): {wrong:.1%}; P(given | true) in report.json",
+        f"  classes: {verdicts}; {report.reason}",
+        *(f"  {confused(found)}" for found in report.confusions[:SHOWN]),
+        f"vote of the {report.k} neighbors: {corrected(report)}",
+    ]
+
+
+def confused(found: Confusion) -> str:
+    """One confusion as a sentence."""
+    low, high = found.interval
+    return (
+        f"{found.share:.1%} of the rows that are truly {found.true!r} are labeled {found.given!r} "
+        f"(95 % interval {low:.1%} to {high:.1%}), about {found.rows:,} rows"
+    )
+
+
+def corrected(report: ClassReport) -> str:
+    """How far the matrix corrects votes, in words."""
+    decision = report.decision
+    if decision.part == 0:
+        return "not corrected, as no correction surely pays on the held-out labels"
+    return (
+        f"corrected by {decision.part:.0%} of the matrix, which puts about {decision.gain:,.0f} ± "
+        f"{1.96 * decision.gain_error:,.0f} of the sampled rows more right"
+    )
+
+
+def _of_two(report: TrainReport) -> list[str]:
+    """Classes, rates and rule."""
+    low0, high0 = report.p0_interval
+    low1, high1 = report.p1_interval
+    zero, one = report.label_values
+    return [
+        f"{report.n_rows:,} rows, {report.n_features:,} features, "
+        f"label {report.label_name!r}: {zero!r} is 0, {one!r} is 1",
+        *_about_data(report),
+        "",
+        f"noise rates ({report.noise})",
+        f"  p0 = P(given 1 | true 0) = {report.p0:.3f}, 95 % interval {low0:.3f} to {high0:.3f}",
+        f"  p1 = P(given 0 | true 1) = {report.p1:.3f}, 95 % interval {low1:.3f} to {high1:.3f}",
+        f"  {report.support}: {report.reason}",
+        f"threshold on the share of the {report.k} neighbors given 1: {report.threshold:.4f}",
+        f"  {report.decision.reason}",
+    ]
+
+
+def scoring(report: dict[str, Any]) -> ScoreReport | ClassScoreReport:
+    """A report of a scoring from its JSON."""
+    kind = ScoreReport if len(report["classes"]) == 2 else ClassScoreReport
+    return kind.model_validate(report)
+
+
+def load_scoring(run: Run) -> ScoreReport | ClassScoreReport:
+    """The report of a finished scoring; raises as `load_as`."""
+    run.config()
+    classes = run.report().get("classes")
+    if isinstance(classes, list) and len(classes) > 2:
+        return load_as(run, ClassScoreReport)
+    return load_as(run, ScoreReport)
+
+
+def finished_scoring(run: Run) -> ScoreReport | ClassScoreReport | None:
+    """The report of a scoring that is finished and whole; None for any other."""
+    try:
+        run.check(lasting)
+        return load_scoring(run)
+    except KnnoiseError:
+        return None
+
+
+def score_text(report: ScoreReport | ClassScoreReport) -> str:
+    """The report of a scoring as a person reads it."""
+    ones = report.n_predicted_1 if isinstance(report, ScoreReport) else None
+    predicted = predicted_text(report.classes, report.n_predicted, ones)
+    lines = [
+        f"{report.n_rows:,} rows scored, {predicted}",
+        *_coding_lines(report),
+        _recall_line(report),
+        f"  {report.probes:.2f} blocks searched a row",
+        *(f"WARNING: {line}" for line in report.warnings),
+        f"scores: {report.out}",
+        "",
+        *_times(report),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def new_files_text(report: NewFilesReport) -> str:
+    """The report as a person reads it."""
+    lines = [
+        f"{report.n_files:,} files: {report.n_scored:,} scored, "
+        f"{report.n_skipped:,} skipped, whose scores are there already",
+        *(f"  {file.source}: {file.n_rows:,} rows, {file.predicted()}" for file in report.files),
+        *(f"WARNING: {line}" for line in report.warnings),
+        f"scores: {report.out}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _coding_lines(report: Report) -> list[str]:
+    """What became of gaps, and of text that training does not know."""
+    lines = [f"{report.n_filled:,} gaps filled"] if report.n_filled else []
+    lines += [f"{report.n_dropped:,} rows left out for a gap"] if report.n_dropped else []
+    return lines + [
+        f"{column!r}: {count:,} rows without a value that training knows"
+        for column, count in report.unseen.items()
+    ]
+
+
+def _corrections(used: CorrectionsUsed | None) -> list[str]:
+    if used is None:
+        return []
+    left_out = f"; {used.n_conflicts:,} left out, as reviewers disagree" if used.n_conflicts else ""
+    return [
+        f"labels checked by people: {used.n_rows:,} from {used.file}, which count as certain, "
+        f"{used.n_changed:,} of them corrected{left_out}"
+    ]
+
+
+def _recall_line(report: Report) -> str:
+    low, high = report.recall_interval
+    return (
+        f"recall of true neighbors {report.recall:.4f}, 95 % interval {low:.4f} to {high:.4f}, "
+        f"on {report.recall_rows:,} rows; target {report.target_recall:g}"
+    )
+
+
+def _times(report: Report) -> list[str]:
+    seconds = report.seconds
+    total = sum(seconds.values())
+    shown = f"{total / _MINUTE:.1f} min" if total > 2 * _MINUTE else f"{total:.1f} s"
+    steps = ", ".join(f"{step} {value:.1f}" for step, value in seconds.items() if value >= 0.05)
+    return [
+        f"{shown} in all; seconds by step: {steps}",
+        f"peak memory: worker {report.peak_rss_mb:,.0f} MB, "
+        f"this process {report.driver_peak_rss_mb:,.0f} MB",
+    ]
+
+
+def recall_warning(recall: float, target: float, remedy: str) -> list[str]:
+    """What every output says where the target is missed."""
+    if recall >= target:
+        return []
+    return [f"recall {recall:.4f} is below the target {target:g}: {remedy}"]
+
+
+def builder_reason(asked: str, pool: Pool) -> str:
+    """Why the builder is the one it is."""
+    if asked != "auto":
+        return "as asked"
+    cost = exact_seconds(pool.n_rows, pool.n_features)
+    return f"auto: exact search would take about {cost:,.0f} core seconds"

@@ -1,0 +1,80 @@
+"""What a report says of the noise: of two classes, and of more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flows.report.model import Confusion
+from flows.steps.classes import ClassEstimates
+from flows.steps.ingest import Ingested
+from flows.steps.rates import RateEstimates
+from pipeline.noise.transition import of_rates
+from storage.groups import read_array
+from storage.run import Run
+
+MOST_CONFUSIONS = 50
+
+
+def of_two(estimated: RateEstimates, class_counts: list[int]) -> dict[str, Any]:
+    """Fields of `TrainReport` besides those that it shares."""
+    rates = estimated.rates
+    matrix = of_rates(rates)
+    assert matrix.interval is not None
+    left = 1.0 - rates.p0 - rates.p1
+    given = class_counts[1] / sum(class_counts)
+    one = float(np.clip((given - rates.p0) / left, 0.0, 1.0)) if left > 0 else given
+    return {
+        "clean_prior": [1.0 - one, one],
+        "transition_matrix": matrix.matrix.tolist(),
+        "transition_interval": matrix.interval.tolist(),
+        "class_support": list(matrix.class_support),
+        "noise": estimated.noise,
+        "p0": rates.p0,
+        "p1": rates.p1,
+        "p0_interval": rates.p0_interval,
+        "p1_interval": rates.p1_interval,
+        "support": rates.support,
+        "reason": rates.reason,
+        "rate_k": rates.rate_k,
+        "folds": estimated.folds,
+        "decision_rule": estimated.decision_rule,
+        "decision": estimated.decision,
+        "threshold": estimated.decision_rule.threshold,
+        "estimates": estimated.estimates,
+    }
+
+
+def of_classes(run: Run, found: ClassEstimates, ingested: Ingested) -> dict[str, Any]:
+    """Fields of `ClassReport` besides those that it shares."""
+    group = run.group("transition")
+    matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
+    names, prior = ingested.label_values or [], np.asarray(found.prior)
+    rows = ingested.n_rows * prior[:, None] * matrix
+    np.fill_diagonal(rows, 0.0)
+    surely = np.where(low > 0.0, rows, 0.0)
+    order = np.argsort(-surely, axis=None, kind="stable")[:MOST_CONFUSIONS]
+    pairs = [(int(at // len(names)), int(at % len(names))) for at in order]
+    return {
+        "clean_prior": found.prior,
+        "transition_matrix": matrix.tolist(),
+        "transition_interval": np.stack([low, high], axis=2).tolist(),
+        "class_support": found.class_support,
+        "noise": "crossfit",
+        "support": found.support,
+        "reason": found.reason,
+        "decision": found.decision,
+        "confusions": [
+            Confusion(
+                true=names[a],
+                given=names[b],
+                share=float(matrix[a, b]),
+                interval=(float(low[a, b]), float(high[a, b])),
+                rows=round(float(rows[a, b])),
+            )
+            for a, b in pairs
+            if surely[a, b] >= 0.5
+        ],
+        "regions": found.regions,
+    }

@@ -1,0 +1,87 @@
+"""The health of a source: what was understood of it, and what is wrong or may be."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from flows.engine.results import LabelValue
+
+SHOWN = 5
+"""Columns named in one line."""
+
+
+class Finding(BaseModel):
+    """Something wrong, or suspicious."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    columns: list[str]
+    text: str
+    """A sentence."""
+    option: str | None = None
+    """What to give on the command line."""
+    left_out: bool = False
+    """Whether the columns are no features because of it."""
+
+
+class Health(BaseModel):
+    """What a look at a source found."""
+
+    model_config = ConfigDict(frozen=True)
+
+    source: str
+    kind: str
+    n_rows: int | None
+    """None where only reading to the end tells."""
+    looked_at: int
+    """Rows that were looked at."""
+    n_features: int
+    """Features that remain."""
+    label_name: str | None
+    label_counts: list[tuple[LabelValue, int]]
+    """Of the rows looked at, the smallest value first."""
+    id_name: str | None
+    texts: list[str] = []
+    """Columns of text that remain."""
+    findings: list[Finding]
+
+    def __str__(self) -> str:
+        return health_text(self)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns that are no features because of what was found."""
+        return tuple(name for f in self.findings if f.left_out for name in f.columns)
+
+    def lines(self) -> list[str]:
+        """A line for each finding."""
+        return [
+            f"{'left out' if f.left_out else 'look'}: {f.text}"
+            + (f"; give {f.option}" if f.option else "")
+            for f in self.findings
+        ]
+
+
+def health_text(health: Health) -> str:
+    """One screen of what a look at a source found."""
+    rows = "rows" if health.n_rows is None else f"{health.n_rows:,} rows"
+    looked = "all" if health.n_rows == health.looked_at else f"{health.looked_at:,} of them"
+    lines = [f"{health.source} ({health.kind}): {rows}, {looked} looked at"]
+    lines.append(f"features: {health.n_features:,}")
+    if health.id_name is not None:
+        lines.append(f"ids: {health.id_name!r}")
+    if health.label_name is not None:
+        total = sum(count for _, count in health.label_counts) or 1
+        shares = [f"{value!r} {count / total:.1%}" for value, count in health.label_counts[:SHOWN]]
+        more = len(health.label_counts) - SHOWN
+        shares += [f"and {more} more values"] if more > 0 else []
+        lines.append(f"label {health.label_name!r}: {', '.join(shares) or 'no values'}")
+    lines += health.lines() or ["nothing suspicious"]
+    return "\n".join(lines) + "\n"
+
+
+def named(columns: list[str]) -> str:
+    """The first few columns, and how many more there are."""
+    more = f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
+    return ", ".join(repr(name) for name in columns[:SHOWN]) + more

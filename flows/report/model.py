@@ -1,0 +1,272 @@
+"""The reports of a training and of a scoring: every field typed, the whole versioned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from flows.engine.results import LabelValue, Outcome
+from flows.report.health import Health
+from flows.steps.ingest import CorrectionsUsed
+from pipeline.blocks.partition import Halo
+from pipeline.decision.choose_k import Choice
+from pipeline.decision.tempering import MatrixDecision
+from pipeline.decision.threshold import Decision
+from pipeline.methods.rknn import FoldScores
+from pipeline.methods.rules import Rule
+from pipeline.noise.rates import NoiseRates, Support
+
+VERSION = 1
+Interval = tuple[float, float]
+
+
+def predicted_text(classes: list[LabelValue], rows: list[int], ones: int | None) -> str:
+    """Rows by prediction, in words: those of two classes as ever, else the commonest three."""
+    if ones is not None:
+        return f"{ones:,} predicted 1"
+    order = sorted(range(len(rows)), key=lambda code: (-rows[code], code))[:3]
+    some = ", ".join(f"{rows[code]:,} predicted {classes[code]!r}" for code in order)
+    return f"{some}, …" if len(rows) > len(order) else some
+
+
+class SourceFile(BaseModel):
+    """One file of a source, as it was when the run began."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    role: str
+    name: str
+    size: int
+    digest: str
+
+
+class SourceFiles(BaseModel):
+    """A source by its files."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    kind: str
+    files: list[SourceFile]
+
+
+class RunConfig(BaseModel):
+    """The content of run.json."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    parameters: dict[str, Any]
+    source: SourceFiles
+    label_name: str | None
+    feature_names: list[str]
+    id_name: str | None = None
+    health: Health | None = None
+    """What a look at the source found before it was read; None where there was none."""
+    coding: dict[str, Any] | None = None
+    """What text columns and gaps become; None where nothing is coded."""
+    versions: dict[str, str]
+
+
+class Saved(BaseModel):
+    """A report that is saved with its run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    report_version: int = VERSION
+
+    def as_json(self) -> dict[str, Any]:
+        """The content of report.json."""
+        return self.model_dump(mode="json")
+
+
+class Report(Saved):
+    """What the reports of a training and of a scoring hold."""
+
+    n_rows: int
+    k: int
+    """Neighbors whose labels are averaged."""
+    recall: float
+    """Share of the true neighbors found, measured on a sample."""
+    recall_interval: Interval
+    recall_rows: int
+    """Rows of that sample."""
+    target_recall: float
+    warnings: list[str]
+    seconds: dict[str, float]
+    """Wall time by step, over all invocations."""
+    peak_rss_mb: float
+    """Peak memory of the largest worker, MB."""
+    driver_peak_rss_mb: float
+    steps: dict[str, Outcome]
+    n_filled: int = 0
+    """Gaps filled."""
+    n_dropped: int = 0
+    """Rows left out for a gap."""
+    unseen: dict[str, int] = {}
+    """Rows without a value that training knows, by encoded column."""
+
+
+class Training(Report):
+    """What a training found, of any number of classes."""
+
+    n_features: int
+    label_name: str
+    label_values: list[LabelValue]
+    """The given label of each code."""
+    classes: list[LabelValue]
+    """The same; rows and columns of the matrix are in this order."""
+    class_counts: list[int]
+    """Rows given each class."""
+    clean_prior: list[float]
+    """Shares of the clean classes."""
+    transition_matrix: list[list[float]]
+    """P(given | true); a row per true class."""
+    transition_interval: list[list[Interval]]
+    """95 % interval of each entry."""
+    class_support: list[Support]
+    """The verdict of each true class."""
+    noise: str
+    """Method of the rates: crossfit, minmax, rknn or given."""
+    rule: str
+    support: Support
+    """The verdict of the class worst off."""
+    reason: str
+    k_curve: Choice
+    n_blocks: int
+    largest_block_rows: int
+    halo: Halo
+    copies: float
+    """Copies per row, the row at home included."""
+    predicted_recall_ceiling: float
+    builder: str
+    builder_reason: str
+    block_rows: int | None
+    scale: str
+    scale_reason: str = ""
+    seed: int
+    notes: list[str]
+    n_label_issues: int
+    n_outliers: int = 0
+    """Rows far from all others."""
+    n_near_duplicates: int = 0
+    """Rows with an equal or nearly equal neighbor."""
+    n_contradicting: int = 0
+    """Those among them with such a neighbor that was given another label."""
+    corrections: CorrectionsUsed | None = None
+    """Labels that somebody checked; None where the training was given none."""
+    config: RunConfig
+
+
+class TrainReport(Training):
+    """What a training of two classes found."""
+
+    p0: float
+    p1: float
+    p0_interval: Interval
+    p1_interval: Interval
+    threshold: float
+    rate_k: int
+    """Neighbors that the rates rest on, the row itself included; 0 if the rates were given."""
+    folds: FoldScores | None
+    """Cross-validation of RkNN's sizes, if that is the rule."""
+    decision_rule: Rule
+    decision: Decision
+    estimates: dict[str, NoiseRates]
+    """Every estimate that was made, by method."""
+
+
+class Confusion(BaseModel):
+    """Rows of one class that are labeled as another."""
+
+    model_config = ConfigDict(frozen=True)
+
+    true: LabelValue
+    given: LabelValue
+    share: float
+    """Of the rows of the true class."""
+    interval: Interval
+    rows: int
+    """As estimated."""
+
+
+class ClassReport(Training):
+    """What a training of more than two classes found."""
+
+    decision: MatrixDecision
+    """How far the matrix corrects votes."""
+    confusions: list[Confusion]
+    """The commonest, most rows first."""
+    regions: list[dict[str, Any] | None]
+    """For each class, the test whether its mistakes depend on the features, where there are rows
+    enough."""
+
+
+class Scoring(Report):
+    """What a scoring found."""
+
+    classes: list[LabelValue]
+    n_predicted: list[int]
+    """Rows predicted each class."""
+    probes: float
+    """Blocks searched per row."""
+    rule: str
+    out: str
+    """Parquet file of the scores."""
+
+
+class ScoreReport(Scoring):
+    """What a scoring with two classes found."""
+
+    n_predicted_1: int
+    threshold: float
+    p0: float
+    p1: float
+
+
+class ClassScoreReport(Scoring):
+    """What a scoring with more than two classes found."""
+
+    part: float
+    """Part of the matrix that corrects votes; 0 is the plain vote."""
+
+
+class ScoredFile(BaseModel):
+    """What the scoring of one file of a folder found, besides the fields of its report."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    source: str
+    n_rows: int
+    n_predicted: list[int]
+    classes: list[LabelValue]
+    n_predicted_1: int | None = None
+    """Of two classes."""
+    warnings: list[str]
+
+    def predicted(self) -> str:
+        """Rows by prediction, in words."""
+        return predicted_text(self.classes, self.n_predicted, self.n_predicted_1)
+
+
+class NewFilesReport(BaseModel):
+    """What the scoring of the new files of a folder found."""
+
+    model_config = ConfigDict(frozen=True)
+
+    n_files: int
+    n_scored: int
+    n_skipped: int
+    """Files whose scores were there already."""
+    n_rows: int
+    n_predicted: list[int]
+    """Rows predicted each class."""
+    n_predicted_1: int | None
+    """Of two classes."""
+    warnings: list[str]
+    files: list[ScoredFile]
+    run: str
+    out: str
+
+    def as_json(self) -> dict[str, Any]:
+        """What `score --new-files --json` prints."""
+        return self.model_dump(mode="json")

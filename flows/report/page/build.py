@@ -1,0 +1,109 @@
+"""A finished run → its page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.report import content as reports
+from flows.report.content import confused
+from flows.report.model import ClassReport, TrainReport
+from flows.report.page import classes, figures, pictures, words
+from flows.report.page.gather import block_recalls, picture, sample, scan
+from flows.report.page.render import render
+from flows.report.page.suspects import FEATURES, suspects
+from flows.report.page.truth import Truth, reliability
+from storage.convert import write_bytes
+from storage.run import Run, below
+
+Rows = npt.NDArray[np.int64]
+Features = npt.NDArray[np.float32]
+
+
+def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport | ClassReport:
+    """Write the page of a finished training to `target`, a path or URL; the report it shows.
+
+    Equal runs give equal bytes. Memory does not grow with the pool.
+
+    Raises
+    ------
+    InputError
+        the folder is not a finished run, or the test labels cannot be used.
+    StorageError
+        something of the run is missing or damaged, or the target cannot be written.
+    """
+    from flows.review import measured  # which reads rows as this page does
+
+    report = reports.load(run)
+    run.check(below("labels", "samples"))
+    checked = None if test is None else reliability(test, report)
+    rows, x = sample(run)
+    shown = (
+        of_two(run, report, rows, x)
+        if isinstance(report, TrainReport)
+        else of_classes(run, report, rows, x)
+    )
+    names = report.config.feature_names
+    said = measured(run, report)
+    page = render(
+        "report.html" if isinstance(report, TrainReport) else "classes.html",
+        report=report,
+        name=run.location.name.rsplit("/", 1)[-1],
+        steps=words.steps(report),
+        parameters=words.parameters(report),
+        k_curve=figures.k_curve(report),
+        reliability=None if checked is None else figures.reliability(checked),
+        checked=checked,
+        answers=[] if said is None else said.sentences(),
+        recall=pictures.recall(block_recalls(run, report), report),
+        feature_names=names[:FEATURES],
+        id_name=report.config.id_name,
+        n_features=len(names),
+        **shown,
+    )
+    write_bytes(target, page.encode())
+    return report
+
+
+def of_two(run: Run, report: TrainReport, rows: Rows, x: Features) -> dict[str, Any]:
+    """What the page of two classes shows."""
+    seen = scan(run, report, rows)
+    found = suspects(run, report, seen)
+    return {
+        "verdict": words.verdict(report),
+        "rule": words.rule(report),
+        "facts": words.facts(report),
+        "estimates": words.estimates(report),
+        "varying": classes.varying(report),
+        "rates": figures.rates([("", report)]),
+        "range": figures.honest_range(report),
+        "histogram": figures.histogram(report, seen.votes),
+        "pool": pictures.pool(picture(x, seen.sampled_quality)),
+        "suspects": found,
+        "tied": seen.tied,
+        "n_files": len({suspect.file for suspect in found}),
+    }
+
+
+def of_classes(run: Run, report: ClassReport, rows: Rows, x: Features) -> dict[str, Any]:
+    """What the page of more classes shows."""
+    seen = classes.scan(run, report, rows)
+    found = classes.suspects(run, report, seen)
+    pairs = Counter((suspect.given, suspect.likely) for suspect in found)
+    return {
+        "verdict": classes.verdict(report),
+        "rule": classes.rule(report),
+        "facts": classes.facts(report),
+        "heat": classes.heat_map(report),
+        "lines": classes.lines(report),
+        "varying": classes.varying(report),
+        "confusions": [confused(one) for one in report.confusions[: classes.CONFUSIONS]],
+        "histogram": figures.qualities(seen.histogram, seen.issues),
+        "pool": pictures.pool(picture(x, seen.sampled_quality)),
+        "suspects": found,
+        "pairs": pairs.most_common(),
+        "n_files": len({suspect.file for suspect in found}),
+    }

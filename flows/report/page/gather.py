@@ -1,0 +1,125 @@
+"""What the page shows beyond report.json, read from a finished run part by part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.report.model import Training, TrainReport
+from flows.steps.audit import Audited
+from flows.steps.ingest import Ingested
+from flows.steps.names import AUDIT, BLOCKS, last_attempt
+from flows.steps.partition import Block
+from pipeline.decision.threshold import vote_table
+from pipeline.diagnostics.pca import Plane, principal_plane
+from pipeline.diagnostics.top_rows import Greatest, contradiction, rows_contradicted
+from pipeline.knn.recall import summarize
+from storage.errors import StorageError
+from storage.groups import read_array
+from storage.run import Run
+
+PICTURE_ROWS = 3000
+"""Rows in the picture of the pool; each is a mark of about 100 bytes on the page."""
+SUSPECTS = 20
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one pass over the verdicts finds."""
+
+    votes: npt.NDArray[np.int64]
+    """(k + 1, 2) training rows by neighbors given 1 and by own given label"""
+    suspects: npt.NDArray[np.int64]
+    """Most suspect rows, the most suspect first."""
+    tied: int
+    """Further rows, contradicted as much as the last of them."""
+    sampled_quality: npt.NDArray[np.float32]
+    """Label quality of the rows asked for, in their order."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A uniform sample of the pool on a plane."""
+
+    plane: Plane
+    quality: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class BlockRecall:
+    """Recall of the anchors at home in one block."""
+
+    block: int
+    rows: int
+    """Training rows at home in the block."""
+    anchors: int
+    recall: float
+    interval: tuple[float, float]
+
+
+def ingested(run: Run) -> Ingested:
+    """What the step that read the source recorded.
+
+    Raises
+    ------
+    StorageError
+        its record is gone.
+    """
+    record = run.ledger.get("pool", "all")
+    if record is None:
+        raise StorageError(f"{run.location.url}: the record of its pool is gone; train again")
+    return Ingested.of(record)
+
+
+def scan(run: Run, report: TrainReport, sampled: npt.NDArray[np.int64]) -> Seen:
+    """Read the verdicts once; `sampled` are rows to pick out."""
+    k, rule = report.k, report.decision_rule
+    rates = rule.p0, rule.p1
+    most = Greatest(SUSPECTS, report.seed)
+    votes = np.zeros((k + 1, 2), np.int64)
+    quality = np.empty(len(sampled), np.float32)
+    group = run.group("labels")
+    for rows in ingested(run).pool(run, "pool").parts():
+        span = slice(rows.start, rows.stop)
+        given = read_array(group, "given_label", span)
+        count = np.rint(read_array(group, "eta_corr", span).astype(np.float64) * k).astype(int)
+        votes += vote_table(count, given, k)
+        most.see(np.arange(rows.start, rows.stop), contradiction(count / k, given, *rates))
+        here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
+        quality[here] = read_array(group, "label_quality", span)[sampled[here] - rows.start]
+    edge = float(most.value[-1])
+    tied = rows_contradicted(votes, *rates, edge) - int((most.value == edge).sum())
+    return Seen(votes, most.row, tied, quality)
+
+
+def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Row numbers and scaled features of a uniform sample of the pool."""
+    group = run.group("samples/partition")
+    rows = slice(0, PICTURE_ROWS)
+    x = ingested(run).scaling.apply(read_array(group, "x", rows))
+    return read_array(group, "row", rows), x
+
+
+def picture(x: npt.NDArray[np.float32], quality: npt.NDArray[np.float32]) -> Picture:
+    """The sample on its first two principal components."""
+    return Picture(principal_plane(x), quality)
+
+
+def block_recalls(run: Run, report: Training) -> list[BlockRecall]:
+    """Recall of every block that anchors are at home in, lowest first."""
+    audit, blocks = (last_attempt(step, report.steps) for step in (AUDIT, BLOCKS))
+    if audit is None or blocks is None:
+        return []
+    homes = run.ledger.records(blocks)
+    found = []
+    for name, record in run.ledger.records(audit).items():
+        recalls = np.asarray(Audited.of(record).recall, np.float64)
+        if not len(recalls):
+            continue
+        recall = summarize(recalls)
+        rows = Block.of(homes[name]).core if name in homes else 0
+        number = int(name.rsplit("-", 1)[1])
+        found.append(BlockRecall(number, rows, recall.n_rows, recall.value, recall.interval))
+    return sorted(found, key=lambda block: (block.recall, block.block))

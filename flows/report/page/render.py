@@ -1,0 +1,85 @@
+"""Templates of the pages: everything that comes from data is escaped."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from flows.report.page.words import percent
+
+_CONTROLS = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ufeff]"
+)
+_BAR, _GAP, _TALL, _SHORT = 3, 1, 14, 6
+
+
+def render(template: str, **context: Any) -> str:
+    """A page, as one self-contained HTML document."""
+    environment = Environment(
+        loader=PackageLoader("flows.report.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=with_controls_shown,
+    )
+    environment.filters["class_strip"] = class_strip
+    environment.filters.update(
+        percent=percent, thousands="{:,}".format, bytes=_bytes, strip=label_strip, seconds=_seconds
+    )
+    return environment.get_template(template).render(**context)
+
+
+def with_controls_shown(value: Any) -> Any:
+    """Text whose control characters are named, such as `<U+202E>`: they would turn or hide what is
+    around them."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return _CONTROLS.sub(lambda found: f"<U+{ord(found.group()):04X}>", value)
+
+
+def label_strip(labels: tuple[int, ...]) -> Markup:
+    """Neighbors' labels, nearest first, as bars: tall for 1, short for 0, none where missing."""
+    told = " ".join("–" if y < 0 else str(y) for y in labels)
+    return _strip(
+        labels, f"{sum(y == 1 for y in labels)} of {len(labels)} are 1; nearest first: {told}"
+    )
+
+
+def class_strip(labels: tuple[int, ...], votes: str) -> Markup:
+    """The same for more classes: tall for the likely class, short for the row's own, none for
+    others; `votes` says them in words."""
+    return _strip(labels, votes)
+
+
+def _strip(labels: tuple[int, ...], text: str) -> Markup:
+    step = _BAR + _GAP
+    bars = {
+        value: "".join(
+            f"M{i * step} {_TALL - height}h{_BAR}v{height}h-{_BAR}z"
+            for i, label in enumerate(labels)
+            if label == value
+        )
+        for value, height in ((1, _TALL), (0, _SHORT))
+    }
+    return Markup(
+        '<svg class="strip" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img" '
+        'aria-label="{text}"><title>{text}</title><path class="one" d="{one}"/>'
+        '<path class="zero" d="{zero}"/></svg>'
+    ).format(w=len(labels) * step, h=_TALL, text=text, one=bars[1], zero=bars[0])
+
+
+def _bytes(size: int) -> str:
+    value = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def _seconds(value: float) -> str:
+    return f"{value / 60:,.1f} min" if value >= 120 else f"{value:,.1f} s"

@@ -1,0 +1,103 @@
+"""Scores against clean labels, streamed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flows.report.model import ClassReport, TrainReport
+from pipeline.decision.threshold import posterior
+from pipeline.diagnostics.reliability import Reliability, ReliabilityCounter
+from storage.convert import are_codes, read_columns
+from storage.errors import InputError
+from storage.sources import Chunk, Columns, LabelCodes, open_source
+
+COLUMNS = ("eta_corr", "posterior", "predicted_label")
+CLASS_COLUMNS = ("vote_share", "posterior", "predicted_label")
+CODE = "predicted_code"
+CHUNK_ROWS = 1 << 18
+TOLERANCE = 1e-4
+"""Of posteriors computed again from rounded shares."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Scored rows whose clean labels are known."""
+
+    scores: str
+    """Parquet file of `knnoise score`."""
+    truth: str
+    """File of the clean labels, in the order of the scores."""
+    column: str | None = None
+    """Column of the labels where the file has several."""
+
+    @classmethod
+    def of(cls, scores: str | None, truth: str | None, column: str | None) -> Truth | None:
+        """What the command line was given; None where it was nothing.
+
+        Raises
+        ------
+        InputError
+            one of the two files is missing.
+        """
+        if scores is None and truth is None and column is None:
+            return None
+        if scores is None or truth is None:
+            raise InputError("--scores and --truth belong together: give both or none")
+        return cls(scores, truth, column)
+
+
+def reliability(test: Truth, report: TrainReport | ClassReport) -> Reliability:
+    """Reliability of the posteriors in a file of scores, by the training of `report`.
+
+    Of more than two classes, the posterior is that of the predicted class, and it is right where
+    this is the true one.
+
+    Raises
+    ------
+    InputError
+        a file cannot be read, lengths differ, a label is missing or none of the training's, or
+        the scores are of another training.
+    """
+    columns = COLUMNS if isinstance(report, TrainReport) else CLASS_COLUMNS
+    if not are_codes(report.classes):
+        columns = (*columns[:2], CODE)
+    found = read_columns(test.scores)
+    if found and not {*columns, "row"} <= set(found):
+        raise InputError(
+            f"--scores {test.scores}: not written by knnoise score with this --run: no {columns[1]}"
+        )
+    ours = Columns(keep=columns)
+    source = open_source(test.scores, test.truth, test.column, features=columns, columns=ours)
+    known = tuple(report.classes)
+    codes = LabelCodes(len(known), f"--truth {test.truth}", values=known)
+    counter = ReliabilityCounter()
+    for chunk in source.chunks(CHUNK_ROWS):
+        assert chunk.label is not None
+        truth = codes.encode(chunk.label, chunk.start)
+        if codes.n_missing:
+            raise InputError(
+                f"--truth {test.truth}: the label of row {codes.first_missing} (from 0) is "
+                "missing; leave such rows out of scores and labels"
+            )
+        share, scored, predicted = chunk.x.T
+        if isinstance(report, TrainReport):
+            _check_fit(test, report, chunk)
+            counter.see(share, scored, predicted.astype(np.int8), truth)
+        else:
+            right = (predicted == truth).astype(np.int8)
+            counter.see(share, scored, np.ones_like(right), right)
+    return counter.finish()
+
+
+def _check_fit(test: Truth, report: TrainReport, chunk: Chunk) -> None:
+    """`InputError` where posteriors are not those of the training's rates."""
+    eta, scored, _ = chunk.x.T
+    rule = report.decision_rule
+    fits = np.isclose(scored, posterior(eta, rule.p0, rule.p1), rtol=0, atol=TOLERANCE)
+    if not fits.all():
+        raise InputError(
+            f"--scores {test.scores}: row {chunk.start + int(fits.argmin())} does not fit the "
+            "rates of this training; score the rows with this --run"
+        )

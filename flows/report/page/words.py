@@ -1,0 +1,129 @@
+"""What a run found, in sentences and small tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flows.engine.results import Outcome
+from flows.report.model import Training, TrainReport
+from pipeline.noise.rates import NoiseRates
+
+METHODS = {
+    "crossfit": "held-out labels (crossfit)",
+    "minmax": "plain extremes (minmax)",
+    "rknn": "plain extremes at its own size (RkNN)",
+    "given": "given by the user",
+}
+"""Method of an estimate → how the page calls it."""
+
+
+def percent(value: float) -> str:
+    """A share for a sentence; the space does not break."""
+    return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
+
+
+def verdict(report: TrainReport) -> str:
+    """The whole result in one plain sentence."""
+    zero, one = report.label_values
+    n, suspect = report.n_rows, report.n_label_issues
+    if report.support == "unsupported":
+        vote = "plain vote" if report.threshold == 0.5 else "cautiously corrected vote"
+        return (
+            f"These {n:,} rows cannot tell how many labels are wrong; the {vote} of the "
+            f"neighbors is used, and the {suspect:,} labels marked as suspect are mere hints."
+        )
+    rates = (
+        f"about {percent(report.p0)} of the rows that are truly {zero} are labeled {one}, and "
+        f"{percent(report.p1)} of those that are truly {one} are labeled {zero}"
+    )
+    found = f"{suspect:,} of {n:,} labels ({percent(suspect / n)}) are probably wrong"
+    if report.noise == "given":
+        return f"Taking it as known that {rates}, {found}."
+    if report.support == "weak":
+        return f"On weak evidence, {rates}; by these rates {found}."
+    return f"{rates[0].upper()}{rates[1:]}; {found}."
+
+
+def rule(report: TrainReport) -> str:
+    """How a new row is decided."""
+    one, at, k = report.label_values[1], report.threshold, report.k
+    share = "half" if at == 0.5 else percent(at)
+    return (
+        f"A row is taken for {one} where at least {share} of its {k} nearest neighbors are "
+        f"labeled {one}. {report.decision.reason}"
+    )
+
+
+def interval(report: TrainReport, rate: str) -> tuple[float, float] | None:
+    """The 95 % interval of a rate; None where its method has no calibrated one."""
+    if report.noise != "crossfit":
+        return None
+    low, high = getattr(report, f"{rate}_interval")
+    return low, high
+
+
+def facts(report: TrainReport) -> list[tuple[str, str, str]]:
+    """The numbers to keep: (name, value, remark)."""
+    zero, one = report.label_values
+    known = [interval(report, rate) for rate in ("p0", "p1")]
+    method = METHODS.get(report.noise, report.noise)
+    spans = [method if span is None else "{:.3f} to {:.3f}".format(*span) for span in known]
+    low, high = report.recall_interval
+    return [
+        (f"p0, truly {zero} labeled {one}", f"{report.p0:.3f}", spans[0]),
+        (f"p1, truly {one} labeled {zero}", f"{report.p1:.3f}", spans[1]),
+        ("threshold", f"{report.threshold:.3f}", f"share of {report.k} neighbors"),
+        ("suspect labels", f"{report.n_label_issues:,}", f"of {report.n_rows:,} rows"),
+        ("recall of neighbors", f"{report.recall:.4f}", f"{low:.4f} to {high:.4f}"),
+    ]
+
+
+def estimates(report: TrainReport) -> list[tuple[str, bool, NoiseRates]]:
+    """(name, whether it counts, rates) of every estimate, the one that counts first."""
+    chosen = report.noise
+    names = sorted(report.estimates, key=lambda name: (name != chosen, name))
+    return [(METHODS.get(name, name), name == chosen, report.estimates[name]) for name in names]
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """A step in the table of steps."""
+
+    name: str
+    parts: int
+    seconds: float
+    core_seconds: float
+    share: float
+    """Of the longest step's wall time."""
+
+
+def steps(report: Training) -> list[StepLine]:
+    """Wall and core seconds of every step, in the order they ran."""
+    longest = max(report.seconds.values(), default=0.0) or 1.0
+    none = Outcome(0, "", 0.0, 0.0)
+    lines = []
+    for name, seconds in report.seconds.items():
+        outcome = report.steps.get(name, none)
+        lines.append(
+            StepLine(name, outcome.parts, seconds, outcome.core_seconds, seconds / longest)
+        )
+    return lines
+
+
+def parameters(report: Training) -> list[tuple[str, str, str]]:
+    """Every parameter: (name, as asked, as it came out where it was chosen)."""
+    asked = report.config.parameters
+    largest = report.largest_block_rows
+    came: dict[str, object] = {
+        "scale": report.scale,
+        "k": report.k,
+        "builder": report.builder,
+        "block_rows": f"{report.n_blocks:,} blocks, at most {largest:,} rows",
+    }
+    if isinstance(report, TrainReport):
+        came |= {"p0": f"{report.p0:.4f}", "p1": f"{report.p1:.4f}"}
+    none = {"id_column": "none", "features": "all", "exclude": "none"}
+    return [
+        (name, none.get(name, "auto") if value is None else str(value), str(came.get(name, value)))
+        for name, value in asked.items()
+    ]

@@ -1,0 +1,114 @@
+"""What checked labels say of all labels: precision of the suspects, true share of wrong labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from flows.engine.results import LabelValue
+from flows.report.model import Interval, Training
+from pipeline.decision.review import answered_draws, share_interval
+from storage.answers import Answers
+from storage.groups import Arrays
+
+
+class Share(BaseModel):
+    """How many of the rows drawn at random have wrong labels."""
+
+    model_config = ConfigDict(frozen=True)
+
+    n: int
+    wrong: int
+    interval: Interval
+    """95 %, of the share among all such rows."""
+
+
+class Measured(BaseModel):
+    """What a review's answers measure."""
+
+    model_config = ConfigDict(frozen=True)
+
+    n_checked: int
+    """Suspects looked at one by one whose label is now known, the most useful first."""
+    n_wrong: int
+    suspects: Share
+    """Of the suspects drawn at random."""
+    rows: Share
+    """Of the rows drawn at random."""
+    expected: float
+    """Share of wrong labels that the training estimates."""
+    n_labels: int
+    """Rows whose label is known from the answers, groups and imports included."""
+    n_conflicts: int
+
+    def as_json(self) -> dict[str, object]:
+        """With the sentences that people read."""
+        return {**self.model_dump(mode="json"), "sentences": self.sentences()}
+
+    def sentences(self) -> list[str]:
+        """What page and report state."""
+        found = []
+        if self.n_checked:
+            found.append(f"Of {self.n_checked:,} checked suspects {self.n_wrong:,} were wrong.")
+        if self.suspects.n:
+            found.append(
+                f"Of {self.suspects.n:,} suspects drawn at random {self.suspects.wrong:,} were "
+                f"wrong ({_percent(self.suspects.interval)})."
+            )
+        if self.rows.n:
+            found.append(
+                f"Of {self.rows.n:,} rows drawn at random {self.rows.wrong:,} have wrong labels "
+                f"({_percent(self.rows.interval)}); the training estimates {self.expected:.1%}."
+            )
+        if self.n_conflicts:
+            rows = "row" if self.n_conflicts == 1 else "rows"
+            found.append(f"Reviewers disagree on {self.n_conflicts:,} {rows}.")
+        return found
+
+
+def share_wrong(report: Training) -> float:
+    """Share of wrong labels by the rates that a training estimated."""
+    right = zip(report.clean_prior, report.transition_matrix, strict=True)
+    return float(1.0 - sum(prior * row[code] for code, (prior, row) in enumerate(right)))
+
+
+def _percent(interval: Interval) -> str:
+    low, high = interval
+    return f"{low:.0%} to {high:.0%}"
+
+
+def measure(
+    queue: Arrays, answers: Answers, labels: Sequence[LabelValue], expected: float
+) -> Measured:
+    """What the answers say; a random draw counts up to its first row without an answer."""
+    every = list(answers.rows())
+    place = {row: at for at, row in enumerate(queue["row"].tolist())}
+    known, wrong, answered = (np.zeros(len(place), np.bool_) for _ in range(3))
+    for one in every:
+        at = place.get(one.row)
+        if at is not None:
+            answered[at], known[at] = True, one.label is not None
+            wrong[at] = known[at] and one.label != labels[int(queue["given_label"][at])]
+
+    def share(draw: str) -> Share:
+        at = answered_draws(queue[draw], answered)
+        n, hits = int(known[at].sum()), int(wrong[at].sum())
+        return Share(n=n, wrong=hits, interval=share_interval(hits, n))
+
+    alone = {
+        answer.rows[0].row
+        for answer in answers.answers.values()
+        if answer.rows[0].drawn != "imported"
+    }
+    checked = np.isin(queue["row"], list(alone)) & queue["is_label_issue"] & known
+    return Measured(
+        n_checked=int(checked.sum()),
+        n_wrong=int(wrong[checked].sum()),
+        suspects=share("suspect_draw"),
+        rows=share("row_draw"),
+        expected=expected,
+        n_labels=sum(one.label is not None for one in every),
+        n_conflicts=sum(one.conflict for one in every),
+    )

@@ -1,0 +1,99 @@
+"""How far a run is: which steps are done, what is damaged, what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from storage.errors import StorageError
+from storage.location import Location
+from storage.run import Run, lasting
+
+SHOWN = 5
+"""Part names listed before the rest is only counted."""
+
+
+@dataclass(frozen=True)
+class StepState:
+    """Number of parts done and planned, and the names of those missing or damaged."""
+
+    done: int
+    planned: int
+    missing: list[str]
+    damaged: list[str]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far a run is."""
+
+    run: str
+    finished: bool
+    """Whether the report is there and nothing is missing or damaged."""
+    damage: str | None
+    """What is damaged and the remedy in one line; None for a run that is whole or under way."""
+    steps: dict[str, StepState]
+
+    def as_json(self) -> dict[str, Any]:
+        """What `status --json` prints."""
+        return asdict(self)
+
+
+def status(path: str) -> RunState:
+    """State of a run, from its ledger; every committed byte is checked."""
+    run = Run(Location.of(path))
+    run.config()
+    ledger, plans = run.ledger, run.ledger.plans()
+    steps = {}
+    among = lasting if ledger.get("report", "all") is not None else lambda key: True
+    for step in [*plans, *(step for step in ledger.steps() if step not in plans)]:
+        records = ledger.records(step)
+        damaged = [record.part for record in ledger.damaged(records.values(), among)]
+        done = len(records) - len(damaged)
+        damaged += ledger.unreadable(step)
+        known = {*records, *damaged}
+        missing = [part for part in plans.get(step, []) if part not in known]
+        planned = max(len(plans.get(step, [])), len(records))
+        steps[step] = StepState(done, planned, missing, damaged)
+    whole = not any(state.missing or state.damaged for state in steps.values())
+    damage = _damage(run, steps)
+    finished = whole and damage is None and "report" in steps
+    return RunState(run.location.name, finished, damage, steps)
+
+
+def _damage(run: Run, steps: dict[str, StepState]) -> str | None:
+    """What is damaged, and the remedy; parts that are missing count if the run was finished."""
+    was_finished = run.location.exists("report.json") or "report" in steps
+    parts = [
+        f"{step} {part}"
+        for step, state in steps.items()
+        for part in state.damaged + (state.missing if was_finished else [])
+    ]
+    if parts:
+        more = f" and {len(parts) - 1:,} more parts" if len(parts) > 1 else ""
+        return (
+            f"{run.location.name}: {parts[0]}{more} damaged or missing; run train again to repair"
+        )
+    if not was_finished:
+        return None
+    try:
+        run.check(lambda key: False)
+    except StorageError as error:
+        return str(error)
+    return None
+
+
+def status_text(state: RunState) -> str:
+    """The state as a person reads it."""
+    width = max((len(step) for step in state.steps), default=0)
+    lines = [f"{state.run}: {'finished' if state.finished else 'not finished'}"]
+    for name, step in state.steps.items():
+        line = f"  {name:<{width}}  {step.done:,} of {step.planned:,} parts"
+        for what, parts in (("missing", step.missing), ("damaged", step.damaged)):
+            if parts:
+                more = f" and {len(parts) - SHOWN:,} more" if len(parts) > SHOWN else ""
+                line += f"; {what}: {', '.join(parts[:SHOWN])}{more}"
+        lines.append(line)
+    if not state.finished:
+        lines.append("run the same train command again to resume")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,177 @@
+"""Reviewing: a finished training's suspect labels on a page, where people answer."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import sys
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flows.engine.cluster import check_reachable
+from flows.engine.guard import refuse_while_imported
+from flows.orchestration.run_folders import latest
+from flows.params import ReviewParams, as_keywords
+from flows.progress.reporter import Reporter
+from flows.report.model import Training
+from flows.report.review import Measured, measure, share_wrong
+from flows.review.prepare import FOLDER, lists, prepared
+from flows.scored import Trained
+from storage.answer_table import export_answers
+from storage.answers import Answer, AnswersFile, Asked, Origin
+from storage.errors import InputError
+from storage.groups import read_group
+from storage.run import Run
+from storage.sources.corrections import labels_to_import
+
+if TYPE_CHECKING:
+    from flows.review.desk import Desk
+
+LOG = f"{FOLDER}/answers.jsonl"
+
+
+@as_keywords(ReviewParams, name="review")
+def run_review(params: ReviewParams) -> dict[str, Any]:
+    """Let people check a finished training's suspect labels on a page of this host.
+
+    Returns:
+        what the answers measure, once the page is closed
+
+    Raises:
+        storage.errors.KnnoiseError: InputError, StorageError or ClusterError, each with a message
+            for people.
+    """
+    refuse_while_imported()
+    check_reachable(params)
+    trained = Trained.of(latest(params.run))
+    reporter = Reporter(quiet=params.quiet)
+    if trained.report.n_dropped:
+        raise InputError(
+            f"{params.run}: {trained.report.n_dropped:,} rows were left out for a gap, so that "
+            "rows are not numbered as in the source; train with gaps filled to review"
+        )
+    file = open_answers(trained, params.answers)
+    if params.import_from is not None:
+        n = take(file, params.import_from)
+        return {"answers": str(file.path), "imported": n, "measured": None}
+    if params.export_to is not None:
+        n = export_answers(file, params.export_to)
+        return {"answers": str(file.path), "exported": n, "measured": None}
+    run = prepared(trained, params, reporter)
+    desk = desk_of(trained, run, file, params.budget)
+    _serve(trained, desk, params)
+    return {"answers": str(file.path), "measured": desk.measured().as_json()}
+
+
+def open_answers(trained: Trained, path: str | None) -> AnswersFile:
+    """The answers on a training's rows, by default those kept with the run.
+
+    Raises `InputError` where they are on other rows, or not on this host.
+    """
+    run, report = trained.run, trained.report
+    name = run.location.name.rsplit("/", 1)[-1]
+    origin = Origin.of_config(run.config(), tuple(report.label_values), report.n_rows, name)
+    return AnswersFile.open(path or run.location.path(LOG), origin)
+
+
+def take(file: AnswersFile, path: str) -> int:
+    """Keep the labels of a table as answers, but those that are known; how many were new."""
+    origin = file.answers.origin
+    assert origin is not None
+    now, n = datetime.now(UTC).isoformat(timespec="milliseconds"), 0
+    for row, reviewer, label in labels_to_import(path, origin):
+        if file.answers.of_row(row).labels.get(reviewer) == label:
+            continue
+        asked = (Asked(row, None, "imported", False),)
+        n += file.add(Answer(uuid.uuid4().hex, asked, label, reviewer, now))
+    return n
+
+
+def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
+    """The list of a review and its answers."""
+    from flows.review.desk import Desk
+
+    queue = read_group(run.store, "review")
+    expected = share_wrong(trained.report)
+    return Desk(queue, file, list(trained.report.label_values), budget, expected)
+
+
+def measured(run: Run, report: Training) -> Measured | None:
+    """What the answers kept with a training measure; None where nothing was asked."""
+    if not run.location.is_local or not run.location.exists(LOG):
+        return None
+    file = AnswersFile.open(run.location.path(LOG))
+    queues = [read_group(one.store, "review") for one in lists(run)]
+    if not queues:
+        return None
+    longest = max(queues, key=lambda queue: len(queue["row"]))
+    return measure(longest, file.answers, report.label_values, share_wrong(report))
+
+
+def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
+    """Serve the page until it is interrupted."""
+    import uvicorn
+
+    from flows.review.rows import Features, Shown
+    from flows.review.server import Exhibit, application, listening
+
+    report = trained.report
+    names = list(report.config.feature_names)
+    shape = None
+    if params.image_shape is not None:
+        height, width = map(int, params.image_shape.split("x"))
+        if height * width != report.n_features:
+            raise InputError(
+                f"--image-shape {params.image_shape}: {height * width:,} pixels, rows have "
+                f"{report.n_features:,} features"
+            )
+        shape = height, width
+    shown = None
+    if params.show is not None:
+        rows = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
+        rows = rows[rows >= 0]
+        shown = Shown(params.show, params.show_column, rows, report.n_rows, params.image_root)
+    elif params.show_column is not None or params.image_root is not None:
+        raise InputError("--show-column and --image-root belong to a file: give --show FILE too")
+    token = secrets.token_urlsafe(16)
+    about = {
+        "run": trained.run.location.name.rsplit("/", 1)[-1],
+        "label_name": report.label_name,
+        "reviewer": params.reviewer or getpass.getuser(),
+        "answers": str(desk.file.path),
+        "n_rows": report.n_rows,
+    }
+    exhibit = Exhibit(Features(trained.run, report.n_features), names, shape, shown)
+    listener = listening(params.port, trained.run.location.url)
+    port = listener.getsockname()[1]
+    app = application(desk, exhibit, about, token)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    print(
+        f"review: http://127.0.0.1:{port}/{token}/  (Ctrl-C ends it)", file=sys.stderr, flush=True
+    )
+    try:
+        server.run([listener])
+    except KeyboardInterrupt:  # the way a review ends
+        pass
+    finally:
+        listener.close()
+
+
+def review_text(result: dict[str, Any]) -> str:
+    """What a person reads at the end."""
+    if "imported" in result:
+        return f"{result['imported']:,} labels taken over into {result['answers']}\n"
+    if "exported" in result:
+        return f"{result['exported']:,} answers written\n"
+    found = result["measured"]
+    return "\n".join(
+        [
+            *found["sentences"],
+            f"{found['n_labels']:,} labels known; train with them: "
+            f"knnoise train ... --corrections {result['answers']}",
+            "",
+        ]
+    )

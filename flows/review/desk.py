@@ -1,0 +1,248 @@
+"""What is on the list, what was answered, and what comes next."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.results import LabelValue
+from flows.report.review import Measured, measure
+from storage.answers import Answer, AnswersFile, Asked
+from storage.errors import InputError
+from storage.groups import Arrays
+
+HELD_SECONDS = 300.0
+"""A row that one tab has shown is kept from others so long."""
+NEIGHBORS = ("neighbor", "distance", "neighbor_label")
+KEYS = 9
+"""Labels that a key chooses, the given one among them."""
+NEAREST = 10
+"""Neighbors shown."""
+IMPORTED, GROUP = "imported", "group"
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which rows are wanted; None is any."""
+
+    given: int | None = None
+    likely: int | None = None
+    low: float = 0.0
+    """Chance that the label is wrong, at least."""
+    high: float = 1.0
+    group: int | None = None
+    """Row of a group's first member."""
+
+
+@dataclass
+class Desk:
+    """One list under review; used by several tabs at once."""
+
+    queue: Arrays
+    """The columns of the group `review`."""
+    file: AnswersFile
+    labels: list[LabelValue]
+    budget: int
+    expected: float
+    """Share of wrong labels that the training estimates."""
+    _place: dict[int, int] = field(default_factory=dict)
+    _held: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _times: deque[float] = field(default_factory=lambda: deque(maxlen=30))
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self._place = {row: at for at, row in enumerate(self.queue["row"].tolist())}
+        order = np.argsort(self.queue["group"], kind="stable")
+        first = np.unique(self.queue["group"][order], return_index=True)[1][1:]
+        self._members = {
+            int(self.queue["group"][some[0]]): some.tolist() for some in np.split(order, first)
+        }
+        self._row, self._group = self.queue["row"].tolist(), self.queue["group"].tolist()
+
+    def next(
+        self, n: int, tab: str, filters: Filters, known: Set[int] = frozenset()
+    ) -> list[dict[str, Any]]:
+        """The next n questions for a tab but those of `known` rows, which it has; each is kept from
+        other tabs for a while."""
+        with self._lock:
+            self.file.refresh()
+            answers = self.file.answers
+            n = min(n, self.left() - sum(row not in answers for row in known))
+            if n <= 0:
+                return []
+            now = time.monotonic()
+            found: list[dict[str, Any]] = []
+            for at in self._open(filters):
+                holder, until = self._held.get(self._row[at], (tab, 0.0))
+                if holder != tab and until > now:
+                    continue
+                self._held[self._row[at]] = tab, now + HELD_SECONDS
+                if self._row[at] in known:
+                    continue
+                found.append(self.card(at))
+                if len(found) == n:
+                    break
+            return found
+
+    def _open(self, filters: Filters) -> Iterator[int]:
+        """Places of rows nobody has answered, in order."""
+        q, answers = self.queue, self.file.answers
+        wrong = 1.0 - q["label_quality"]
+        fits = (wrong >= filters.low - 1e-6) & (wrong <= filters.high + 1e-6)
+        if filters.given is not None:
+            fits &= q["given_label"] == filters.given
+        if filters.likely is not None:
+            fits &= q["likely_label"] == filters.likely
+        if filters.group is not None:
+            at = self._place.get(filters.group)
+            fits &= q["group"] == (-1 if at is None else self._group[at])
+        return (at for at in np.flatnonzero(fits).tolist() if self._row[at] not in answers)
+
+    def card(self, at: int) -> dict[str, Any]:
+        """A question as the page shows it; labels are places among the label values."""
+        q = self.queue
+        given, likely = int(q["given_label"][at]), int(q["likely_label"][at])
+        there = q["neighbor"][at] >= 0
+        votes = np.bincount(q["neighbor_label"][at][there], minlength=len(self.labels))
+        votes = votes.astype(np.int64)
+        choices = sorted(range(len(votes)), key=lambda c: (c != likely, -votes[c], c != given, c))
+        choices = list(dict.fromkeys([*choices[: KEYS - 1], given, *choices]))
+        near = slice(0, NEAREST)
+        columns = (q[name][at][there][near].tolist() for name in NEIGHBORS)
+        alike = [self._row[m] for m in self._members[self._group[at]] if m != at]
+        return {
+            "row": self._row[at],
+            "given": given,
+            "likely": likely,
+            "choices": choices,
+            "wrong": round(1.0 - float(q["label_quality"][at]), 4),
+            "moved": int(q["moved"][at]),
+            "random": bool(q["suspect_draw"][at] >= 0 or q["row_draw"][at] >= 0),
+            "votes": votes.tolist(),
+            "neighbors": [
+                {"row": row, "distance": round(distance, 4), "label": label}
+                for row, distance, label in zip(*columns, strict=True)
+            ],
+            "group": self._row[self._group[at]],
+            "alike": [row for row in alike if row not in self.file.answers],
+        }
+
+    def card_of(self, row: int) -> dict[str, Any]:
+        """The question of one row; `InputError` where it is not on the list."""
+        return self.card(self._at(row))
+
+    def _at(self, row: int) -> int:
+        if row not in self._place:
+            raise InputError(f"row {row} is not on this review's list; reload the page")
+        return self._place[row]
+
+    def answer(
+        self, name: str, row: int, label: int | None, reviewer: str, with_group: bool
+    ) -> bool:
+        """Keep an answer, on the disk when this returns; False where it is kept already.
+
+        label : place among the label values, None where the reviewer does not know
+
+        Raises
+        ------
+        InputError
+            the row is not on the list, or there is no such label.
+        """
+        at = self._at(row)
+        if label is not None and not 0 <= label < len(self.labels):
+            raise InputError(f"label {label}: there are {len(self.labels)} labels; reload the page")
+        with self._lock:
+            rows = [self._asked(at)]
+            if with_group:
+                members = self._members[self._group[at]]
+                rows += [
+                    self._asked(m, GROUP)
+                    for m in members
+                    if m != at and self._row[m] not in self.file.answers
+                ]
+            value = None if label is None else self.labels[label]
+            kept = self.file.add(Answer(name, tuple(rows), value, reviewer, _now()))
+            if kept:
+                self._times.append(time.monotonic())
+            return kept
+
+    def _asked(self, at: int, drawn: str | None = None) -> Asked:
+        q = self.queue
+        why = "suspects" if q["suspect_draw"][at] >= 0 else "useful"
+        why = "rows" if q["row_draw"][at] >= 0 else why
+        suspect = bool(q["is_label_issue"][at])
+        given = self.labels[int(q["given_label"][at])]
+        return Asked(self._row[at], given, drawn or why, suspect)
+
+    def undo(self, name: str) -> dict[str, Any] | None:
+        """Take an answer back, its whole group with it; the question again, None where there is
+        no such answer."""
+        with self._lock:
+            answer = self.file.undo(name)
+            if answer is None:
+                return None
+            at = self._place.get(answer.rows[0].row)
+            return None if at is None else self.card(at)
+
+    def answered(self) -> int:
+        """Questions answered that stand; imported labels were no questions."""
+        return sum(
+            answer.rows[0].drawn != IMPORTED for answer in self.file.answers.answers.values()
+        )
+
+    def left(self) -> int:
+        """Questions that the budget still allows."""
+        return self.budget - self.answered()
+
+    def state(self, reviewer: str) -> dict[str, Any]:
+        """Progress, pace, what the answers measure, and where reviewers disagree."""
+        with self._lock:
+            self.file.refresh()
+            answers = self.file.answers
+            mine = [a for a in answers.answers.values() if a.reviewer == reviewer]
+            mine = [a for a in mine if a.rows[0].row in self._place]
+            return {
+                "answered": self.answered(),
+                "budget": self.budget,
+                "per_minute": self._pace(),
+                "last": mine[-1].id if mine else None,
+                "measured": self.measured().as_json(),
+                "conflicts": [
+                    {"row": said.row, "labels": said.labels}
+                    for said in answers.rows()
+                    if said.conflict
+                ],
+                "damaged": answers.damaged,
+            }
+
+    def measured(self) -> Measured:
+        """What the answers say of all labels."""
+        return measure(self.queue, self.file.answers, self.labels, self.expected)
+
+    def _pace(self) -> float | None:
+        """Answers per minute lately; None before there are three."""
+        if len(self._times) < 3:
+            return None
+        return 60.0 * (len(self._times) - 1) / max(1e-9, self._times[-1] - self._times[0])
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def pairs(queue: Arrays) -> list[tuple[int, int, int]]:
+    """(given, likely, rows on the list) of each pair of classes, most rows first."""
+    both: npt.NDArray[np.int64] = np.stack(
+        [queue["given_label"].astype(np.int64), queue["likely_label"].astype(np.int64)], axis=1
+    )
+    pair, rows = np.unique(both, axis=0, return_counts=True)
+    found = [(int(g), int(p), int(n)) for (g, p), n in zip(pair, rows, strict=True)]
+    return sorted(found, key=lambda one: -one[2])

@@ -1,0 +1,79 @@
+// One question as elements; all text from data is set as text, never as markup.
+export const h = (name, attributes = {}, ...children) => {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+};
+
+const picture = (values, [height, width], title) => {
+  const canvas = h("canvas", { width, height, role: "img", "aria-label": title });
+  const context = canvas.getContext("2d");
+  const pixels = context.createImageData(width, height);
+  const low = Math.min(...values);
+  const spread = Math.max(...values) - low || 1;
+  values.forEach((value, at) => {
+    const gray = Math.round((255 * (value - low)) / spread);
+    pixels.data.set([gray, gray, gray, 255], 4 * at);
+  });
+  context.putImageData(pixels, 0, 0);
+  return canvas;
+};
+
+const table = (values, names) =>
+  h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Features" },
+    h("table", {}, h("tbody", {}, values.map((value, at) =>
+      h("tr", {}, h("th", { scope: "row" }, names[at]), h("td", { class: "n" }, String(value)))))));
+
+/** What there is to see of a row; a small one only as a picture. */
+const exhibit = (row, content, config, small) => {
+  if (content.image) return h("img", { src: content.image, alt: `row ${row}`, referrerpolicy: "no-referrer" });
+  if (config.shape && content.features) return picture(content.features, config.shape, `row ${row}`);
+  if (small) return null;
+  const parts = [];
+  if (content.text) parts.push(h("p", {}, content.text));
+  else if (content.features) parts.push(table(content.features, config.features));
+  return parts.length ? h("div", {}, parts) : null;
+};
+
+const kind = (label, card) => (label === card.likely ? "likely" : label === card.given ? "given" : "");
+
+const near = (rows, card, config, words) =>
+  h("ul", { class: "near" }, rows.map((one) =>
+    h("li", { class: one.label === undefined ? "" : kind(one.label, card) },
+      exhibit(one.row, one.content, config, true), words(one))));
+
+/** `on`: what happens on (card, label, with its group). */
+export const question = (card, config, on, { grid = false, current = false } = {}) => {
+  const label = (code) => config.labels[code];
+  const agrees = card.given === card.likely;
+  const asked = agrees
+    ? `Labeled ${label(card.given)}, as its neighbors are.`
+    : `Labeled ${label(card.given)}. Rather ${label(card.likely)}?`;
+  const all = h("input", { type: "checkbox", class: "all" });
+  const answer = (code) => on(card, code, all.checked);
+  const buttons = card.choices.slice(0, 9).map((code, at) =>
+    h("button", { type: "button", class: kind(code, card), onclick: () => answer(code), "data-label": code },
+      h("kbd", {}, String(at + 1)), ` ${label(code)}`,
+      code === card.given ? h("span", { class: "tag" }, "as given") : code === card.likely ? h("span", { class: "tag" }, "likely") : null));
+  const others = card.choices.slice(9);
+  const more = others.length === 0 ? null : h("select", { "aria-label": "another label", onchange: (event) => answer(Number(event.target.value)) },
+    h("option", { value: "" }, "another …"), others.map((code) => h("option", { value: code }, label(code))));
+  const skip = h("button", { type: "button", onclick: () => answer(null) }, h("kbd", {}, "s"), " don’t know");
+  const facts = `row ${card.row.toLocaleString("en")} · ${Math.round(100 * card.wrong)} % likely wrong`
+    + (card.random ? " · drawn at random" : card.moved ? ` · moves ${card.moved} other verdict${card.moved > 1 ? "s" : ""}` : "");
+  const element = h("article", { class: "card", "data-row": card.row, "aria-current": grid && current ? "true" : undefined },
+    h("div", { class: "exhibit" }, exhibit(card.row, card.content, config, false)),
+    h("div", {}, h("h2", {}, asked), h("p", { class: "quiet" }, facts), h("div", { class: "answers" }, buttons, more, skip)),
+    grid ? null : h("div", {},
+      h("h3", {}, `Nearest rows; ${card.votes[card.likely]} of ${card.votes.reduce((a, b) => a + b, 0)} neighbors are ${label(card.likely)}`),
+      near(card.neighbors, card, config, (one) => [h("div", {}, label(one.label) ?? "no label"), h("small", {}, one.distance.toPrecision(3))])),
+    card.alike.length === 0 ? null : h("div", {},
+      h("h3", {}, h("label", {}, all, ` the same answer for ${card.alike.length} alike `, h("kbd", {}, "a"))),
+      grid ? null : near(card.alike, card, config, (one) => [h("small", {}, `row ${one.row.toLocaleString("en")}`)])));
+  return { element, card, all, answer };
+};

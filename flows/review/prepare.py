@@ -1,0 +1,101 @@
+"""The list of rows to look at, made once per training and kept below its run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from hashlib import blake2b
+
+from flows.engine.claim import claimed
+from flows.engine.job import Job, Output, outcomes
+from flows.engine.results import Outcome
+from flows.engine.session import open_job
+from flows.orchestration.tasks import as_task
+from flows.params import ReviewParams
+from flows.progress.reporter import Reporter
+from flows.report import content as reports
+from flows.report.model import Saved
+from flows.scored import Trained
+from flows.steps import review
+from storage.location import Location
+from storage.pool import Pool
+from storage.run import Run
+
+FOLDER = "review"
+SPARE = 4
+"""Suspects looked through per question: those alike are answered together, and some filtered."""
+FEWEST = 400
+
+
+class ListReport(Saved):
+    """What a review's list was made of."""
+
+    budget: int
+    random_share: float
+    seed: int
+    n_rows: int
+    """Rows on the list."""
+    seconds: dict[str, float]
+    steps: dict[str, Outcome]
+
+
+def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
+    """The finished list, in a folder of its own below the training's; made where it is not there.
+
+    Raises as `knnoise certify` does.
+    """
+    asked = {
+        "training": trained.report.steps["rates"].digest,
+        **params.model_dump(include={"budget", "random_share", "seed"}),
+    }
+    name = blake2b(json.dumps(asked).encode(), digest_size=8).hexdigest()
+    folder = Run(Location.of(f"{trained.run.location.url}/{FOLDER}/{name}"))
+    if reports.finished(folder, ListReport) is not None:
+        return folder
+    config = {**trained.run.config(), "parameters": asked}
+    with (
+        claimed(folder, lambda: config, lambda _: None, reporter) as owned,
+        open_job(owned, params, reporter) as job,
+    ):
+        _prepare(job, trained, params)
+    return folder
+
+
+def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
+    job.verify()
+    report = trained.report
+    source = review.Trained(
+        trained.run,
+        Pool(trained.run, "pool", report.n_rows, report.n_features),
+        report.n_blocks,
+        len(report.label_values),
+        report.k,
+        getattr(report, "decision_rule", None),
+    )
+    wanted = review.Wanted(
+        max(FEWEST, SPARE * params.budget),
+        math.ceil(params.budget * params.random_share),
+        params.random_share,
+        params.seed,
+    )
+    as_task("order", lambda: review.order_review(job, source, wanted))
+
+    def write(run: Run) -> Output:
+        rows = run.group("review")["row"].shape[0]  # type: ignore[union-attr]
+        made = ListReport(
+            **params.model_dump(include={"budget", "random_share", "seed"}),
+            n_rows=rows,
+            seconds=dict(job.seconds),
+            steps=outcomes(run),
+        )
+        return Output([*reports.save(run, made, f"{rows:,} rows to review\n"), *run.describe({})])
+
+    as_task("report", lambda: job.once("report", write))
+
+
+def lists(run: Run) -> Iterator[Run]:
+    """The finished lists of a training."""
+    names = {key.split("/")[1] for key in run.location.files(FOLDER) if key.endswith("report.json")}
+    for name in sorted(names):
+        yield Run(Location.of(f"{run.location.url}/{FOLDER}/{name}"))

@@ -1,0 +1,159 @@
+"""What is shown of a row: its features, and a text or an image where a file has them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from flows.report.page.suspects import pick
+from storage.errors import InputError
+from storage.run import Run
+from storage.sources.paths import SourcePath, listed, readable
+
+KEPT_ROWS = 4096
+MOST_FEATURES = 4096
+"""Features of one row that are sent to the page."""
+LONGEST_TEXT = 20_000
+IMAGES = {
+    **{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"},
+    **{".webp": "image/webp", ".bmp": "image/bmp"},
+}
+
+
+class Features:
+    """Features of rows of a training's pool; the last ones asked for are kept."""
+
+    def __init__(self, run: Run, n_features: int) -> None:
+        self.run = run
+        self.n = min(n_features, MOST_FEATURES)
+        self._kept: OrderedDict[int, list[float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, rows: Iterable[int]) -> dict[int, list[float]]:
+        """Feature values by row; whole chunks of the pool are read, never more."""
+        wanted = list(dict.fromkeys(rows))
+        with self._lock:
+            missing = sorted(row for row in wanted if row not in self._kept)
+            if missing:
+                x = pick(self.run, "pool", "x", np.array(missing, np.int64))
+                for row, values in zip(missing, x, strict=True):
+                    self._kept[row] = [_short(value) for value in values[: self.n].tolist()]
+            found = {}
+            for row in wanted:
+                self._kept.move_to_end(row)
+                found[row] = self._kept[row]
+            while len(self._kept) > KEPT_ROWS:
+                self._kept.popitem(last=False)
+            return found
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+class Shown:
+    """One column of a file with a row per training row, as far as the review needs it."""
+
+    def __init__(
+        self,
+        path: str,
+        column: str | None,
+        rows: npt.NDArray[np.int64],
+        n_rows: int,
+        root: str | None,
+    ) -> None:
+        """Read the values of some rows, in one pass.
+
+        Raises
+        ------
+        InputError
+            the file cannot be read, has no such column, or another number of rows.
+        """
+        self.root = root
+        self.values: dict[int, str] = {}
+        location, start = SourcePath.of(path), 0
+        wanted = np.unique(rows)
+        with readable(location.name), location.open() as file:
+            for values in _batches(location, file, column):
+                stop = start + len(values)
+                here = wanted[(wanted >= start) & (wanted < stop)]
+                taken = values.take(pa.array(here - start)).to_pylist()
+                for row, value in zip(here.tolist(), taken, strict=True):
+                    if value is not None:
+                        self.values[row] = str(value)[:LONGEST_TEXT]
+                start = stop
+        if start != n_rows:
+            raise InputError(
+                f"{location.name}: {start:,} rows, the training has {n_rows:,}; give --show a file "
+                "with a row per training row, in the same order"
+            )
+
+    def of(self, row: int) -> dict[str, str]:
+        """What the page shows of a row: a text, or the address of an image."""
+        value = self.values.get(row)
+        if value is None:
+            return {}
+        if self.root is None:
+            return {"text": value}
+        if _is_url(self.root):
+            inside = value.startswith(_folder(self.root)) or not _is_url(value)
+            address = value if _is_url(value) else _folder(self.root) + value.lstrip("/")
+            return {"image": address} if inside and ".." not in value else {"text": value}
+        return {"image": f"image/{row}"} if self.file(row) else {"text": value}
+
+    def file(self, row: int) -> Path | None:
+        """The image of a row, if there is one below the root; links out of it are none."""
+        if self.root is None or _is_url(self.root) or row not in self.values:
+            return None
+        root = Path(self.root).resolve()
+        path = (root / self.values[row]).resolve()
+        known = path.suffix.lower() in IMAGES
+        return path if known and path.is_relative_to(root) and path.is_file() else None
+
+
+def _is_url(address: str) -> bool:
+    return address.startswith(("https://", "http://"))
+
+
+def _folder(root: str) -> str:
+    return root.rstrip("/") + "/"
+
+
+def _batches(location: SourcePath, file: Any, column: str | None) -> Iterable[pa.Array]:
+    """A column of a CSV or Parquet file, batch by batch."""
+    lower = location.basename.lower()
+    if lower.endswith((".parquet", ".pq")):
+        table = pq.ParquetFile(file)
+        name = _name(location, table.schema_arrow.names, column)
+        for batch in table.iter_batches(columns=[name]):
+            yield batch.column(0)
+    elif lower.endswith(".csv"):
+        reader = pyarrow.csv.open_csv(
+            file, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True)
+        )
+        name = _name(location, reader.schema.names, column)
+        for batch in reader:
+            yield batch.column(reader.schema.get_field_index(name))
+    else:
+        raise InputError(f"{location.name}: --show takes a .csv or .parquet file")
+
+
+def _name(location: SourcePath, names: list[str], column: str | None) -> str:
+    if column is None and len(names) == 1:
+        return names[0]
+    if column is None:
+        raise InputError(
+            f"{location.name}: {len(names)} columns; give --show-column one of {listed(names)}"
+        )
+    if column not in names:
+        raise InputError(f"{location.name}: no column {column!r}; columns are {listed(names)}")
+    return column

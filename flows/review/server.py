@@ -1,0 +1,231 @@
+"""The page of a review: loopback only, and only below a path that nobody can guess."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import zlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.review.desk import Desk, Filters, pairs
+from flows.review.rows import IMAGES, Features, Shown
+from storage.errors import InputError, KnnoiseError
+
+HERE = Path(__file__).parent / "page"
+SCRIPTS = ("main.js", "card.js", "desk.js")
+PORTS = range(20_000, 30_000)
+NO_TOKEN = "this page is opened by the address that knnoise review printed, with its token"
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """What is shown of rows."""
+
+    features: Features
+    names: list[str]
+    shape: tuple[int, int] | None
+    shown: Shown | None
+
+    def of(self, rows: list[int], *, with_features: bool) -> dict[int, dict[str, Any]]:
+        """Content by row."""
+        values = self.features.of(rows) if with_features else {}
+        return {
+            row: {
+                **({"features": values[row]} if row in values else {}),
+                **({} if self.shown is None else self.shown.of(row)),
+            }
+            for row in rows
+        }
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Given(_Body):
+    """An answer as the page sends it."""
+
+    id: str = Field(min_length=8, max_length=64)
+    row: int
+    label: int | None
+    reviewer: str = Field(min_length=1, max_length=80)
+    group: bool = False
+
+
+class Undone(_Body):
+    """The answer that is taken back."""
+
+    id: str = Field(min_length=1, max_length=64)
+    reviewer: str = Field(min_length=1, max_length=80)
+
+
+def listening(port: int, run: str = "") -> socket.socket:
+    """A socket on this host alone; `InputError` where the port is taken.
+
+    Port 0 takes one that goes with the name of the run, else a free one: what a browser keeps, it
+    keeps by port, and a page opened again should find it.
+    """
+    own = [PORTS.start + zlib.crc32(run.encode()) % len(PORTS)] if run else []
+    for tried in [port] if port else [*own, 0]:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", tried))
+            listener.listen()  # whoever comes before the server is ready waits
+        except OSError as error:
+            listener.close()
+            reason = error.strerror
+        else:
+            return listener
+    raise InputError(f"--port {port}: cannot be used ({reason}); give another, or none")
+
+
+def application(desk: Desk, exhibit: Exhibit, about: dict[str, Any], token: str) -> FastAPI:
+    """The page and its interface, below `/token/`.
+
+    about : what the page says of the run: `run`, `label_name`, `reviewer`, `answers`
+    """
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    app.include_router(_routes(desk, exhibit, about), prefix=f"/{token}")
+    pictures = "data: blob:"
+    root = exhibit.shown.root if exhibit.shown is not None else None
+    if root is not None and root.startswith(("https://", "http://")):
+        pictures += " " + "/".join(root.split("/")[:3])
+    policy = (
+        f"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        f"img-src 'self' {pictures}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+    @app.middleware("http")
+    async def guard(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
+        """Refuse whoever has no token, or comes from another page by a name of its own."""
+        host = request.headers.get("host", "").rsplit(":", 1)[0]
+        origin = request.headers.get("origin")
+        parts = request.url.path.split("/", 2)
+        known = len(parts) == 3 and secrets.compare_digest(parts[1].encode(), token.encode())
+        own = host in ("127.0.0.1", "localhost")
+        same = origin in (None, f"http://{request.headers.get('host', '')}")
+        if not (known and own and same):
+            return PlainTextResponse(f"{NO_TOKEN}\n", 403)
+        response = await call(request)
+        response.headers.update(
+            {
+                "Content-Security-Policy": policy,
+                "Referrer-Policy": "no-referrer",
+                "X-Content-Type-Options": "nosniff",
+                "Cache-Control": "no-store",
+            }
+        )
+        return response
+
+    @app.exception_handler(InputError)
+    async def refused(request: Request, error: InputError) -> Response:
+        return JSONResponse({"error": str(error)}, 422)
+
+    @app.exception_handler(KnnoiseError)
+    async def failed(request: Request, error: KnnoiseError) -> Response:
+        return JSONResponse({"error": str(error)}, 500)
+
+    @app.exception_handler(RequestValidationError)
+    async def unusable(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:]) or "request"
+        return JSONResponse({"error": f"{where}: {first['msg']}"}, 422)
+
+    return app
+
+
+def _routes(desk: Desk, exhibit: Exhibit, about: dict[str, Any]) -> APIRouter:
+    routes = APIRouter()
+    pages = Environment(
+        loader=PackageLoader("flows.review", "page"), autoescape=True, undefined=StrictUndefined
+    )
+    base = Path(__file__).parents[1] / "report/page/templates/style.css"
+    style = base.read_text() + (HERE / "review.css").read_text()
+    config = {
+        **about,
+        "labels": [str(label) for label in desk.labels],
+        "features": exhibit.names,
+        "shape": exhibit.shape,
+        "pairs": pairs(desk.queue),
+    }
+
+    @routes.get("/")
+    def page() -> Response:
+        return HTMLResponse(pages.get_template("review.html").render(config=config, about=about))
+
+    @routes.get("/review.css")
+    def stylesheet() -> Response:
+        return Response(style, media_type="text/css")
+
+    @routes.get("/{script}.js")
+    def script(script: str) -> Response:
+        if f"{script}.js" not in SCRIPTS:
+            return PlainTextResponse("no such file\n", 404)
+        return FileResponse(HERE / f"{script}.js", media_type="text/javascript")
+
+    @routes.get("/api/next")
+    def following(
+        tab: Annotated[str, Query(min_length=1, max_length=64)],
+        n: Annotated[int, Query(ge=1, le=48)] = 1,
+        known: Annotated[str, Query(max_length=4000, pattern=r"^[0-9 ]*$")] = "",
+        given: int | None = None,
+        likely: int | None = None,
+        low: float = 0.0,
+        high: float = 1.0,
+        group: int | None = None,
+    ) -> dict[str, Any]:
+        here = {int(row) for row in known.split()}
+        cards = desk.next(n, tab, Filters(given, likely, low, high, group), here)
+        return {"cards": _with_content(cards)}
+
+    def _with_content(cards: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        rows = [card["row"] for card in cards]
+        others = [row for card in cards for row in card["alike"]]
+        near = [one["row"] for card in cards for one in card["neighbors"]]
+        as_images = exhibit.shape is not None
+        content = exhibit.of(list(dict.fromkeys([*near, *others])), with_features=as_images)
+        content |= exhibit.of(rows, with_features=True)
+        for card in cards:
+            card["content"] = content[card["row"]]
+            card["alike"] = [{"row": row, "content": content[row]} for row in card["alike"]]
+            for one in card["neighbors"]:
+                one["content"] = content[one["row"]]
+        return cards
+
+    @routes.post("/api/answer")
+    def answer(given: Given) -> dict[str, Any]:
+        kept = desk.answer(given.id, given.row, given.label, given.reviewer, given.group)
+        return {"kept": kept, **desk.state(given.reviewer)}
+
+    @routes.post("/api/undo")
+    def undo(undone: Undone) -> dict[str, Any]:
+        card = desk.undo(undone.id)
+        cards = _with_content([card] if card else [])
+        return {"cards": cards, **desk.state(undone.reviewer)}
+
+    @routes.get("/api/state")
+    def state(reviewer: str = "") -> dict[str, Any]:
+        return desk.state(reviewer)
+
+    @routes.get("/api/row/{row}")
+    def again(row: int) -> dict[str, Any]:
+        return {"cards": _with_content([desk.card_of(row)])}
+
+    @routes.get("/image/{row}")
+    def image(row: int) -> Response:
+        path = exhibit.shown.file(row) if exhibit.shown is not None else None
+        if path is None:
+            return PlainTextResponse("no image of this row\n", 404)
+        return FileResponse(path, media_type=IMAGES[path.suffix.lower()])
+
+    return routes

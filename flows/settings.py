@@ -1,0 +1,68 @@
+"""Options of a command in a TOML file: read, and written of a run."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from storage.errors import InputError
+
+
+def read_settings(path: str, command: str, known: Mapping[str, bool]) -> dict[str, Any]:
+    """The options for one command: those of its table, such as `[train]`, and those outside any.
+
+    known : the options of the command, and whether each is a list
+
+    Raises
+    ------
+    InputError
+        the file cannot be read, or the command has no such option; the message names it.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--config {path}: {error}") from error
+    tables = {key: value for key, value in content.items() if isinstance(value, dict)}
+    outside = {key: value for key, value in content.items() if key not in tables}
+    shared = {key: value for key, value in _spelled(outside).items() if key in known}
+    own = _spelled(tables.get(command, {}))
+    for key in own:
+        if key not in known:
+            _refuse(path, f"[{command}] ", key, known)
+    for key in _spelled(outside):
+        if key not in known and not tables:
+            _refuse(path, "", key, known)
+    found = {**shared, **own}
+    return {key: _as_list(value) if known[key] else value for key, value in found.items()}
+
+
+def _spelled(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.replace("-", "_"): value for key, value in table.items()}
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _refuse(path: str, table: str, key: str, known: Mapping[str, bool]) -> None:
+    meant = difflib.get_close_matches(key, known, 1)
+    more = f", did you mean {meant[0]}?" if meant else ""
+    raise InputError(f"--config {path}: {table}{key}: there is no such option{more}")
+
+
+def settings_text(parameters: Mapping[str, Any], label_name: str | None) -> str:
+    """The settings of a training as a TOML file that trains alike."""
+    given = {key: value for key, value in parameters.items() if value is not None}
+    if label_name is not None:
+        given = {"label_column": label_name, **given}
+    lines = [f"{key.replace('_', '-')} = {_toml(value)}" for key, value in given.items()]
+    return "\n".join(["[train]", *lines]) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """A value in TOML, which writes text, numbers, truth and lists as JSON does."""
+    return json.dumps(value, ensure_ascii=True)

@@ -1,0 +1,239 @@
+"""Graph → k, transition matrix and decision rule of more than two classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part
+from flows.engine.results import Result
+from flows.params import Method
+from flows.steps.anchors import anchor_features
+from flows.steps.lists import Sent
+from flows.steps.partition import Blocks, block_name
+from pipeline.blocks.sampling import in_sample
+from pipeline.decision.choose_k import Choice, choose
+from pipeline.decision.class_rule import temper
+from pipeline.decision.class_votes import ClassVotes, class_losses, class_votes, vote_sizes
+from pipeline.decision.quality import FIT_ROWS, FIT_STREAM, Correction, Weights, correction
+from pipeline.decision.suspects import PORTION, fit_first
+from pipeline.decision.tempering import TRUSTED, MatrixDecision, softened
+from pipeline.knn.lists import ABSENT
+from pipeline.noise.rates import Support
+from pipeline.noise.transition import transition_matrix
+from storage.exchange import Exchange
+from storage.groups import read_array, read_group, write_group
+from storage.ledger import Record
+from storage.pool import Pool
+from storage.run import Run
+
+
+@dataclass(frozen=True)
+class Classes:
+    """A pool of more than two classes."""
+
+    pool: Pool
+    counts: tuple[int, ...]
+    """Rows given each class."""
+    seed: int
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.counts)
+
+
+@dataclass(frozen=True)
+class Count:
+    """One block of the graph whose neighbors' labels are counted."""
+
+    block: int
+    classes: Classes
+    grid: tuple[int, ...]
+    to: Exchange
+
+
+@dataclass(frozen=True)
+class ClassCounted(Result):
+    """What choosing k takes of one block; and how many of its neighbors were asked for, by part of
+    the pool."""
+
+    sent: Sent
+    rows: int
+    losses: list[int]
+    sampled: int
+
+
+@dataclass(frozen=True)
+class Fitted(Result):
+    """Fitted weights of label qualities."""
+
+    weight: list[float]
+    bias: list[float]
+    loss: float
+
+    @classmethod
+    def from_weights(cls, found: Weights) -> Fitted:
+        return cls(found.weight.tolist(), found.bias.tolist(), found.loss)
+
+    def weights(self) -> Weights:
+        return Weights(np.asarray(self.weight), np.asarray(self.bias), self.loss)
+
+
+@dataclass(frozen=True)
+class ClassEstimates(Result):
+    """k, and what the group `transition` does not hold of the matrix."""
+
+    k: int
+    k_curve: Choice
+    support: Support
+    """Verdict on the class worst off."""
+    reason: str
+    class_support: list[Support]
+    prior: list[float]
+    """Shares of the clean classes."""
+    regions: list[dict[str, Any] | None]
+    """For each class, the test whether its mistakes depend on the features."""
+    decision: MatrixDecision
+    first: Fitted
+    """Weights of the first pass of label qualities."""
+
+
+def labels_of(
+    neighbor: npt.NDArray[np.int64], label: npt.NDArray[np.integer]
+) -> npt.NDArray[np.int32]:
+    """Neighbors' labels as codes, -1 in empty places whatever the type of the stored ones."""
+    return np.where(neighbor == ABSENT, -1, label.astype(np.int32)).astype(np.int32)
+
+
+def count_classes(
+    job: Job, classes: Classes, blocks: Blocks, grid: tuple[int, ...]
+) -> list[Record]:
+    """Losses for each k of a grid; a sample of rows; and which rows each block has as neighbors."""
+    exchange = Exchange(job.run.location, "wanted")
+    return job.parts(
+        "regression",
+        count_part,
+        [Part(block_name(b), Count(b, classes, grid, exchange)) for b in range(len(blocks.sizes))],
+    )
+
+
+def count_part(run: Run, part: Part[Count]) -> Output:
+    """Count labels of one block, keep its sampled rows and ask for its neighbors."""
+    classes, exchange, number = part.args.classes, part.args.to, part.args.block
+    pool = classes.pool
+    group = run.group(f"graph/{number:05d}")
+    row, given, label, neighbor = (
+        read_array(group, name) for name in ("row", "given_label", "neighbor_label", "neighbor")
+    )
+    wanted = _distinct(neighbor)
+    sent = exchange.send(
+        part.name,
+        pool.part_of(wanted),
+        len(pool.parts()),
+        {"row": wanted, "block": np.full(len(wanted), number, np.int32)},
+    )
+    near = labels_of(neighbor, label)
+    losses = class_losses(near, given, classes.n_classes, part.args.grid)
+    drawn = np.flatnonzero(in_sample(row, pool.n_rows, FIT_ROWS, classes.seed, FIT_STREAM))
+    columns = {"row": row[drawn], "given_label": given[drawn], "neighbor_label": label[drawn]}
+    path = f"class-sample/{number:05d}"
+    write_group(run.scratch, path, "class_sample", columns)
+    return Output(
+        [exchange.key(part.name), f"scratch.zarr/{path}"],
+        ClassCounted(sent, len(row), losses.tolist(), len(drawn)),
+    )
+
+
+def _distinct(neighbor: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Rows that occur in lists (row, rank), ascending; sorted a part at a time, for memory."""
+    parts = [
+        np.unique(neighbor[start : start + PORTION]) for start in range(0, len(neighbor), PORTION)
+    ]
+    found = np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
+    return np.asarray(found[found != ABSENT], np.int64)
+
+
+def read_sample(
+    run: Run, counted: list[Record], n_classes: int
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer], ClassVotes]:
+    """Labels of the sampled rows' neighbors (row, rank), their own, and their votes; rows
+    ascending."""
+    groups = [
+        read_group(run.scratch, f"class-sample/{number:05d}")
+        for number, record in enumerate(counted)
+        if ClassCounted.of(record).sampled
+    ]
+    together = {name: np.concatenate([group[name] for group in groups]) for name in groups[0]}
+    order = np.argsort(together["row"])
+    near, own = together["neighbor_label"][order], together["given_label"][order]
+    return near, own, class_votes(near, own, n_classes, vote_sizes(near.shape[1]))
+
+
+def estimate_classes(
+    job: Job,
+    classes: Classes,
+    counted: list[Record],
+    grid: tuple[int, ...],
+    params: Method,
+) -> ClassEstimates:
+    """k, the transition matrix, how far it corrects votes; writes the group `transition`."""
+
+    def estimate(run: Run) -> Output:
+        n_classes, counts = classes.n_classes, np.asarray(classes.counts)
+        filled = [counts for counts in map(ClassCounted.of, counted) if counts.rows]
+        losses = np.sum([counts.losses for counts in filled], axis=0)
+        choice = choose(losses, classes.pool.n_rows, grid)
+        k = params.k or choice.k
+        anchors = run.group("anchors")
+        neighbor, label = (read_array(anchors, name) for name in ("neighbor", "neighbor_label"))
+        found = transition_matrix(
+            neighbor,
+            label.astype(np.int64),
+            classes.pool.n_rows,
+            n_classes,
+            x=anchor_features(run, neighbor[:, 0]),
+        )
+        near, own, votes = read_sample(run, counted, n_classes)
+        decision = temper(near, own, k, found.matrix, counts, found.support)
+        by = correction(softened(found.matrix, counts, TRUSTED[found.support]), counts)
+        assert found.interval is not None
+        prior = counts / counts.sum() if found.prior is None else found.prior
+        transition = {
+            "matrix": found.matrix,
+            "low": found.interval[:, :, 0],
+            "high": found.interval[:, :, 1],
+            "decision": softened(found.matrix, counts, decision.part),
+        }
+        write_group(run.store, "transition", "transition", transition)
+        columns = {name: getattr(by, name) for name in Correction.__dataclass_fields__}
+        write_group(run.scratch, "correction", "correction", columns)
+        return Output(
+            [run.key("transition"), "scratch.zarr/correction"],
+            ClassEstimates(
+                k=k,
+                k_curve=choice,
+                support=found.support,
+                reason=found.reason,
+                class_support=list(found.class_support),
+                prior=prior.tolist(),
+                regions=[None if test is None else test.to_json() for test in found.regions],
+                decision=decision,
+                first=Fitted.from_weights(fit_first(votes, by)),
+            ),
+        )
+
+    return ClassEstimates.of(job.once("rates", estimate))
+
+
+def read_correction(run: Run) -> Correction:
+    """The correction that label qualities take."""
+    return Correction(**read_group(run.scratch, "correction"))
+
+
+def decision_matrix(run: Run, decision: MatrixDecision) -> npt.NDArray[np.float64] | None:
+    """The matrix by which votes are corrected; None for the plain vote."""
+    return None if decision.part == 0 else read_array(run.group("transition"), "decision")

@@ -1,0 +1,111 @@
+"""Cut, build, audit; and again with a wider cut while recall is below the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flows.engine.job import Job, Output
+from flows.engine.results import Result
+from flows.orchestration.tasks import as_task
+from flows.steps.audit import audit_graph
+from flows.steps.graph import build_graph
+from flows.steps.names import AUDIT, BLOCKS, GRAPH, NEIGHBORS, PARTITION, ROUTE, WIDENED
+from flows.steps.partition import Blocks, Wanted, choose_partition, make_blocks
+from pipeline.blocks.cost import Pairs, recall_wanted
+from pipeline.blocks.scaling import Scaling
+from pipeline.graph.build import NeighborParams
+from pipeline.knn.recall import Recall
+from storage.pool import Pool
+from storage.run import Run
+
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The graph a run ended with, and how it came to it."""
+
+    blocks: Blocks
+    recall: Recall
+    copies: float
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class GivenUp(Result):
+    """Why an attempt did not count."""
+
+    note: str
+
+
+def widen_until(
+    job: Job,
+    pool: Pool,
+    scaling: Scaling,
+    pairs: Pairs,
+    params: NeighborParams,
+    wanted: Wanted,
+) -> Graph:
+    """Build the graph, at most `TRIES` times, until its measured recall reaches the target."""
+    notes: list[str] = []
+    for attempt in range(TRIES):
+        given_up = job.run.ledger.get(_widened(attempt), "all")
+        if given_up is not None:
+            notes.append(GivenUp.of(given_up).note)
+            continue
+        graph = _attempt(job, pool, scaling, pairs, params, wanted, attempt, notes)
+        low = graph.recall.value < wanted.target_recall
+        if not low or wanted.exact or attempt == TRIES - 1:
+            return graph
+        note = (
+            f"recall was {graph.recall.value:.4f} with {len(graph.blocks.sizes)} blocks and "
+            f"{graph.copies:.2f} copies a row, below {wanted.target_recall:g}: widened"
+        )
+        job.reporter.say(note)
+        job.reporter.recall = None  # of a graph that is given up
+        notes.append(note)
+        _give_up(job, graph.blocks, note)
+    raise AssertionError("the last attempt returns")
+
+
+def _attempt(
+    job: Job,
+    pool: Pool,
+    scaling: Scaling,
+    pairs: Pairs,
+    params: NeighborParams,
+    wanted: Wanted,
+    attempt: int,
+    notes: list[str],
+) -> Graph:
+    chosen = as_task(
+        "partition", lambda: choose_partition(job, pool, scaling, pairs, wanted, attempt)
+    )
+    blocks = as_task("blocks", lambda: make_blocks(job, pool, scaling, chosen, attempt))
+    recall_of_lists = recall_wanted(wanted.target_recall, chosen.ceiling, attempt)
+    how = replace(params, recall=recall_of_lists)
+    as_task("neighbors", lambda: build_graph(job, blocks, how))
+    recall = as_task("audit", lambda: audit_graph(job, blocks, params.k))
+    return Graph(blocks, recall, chosen.copies, notes)
+
+
+def _widened(attempt: int) -> str:
+    return f"{WIDENED}-{attempt}"
+
+
+def _give_up(job: Job, blocks: Blocks, note: str) -> None:
+    """Remove what an attempt made, so that groups hold the graph that counts; then say so."""
+    ledger = job.run.ledger
+
+    def clear(run: Run) -> Output:
+        for step in (PARTITION, ROUTE, BLOCKS, NEIGHBORS, GRAPH, AUDIT):
+            name = blocks.name(step)
+            for part in ledger.records(name):
+                ledger.forget(name, part)
+        for path in ("results.zarr/partition", "results.zarr/blocks", "results.zarr/graph"):
+            run.location.remove(path)
+        for exchange in (ROUTE, "lists"):
+            run.location.remove(f"scratch.zarr/{blocks.name(exchange)}")
+        return Output([], GivenUp(note))
+
+    job.once(_widened(blocks.attempt), clear)

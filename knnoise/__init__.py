@@ -1,0 +1,29 @@
+"""Learn from wrongly labeled rows: `train`, `score`, `open_run`, `check`.
+
+Nothing is imported before it is used.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from knnoise._shadows import check_shadows
+
+if TYPE_CHECKING:
+    from knnoise.api import check, open_run, score, train
+    from knnoise.result import Scores, Training
+
+__all__ = ["Scores", "Training", "check", "open_run", "score", "train"]
+
+check_shadows()
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, when they are used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'knnoise' has no attribute {name!r}")
+    if name in ("Scores", "Training"):
+        from knnoise import result
+
+        return getattr(result, name)
+    from knnoise import api
+
+    return getattr(api, name)

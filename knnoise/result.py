@@ -1,0 +1,185 @@
+"""What a training and a scoring give to Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+SHOWN = 10
+"""Suspects shown in a notebook."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A finished training."""
+
+    run: str
+    """Folder of the run."""
+    summary: dict[str, Any] = field(repr=False)
+    """The report, as `report.json` holds it."""
+
+    @property
+    def label_values(self) -> list[Any]:
+        """The labels as given, by code."""
+        return list(self.summary["label_values"])
+
+    @property
+    def rates(self) -> pd.DataFrame:
+        """Noise rates p0 and p1 with their 95 % intervals; of more classes, the share of each that
+        is labeled as another."""
+        import pandas as pd
+
+        if len(self.label_values) > 2:
+            matrix, bounds = self.summary["transition_matrix"], self.summary["transition_interval"]
+            wrong = [
+                [1 - matrix[a][a], 1 - bounds[a][a][1], 1 - bounds[a][a][0]]
+                for a in range(len(matrix))
+            ]
+            return pd.DataFrame(wrong, self.label_values, ["estimate", "low", "high"])
+        bounds = {name: self.summary[f"{name}_interval"] for name in ("p0", "p1")}
+        rows = [[self.summary[name], *bounds[name]] for name in ("p0", "p1")]
+        return pd.DataFrame(rows, ["p0", "p1"], ["estimate", "low", "high"])
+
+    @property
+    def matrix(self) -> npt.NDArray[np.float64]:
+        """(class, class) P(given | true): a row for each true class, each adds up to 1."""
+        import numpy as np
+
+        return np.array(self.summary["transition_matrix"])
+
+    @property
+    def label_issues(self) -> pd.DataFrame:
+        """A row for each training row: ids, given and predicted label, quality (low is bad)."""
+        import pandas as pd
+
+        path = f"{self.run.rstrip('/')}/label_issues.parquet"
+        return pd.read_parquet(path)
+
+    def suspects(self, n: int = 20) -> pd.DataFrame:
+        """The n rows whose given label is most likely wrong, the worst first."""
+        issues = self.label_issues
+        found = issues[issues["is_label_issue"]]
+        return found.sort_values(["label_quality", "row"]).head(n).reset_index(drop=True)
+
+    def report(self, path: str | None = None) -> str:
+        """Write the run's page to `path` and return that; without a path, return the page."""
+        from flows.report.page import write_page
+        from storage.location import Location
+        from storage.run import Run
+
+        run = Run(Location.of(self.run))
+        if path is not None:
+            write_page(run, path)
+            return path
+        with TemporaryDirectory() as folder:
+            target = Path(folder) / "report.html"
+            write_page(run, str(target))
+            return target.read_text("utf-8")
+
+    def tree(self) -> xr.DataTree:
+        """All results as lazy arrays."""
+        from storage.run import open_run
+
+        return open_run(self.run)
+
+    def plot_rates(self, ax: Axes | None = None) -> Axes:
+        """The rates with their intervals."""
+        ax = _axes(ax)
+        rates = self.rates
+        names = [str(name) for name in self.label_values]
+        if len(names) == 2:
+            zero, one = names
+            names = [f"p0: truly {zero}, given {one}", f"p1: truly {one}, given {zero}"]
+        for place, (name, row) in enumerate(rates.iterrows()):
+            ax.plot([row["low"], row["high"]], [place, place], color="0.6", linewidth=3)
+            ax.plot(row["estimate"], place, "o", color="black")
+            ax.annotate(f"{row['estimate']:.3f}", (row["estimate"], place + 0.12), ha="center")
+            del name
+        ax.set_yticks(range(len(names)), names)
+        ax.set(ylim=(len(names) - 0.5, -0.5), xlabel="share of wrong labels, with 95 % interval")
+        ax.set_xlim(left=0)
+        return ax
+
+    def plot_posterior(self, ax: Axes | None = None) -> Axes:
+        """How many training rows have which share of neighbors given 1, and the threshold; of more
+        than two classes, which label quality."""
+        ax = _axes(ax)
+        if len(self.label_values) > 2:
+            ax.hist(self.label_issues["label_quality"], bins=50, color="0.7")
+            ax.set(xlabel="label quality", ylabel="rows")
+            return ax
+        share = self.label_issues["eta_corr"]
+        ax.hist(share, bins=min(50, self.summary["k"] + 1), color="0.7")
+        ax.axvline(self.summary["threshold"], color="black", linestyle="--", label="threshold")
+        ax.set(xlabel=f"share of the {self.summary['k']} neighbors given {self.label_values[1]}")
+        ax.set_ylabel("rows")
+        ax.legend(frameon=False)
+        return ax
+
+    def __str__(self) -> str:
+        from flows.report.content import train_text, training
+
+        return train_text(training(self.summary))
+
+    def _repr_html_(self) -> str:
+        rates, found = self.rates.to_html(float_format="%.3f"), self.suspects(SHOWN)
+        total = f"{self.summary['n_label_issues']:,} of {self.summary['n_rows']:,}"
+        return (
+            f"<p><b>{escape(self.run)}</b>: {total} labels are suspect "
+            f"({escape(self.summary['support'])}: {escape(self.summary['reason'])})</p>{rates}"
+            f"<p>the most suspect</p>{found.to_html(index=False, float_format='%.3f')}"
+        )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of new rows."""
+
+    path: str
+    """Their file."""
+    summary: dict[str, Any] = field(repr=False)
+    label_values: list[Any] = field(repr=False)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each scored row: ids, posterior, predicted label as given."""
+        return _read(self.path)
+
+    def __str__(self) -> str:
+        from flows.report.content import score_text, scoring
+
+        return score_text(scoring(self.summary))
+
+    def _repr_html_(self) -> str:
+        shown = self.frame.head(SHOWN).to_html(index=False, float_format="%.3f")
+        return f"<p>{self.summary['n_rows']:,} rows scored</p>{shown}"
+
+
+def _read(path: str) -> pd.DataFrame:
+    """A table of the format that its extension tells."""
+    import pandas as pd
+
+    name = path.lower()
+    if name.endswith(".csv"):
+        return pd.read_csv(path)
+    if name.endswith((".feather", ".arrow")):
+        return pd.read_feather(path)
+    return pd.read_parquet(path)
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(6, 2.5), layout="constrained")[1]

@@ -1,0 +1,1 @@
+"""How a pool is cut: samples, scaling, centers, halos, predicted cost."""

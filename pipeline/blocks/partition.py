@@ -1,0 +1,153 @@
+"""Spatial blocks: centers from a sample, and the blocks each row belongs to, home and halo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.knn.exact import nearest
+
+Float32 = npt.NDArray[np.float32]
+
+MAX_COPIES = 8
+"""Blocks a row can be in; also how many nearest centers `nearest_blocks` keeps."""
+
+_ROUNDS = 30
+_LLOYD = 8
+
+
+@dataclass(frozen=True)
+class Halo:
+    """A row is in its home block and in the next ones, up to `copies` in all, whose center is at
+    most (1 + eps) times as far as the home's."""
+
+    eps: float
+    copies: int
+
+
+def nearest_blocks(
+    x: Float32, centroid: Float32, width: int = MAX_COPIES
+) -> tuple[npt.NDArray[np.int32], Float32]:
+    """The `width` nearest centers of each row, nearest first, ties by block; exact, so that a row
+    has one home whoever asks, in whatever company.
+
+    Parameters
+    ----------
+    x : (row, feature) float32
+    centroid : (block, feature) float32
+
+    Returns
+    -------
+    block : (row, min(width, blocks)) int32
+    distance : the same shape, float32
+    """
+    block, distance = nearest(x, centroid, min(width, len(centroid)))
+    return block.astype(np.int32), distance
+
+
+def in_halo(distance: Float32, halo: Halo) -> npt.NDArray[np.bool_]:
+    """(row, width) which of a row's nearest blocks hold it; column 0, its home, always."""
+    inside = distance <= (1.0 + halo.eps) * distance[:, :1]
+    inside[:, halo.copies :] = False
+    inside[:, 0] = True
+    return inside
+
+
+def fit_centroids(sample: Float32, n_blocks: int, seed: int) -> Float32:
+    """Centers of blocks of about equal size, from a uniform sample of the rows.
+
+    A tree of 2-means splits, largest leaf first; then cells of the centers that came out much
+    larger than the mean are split again and much smaller ones given up.
+
+    Parameters
+    ----------
+    sample : (row, feature) float32
+    n_blocks : blocks wanted; at most one in four sampled rows is made a center
+
+    Returns
+    -------
+    (block, feature) float32; about `n_blocks`, fewer where rows coincide
+    """
+    rng = np.random.default_rng([seed, 0x9A27])
+    n_blocks = max(1, min(n_blocks, len(sample) // 4))
+    leaves = [sample]
+    while len(leaves) < n_blocks:
+        largest = max(range(len(leaves)), key=lambda i: len(leaves[i]))
+        halves = _split(leaves[largest], rng)
+        if halves is None:
+            break
+        leaves[largest : largest + 1] = halves
+    centroid = np.stack([leaf.mean(axis=0) for leaf in leaves])
+    for _ in range(_ROUNDS):
+        evened = _even_out(sample, centroid, n_blocks, rng)
+        if evened is None:
+            break
+        centroid = evened
+    return centroid
+
+
+def _split(rows: Float32, rng: np.random.Generator) -> list[Float32] | None:
+    """Two halves by 2-means, none below a quarter; None where all rows coincide."""
+    first = rows[rng.integers(len(rows))]
+    far = np.einsum("ij,ij->i", rows - first, rows - first)
+    if not far.max() > 0:
+        return None
+    a, b = first, rows[int(far.argmax())]
+    for _ in range(_LLOYD):
+        side = (rows - (a + b) / 2) @ (b - a)
+        right = side > 0
+        if right.all() or not right.any():
+            break
+        a, b = rows[~right].mean(axis=0), rows[right].mean(axis=0)
+    side = (rows - (a + b) / 2) @ (b - a)
+    order = np.argsort(side, kind="stable")
+    cut = int(np.clip((side <= 0).sum(), len(rows) // 4, len(rows) - len(rows) // 4))
+    return [rows[order[:cut]], rows[order[cut:]]] if 0 < cut < len(rows) else None
+
+
+def _even_out(
+    sample: Float32, centroid: Float32, n_blocks: int, rng: np.random.Generator
+) -> Float32 | None:
+    """Split cells above 1.4 times the mean size and drop those below a fifth; None if even."""
+    home = nearest_blocks(sample, centroid, 1)[0][:, 0]
+    size = np.bincount(home, minlength=len(centroid))
+    mean = len(sample) / n_blocks
+    large = np.flatnonzero(size > 1.4 * mean)
+    small = size < 0.2 * mean if len(centroid) > 1 else np.zeros(1, bool)
+    split = {int(b): _split(sample[home == b], rng) for b in large}
+    made = [np.median(half, axis=0) for halves in split.values() if halves for half in halves]
+    gone = small | np.isin(np.arange(len(centroid)), [b for b, halves in split.items() if halves])
+    if not gone.any():
+        return None
+    kept = centroid[~gone]
+    return np.concatenate([kept, np.stack(made)]) if made else kept
+
+
+def share_together(
+    a: tuple[npt.NDArray[np.int32], Float32],
+    b: tuple[npt.NDArray[np.int32], Float32],
+    halo: Halo,
+) -> float:
+    """Share of pairs that are together in some block: the ceiling of recall under a halo.
+
+    a, b : `nearest_blocks` of the two rows of each pair
+    """
+    in_a, in_b = in_halo(a[1], halo), in_halo(b[1], halo)
+    together = (a[0][:, :, None] == b[0][:, None, :]) & in_a[:, :, None] & in_b[:, None, :]
+    return float(together.any(axis=(1, 2)).mean())
+
+
+def spread(
+    block: npt.NDArray[np.int32], distance: Float32, halo: Halo
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """Copies of rows to send to blocks.
+
+    Returns
+    -------
+    (copy,) row number, block, and whether the block is the row's home
+    """
+    inside = in_halo(distance, halo)
+    row, place = np.nonzero(inside)
+    return row, block[row, place], place == 0

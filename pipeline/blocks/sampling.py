@@ -1,0 +1,82 @@
+"""Uniform row samples without replacement from a stream, by a hash of the row number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ANCHORS = 2
+"""Hash stream of the anchors."""
+
+
+def row_hash(row: npt.NDArray[np.int64], seed: int, stream: int) -> npt.NDArray[np.uint64]:
+    """(row,) uniform 64-bit values, a function of (row, seed, stream) alone (SplitMix64)."""
+    with np.errstate(over="ignore"):
+        start = np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64)[0]
+        z = row.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+def in_sample(
+    row: npt.NDArray[np.int64], n_rows: int, size: int, seed: int, stream: int
+) -> npt.NDArray[np.bool_]:
+    """(row,) whether each row is in a uniform sample of about `size` of `n_rows` rows, of all where
+    there are no more. A row is told without looking at others."""
+    if n_rows <= size:
+        return np.ones(len(row), np.bool_)
+    return row_hash(row, seed, stream) < np.uint64(int(size / n_rows * 2.0**64))
+
+
+class RowSample:
+    """The `size` rows of lowest hash among all seen: a uniform sample, whatever the chunks.
+
+    In order of hash, so that the first rows of a sample are a uniform sample themselves.
+    """
+
+    def __init__(self, size: int, seed: int, stream: int) -> None:
+        self.size, self.seed, self.stream = size, seed, stream
+        self._hash = np.empty(0, np.uint64)
+        self._row = np.empty(0, np.int64)
+        self._x: npt.NDArray[np.float32] = np.empty((0, 0), np.float32)
+        self._waiting: list[tuple[npt.NDArray[Any], ...]] = []
+        self._n_waiting = 0
+
+    def see(self, first_row: int, x: npt.NDArray[np.float32]) -> None:
+        """Take the rows `first_row` and following; x : (row, feature) float32."""
+        row = np.arange(first_row, first_row + len(x))
+        hashed = row_hash(row, self.seed, self.stream)
+        if self.size and len(self._hash) == self.size:
+            low = np.flatnonzero(hashed < self._hash[-1])
+            row, hashed, x = row[low], hashed[low], x[low]
+        self._waiting.append((hashed, row, x.copy()))
+        self._n_waiting += len(row)
+        if self._n_waiting > self.size:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Sort in what waits: seldom, as it moves all rows."""
+        if not self._waiting:
+            return
+        kept = [(self._hash, self._row, self._x)] if len(self._hash) else []
+        hashed, row, x = (
+            np.concatenate(columns) for columns in zip(*kept, *self._waiting, strict=True)
+        )
+        order = np.argsort(hashed, kind="stable")[: self.size]
+        self._hash, self._row, self._x = hashed[order], row[order], x[order]
+        self._waiting, self._n_waiting = [], 0
+
+    @property
+    def row(self) -> npt.NDArray[np.int64]:
+        """(sampled,) row numbers, in order of hash."""
+        self._settle()
+        return self._row
+
+    @property
+    def x(self) -> npt.NDArray[np.float32]:
+        """(sampled, feature)"""
+        self._settle()
+        return self._x

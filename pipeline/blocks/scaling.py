@@ -1,0 +1,127 @@
+"""Scaling of features, from statistics of the training rows alone."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SCALES = ("none", "range", "standard")
+APART = 25.0
+"""Ratio of spreads from which columns are on different scales; sets with columns of one kind stay
+below 16, sets of mixed units lie above 70."""
+SPREAD_ROWS = 20_000
+"""Rows whose spreads are compared."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """x → (x - offset) · factor, feature by feature; None leaves x as it is."""
+
+    offset: tuple[float, ...] | None = None
+    factor: tuple[float, ...] | None = None
+
+    def apply(self, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """(row, feature) float32, computed in float64 and rounded once."""
+        if self.offset is None or self.factor is None:
+            return x
+        moved = (x.astype(np.float64) - np.asarray(self.offset)) * np.asarray(self.factor)
+        return np.asarray(moved, np.float32)
+
+
+@dataclass(frozen=True)
+class Spreads:
+    """How far apart the scales of some columns are."""
+
+    ratio: float
+    """Of the widest to the narrowest column; 1 for fewer than two."""
+    narrow: int
+    wide: int
+    """Their places."""
+    least: float
+    most: float
+
+    @property
+    def apart(self) -> bool:
+        """Whether the widest column decides nearly alone who is near."""
+        return self.ratio > APART
+
+    def told(self, names: Sequence[str]) -> str:
+        """The columns that lie furthest apart, in words."""
+        return (
+            f"{names[self.narrow]!r} spreads over {self.least:.3g}, {names[self.wide]!r} over "
+            f"{self.most:.3g} and would decide nearly alone who is near"
+        )
+
+
+def spreads(x: npt.NDArray[Any]) -> Spreads:
+    """Compare columns, (row, feature), by the distance between their 5 % and 95 % quantiles and by
+    their ranges, and believe the measure that has them closer: counts and pixels, mostly zero, have
+    like ranges; heavy tails have like quantiles. Gaps (NaN) are left aside, and constants.
+    """
+    x = np.asarray(x[:SPREAD_ROWS], np.float64)
+    found = [Spreads(1.0, 0, 0, 0.0, 0.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns that are all gaps
+        low, high = np.nanquantile(x, (0.05, 0.95), axis=0) if len(x) else np.zeros((2, x.shape[1]))
+        whole = np.nanmax(x, axis=0) - np.nanmin(x, axis=0) if len(x) else np.zeros(x.shape[1])
+    for width in (np.where(high > low, high - low, whole), whole):
+        there = np.flatnonzero(np.isfinite(width) & (width > 0))
+        if len(there) < 2:
+            return found[0]
+        narrow, wide = there[width[there].argmin()], there[width[there].argmax()]
+        least, most = float(width[narrow]), float(width[wide])
+        found.append(Spreads(most / least, int(narrow), int(wide), least, most))
+    return min(found[1:], key=lambda spread: spread.ratio)
+
+
+class FeatureStatistics:
+    """Minimum, maximum, mean and standard deviation of each feature, chunk by chunk."""
+
+    def __init__(self, n_features: int) -> None:
+        self.n = 0
+        self.low = np.full(n_features, np.inf)
+        self.high = np.full(n_features, -np.inf)
+        self.mean = np.zeros(n_features)
+        self.squares = np.zeros(n_features)
+
+    def see(self, x: npt.NDArray[np.float32]) -> None:
+        """Take a chunk, (row, feature) float32, at least one row (Chan's parallel update)."""
+        values = x.astype(np.float64)
+        n, mean = len(values), values.mean(axis=0)
+        squares = np.square(values - mean).sum(axis=0)
+        shift, total = mean - self.mean, self.n + n
+        self.squares += squares + np.square(shift) * (self.n * n / total)
+        self.mean += shift * (n / total)
+        self.n = total
+        self.low = np.minimum(self.low, values.min(axis=0))
+        self.high = np.maximum(self.high, values.max(axis=0))
+
+    def scaling(self, scale: str, kept: npt.NDArray[np.bool_] | None = None) -> Scaling:
+        """`none`; `range`: to [-1, 1]; `standard`: mean 0, deviation 1. Constants become 0.
+
+        kept : (feature,) which columns stay as they are
+        """
+        if scale == "none":
+            return Scaling()
+        if scale == "range":
+            offset, width = (self.low + self.high) / 2, (self.high - self.low) / 2
+        else:
+            offset, width = self.mean, np.sqrt(self.squares / max(1, self.n))
+        factor = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
+        if kept is not None:
+            offset, factor = np.where(kept, 0.0, offset), np.where(kept, 1.0, factor)
+        return Scaling(tuple(offset.tolist()), tuple(factor.tolist()))
+
+    def summary(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "minimum": self.low.tolist(),
+            "maximum": self.high.tolist(),
+            "mean": self.mean.tolist(),
+            "standard_deviation": np.sqrt(self.squares / max(1, self.n)).tolist(),
+        }

@@ -1,0 +1,1 @@
+"""From counts of neighbors' labels to a decision rule."""

@@ -1,0 +1,248 @@
+"""How likely is each class, and how likely is the given label right, given the neighbors' labels.
+
+A row's clean class is given a softmax of what its neighborhoods say: the logarithms of the label
+shares after the noise is taken out, one per neighborhood size, and of the average of its
+neighbors' own clean posteriors (one round of smoothing over the graph). The weights are fitted by
+maximum likelihood of the rows' given labels, ``P(given b) = Σ_a F_a T[a, b]`` with T the transition
+matrix (rows: true class). No row's features contain its own label, so the fit is held out and the
+probabilities are calibrated by what labels there are. Bayes' rule then adds the row's own label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
+
+from pipeline.decision.class_votes import NONE, ClassVotes, places
+
+Floats = npt.NDArray[np.float64]
+FLOOR = 0.02
+"""Share below which logarithms flatten: what looks impossible may be another kind of mistake."""
+SHRINK = 2.0
+"""Labels of the pool's average added to every count."""
+BLUR = 0.05
+"""Share of the transition matrix spread over all classes, as none is known exactly."""
+RIDGE = 10.0
+"""Penalty on squared departures of weights from equal ones."""
+BIAS_RIDGE = 0.5
+SMOOTHED = 60
+"""Neighbors whose posteriors are averaged."""
+REACH = 1.5
+"""Standard deviation of the distance weights, in distances to the tenth part of the neighbors."""
+KEPT = 4
+"""Classes of a posterior that travel to the neighbors; the rest is one number."""
+FIT_ROWS = 20_000
+"""Rows that weights are fitted on, about, at most."""
+FIT_STREAM = 7
+"""Hash stream by which they are drawn."""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """The transition matrix as features and likelihoods use it."""
+
+    matrix: Floats
+    """(true class, given class), slightly blurred."""
+    inverse: Floats
+    prior: Floats
+    """(class,) clean shares of the pool, as the given shares and the matrix have it."""
+    elsewhere: Floats
+    """(given class,) mean chance of the given label over true classes that are no candidates."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A fitted softmax."""
+
+    weight: Floats
+    """(feature,) at least 0."""
+    bias: Floats
+    """(class,)"""
+    loss: float
+    """Mean negative log likelihood of the given labels the weights were fitted on."""
+
+
+@dataclass(frozen=True)
+class Chances:
+    """Chances of the clean class."""
+
+    chance: Floats
+    """(row, candidate)"""
+    rest: Floats
+    """(row,) of all classes that are no candidates."""
+
+
+@dataclass(frozen=True)
+class TopClasses:
+    """The few likeliest classes of each row, for its neighbors to read."""
+
+    code: npt.NDArray[np.int32]
+    """(row, KEPT), -1 where there are fewer."""
+    chance: npt.NDArray[np.float32]
+    """(row, KEPT); what is missing from 1 belongs to all other classes alike."""
+
+
+def correction(matrix: Floats, given_counts: npt.NDArray[np.integer]) -> Correction:
+    """Prepare a matrix (class, class), row = true class, for a pool of these given labels."""
+    c = len(matrix)
+    blurred = (1.0 - BLUR) * matrix + BLUR / c
+    inverse = np.asarray(np.linalg.pinv(blurred), np.float64)
+    share = given_counts / max(1, int(given_counts.sum()))
+    prior = np.clip(share @ inverse, 0.0, None)
+    prior = np.asarray(prior / max(float(prior.sum()), 1e-12), np.float64)
+    return Correction(blurred, inverse, prior, np.asarray(blurred.mean(axis=0), np.float64))
+
+
+def vote_features(votes: ClassVotes, by: Correction) -> Floats:
+    """(row, candidate, size) logarithms of the label shares after the noise is taken out."""
+    k = votes.total.astype(np.float64)[:, None, :] + SHRINK
+    count = votes.votes.astype(np.float64)
+    code = np.maximum(votes.code, 0)
+    if votes.code.shape[1] == len(by.matrix):
+        clean = np.einsum("rlg,lb->rbg", count, by.inverse, optimize=True)
+    else:
+        clean = np.empty_like(count)
+        for at in range(0, len(code), 1024):
+            rows = slice(at, at + 1024)
+            inverse = by.inverse[code[rows, :, None], code[rows, None, :]]
+            clean[rows] = np.einsum("rlg,rlb->rbg", count[rows], inverse)
+    share = (clean + SHRINK * by.prior[code][:, :, None]) / k
+    return _soft_log(share)
+
+
+def smoothed_feature(
+    code: npt.NDArray[np.int32],
+    neighbor: TopClasses,
+    distance: npt.NDArray[np.floating],
+    n_classes: int,
+) -> Floats:
+    """(row, candidate, 1) logarithm of the neighbors' average posterior of each candidate.
+
+    ``code`` is (row, candidate); ``neighbor`` holds (row, rank, KEPT) codes and chances of the
+    neighbors, nearest first; ``distance`` is (row, rank), inf where a list is short. Near neighbors
+    weigh more.
+    """
+    near = distance[:, :SMOOTHED].astype(np.float64)
+    there = np.isfinite(near)
+    scale = np.maximum(near[:, min(4, near.shape[1] - 1)], 1e-12)[:, None]
+    scale = np.where(np.isfinite(scale), scale, 1.0)
+    weight = np.where(there, np.exp(-0.5 * (np.where(there, near, 0.0) / scale / REACH) ** 2), 0.0)
+    weight += 1e-3 * there
+    weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
+    n_rows, width = code.shape
+    codes, chance = neighbor.code[:, :SMOOTHED], neighbor.chance[:, :SMOOTHED].astype(np.float64)
+    rest = (weight * np.maximum(1.0 - chance.sum(axis=2), 0.0)).sum(axis=1)
+    place = places(code, codes.reshape(n_rows, -1), n_classes)
+    mass = (weight[:, :, None] * chance).reshape(n_rows, -1)
+    cell = (np.arange(n_rows)[:, None] * width + place)[place != NONE]
+    average = np.bincount(cell, mass[place != NONE], n_rows * width).reshape(n_rows, width)
+    return _soft_log(average + rest[:, None] / n_classes)[:, :, None]
+
+
+def fit_weights(
+    features: Floats, votes: ClassVotes, by: Correction, *, smoothed: bool = False
+) -> Weights:
+    """The likeliest weights for the given labels of some rows (a fixed random sample of a pool).
+
+    ``features`` is (row, candidate, feature); ``smoothed`` says that the last one averages the
+    neighbors' posteriors. Rows without a label teach nothing.
+    """
+    n_features, c = features.shape[2], len(by.matrix)
+    rows = np.flatnonzero(votes.own != NONE)[:FIT_ROWS]
+    x, code = np.ascontiguousarray(features[rows]), votes.code[rows]
+    own = code[np.arange(len(rows)), votes.own[rows]]
+    there, slot = code != NONE, np.maximum(code, 0)
+    chance, other = by.matrix[slot, own[:, None]] * there, by.elsewhere[own]
+    start = np.full(n_features, 1.0 / n_features)
+    if smoothed:
+        start = np.append(np.full(n_features - 1, 0.5 / (n_features - 1)), 0.5)
+    outside = _outside(there, c)
+
+    def loss(free: Floats) -> tuple[float, Floats]:
+        weight, bias = free[:n_features], free[n_features:]
+        f, rest = _softmax(x, there, slot, outside, weight, bias)
+        p = np.maximum((f * chance).sum(axis=1) + rest * other, 1e-12)
+        away = weight - start
+        value = -np.log(p).sum() + RIDGE * away @ away + BIAS_RIDGE * bias @ bias
+        slope = f - f * chance / p[:, None]
+        of_rest = (rest - rest * other / p).sum() * float(np.log(1.5 * FLOOR))
+        d_weight = np.tensordot(slope, x, 2) + of_rest + 2.0 * RIDGE * away
+        d_bias = np.bincount(slot[there], slope[there], c) + 2.0 * BIAS_RIDGE * bias
+        return float(value), np.concatenate([d_weight, d_bias])
+
+    bounds = [(0.0, None)] * n_features + [(None, None)] * c
+    free = np.concatenate([start, np.zeros(c)])
+    with threadpool_limits(1, user_api="blas"):  # the number of threads decides the last bits
+        found = minimize(loss, free, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100})
+    weight, bias = np.split(np.asarray(found.x, np.float64), [n_features])
+    return Weights(weight, bias, float(loss(found.x)[0]) / max(1, len(rows)))
+
+
+def chances(features: Floats, code: npt.NDArray[np.int32], weights: Weights) -> Chances:
+    """Chances of the clean class from the neighbors alone, the row's own label left out."""
+    there = code != NONE
+    outside = _outside(there, len(weights.bias))
+    f, rest = _softmax(features, there, np.maximum(code, 0), outside, weights.weight, weights.bias)
+    return Chances(f, rest)
+
+
+def with_own_label(found: Chances, votes: ClassVotes, by: Correction) -> Chances:
+    """The same after the row's own given label is taken for evidence, by Bayes' rule."""
+    row, known = np.arange(len(votes.own)), votes.own != NONE
+    label = np.maximum(votes.code[row, np.maximum(votes.own, 0)], 0)
+    likely = np.where(known[:, None], by.matrix[np.maximum(votes.code, 0), label[:, None]], 1.0)
+    chance = found.chance * likely
+    rest = found.rest * np.where(known, by.elsewhere[label], 1.0)
+    total = chance.sum(axis=1) + rest
+    return Chances(chance / total[:, None], rest / total)
+
+
+def label_quality(after: Chances, votes: ClassVotes) -> Floats:
+    """(row,) chance that the given label is the clean one; NaN where there is none. Low is bad.
+
+    ``after`` includes the row's own label. A quality below ½ is a label issue: another class, or
+    the others together, are likelier.
+    """
+    row = np.arange(len(votes.own))
+    quality = after.chance[row, np.maximum(votes.own, 0)]
+    return np.asarray(np.where(votes.own == NONE, np.nan, quality))
+
+
+def top_classes(after: Chances, code: npt.NDArray[np.int32]) -> TopClasses:
+    """The ``KEPT`` likeliest classes of each row, likeliest first."""
+    chance = np.where(code == NONE, -1.0, after.chance)
+    best = np.argsort(-chance, axis=1, kind="stable")[:, :KEPT]
+    kept = np.maximum(np.take_along_axis(chance, best, axis=1), 0.0).astype(np.float32)
+    return TopClasses(np.take_along_axis(code, best, axis=1), kept)
+
+
+def _soft_log(share: Floats) -> Floats:
+    """Logarithm of a share, bent softly to that of ``FLOOR`` where it is small or negative."""
+    bent = 0.5 * (share + np.sqrt(share * share + FLOOR * FLOOR))
+    return np.asarray(np.log(bent + FLOOR))
+
+
+def _outside(there: npt.NDArray[np.bool_], n_classes: int) -> Floats:
+    return np.asarray(n_classes - there.sum(axis=1), np.float64)
+
+
+def _softmax(
+    features: Floats,
+    there: npt.NDArray[np.bool_],
+    slot: npt.NDArray[np.int32],
+    outside: Floats,
+    weight: Floats,
+    bias: Floats,
+) -> tuple[Floats, Floats]:
+    """Chances of the candidates, and of all other classes, whose features are the floor's."""
+    z = np.where(there, features @ weight + bias[slot], -np.inf)
+    top = z.max(axis=1, keepdims=True)
+    raw = np.exp(z - top)
+    floor = float(np.log(1.5 * FLOOR)) * float(weight.sum())
+    rest = outside * np.exp(np.minimum(floor - top[:, 0], 500.0))
+    total = raw.sum(axis=1) + rest
+    return raw / total[:, None], rest / total

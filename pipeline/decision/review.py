@@ -1,0 +1,170 @@
+"""Which labels a person should look at first, and what the answers say of all labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from pipeline.blocks.sampling import row_hash
+
+Ints = NDArray[np.int64]
+Verdict = Callable[[NDArray[np.int64]], NDArray[np.integer[Any]]]
+"""(row, class) votes → (row,) labels"""
+
+VOTES = 1 << 22
+"""Counts of votes held at once."""
+STREAMS = {"useful": 7, "suspects": 8, "rows": 9}
+"""Hash streams of what is drawn at random; of `useful`, among rows of equal usefulness."""
+
+
+def sensitive(votes: Ints, verdict: Verdict | None = None) -> NDArray[np.bool_]:
+    """(row, class): whether a verdict falls otherwise once a vote for the class is found wrong.
+
+    votes : (row, class) neighbors by given label. The vote goes to the class that has most votes
+        besides; ties: the lowest. False where the class has no vote.
+    verdict : None for the plain vote, in which the lower of two equal classes wins
+    """
+    changed = np.zeros(votes.shape, np.bool_)
+    at = np.arange(len(votes))
+    if verdict is None:  # only the winner can lose, to the next, by two votes
+        first = votes.argmax(axis=1)
+        others = votes.copy()
+        others[at, first] = -1
+        second = others.argmax(axis=1)
+        ahead = votes[at, first] - votes[at, second]
+        falls = (ahead < 2) | ((ahead == 2) & (second < first))
+        changed[at, first] = falls & (votes[at, first] > 0)
+        return changed
+    now = verdict(votes)
+    for label in range(votes.shape[1]):
+        others = votes.copy()
+        others[:, label] = -1
+        moved = votes.copy()
+        moved[:, label] -= 1
+        moved[at, others.argmax(axis=1)] += 1
+        has = votes[:, label] > 0
+        changed[has, label] = (verdict(moved[has]) != now[has]) if has.any() else False
+    return changed
+
+
+def verdicts_moved(
+    neighbor: Ints,
+    neighbor_label: NDArray[np.integer[Any]],
+    n_classes: int,
+    verdict: Verdict | None = None,
+) -> tuple[Ints, Ints]:
+    """Rows, ascending, and how many of these verdicts fall otherwise once the row's label is found
+    wrong; rows that move none are left out.
+
+    neighbor, neighbor_label : (row, k) the voters, negative where lists end
+    """
+    portion = max(1, VOTES // n_classes)
+    found = [
+        _moved(neighbor[i : i + portion], neighbor_label[i : i + portion], n_classes, verdict)
+        for i in range(0, len(neighbor), portion)
+    ]
+    row, times = np.unique(np.concatenate([np.empty(0, np.int64), *found]), return_counts=True)
+    return row, times.astype(np.int64)
+
+
+def _moved(
+    neighbor: Ints,
+    neighbor_label: NDArray[np.integer[Any]],
+    n_classes: int,
+    verdict: Verdict | None,
+) -> Ints:
+    """The rows that move a verdict, once for each."""
+    there = neighbor >= 0
+    label = np.where(there, neighbor_label, 0).astype(np.int64)
+    cell = np.arange(len(label))[:, None] * n_classes + label
+    votes = np.bincount(cell[there], minlength=len(label) * n_classes).reshape(-1, n_classes)
+    changed = sensitive(votes.astype(np.int64), verdict)
+    moves = np.take_along_axis(changed, label, axis=1) & there
+    return neighbor[moves].astype(np.int64)
+
+
+def usefulness(label_quality: NDArray[np.floating], moved: Ints) -> NDArray[np.float64]:
+    """(row,) chance that the label is wrong, times the verdicts that its correction changes: the
+    row's own and those of the rows it votes for."""
+    return (1.0 - label_quality.astype(np.float64)) * (1.0 + moved)
+
+
+def first(row: Ints, value: NDArray[np.floating] | None, n: int, seed: int, stream: str) -> Ints:
+    """Places of the n rows of greatest value; among equals, or without values, at random by row
+    number. The first n of more rows are the first n of any of their parts together."""
+    tie = row_hash(row, seed, STREAMS[stream])
+    order = np.lexsort((tie,)) if value is None else np.lexsort((tie, -value))
+    return order[:n]
+
+
+def interleaved(useful: Ints, suspects: Ints, rows: Ints, share: float) -> Ints:
+    """One order of three, each row where it comes first: ``share`` of the places go to the rows
+    drawn at random, to suspects and rows by turns; what runs out leaves its places to the others.
+    """
+    sources = [useful.tolist(), suspects.tolist(), rows.tolist()]
+    at, due, turn = [0, 0, 0], 0.0, 0
+    order: dict[int, None] = {}
+    while any(at[i] < len(sources[i]) for i in range(3)):
+        due += share
+        random = due >= 1.0 - 1e-9
+        wanted = [1 + turn, 2 - turn, 0] if random else [0, 1 + turn, 2 - turn]
+        taken = next(i for i in wanted if at[i] < len(sources[i]))
+        if random:
+            due, turn = due - 1.0, 1 - turn
+        order[sources[taken][at[taken]]] = None
+        at[taken] += 1
+    return np.array(list(order), np.int64)
+
+
+def answered_draws(place: Ints, answered: NDArray[np.bool_]) -> Ints:
+    """Places in an order of the rows of a random draw that count: those before the first that has
+    no answer. Rows that were answered early for another reason would make the draw uneven.
+
+    place : (row,) place of each row in the draw, -1 where it is not in it
+    """
+    drawn = np.flatnonzero(place >= 0)
+    drawn = drawn[np.argsort(place[drawn])]
+    return drawn[: int(np.argmin(np.append(answered[drawn], False)))]
+
+
+def alike(row: Ints, pair: Ints, neighbor: Ints, most: int) -> Ints:
+    """(row,) group of each row, named by its first member's place: rows of one ``pair`` (given and
+    likely class) that are among each other's nearest, at most ``most`` of them.
+
+    row : (row,) in the order they are looked at; neighbor : (row, rank) rows, negative where lists
+    end. A row starts a group unless it is in one; its group takes the rows of its list, then those
+    of their lists, and so on, nearest first.
+    """
+    place = {int(one): at for at, one in enumerate(row)}
+    near: list[list[int]] = [
+        [place[one] for one in line if one in place and pair[place[one]] == pair[at]]
+        for at, line in enumerate(neighbor.tolist())
+    ]
+    group = np.full(len(row), -1, np.int64)
+    for start in range(len(row)):
+        if group[start] >= 0:
+            continue
+        members, seen = [start], 0
+        group[start] = start
+        while seen < len(members) and len(members) < most:
+            for other in near[members[seen]]:
+                if group[other] < 0 and len(members) < most:
+                    group[other] = start
+                    members.append(other)
+            seen += 1
+    return group
+
+
+def share_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Jeffreys' interval of a share of which ``hits`` of ``n`` drawn at random are, equal tails;
+    (0, 1) for n = 0. Brown, Cai & DasGupta 2001."""
+    if n == 0:
+        return 0.0, 1.0
+    tail = (1.0 - level) / 2.0
+    low = betaincinv(hits + 0.5, n - hits + 0.5, tail) if hits else 0.0
+    high = betaincinv(hits + 0.5, n - hits + 0.5, 1.0 - tail) if hits < n else 1.0
+    return float(low), float(high)

@@ -1,0 +1,130 @@
+"""Qualities of a pool's given labels from its graph: votes, a round of smoothing, Bayes' rule.
+
+Two passes over the rows, each over neighbors' lists: ``first_pass`` needs their labels, and
+``second_pass`` what the first one says about them. Between the passes, weights are fitted on a
+sample of rows. Rows of a block can be given in any order and in any portions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
+from pipeline.decision.quality import (
+    SMOOTHED,
+    Chances,
+    Correction,
+    TopClasses,
+    Weights,
+    chances,
+    fit_weights,
+    label_quality,
+    smoothed_feature,
+    top_classes,
+    vote_features,
+    with_own_label,
+)
+
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.integer] | slice
+PORTION = 4096
+"""Rows whose neighbors are looked at together, in memory."""
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """What is said about some rows' given labels."""
+
+    label_quality: Floats
+    """(row,) chance that the given label is the clean one; NaN where there is none. Low is bad."""
+    is_label_issue: npt.NDArray[np.bool_]
+    """(row,) whether a wrong label is likelier than not."""
+    likely_class: npt.NDArray[np.int32]
+    """(row,) the likeliest clean class, the given label among the evidence."""
+
+
+def fit_first(sample: ClassVotes, by: Correction) -> Weights:
+    """Weights of the first pass from a sample of rows."""
+    return fit_weights(vote_features(sample, by), sample, by)
+
+
+def first_pass(votes: ClassVotes, by: Correction, weights: Weights) -> TopClasses:
+    """The likeliest classes of each row, for its neighbors."""
+    before = chances(vote_features(votes, by), votes.code, weights)
+    return top_classes(with_own_label(before, votes, by), votes.code)
+
+
+def smoothed_features(
+    votes: ClassVotes, by: Correction, neighbor: TopClasses, distance: npt.NDArray[np.floating]
+) -> Floats:
+    """(row, candidate, size + 1) features of the second pass.
+
+    ``neighbor`` holds (row, rank, ...) what the first pass says about each neighbor; ``distance``
+    (row, rank).
+    """
+    average = smoothed_feature(votes.code, neighbor, distance, len(by.matrix))
+    return np.concatenate([vote_features(votes, by), average], axis=2)
+
+
+def fit_second(features: Floats, sample: ClassVotes, by: Correction) -> Weights:
+    """Weights of the second pass from the ``smoothed_features`` of a sample of rows."""
+    return fit_weights(features, sample, by, smoothed=True)
+
+
+def second_pass(features: Floats, votes: ClassVotes, by: Correction, weights: Weights) -> Suspects:
+    """Qualities of the rows' given labels from their ``smoothed_features``."""
+    after = with_own_label(chances(features, votes.code, weights), votes, by)
+    return judge(after, votes)
+
+
+def judge(after: Chances, votes: ClassVotes) -> Suspects:
+    """Qualities, issues and likely classes from chances that include the row's own label."""
+    quality = label_quality(after, votes)
+    best = after.chance.argmax(axis=1)
+    likely = votes.code[np.arange(len(best)), best]
+    return Suspects(quality, quality < 0.5, likely)
+
+
+def take(votes: ClassVotes, rows: Rows) -> ClassVotes:
+    """The votes of some rows."""
+    return ClassVotes(votes.code[rows], votes.votes[rows], votes.total[rows], votes.own[rows])
+
+
+def suspects_of(
+    index: npt.NDArray[np.int64],
+    distance: npt.NDArray[np.floating],
+    label: npt.NDArray[np.integer],
+    by: Correction,
+    sample: npt.NDArray[np.int64],
+) -> Suspects:
+    """Both passes over a pool in memory.
+
+    ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
+    ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
+    """
+    n, c, sizes = len(index), len(by.matrix), vote_sizes(index.shape[1])
+    votes = class_votes(label[index[:, : sizes[-1]]], label, c, sizes)
+    first = fit_first(take(votes, sample), by)
+    portions = [slice(at, at + PORTION) for at in range(0, n, PORTION)]
+    parts = [first_pass(take(votes, rows), by, first) for rows in portions]
+    code = np.concatenate([part.code for part in parts])
+    chance = np.concatenate([part.chance for part in parts])
+
+    def features(rows: Rows) -> Floats:
+        near = index[rows, :SMOOTHED]
+        return smoothed_features(
+            take(votes, rows), by, TopClasses(code[near], chance[near]), distance[rows]
+        )
+
+    few = np.array_split(sample, -(-len(sample) // PORTION))
+    sampled = np.concatenate([features(rows) for rows in few])
+    second = fit_second(sampled, take(votes, sample), by)
+    found = [second_pass(features(rows), take(votes, rows), by, second) for rows in portions]
+    return Suspects(
+        np.concatenate([part.label_quality for part in found]),
+        np.concatenate([part.is_label_issue for part in found]),
+        np.concatenate([part.likely_class for part in found]),
+    )

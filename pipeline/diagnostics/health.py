@@ -1,0 +1,103 @@
+"""What is wrong, or may be, with the columns and rows of a table, before anything is learned."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+FEWEST_ROWS = 40
+"""Rows below which nothing is said of ids and leaks."""
+FEWEST_OF_CLASS = 5
+MOST_RANKED = 10_000
+"""Rows whose order by a column is compared with their labels."""
+SUSPICIOUS_AUROC = 0.999
+
+
+def is_constant(values: Values) -> bool:
+    """Whether a column, (row,) float64, has one value or none; a gap beside a value is a second."""
+    missing = np.isnan(values)
+    if missing.any():
+        return bool(missing.all())
+    return bool((values == values[0]).all())
+
+
+def is_copy(values: Values, y: npt.NDArray[np.int64]) -> bool:
+    """Whether a column tells the label and nothing else: one value for each class, another for each
+    other. `y` are codes, (row,), -1 where missing."""
+    classes = np.unique(y[y >= 0])
+    known = y >= 0
+    counts = np.bincount(y[known])
+    if known.sum() < FEWEST_ROWS or len(classes) < 2 or counts[classes].min() < FEWEST_OF_CLASS:
+        return False
+    first = [values[y == label] for label in classes]
+    if any(np.isnan(value[0]) or (value != value[0]).any() for value in first):
+        return False
+    return len({float(value[0]) for value in first}) == len(classes)
+
+
+def nearly_tells(values: Values, y: npt.NDArray[np.int64]) -> bool:
+    """Whether the order of a column all but separates two classes (AUROC above
+    `SUSPICIOUS_AUROC`), measured on at most `MOST_RANKED` rows."""
+    step = -(-len(values) // MOST_RANKED)
+    values, y = values[::step], y[::step]
+    known = (y >= 0) & ~np.isnan(values)
+    values, y = values[known], y[known]
+    counts = np.bincount(y, minlength=2)
+    if len(y) < FEWEST_ROWS or len(counts) != 2 or counts.min() < FEWEST_OF_CLASS:
+        return False
+    area = auroc(values, y)
+    return bool(max(area, 1 - area) > SUSPICIOUS_AUROC)
+
+
+def auroc(values: Values, y: npt.NDArray[np.int64]) -> float:
+    """Chance that a row of class 1 has a larger value than one of class 0, ties counted half."""
+    _, place = np.unique(values, return_inverse=True)
+    zero, one = (np.bincount(place[y == label], minlength=place.max() + 1) for label in (0, 1))
+    below = np.cumsum(zero) - zero
+    return float((one * (below + zero / 2)).sum() / (zero.sum() * one.sum()))
+
+
+def is_row_number(values: Values) -> bool:
+    """Whether a column counts the rows, from 0 or 1, one by one."""
+    if len(values) < FEWEST_ROWS or values[0] not in (0.0, 1.0):
+        return False
+    return bool((np.diff(values) == 1.0).all())
+
+
+def is_like_ids(values: Values) -> bool:
+    """Whether a column has whole numbers (or codes of text) of which no two are equal."""
+    if len(values) < FEWEST_ROWS or np.isnan(values).any() or (values != np.rint(values)).any():
+        return False
+    return len(np.unique(values)) == len(values)
+
+
+def equal_columns(columns: list[Values]) -> dict[int, int]:
+    """Places of columns that equal an earlier one, gaps included, and which."""
+    seen: dict[bytes, int] = {}
+    found = {}
+    for place, values in enumerate(columns):
+        content = np.ascontiguousarray(values + 0.0)  # of -0.0 and 0.0 one
+        first = seen.setdefault(blake2b(content.tobytes(), digest_size=16).digest(), place)
+        if first != place:
+            found[place] = first
+    return found
+
+
+def contradictions(columns: list[Values], y: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """(groups, rows) of rows that are exact copies of each other and have different labels."""
+    if not columns:
+        return 0, 0
+    table = np.column_stack([np.asarray(values, np.float32) for values in columns]) + 0.0
+    key = np.frombuffer(
+        b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in table), np.int64
+    )
+    _, group = np.unique(key, return_inverse=True)
+    known = y >= 0
+    low, high = np.full(group.max() + 1, np.iinfo(np.int64).max), np.full(group.max() + 1, -1)
+    np.minimum.at(low, group[known], y[known])
+    np.maximum.at(high, group[known], y[known])
+    mixed = (high >= 0) & (low < high)
+    return int(mixed.sum()), int(mixed[group].sum())

@@ -1,0 +1,87 @@
+"""How far posteriors agree with clean labels: sums by bin, which add up over chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.knn.recall import wilson
+
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """The reliability curve and what it comes to."""
+
+    n_rows: int
+    rows: tuple[int, ...]
+    """Rows by bin of posterior; bins that are empty are left out here and below."""
+    posterior: tuple[float, ...]
+    """Mean posterior of each bin."""
+    share: tuple[float, ...]
+    """Share of clean label 1 in each bin."""
+    interval: tuple[tuple[float, float], ...]
+    """95 % Wilson interval of each share."""
+    brier: float
+    """Mean squared difference of posterior and clean label."""
+    error: float
+    """Expected calibration error: mean over rows of |mean posterior - share| of their bin."""
+    accuracy: float
+    """Of the predicted labels."""
+    accuracy_half: float
+    """Of the plain vote: 1 where `eta_corr` is at least 1/2."""
+
+
+class ReliabilityCounter:
+    """Takes scored rows with their clean labels, chunk by chunk; order does not matter."""
+
+    def __init__(self, bins: int = BINS) -> None:
+        """`bins` of equal width over posteriors from 0 to 1."""
+        self.bins = bins
+        self.rows = np.zeros(bins, np.int64)
+        self.ones = np.zeros(bins, np.int64)
+        self.posterior = np.zeros(bins)
+        self.squares = 0.0
+        self.right = np.zeros(2, np.int64)
+
+    def see(
+        self,
+        eta_corr: npt.NDArray[np.floating],
+        posterior: npt.NDArray[np.floating],
+        predicted: npt.NDArray[np.integer],
+        truth: npt.NDArray[np.integer],
+    ) -> None:
+        """All (row,): shares and posteriors in [0, 1], labels 0 or 1. ValueError if outside."""
+        p = posterior.astype(np.float64)
+        if len(p) and not bool(((p >= 0) & (p <= 1)).all()):
+            raise ValueError("posterior: must lie in [0, 1]")
+        bin_ = np.minimum((p * self.bins).astype(np.int64), self.bins - 1)
+        self.rows += np.bincount(bin_, minlength=self.bins)
+        self.ones += np.bincount(bin_, truth, minlength=self.bins).astype(np.int64)
+        self.posterior += np.bincount(bin_, p, minlength=self.bins)
+        self.squares += float(np.square(p - truth).sum())
+        plain = eta_corr >= 0.5
+        self.right += [int((predicted == truth).sum()), int((plain == truth).sum())]
+
+    def finish(self) -> Reliability:
+        """The curve over all rows seen, at least one; else ValueError."""
+        n = int(self.rows.sum())
+        if n == 0:
+            raise ValueError("no rows were seen")
+        there = self.rows > 0
+        rows, ones = self.rows[there], self.ones[there]
+        mean, share = self.posterior[there] / rows, ones / rows
+        return Reliability(
+            n,
+            tuple(rows.tolist()),
+            tuple(mean.tolist()),
+            tuple(share.tolist()),
+            tuple(wilson(s, float(r)) for s, r in zip(share.tolist(), rows.tolist(), strict=True)),
+            self.squares / n,
+            float((np.abs(mean - share) * rows).sum() / n),
+            float(self.right[0] / n),
+            float(self.right[1] / n),
+        )

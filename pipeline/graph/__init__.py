@@ -1,0 +1,1 @@
+"""Neighbor lists of a block, approximate or exact, and search in it."""

@@ -1,0 +1,123 @@
+"""The k nearest neighbors within one block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from pipeline.graph.carving import carve
+from pipeline.graph.effort import lists_of_recall
+from pipeline.knn.distance import Float32, rank_lists
+from pipeline.knn.exact import nearest
+from pipeline.knn.lists import ABSENT
+
+BUILDERS = ("auto", "join", "pynndescent", "exact")
+
+_EXACT_PAIR_NS = (2.0, 0.06)
+"""Cost of exact search per pair of rows: constant and per feature, ns·core (measured)."""
+
+_EXACT_SECONDS = 2.0
+"""Core seconds of exact search below which approximate lists save too little to matter."""
+
+_ROW_SECONDS = 5e-5
+"""Core seconds that a row takes, lists and all else each (measured at 64 features, k = 30)."""
+
+_EXACT_ROWS = 1000
+"""Blocks up to this many rows are searched exactly: no slower, and always right."""
+
+_ORDER_ROWS = 128
+"""Rows that a block is carved into to put near rows next to each other."""
+_LONGER = 1.5
+"""Lists that pynndescent builds, over k: it finds more of the nearest among more."""
+_EXPONENTS = 30
+"""Powers of two by which the largest feature may be off 1."""
+
+
+@dataclass(frozen=True)
+class NeighborParams:
+    """How lists are built."""
+
+    k: int = 30
+    """Length of the lists, the row itself excluded."""
+    builder: str = "join"
+    """`join` (local joins), `pynndescent` or `exact`."""
+    seed: int = 0
+    recall: float = 0.99
+    """Share of the neighbors within a block that lists by local joins reach."""
+
+
+def choose_builder(builder: str, n_rows: int, n_features: int) -> str:
+    """What `auto` stands for: exact search where it costs little."""
+    if builder != "auto":
+        return builder
+    return "exact" if exact_seconds(n_rows, n_features) <= _EXACT_SECONDS else "join"
+
+
+def exact_seconds(n_rows: int, n_features: int) -> float:
+    """About how many core seconds exact search of a whole pool takes."""
+    return n_rows**2 * (_EXACT_PAIR_NS[0] + _EXACT_PAIR_NS[1] * n_features) * 1e-9
+
+
+def training_seconds(builder: str, n_rows: int, n_features: int) -> float:
+    """About how many core seconds a whole training takes."""
+    exact = choose_builder(builder, n_rows, n_features) == "exact"
+    lists = exact_seconds(n_rows, n_features) if exact else n_rows * _ROW_SECONDS
+    return lists + n_rows * _ROW_SECONDS
+
+
+def build_lists(x: Float32, params: NeighborParams) -> tuple[npt.NDArray[np.int64], Float32, int]:
+    """Neighbor lists of all rows of a block among the rows of that block.
+
+    Single-threaded, and a function of the arguments alone.
+
+    Parameters
+    ----------
+    x : (row, feature) float32, finite
+
+    Returns
+    -------
+    index : (row, k) rows of the block, nearest first, ties by row, self excluded, ABSENT at the
+        end where the block has no more rows
+    distance : (row, k) float32, the exact distance of each; inf where ABSENT
+    n_repaired : rows whose list was left short and exact search completed
+    """
+    with threadpool_limits(1, user_api="blas"):
+        if params.builder == "exact" or len(x) <= max(_EXACT_ROWS, 2 * params.k):
+            index, distance = nearest(x, x, params.k, exclude=np.arange(len(x)))
+            return index, distance, 0
+        order = spatial_order(x, params.seed)
+        ordered = np.ascontiguousarray(x[order])
+        index, distance = rank_lists(ordered, ordered, _lists(ordered, params), order, params.k)
+        back = np.argsort(order)
+        index, distance = index[back], distance[back]
+        short = np.flatnonzero(index[:, -1] == ABSENT)
+        if len(short):
+            index[short], distance[short] = nearest(x[short], x, params.k, exclude=short)
+        return index, distance, len(short)
+
+
+def spatial_order(x: Float32, seed: int = 0) -> npt.NDArray[np.int64]:
+    """(row,) rows in an order in which near ones tend to follow each other."""
+    return carve(of_unit_size(x)[0], _ORDER_ROWS, seed).row.astype(np.int64)
+
+
+def _lists(x: Float32, params: NeighborParams) -> npt.NDArray[np.int32]:
+    """Finalizts for the lists of a block in spatial order."""
+    if params.builder == "pynndescent":
+        from pipeline.graph import descent  # compiled: only those who need it pay for the import
+
+        longer = min(round(_LONGER * params.k), len(x) - 2)
+        return descent.build(of_unit_size(x)[0], longer, seed=params.seed)
+    return lists_of_recall(of_unit_size(x)[0], params.k, params.recall, params.seed)
+
+
+def of_unit_size(x: Float32) -> tuple[Float32, float]:
+    """The rows, times a power of two where their squares would leave the range of float32; and that
+    power, 1 where they are left as they are."""
+    exponent = int(np.frexp(np.abs(x).max(initial=0.0))[1])
+    if abs(exponent) <= _EXPONENTS:
+        return x, 1.0
+    return np.ldexp(x, -exponent), 2.0**-exponent

@@ -1,0 +1,170 @@
+"""How much effort the lists of one block take: chosen by recall measured on some of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.graph.carving import carve
+from pipeline.graph.local_join import (
+    Found,
+    Near,
+    join_all,
+    join_cells,
+    join_groups,
+    join_near,
+    near,
+)
+from pipeline.knn.distance import Float32, rank_lists
+from pipeline.knn.exact import nearest
+from pipeline.knn.recall import row_recall
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+_TRIED = 256
+"""Rows searched exactly to measure the recall of a block."""
+_SPARE = 2
+"""Places beyond k: a search in float32 may misplace the last ones."""
+_LONGER = 1.5
+"""Length of lists over k where rows spread in many dimensions."""
+_CELL_ROWS, _LARGE_CELL_ROWS = 256, 1024
+"""Rows of a cell at most: of data of few dimensions, and of many."""
+_GROUP_ROWS = 64
+_LOOK = 3
+"""Carvings after which the share found tells how many dimensions the data have."""
+_FEW_FOUND = 0.35
+"""Share found by `_LOOK` carvings below which cells are made large and lists long."""
+_MUCH_FOUND = 0.7
+"""Share found from which neighbors of neighbors find more than another carving does."""
+_CARVINGS, _PASSES = 10, 6
+"""The most of each."""
+_STALLED = 0.9
+"""A pass that leaves more than this of what was missing is the last."""
+_SHARES = (0.45, 0.7, 1.0)
+"""Parts of a list by which neighbors are joined: the least that finds enough is taken."""
+_AXES = 16
+"""Leading principal axes that bound distances from below, where features are half as many more."""
+_FINE = 2.0**-12
+"""Neighbor distance, in spreads of a block, below which float32 products tell too little."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows of a block and the distances of their exact neighbors."""
+
+    rows: Int64
+    distance: Float32
+    """(row, k) ascending"""
+    fine: bool
+    """Whether neighbors are so near, for the size of the block, that float32 has to be spared."""
+
+    @classmethod
+    def of(cls, x: Float32, k: int) -> Sample:
+        """Evenly spread rows of a block in spatial order."""
+        rows = np.linspace(0, len(x) - 1, min(_TRIED, len(x))).astype(np.int64)
+        found = Found.none(len(rows), k + 4 * _SPARE)
+        join_all(x, rows, found)
+        distance = rank_lists(x[rows], x, found.index, np.arange(len(x)), k)[1]
+        spread = float(np.abs(x - x.mean(axis=0)).max(initial=0.0))
+        fine = bool(np.quantile(distance[:, -1], 0.1) < _FINE * spread)
+        if fine:
+            _, distance = nearest(x[rows], x, k, exclude=rows)
+        return cls(rows, distance, fine)
+
+    def recall(self, x: Float32, lists: Found, k: int) -> float:
+        """Share of the k nearest in the lists of the sampled rows."""
+        place = np.arange(len(x))
+        _, distance = rank_lists(x[self.rows], x, lists.index, place, k)
+        return float(row_recall(distance, self.distance[:, :k]).mean())
+
+
+def lists_of_recall(x: Float32, k: int, recall: float, seed: int) -> Int32:
+    """Lists that hold the share `recall` of true neighbors, as measured on some rows; or as many
+    as passes find that still find some.
+
+    Carvings into cells find most neighbors of data of few dimensions; then groups of near rows and
+    the neighbors of neighbors find the rest. Data of many dimensions are carved into large cells,
+    and joins of neighbors of neighbors follow until they find no more: nearest-neighbor descent.
+
+    Parameters
+    ----------
+    x : (row, feature) float32, in spatial order, squares within float32
+    k : neighbors wanted, fewer than rows
+    seed : of the carvings
+
+    Returns
+    -------
+    (row, any) int32, at least k + 2 unless there are fewer rows; nearest first by float32
+    """
+    sample = Sample.of(x, k)
+    found, share = _carved(x, k, recall, seed, sample)
+    base = min(found.index.shape[1], max(k, base_length(k)))
+    axes = _leading_axes(x, sample)
+    found = found.widened(k + _SPARE)
+    joins, reached = _tried(x, axes, found, base, k, recall, sample)
+    if share >= _MUCH_FOUND and reached < recall:
+        forward = base // 2
+        join_groups(x, carve(x, _GROUP_ROWS, seed + _CARVINGS), forward, forward // 2, found)
+        joins, reached = _tried(x, axes, found, base, k, recall, sample)
+    missing = 1.0
+    for _ in range(_PASSES):
+        join_near(x, axes, joins, np.arange(len(x)), found)
+        if reached >= recall or 1.0 - reached > _STALLED * missing:
+            break
+        missing = 1.0 - reached
+        joins, reached = _tried(x, axes, found, base, k, recall, sample)
+    return found.index
+
+
+def _carved(x: Float32, k: int, recall: float, seed: int, sample: Sample) -> tuple[Found, float]:
+    """Short lists from as many carvings as pay, and the share found of the nearest."""
+    width, cell_rows = base_length(k), _CELL_ROWS
+    found = Found.none(len(x), width)
+    share = 0.0
+    for number in range(_CARVINGS):
+        join_cells(x, carve(x, cell_rows, seed + number), found)
+        if number + 1 < _LOOK:
+            continue
+        share = sample.recall(x, found.of(sample.rows), min(width, k))
+        if number + 1 == _LOOK and share < _FEW_FOUND:
+            cell_rows, found = _LARGE_CELL_ROWS, found.widened(round(_LONGER * k))
+        if share >= min(_MUCH_FOUND, recall):
+            break
+    return found, share
+
+
+def base_length(k: int) -> int:
+    """Length of lists before they are joined by neighbors of neighbors: what these find is near."""
+    return 12 + -(-k // 3)
+
+
+def _tried(
+    x: Float32, axes: Float32, found: Found, base: int, k: int, recall: float, sample: Sample
+) -> tuple[Near, float]:
+    """The least join of neighbors' neighbors that reaches a recall, tried on the sampled rows, or
+    the largest; and the recall it reaches."""
+    for share in _SHARES:
+        forward = round(share * base)
+        joins = near(found, forward, forward // 2)
+        lists = found.of(sample.rows)
+        join_near(x, axes, joins, sample.rows, lists)
+        reached = sample.recall(x, lists, k)
+        if reached >= recall:
+            break
+    return joins, reached
+
+
+def _leading_axes(x: Float32, sample: Sample) -> Float32:
+    """(row, axis) the rows along their leading principal axes; no axes where that saves little or
+    rounding would tell."""
+    d = x.shape[1]
+    if d < 1.5 * _AXES or sample.fine:
+        return np.empty((len(x), 0), np.float32)
+    some = x[:: max(1, len(x) // (20 * d))].astype(np.float64)
+    center = some.mean(axis=0)
+    vectors = np.linalg.eigh((some - center).T @ (some - center))[1][:, : -_AXES - 1 : -1]
+    axes: Float32 = (x - center.astype(np.float32)) @ vectors.astype(np.float32)
+    return np.ascontiguousarray(axes)

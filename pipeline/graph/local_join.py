@@ -1,0 +1,376 @@
+"""Neighbor lists made better by local joins: rows that are probably near are compared with each
+other, and each row keeps the nearest.
+
+Three ways to say who is near: the cells of a carving, groups of rows with the lists of all in the
+group, and a row's neighbors with their neighbors (Dong, Charikar & Li 2011). Distances are squared
+and of float32, so the last places of a list may go to rows that are a rounding error farther; who
+wants exact lists ranks some more than k of these finalizts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from pipeline.graph.carving import Cells, Int32, Int64
+from pipeline.knn.distance import Float32
+from pipeline.knn.lists import ABSENT
+from pipeline.knn.prefetch import prefetch
+
+_CHUNK = 2048
+"""Candidates compared by one matrix product."""
+_GLANCE = 16
+"""Values looked at together before any is looked at alone."""
+_AHEAD = 8
+"""Candidates between the one that is compared and the one that is fetched."""
+
+UInt8 = npt.NDArray[np.uint8]
+
+
+@dataclass
+class Found:
+    """Lists being built; changed in place."""
+
+    index: Int32
+    """(row, width) rows, nearest first, none twice, self excluded; ABSENT at the end"""
+    far: Float32
+    """(row, width) squared distances; inf where ABSENT"""
+    joined: UInt8
+    """(row, width) 1 where `join_near` has followed the neighbor already"""
+
+    @classmethod
+    def none(cls, n_rows: int, width: int) -> Found:
+        """Lists without any neighbor."""
+        return cls(
+            np.full((n_rows, width), ABSENT, np.int32),
+            np.full((n_rows, width), np.inf, np.float32),
+            np.zeros((n_rows, width), np.uint8),
+        )
+
+    def widened(self, width: int) -> Found:
+        """Copies of these lists with room for `width` neighbors each, at least as many as now."""
+        here = self.index.shape[1]
+        wide = Found.none(len(self.index), max(width, here))
+        wide.index[:, :here], wide.far[:, :here] = self.index, self.far
+        wide.joined[:, :here] = self.joined
+        return wide
+
+    def of(self, rows: npt.NDArray[np.integer[Any]]) -> Found:
+        """Copies of the lists of some rows."""
+        return Found(self.index[rows], self.far[rows], self.joined[rows])
+
+
+@dataclass(frozen=True)
+class Near:
+    """The neighbors by which rows are joined: listed, then listed by; new ones first."""
+
+    index: Int32
+    """(row, most) rows, none twice"""
+    count: Int32
+    """(row,) how many there are"""
+    n_new: Int32
+    """(row,) how many of them, the first ones, no join has followed yet"""
+    forward: int
+    """Neighbors of a list's beginning that are taken"""
+
+
+def join_cells(x: Float32, cells: Cells, found: Found) -> None:
+    """Compare all rows of each cell with each other.
+
+    One row of the cell is made the origin, so that products of float32 lose little: nothing where
+    features are small integers.
+
+    x : (row, feature) float32
+    """
+    _join_cells(x, cells.row, cells.start, found.index, found.far, found.joined)
+
+
+def join_all(x: Float32, rows: Int64, found: Found) -> None:
+    """Compare some rows, all of one group, with all rows.
+
+    found : lists of `rows`, in their order
+    """
+    _join_all(x, rows.astype(np.int32), found.index, found.far, found.joined)
+
+
+def join_groups(x: Float32, groups: Cells, forward: int, backward: int, found: Found) -> None:
+    """Compare the rows of each group with the first `forward` neighbors of all rows of the group,
+    and with up to `backward` rows that list them, as lists were before."""
+    listed = np.ascontiguousarray(found.index[:, :forward])
+    listing = _listing(found.index, listed.shape[1], backward)
+    _join_groups(x, groups.row, groups.start, listed, listing, found.index, found.far, found.joined)
+
+
+def near(found: Found, forward: int, backward: int) -> Near:
+    """The first `forward` neighbors of each row and up to `backward` rows more that have it among
+    their first `forward`, by rank and row."""
+    index, count, n_new = _near(found.index, found.joined, forward, backward)
+    return Near(index, count, n_new, forward)
+
+
+def join_near(x: Float32, axes: Float32, near: Near, rows: Int64, found: Found) -> None:
+    """Compare rows with their neighbors' neighbors; pairs of which neither link is new are left
+    out, as an earlier join has compared them. What was followed is marked as joined.
+
+    Parameters
+    ----------
+    x : (row, feature) float32
+    axes : (row, axis) float32, the rows in fewer dimensions in which no two are farther apart; no
+        axis where they are not worth it
+    rows : (list,) the rows whose lists these are
+    found : lists of `rows`, in their order
+    """
+    found.joined[:, : near.forward] = 1
+    _join_near(
+        x, axes, near.index, near.count, near.n_new, rows, found.index, found.far, found.joined
+    )
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+def _insert(index: Int32, far: Float32, joined: UInt8, row: int, distance: float) -> None:
+    """Put a row in its place in one list; the last falls out."""
+    at = len(index) - 1
+    while at > 0 and far[at - 1] > distance:
+        far[at], index[at], joined[at] = far[at - 1], index[at - 1], joined[at - 1]
+        at -= 1
+    far[at], index[at], joined[at] = distance, row, 0
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+def _offer(
+    value: Float32, own: float, i: int, candidate: Int32, index: Int32, far: Float32, joined: UInt8
+) -> None:
+    """Offer candidates to the list of row i; value: squared distances less `own`."""
+    n, width = len(candidate), len(index)
+    limit = far[width - 1] - own
+    for a in range(0, n, _GLANCE):
+        b = min(n, a + _GLANCE)
+        if b == a + _GLANCE:
+            below = 0
+            for u in range(_GLANCE):
+                below += value[a + u] < limit
+            if below == 0:
+                continue
+        for q in range(a, b):
+            if value[q] < limit:
+                c = candidate[q]
+                listed = int(c == i)
+                for u in range(width):
+                    listed += index[u] == c
+                if listed == 0:
+                    _insert(index, far, joined, c, max(value[q] + own, np.float32(0.0)))
+                    limit = far[width - 1] - own
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+def _move(x: Float32, rows: Int32, center: Float32, moved: Float32, norm: Float32) -> None:
+    """Rows less a center, and their squares."""
+    for p in range(len(rows)):
+        if p + _AHEAD < len(rows):
+            prefetch(x, rows[p + _AHEAD])
+        square = np.float32(0.0)
+        for f in range(x.shape[1]):
+            value = x[rows[p], f] - center[f]
+            moved[p, f] = value
+            square += value * value
+        norm[p] = square
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+def _compare(
+    x: Float32,
+    rows: Int32,
+    candidate: Int32,
+    lists: Int32,
+    index: Int32,
+    far: Float32,
+    joined: UInt8,
+    a: Float32,
+    b: Float32,
+    product: Float32,
+) -> None:
+    """Offer all candidates to the lists numbered `lists`, those of `rows`; a, b, product: room."""
+    m = len(rows)
+    center = x[rows[m // 2]]
+    own, norm = np.empty(m, np.float32), np.empty(_CHUNK, np.float32)
+    _move(x, rows, center, a, own)
+    for s in range(0, len(candidate), _CHUNK):
+        part = candidate[s : s + _CHUNK]
+        n = len(part)
+        _move(x, part, center, b, norm)
+        value = product[: m * n].reshape(m, n)
+        np.dot(a[:m], b[:n].T, value)
+        for p in range(m):
+            for q in range(n):
+                value[p, q] = norm[q] - np.float32(2.0) * value[p, q]
+            i = lists[p]
+            _offer(value[p], own[p], rows[p], part, index[i], far[i], joined[i])
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _join_cells(
+    x: Float32, row: Int32, start: Int64, index: Int32, far: Float32, joined: UInt8
+) -> None:
+    largest = np.diff(start).max()
+    a, b = np.empty((largest, x.shape[1]), np.float32), np.empty((_CHUNK, x.shape[1]), np.float32)
+    product = np.empty(largest * _CHUNK, np.float32)
+    for c in range(len(start) - 1):
+        rows = row[start[c] : start[c + 1]]
+        if len(rows) > 1:
+            _compare(x, rows, rows, rows, index, far, joined, a, b, product)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _join_all(x: Float32, rows: Int32, index: Int32, far: Float32, joined: UInt8) -> None:
+    m = len(rows)
+    a, b = np.empty((m, x.shape[1]), np.float32), np.empty((_CHUNK, x.shape[1]), np.float32)
+    everything, lists = np.arange(len(x)).astype(np.int32), np.arange(m).astype(np.int32)
+    product = np.empty(m * _CHUNK, np.float32)
+    _compare(x, rows, everything, lists, index, far, joined, a, b, product)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _listing(index: Int32, forward: int, most: int) -> Int32:
+    """(row, most) rows that have each row among their first `forward`, by rank and row."""
+    found = np.full((len(index), most), ABSENT, np.int32)
+    count = np.zeros(len(index), np.int32)
+    for r in range(forward):
+        for i in range(len(index)):
+            j = index[i, r]
+            if j != ABSENT and count[j] < most:
+                found[j, count[j]] = i
+                count[j] += 1
+    return found
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _join_groups(
+    x: Float32,
+    row: Int32,
+    start: Int64,
+    listed: Int32,
+    listing: Int32,
+    index: Int32,
+    far: Float32,
+    joined: UInt8,
+) -> None:
+    largest = np.diff(start).max()
+    a, b = np.empty((largest, x.shape[1]), np.float32), np.empty((_CHUNK, x.shape[1]), np.float32)
+    product = np.empty(largest * _CHUNK, np.float32)
+    seen = np.full(len(x), ABSENT, np.int32)
+    candidate = np.empty(largest * (1 + listed.shape[1] + listing.shape[1]), np.int32)
+    for c in range(len(start) - 1):
+        rows = row[start[c] : start[c + 1]]
+        n = 0
+        for i in rows:
+            seen[i] = c
+            candidate[n] = i
+            n += 1
+        for i in rows:
+            for lists in (listed, listing):
+                for j in lists[i]:
+                    if j == ABSENT:
+                        break
+                    if seen[j] != c:
+                        seen[j] = c
+                        candidate[n] = j
+                        n += 1
+        _compare(x, rows, candidate[:n], rows, index, far, joined, a, b, product)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _near(index: Int32, joined: UInt8, forward: int, backward: int) -> tuple[Int32, Int32, Int32]:
+    n = len(index)
+    found = np.full((n, forward + backward), ABSENT, np.int32)
+    count, n_back = np.zeros(n, np.int32), np.zeros(n, np.int32)
+    n_new = np.zeros(n, np.int32)
+    for old in range(2):
+        for i in range(n):
+            for r in range(forward):
+                if index[i, r] != ABSENT and joined[i, r] == old:
+                    found[i, count[i]] = index[i, r]
+                    count[i] += 1
+        for r in range(forward):
+            for i in range(n):
+                j = index[i, r]
+                if j == ABSENT or joined[i, r] != old or n_back[j] >= backward:
+                    continue
+                listed = 0
+                for s in range(forward):
+                    listed += index[j, s] == i
+                if listed == 0:
+                    found[j, count[j]] = i
+                    count[j] += 1
+                    n_back[j] += 1
+        if old == 0:
+            n_new[:] = count
+    return found, count, n_new
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+def _join_near(
+    x: Float32,
+    axes: Float32,
+    near: Int32,
+    count: Int32,
+    n_new: Int32,
+    rows: Int64,
+    index: Int32,
+    far: Float32,
+    joined: UInt8,
+) -> None:
+    width = index.shape[1]
+    seen = np.full(len(x), ABSENT, np.int32)
+    candidate = np.empty(near.shape[1] * (near.shape[1] + 1) + 1, np.int32)
+    least = np.empty(len(candidate), np.float32)
+    for p in range(len(rows)):
+        i = rows[p]
+        if p + 1 < len(rows):
+            for h in range(count[rows[p + 1]]):
+                prefetch(near, near[rows[p + 1], h])
+        seen[i] = i
+        for j in index[p]:
+            if j != ABSENT:
+                seen[j] = i
+        n = 0
+        for h in range(count[i]):
+            j = near[i, h]
+            candidate[n] = j
+            n += seen[j] != i  # overwritten if it was seen: a branch would cost more
+            seen[j] = i
+        for h in range(count[i]):
+            j = near[i, h]
+            for r in range(count[j] if h < n_new[i] else n_new[j]):
+                c = near[j, r]
+                candidate[n] = c
+                n += seen[c] != i
+                seen[c] = i
+        limit = far[p, width - 1]
+        n_near = 0
+        for q in range(n):
+            if q + _AHEAD < n:
+                prefetch(axes, candidate[q + _AHEAD])
+            c = candidate[q]
+            bound = np.float32(0.0)
+            for f in range(axes.shape[1]):
+                apart = axes[i, f] - axes[c, f]
+                bound += apart * apart
+            candidate[n_near], least[n_near] = c, bound
+            n_near += bound < limit
+        for q in range(n_near):
+            if q + _AHEAD < n_near:
+                prefetch(x, candidate[q + _AHEAD])
+            if least[q] >= limit:
+                continue
+            c = candidate[q]
+            d = np.float32(0.0)
+            for f in range(x.shape[1]):
+                apart = x[i, f] - x[c, f]
+                d += apart * apart
+            if d < limit:
+                _insert(index[p], far[p], joined[p], c, d)
+                limit = far[p, width - 1]

@@ -1,0 +1,1 @@
+"""Distances, lists of neighbors, exact search, recall."""

@@ -1,0 +1,206 @@
+"""Exact search: the k nearest rows, ties by row, with exact distances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.knn.distance import Float32, list_distance, pair_distance, rank_lists
+from pipeline.knn.lists import ABSENT, rank_in_group
+
+_QUERY_ROWS, _X_ROWS = 512, 2048
+"""Tile of the distance matrix; 4 MB in float32. Queries are more where rows are few."""
+_FEW_ROWS = 512
+"""Rows up to which an exact distance of every pair costs less than leaving pairs out."""
+_FAR = 1e9
+"""Distance, in spreads of the rows, beyond which float32 tells rows apart no more."""
+_UNDERFLOW = 1e-36
+"""What a bound of rows within one spread can lose below the smallest float32."""
+
+Int64 = npt.NDArray[np.int64]
+
+
+def nearest(
+    query: Float32,
+    x: Float32,
+    k: int,
+    *,
+    exclude: npt.NDArray[np.integer[Any]] | None = None,
+    bound: Float32 | None = None,
+) -> tuple[Int64, Float32]:
+    """Exact k nearest rows of `x` for each query, ties by row number.
+
+    A float32 matrix product gives a lower bound of every distance, with its rounding error
+    accounted for; only pairs below a limit get an exact one. The limit is guessed from a sample of
+    rows; a query for which it proves too low is searched again without it.
+
+    Parameters
+    ----------
+    query : (query, feature) float32, finite
+    x : (row, feature) float32, finite
+    k : length of the lists
+    exclude : (query,) one row of `x` that is no neighbor of the query, ABSENT for none
+    bound : (query,) only rows at most this far are wanted
+
+    Returns
+    -------
+    index : (query, k) int64 rows of `x`, nearest first; ABSENT where there are no more
+    distance : (query, k) float32, inf where there are no more
+    """
+    if len(x) <= _FEW_ROWS and exclude is None and bound is None:
+        every = np.arange(len(x))
+        return rank_lists(query, x, np.broadcast_to(every, (len(query), len(x))), every, k)
+    index = np.full((len(query), k), ABSENT, np.int64)
+    distance = np.full((len(query), k), np.inf, np.float32)
+    if len(x) == 0:
+        return index, distance
+    wanted = k + (exclude is not None)
+    tiles = _Tiles(x)
+    sample = tiles.sample(wanted)
+    step = max(_QUERY_ROWS, _QUERY_ROWS * _X_ROWS // len(x))
+    for start in range(0, len(query), step):
+        part = slice(start, start + step)
+        asked = query[part]
+        most = np.full(len(asked), np.inf) if bound is None else _squared(bound[part])
+        left_out = np.full(len(asked), ABSENT) if exclude is None else exclude[part]
+        limit = most if np.isfinite(most).all() else np.minimum(most, sample.guess(asked))
+        again = np.arange(len(asked))
+        while len(again):
+            found = tiles.below(asked[again], limit[again], left_out[again])
+            near, far = _lists(*found, len(again), k)
+            index[start + again], distance[start + again] = near, far
+            low = np.square(far[:, -1].astype(np.float64)) > limit[again]
+            again = again[low & (limit[again] < most[again])]
+            limit[again] = most[again]
+    return index, distance
+
+
+def kth_distance_bound(query: Float32, sample: Float32, k: int, n_rows: int) -> Float32:
+    """A distance within which each query has k rows of a pool, but for a chance below 1e-8.
+
+    Parameters
+    ----------
+    query : (query, feature) float32
+    sample : (row, feature) float32, drawn uniformly from the pool
+    k, n_rows : rows wanted, and rows of the pool
+
+    Returns
+    -------
+    (query,) float32; inf where the sample is too small to tell
+    """
+    expected = k * len(sample) / n_rows
+    rank = k if len(sample) >= n_rows else int(expected + 6 * np.sqrt(expected) + 8)
+    if rank > len(sample):
+        return np.full(len(query), np.inf, np.float32)
+    return nearest(query, sample, rank)[1][:, -1]
+
+
+class _Tiles:
+    """Rows to be searched, centered and of unit spread so that float32 products lose least."""
+
+    def __init__(self, x: Float32) -> None:
+        self.x = x
+        self.center = x.mean(axis=0, dtype=np.float64)
+        spread = max(
+            float(np.abs(x.max(0) - self.center).max()), float(np.abs(x.min(0) - self.center).max())
+        )
+        self.unit = 1.0 / spread if spread > 0 else 1.0
+        self.shrink = 1.0 - (x.shape[1] + 16) * 2.0**-22
+        moved = self._moved(x)
+        self.factor = np.concatenate([moved.T * np.float32(-2.0), self._norm(moved)[None]])
+
+    def _moved(self, rows: Float32) -> Float32:
+        return np.asarray(((rows - self.center) * self.unit).astype(np.float32))
+
+    def _norm(self, moved: Float32) -> Float32:
+        exact = np.einsum("ij,ij->i", moved, moved, dtype=np.float64)
+        return np.asarray(exact * self.shrink, np.float32)
+
+    def sample(self, wanted: int) -> _Sample:
+        """About 1 in 16 rows, evenly spread; all of them where there are few."""
+        size = max(_X_ROWS, len(self.x) // 16)
+        if size >= len(self.x):
+            return _Sample(self, wanted, 1.0)
+        rows = np.linspace(0, len(self.x) - 1, size).astype(np.int64)
+        return _Sample(_Tiles(self.x[rows]), wanted, size / len(self.x))
+
+    def lower(
+        self, query: Float32
+    ) -> tuple[npt.NDArray[np.float64], Iterator[tuple[int, Float32]]]:
+        """Lower bounds of squared distances, in units of the spread: a summand of each query, and
+        tile by tile the first row and the other summand (query, row)."""
+        moved = self._moved(query)
+        far = ~(np.abs(moved).max(axis=1, initial=0.0) < _FAR)
+        moved[far] = 0.0
+        own = np.where(far, -np.inf, self._norm(moved)).astype(np.float64)
+        with_one = np.concatenate([moved, np.ones((len(moved), 1), np.float32)], axis=1)
+        starts = range(0, len(self.x), _X_ROWS)
+        return own, ((a, with_one @ self.factor[:, a : a + _X_ROWS]) for a in starts)
+
+    def below(
+        self, query: Float32, limit: npt.NDArray[np.float64], left_out: npt.NDArray[np.integer[Any]]
+    ) -> tuple[Int64, Int64, Float32]:
+        """(pair,) query, row and exact distance of all pairs up to a squared limit, and some more.
+
+        In order of tiles, so that the rows of a query ascend.
+        """
+        groups, rows, distances = [], [], []
+        own, tiles = self.lower(query)
+        exact = limit * self.unit**2 + _UNDERFLOW - own
+        with np.errstate(over="ignore"):
+            most = np.nextafter(exact.astype(np.float32), np.float32(np.inf))[:, None]
+        for first, bounds in tiles:
+            group, row = np.divmod(np.flatnonzero(bounds <= most), bounds.shape[1])
+            row += first
+            kept = left_out[group] != row
+            group, row = group[kept], row[kept]
+            groups.append(group)
+            rows.append(row)
+            distances.append(pair_distance(query, self.x, group, row))
+        return np.concatenate(groups), np.concatenate(rows), np.concatenate(distances)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Some of the rows to be searched, from which the k-th distance is guessed."""
+
+    tiles: _Tiles
+    wanted: int
+    share: float
+
+    def guess(self, query: Float32) -> npt.NDArray[np.float64]:
+        """(query,) squared distance below which there are probably enough rows; sure for all."""
+        expected = self.wanted * self.share
+        rank = self.wanted
+        if self.share < 1:
+            rank = int(expected + 4 * np.sqrt(expected) + 4)
+        if rank >= len(self.tiles.x):
+            return np.full(len(query), np.inf)
+        bounds = np.concatenate([b for _, b in self.tiles.lower(query)[1]], axis=1)
+        near = np.argpartition(bounds, rank - 1, axis=1)[:, :rank]
+        return _squared(list_distance(query, self.tiles.x, near).max(axis=1))
+
+
+def _lists(
+    group: Int64, row: Int64, distance: Float32, n_queries: int, k: int
+) -> tuple[Int64, Float32]:
+    """Lists from pairs whose rows ascend within a query."""
+    key = (group.astype(np.uint64) << np.uint64(32)) | distance.view(np.uint32)
+    order = np.argsort(key, kind="stable")
+    rank = rank_in_group(group[order])
+    near = rank < k
+    order, rank = order[near], rank[near]
+    index = np.full((n_queries, k), ABSENT, np.int64)
+    nearest_distance = np.full((n_queries, k), np.inf, np.float32)
+    index[group[order], rank] = row[order]
+    nearest_distance[group[order], rank] = distance[order]
+    return index, nearest_distance
+
+
+def _squared(distance: Float32) -> npt.NDArray[np.float64]:
+    """Upper bound of the square of any value that rounds to this float32."""
+    return np.square(distance.astype(np.float64)) * (1.0 + 2.0**-21) + 1e-80

@@ -1,0 +1,1 @@
+"""One module per paper beyond the main method."""

@@ -1,0 +1,104 @@
+"""The preprocessing of Errandonea et al., appendix D.2, before neighbors are searched.
+
+Rows are centered (or their values' signed cube roots taken), scaled to unit length, moved towards a
+weighted mean of their neighbors, scaled to unit length again, and divided by the mean distance to
+their nearest rows, which keeps single rows from being everyone's neighbor. Every step needs only a
+row and its neighbors among the training rows, so blocks of rows can be done one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.knn.exact import nearest
+
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """The constants of one of the paper's two pipelines."""
+
+    alpha: float
+    """weight of the neighbors' mean"""
+    n_density: int
+    """neighbors whose mean distance a row is divided by"""
+    cube_root: bool = False
+    """take signed cube roots of the values instead of centering them"""
+    n_smooth: int = 10
+    """neighbors that a row is averaged with"""
+
+
+VISION = Preprocessing(alpha=0.25, n_density=50)
+DESCRIPTORS = Preprocessing(alpha=0.1, n_density=100, cube_root=True)
+
+
+def unit_rows(x: Float32, center: NDArray[np.float64] | None) -> Float32:
+    """(row, feature) float32 rows of unit length; zero rows stay zero.
+
+    ``center`` (feature,) is the training mean that is subtracted first; where it is None, signed
+    cube roots are taken instead (equation 15).
+    """
+    moved = np.cbrt(x.astype(np.float64)) if center is None else x - center
+    return _unit(moved)
+
+
+def smoothed(
+    x: Float32, train: Float32, neighbor: NDArray[np.integer[Any]], distance: Float32, alpha: float
+) -> Float32:
+    """(row, feature) float32: rows moved towards their neighbors, at unit length (equation 13).
+
+    ``neighbor`` (row, k) rows of ``train`` and their ``distance``; the weights are Gaussian, their
+    bandwidth the median distance of the row's own k. Where that is zero, the neighbors at distance
+    zero weigh the same and the others nothing.
+    """
+    width = np.median(distance, axis=1, keepdims=True).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = np.where(distance > 0, distance / width, 0.0)
+    weight = np.exp(-0.5 * np.square(scaled))
+    weight /= weight.sum(axis=1, keepdims=True)
+    mean = np.einsum("rk,rkf->rf", weight, train[neighbor].astype(np.float64))
+    return _unit((1.0 - alpha) * x + alpha * mean)
+
+
+def density_scaled(x: Float32, distance: Float32, copies: float) -> Float32:
+    """(row, feature) float32 rows divided by their mean distance (row, k) (equation 14).
+
+    Rows among copies of themselves, whose mean is 0, are divided by ``copies``.
+    """
+    spread = distance.mean(axis=1, dtype=np.float64, keepdims=True)
+    scaled: Float32 = (x / np.where(spread > 0, spread, copies)).astype(np.float32)
+    return scaled
+
+
+def preprocess(
+    train: Float32, test: Float32, how: Preprocessing = VISION
+) -> tuple[Float32, Float32]:
+    """Training and test rows by one pipeline, in memory, with exact neighbors.
+
+    All statistics are of the training rows; the neighbors of test rows are searched among the
+    smoothed training rows. ValueError where there are too few training rows.
+    """
+    if len(train) <= max(how.n_smooth, how.n_density):
+        raise ValueError(f"{len(train)} training rows: need more than {how.n_density}")
+    center = None if how.cube_root else train.mean(axis=0, dtype=np.float64)
+    own, others = unit_rows(train, center), np.arange(len(train))
+    near = nearest(own, own, how.n_smooth, exclude=others)
+    own = smoothed(own, own, *near, how.alpha)
+    query = unit_rows(test, center)
+    query = smoothed(query, own, *nearest(query, own, how.n_smooth), how.alpha)
+    apart = nearest(own, own, how.n_density, exclude=others)[1]
+    mean = apart.mean(axis=1, dtype=np.float64)
+    least = float(mean[mean > 0].min(initial=1.0))
+    away = nearest(query, own, how.n_density)[1]
+    return density_scaled(own, apart, least), density_scaled(query, away, least)
+
+
+def _unit(x: NDArray[np.float64]) -> Float32:
+    norm = np.sqrt(np.einsum("rf,rf->r", x, x))[:, None]
+    unit: Float32 = (x / np.where(norm > 0, norm, 1.0)).astype(np.float32)
+    return unit

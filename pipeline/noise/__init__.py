@@ -1,0 +1,1 @@
+"""Noise rates and transition matrices from neighbors' labels."""

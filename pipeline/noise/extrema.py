@@ -1,0 +1,233 @@
+"""The two noise rates from neighbors' given labels: ``minmax`` (the paper's) and ``crossfit``.
+
+``minmax`` is steps 1 and 2 of Algorithm 2 of Reeve & Kaban 2019. A minimum over many noisy
+averages lies far below the truth, because the row that looks lowest is the one with the luckiest
+noise. ``crossfit`` removes that: rows are ordered by labels that are disjoint from the labels their
+rate is then read on (own label out, neighbors in). Nothing is drawn at random, so the same lists
+give the same rates to the last bit, whatever stream made the noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from pipeline.noise.asymptotes import Held, fewest_rows, fit_asymptotes, fit_index, read_plateau
+from pipeline.noise.rates import HIDDEN, TOO_FEW, NoiseRates, blended, verdict
+from pipeline.noise.regions import RegionTest, at_most_weak, region_test
+
+__all__ = ["CrossfitParams", "NoiseRates", "anchor_plan", "crossfit", "minmax"]
+
+Floats = NDArray[np.float64]
+Plateau = tuple[float, float, int]
+"""(rate, standard error, rows averaged)."""
+SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
+"""Neighborhood sizes that may enter the score; a factor of about 2.2 apart."""
+PLAIN = 100
+"""Labels that the plain extremes beside ``crossfit`` average, the row's own among them."""
+
+
+@dataclass(frozen=True)
+class CrossfitParams:
+    """How ``crossfit`` reads the rates; tuned on optdigits, landsat, usps and letter alone."""
+
+    z: float = 6.0
+    """Standard errors a plateau must pay for using few rows; large, as it is the best of many."""
+    curve_floor: float = 0.004
+    """Error of the fitted curve's shape, added to its standard error when the two are weighed."""
+    resolution: float = 0.15
+    """Blur of c / sqrt(e) (1 + 60 / e), e = rows of the class times (1 - p0 - p1)**2."""
+    coverage: int = 100
+    """Most held-out labels per anchor; fewer where fewer already cover the pool once."""
+
+
+def minmax(eta_corr: Floats, k: int) -> NoiseRates:
+    """Algorithm 2, steps 1 and 2: the least and greatest average of k given labels.
+
+    ``eta_corr`` is (row,) float64, each row's own label among its k; blocks' minima and maxima,
+    concatenated, give the same answer. The intervals only say that the true rates lie inwards of
+    these extremes; they are not calibrated. ValueError if empty, not finite or outside [0, 1].
+    """
+    if eta_corr.size == 0 or not bool(np.all((eta_corr >= 0) & (eta_corr <= 1))):
+        raise ValueError("eta_corr: need at least one average in [0, 1]; check labels are 0 or 1")
+    p0, p1 = float(eta_corr.min()), 1.0 - float(eta_corr.max())
+    reason = "Plain extremes of noisy averages: both rates are biased towards 0; use crossfit."
+    return NoiseRates(p0, p1, (p0, 1.0 - p1), (p1, 1.0 - p0), "minmax", k, "weak", reason)
+
+
+def crossfit(
+    neighbor: NDArray[np.int64],
+    label: NDArray[np.int8],
+    n_rows: int,
+    params: CrossfitParams = CrossfitParams(),
+    x: NDArray[np.floating] | None = None,
+) -> NoiseRates:
+    """Noise rates from anchors' neighbor lists, bit-identical in whatever order anchors come.
+
+    ``neighbor`` is (anchor, K) int64 row ids, nearest first, column 0 the anchor itself; ``label``
+    (anchor, K) int8 in {0, 1}, the given labels of those rows; ``n_rows`` the size of the pool.
+    Labels of the first few columns are held out; averages over the columns after them order the
+    anchors. ``x`` is (anchor, feature), the anchors themselves: with it, the assumption that
+    mistakes depend on the class alone is tested (``region_test``), and the verdict is at most
+    ``weak`` where it fails. ValueError on shapes that differ, fewer than 20 anchors, K < 10 or
+    other labels.
+    """
+    if neighbor.shape != label.shape or neighbor.ndim != 2:
+        raise ValueError(f"neighbor {neighbor.shape} and label {label.shape}: shapes must agree")
+    if neighbor.shape[0] < 20 or neighbor.shape[1] < 10:
+        raise ValueError(f"lists {neighbor.shape}: need at least 20 anchors and 10 columns")
+    if label.min() < 0 or label.max() > 1:
+        raise ValueError(f"labels {label.min()} to {label.max()}: only 0 and 1 are labels here")
+    order = np.argsort(neighbor[:, 0], kind="stable")
+    exchanged = 2 * int(label.sum(dtype=np.int64)) > label.size  # the rarer label is 1 in all fits,
+    rarer = 1 - label if exchanged else label  # so that exchanging the classes changes nothing else
+    held, features, sizes = held_out(neighbor[order], rarer[order], n_rows, params.coverage)
+    if label.min() == label.max():
+        return _one_class(float(label[0, 0]))
+    with threadpool_limits(1, user_api="blas"):  # else the number of threads decides the last bits
+        index = fit_index(features, held)
+        curve = fit_asymptotes(index, held, n_rows)
+    scores = np.concatenate([index[:, None], features], axis=1)
+    lows = [read_plateau(column, held, params.z) for column in scores.T]
+    highs = [read_plateau(-column, held.flipped(), params.z) for column in scores.T]
+    sides = [
+        _side((curve.lower, curve.lower_se), lows, 1.0 - curve.clean, params),
+        _side((1.0 - curve.upper, curve.upper_se), highs, curve.clean, params),
+    ]
+    if exchanged:
+        sides, lows, highs = sides[::-1], highs, lows
+    ranges = honest_range(lows[1:], highs[1:], sizes)
+    average = label[:, :PLAIN].mean(axis=1)
+    plain = float(average.min()), 1.0 - float(average.max())
+    rates = _judge(sides, ranges, n_rows, params)
+    if x is not None:
+        tests = _regions(x[order], curve.clean, held)
+        rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
+    if rates.support == "supported" or (rates.support == "weak" and blended(sides)):
+        return rates
+    return replace(rates, plain=plain)
+
+
+def held_out(
+    neighbor: NDArray[np.int64], label: NDArray[np.int8], n_rows: int, coverage: int
+) -> tuple[Held, Floats, list[int]]:
+    """Held-out labels of each anchor, its (anchor, g) averages without them, and the g sizes."""
+    n_anchors, width = neighbor.shape
+    kept = int(np.clip(round(n_rows / n_anchors), 1, min(coverage, max(1, width // 4))))
+    limit = min(width - kept, max(20, n_rows // 4))
+    sizes = [k for k in SIZES if k <= limit]
+    edges = kept + np.array([0, *sizes[:-1]])
+    sums = np.cumsum(
+        np.add.reduceat(label[:, : kept + sizes[-1]], edges, axis=1, dtype=np.int64), axis=1
+    )
+    middle = float(label[:, kept:].mean())
+    features = (sums + 2.0 * middle) / (np.array(sizes) + 2.0)
+    _, where, count = np.unique(neighbor[:, :kept], return_inverse=True, return_counts=True)
+    weight = (1.0 / count)[where].reshape(n_anchors, kept)
+    return Held((weight * label[:, :kept]).sum(axis=1), weight.sum(axis=1)), features, sizes
+
+
+def _regions(
+    x: NDArray[np.floating], clean: Floats, held: Held
+) -> tuple[RegionTest | None, RegionTest | None]:
+    """The test of class 0, whose wrong labels are 1, and of class 1."""
+    zeros = held.flipped().ones
+    return (
+        region_test(x, 1.0 - clean, held.ones, held.trials),
+        region_test(x, clean, zeros, held.trials),
+    )
+
+
+def honest_range(
+    lows: list[Plateau], highs: list[Plateau], sizes: list[int]
+) -> dict[str, list[float]]:
+    """For each k, self included, the least and greatest honest label rate and standard errors."""
+    return {
+        "k": [float(k + 1) for k in sizes],
+        "v_min": [v[0] for v in lows],
+        "v_min_se": [v[1] for v in lows],
+        "v_max": [1.0 - v[0] for v in highs],
+        "v_max_se": [v[1] for v in highs],
+    }
+
+
+def _side(
+    fitted: tuple[float, float], plateaus: list[Plateau], of_class: Floats, params: CrossfitParams
+) -> dict[str, float]:
+    """One rate: the curve's asymptote and the best plateau, weighed by their variances."""
+    plateau, plateau_se, rows = min(plateaus, key=lambda v: v[0] + params.z * v[1])
+    curve = 1.0 / (fitted[1] ** 2 + params.curve_floor**2)
+    flat = 1.0 / (2.0 * plateau_se**2 + 1e-12)
+    return {
+        "rate": (curve * fitted[0] + flat * plateau) / (curve + flat),
+        "variance": 1.0 / (curve + flat),
+        "fitted": fitted[0],
+        "fitted_se": fitted[1],
+        "plateau": plateau,
+        "plateau_se": plateau_se,
+        "plateau_rows": float(rows),
+        "plateau_steps": rows / fewest_rows(len(of_class)),
+        "class_share": float(of_class.mean()),
+        "impurity": 1.0 - float((of_class**2).sum() / max(of_class.sum(), 1e-12)),
+    }
+
+
+def _one_class(rate: float) -> NoiseRates:
+    reason = "Every label is the same, so nothing tells noise from truth."
+    whole = (0.0, 1.0)
+    return NoiseRates(rate, 1.0 - rate, whole, whole, "crossfit", 1, "unsupported", reason)
+
+
+def _judge(
+    sides: list[dict[str, float]],
+    ranges: dict[str, list[float]],
+    n_rows: int,
+    params: CrossfitParams,
+) -> NoiseRates:
+    """Intervals and the verdict: 95 % half-widths are compared with the range 1 - p0 - p1."""
+    p0, p1 = (float(np.clip(side["rate"], 0.0, 1.0)) for side in sides)
+    gap = max(1.0 - p0 - p1, 0.02)
+    halves = []
+    for side in sides:
+        side["informative_rows"] = told = max(1.0, n_rows * side["class_share"]) * gap**2
+        blur = params.resolution / np.sqrt(told) * (1.0 + TOO_FEW / told)
+        apart = 0.5 * (side["fitted"] - side["plateau"])
+        slope = 0.5 * gap * side["impurity"] ** 2
+        errors = (params.curve_floor / 2, np.sqrt(side["variance"]), blur, apart, slope)
+        halves.append(1.96 * float(np.linalg.norm(errors)))
+    width = np.array(ranges["v_max"]) - np.array(ranges["v_min"])
+    error = np.hypot(ranges["v_max_se"], ranges["v_min_se"])
+    k = int(ranges["k"][int(np.argmax(width - params.z * error))])
+    support, reason = verdict(gap, halves, sides)
+    diagnostics: dict[str, Any] = {"range": ranges, "p0": sides[0], "p1": sides[1]}
+    diagnostics["relative_error"] = max(halves) / gap
+    intervals = [
+        (max(0.0, p - half), min(1.0, p + half + HIDDEN * side["impurity"]))
+        for p, half, side in zip((p0, p1), halves, sides, strict=True)
+    ]
+    ends = [
+        (max(0.0, p - half), min(1.0, p + half)) for p, half in zip((p0, p1), halves, strict=True)
+    ]
+    e0, e1 = ((high - low) / (2.0 * 1.96) for low, high in ends)
+    return NoiseRates(
+        *(p0, p1, intervals[0], intervals[1], "crossfit", k, support, reason, None),
+        *(diagnostics, (e0, e1)),
+    )
+
+
+def anchor_plan(n_rows: int, n_features: int) -> tuple[int, int]:
+    """(anchors, list length) of the exact search that feeds ``crossfit``.
+
+    All rows up to 20,000; beyond, as many as 4e8 pairs pay for (one second at 2.5 ns a pair of 32
+    features), but at least 1,500: 6 % of a graph built at 70 us a row. Lists stay below 100 MB; of
+    more than 200,000 rows those of 631 give the same rates as longer ones.
+    """
+    if n_rows <= 20_000:
+        return n_rows, min(n_rows, 460)
+    pairs = 4e8 / max(1.0, n_features / 128)
+    anchors = min(20_000, max(1500, int(pairs / n_rows)))
+    return anchors, 631 if n_rows > 200_000 else min(2101, max(460, 9_000_000 // anchors))

@@ -1,0 +1,83 @@
+"""The noise rates, how sure they are, and the words for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Support = Literal["supported", "weak", "unsupported"]
+WEAK, UNSUPPORTED = 0.2, 0.45
+"""Half-width over range above which a rate is weakly supported, or not at all."""
+FEW, TOO_FEW = 250.0, 60.0
+"""Informative rows of a class, rows * (1 - p0 - p1)**2, below which likewise."""
+SETTLED = 3.0
+"""Rows that an extreme averages, over the fewest that are looked at, below which weakly: it may be
+falling still."""
+MIXED = 0.3
+"""Class impurity (probability that a row like the class' rows belongs to the other) above which the
+verdict is at most ``weak``."""
+MANY, MIXED_FEW = 1000.0, 0.15
+"""With fewer informative rows than ``MANY``, the impurity above which it is at most ``weak``."""
+HIDDEN = 0.6
+"""Part of a class' impurity that may be mistakes that cluster where classes seem to overlap; the
+upper end of the interval allows for it."""
+
+
+@dataclass(frozen=True)
+class NoiseRates:
+    """p0 = P(given 1 | true 0) and p1 = P(given 0 | true 1), with how far they can be trusted."""
+
+    p0: float
+    p1: float
+    p0_interval: tuple[float, float]
+    """95 % interval for the rate realized in the pool; its upper end allows for mistakes that look
+    like overlap of the classes."""
+    p1_interval: tuple[float, float]
+    method: Literal["minmax", "crossfit", "rknn", "given"]
+    rate_k: int
+    """Neighborhood size the estimate rests on, the row itself included; 0 for "given"."""
+    support: Support
+    reason: str
+    """One sentence a reader without statistics understands."""
+    plain: tuple[float, float] | None = None
+    """(p0, p1) as the plain extremes show them, both biased towards 0 but their difference less so;
+    only where the rates rest on too little for a threshold."""
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    """Numbers and lists for the report; JSON as it stands."""
+    errors: tuple[float, float] | None = None
+    """Standard errors of (p0, p1) if mistakes depend on the class alone; None: the intervals'."""
+
+
+def given(p0: float, p1: float) -> NoiseRates:
+    """Rates the user knows. ValueError unless both lie in [0, 1) and p0 + p1 < 1."""
+    if not (0 <= p0 < 1 and 0 <= p1 < 1 and p0 + p1 < 1):
+        raise ValueError(f"p0={p0}, p1={p1}: need rates in [0, 1) with p0 + p1 < 1")
+    return NoiseRates(p0, p1, (p0, p0), (p1, p1), "given", 0, "supported", "Given by the user.")
+
+
+def blended(sides: list[dict[str, float]]) -> bool:
+    """Whether there are rows enough, and a weak verdict is due to classes that blend alone."""
+    rows = min(side["informative_rows"] for side in sides)
+    return rows >= FEW and max(side["impurity"] for side in sides) > MIXED
+
+
+def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> tuple[Support, str]:
+    """Supported if both rates are known to a fraction of the range that is left between them."""
+    relative = max(halves) / gap
+    worse = 1 if halves[1] > halves[0] else 0
+    rows = min(side["informative_rows"] for side in sides)
+    told = (
+        f"rate p{worse} is known to about {halves[worse]:.3f} while the share of given 1s differs "
+        f"by {gap:.3f} between the classes, and the smaller class has {rows:,.0f} informative rows"
+    )
+    if relative > UNSUPPORTED or rows < TOO_FEW:
+        return "unsupported", f"No neighborhood is surely pure in class {worse}: {told}."
+    if max(side["impurity"] for side in sides) > MIXED:
+        return "weak", f"The classes blend gradually, so the extremes are extrapolated: {told}."
+    if rows < MANY and max(side["impurity"] for side in sides) > MIXED_FEW:
+        return "weak", f"The classes overlap and the pool is small: {told}."
+    if min(side["plateau_steps"] for side in sides) < SETTLED:
+        return "weak", f"An extreme is reached by hardly more rows than are looked at: {told}."
+    if relative > WEAK or rows < FEW:
+        return "weak", f"The purest neighborhoods rest on little: {told}."
+    return "supported", f"Both classes have pure neighborhoods enough: {told}."

@@ -1,0 +1,221 @@
+"""Do mistakes depend on the features? Rates read in several regions of one class must agree.
+
+``P(given | true, x) = P(given | true)`` is the assumption of all noise rates here. Its test needs
+regions of one class that are found without the labels they are then read on: a small tree splits
+a third of the class' rows by feature, and the others' held-out labels are counted in its leaves.
+Where classes overlap, a region's rate is that of mistakes and of the other class together, but
+there the rows' chances of the class are lower. A part of that is granted before the regions of low
+rates, as the tree has it, and those of high ones are said to disagree; all of it would hide varying
+mistakes, which lower the chances likewise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.noise.rates import NoiseRates
+
+Floats = NDArray[np.float64]
+LEAVES = 5
+"""Regions of a class at most."""
+FEWEST = 150
+"""Rows of a region at least, about, and a sixth of the class."""
+ALARM = 2.5
+"""Standard errors between the regions of low and of high rates from which they disagree."""
+GRANTED = 1.5
+"""Times the difference between a region's purer and less pure halves that its interval grants."""
+MIXED = 0.25
+"""Part of a difference in chances of other classes that is granted."""
+SURELY = 0.5
+"""Chance of the class from which a row counts towards its regions."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """One region of a class."""
+
+    bounds: tuple[tuple[int, float, float], ...]
+    """(feature, low, high]: the splits that make the region, the most telling first."""
+    rows: int
+    """Rows it was read on."""
+    rate: float
+    """Share of held-out labels that differ from the class."""
+    mixed: float
+    """Mean chance that a row of the region is of another class after all."""
+    interval: tuple[float, float]
+    """95 % interval: from the rate less what overlap may explain, to the rate."""
+
+
+@dataclass(frozen=True)
+class RegionTest:
+    """What the regions of one class say."""
+
+    regions: tuple[Region, ...]
+    """Lowest rate first."""
+    disagree: bool
+    """Whether the regions differ beyond chance and overlap."""
+    z: float
+    """Difference of the regions of high and of low rates in standard errors, what overlap can
+    explain taken off."""
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Lowest and highest rate over the regions, with their intervals."""
+        lows, highs = zip(*(r.interval for r in self.regions), strict=True)
+        return min(lows), max(highs)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values for a report; an open end is None."""
+        regions = [
+            {
+                "bounds": [
+                    [f, *(float(v) if np.isfinite(v) else None for v in (low, high))]
+                    for f, low, high in region.bounds
+                ],
+                "rows": region.rows,
+                "rate": region.rate,
+                "mixed": region.mixed,
+                "interval": list(region.interval),
+            }
+            for region in self.regions
+        ]
+        return {"regions": regions, "disagree": self.disagree, "z": self.z}
+
+
+def at_most_weak(rates: NoiseRates, tests: tuple[RegionTest | None, ...]) -> NoiseRates:
+    """The rates with their tests, (class 0, class 1), as diagnostics.
+
+    Where regions of a class disagree, the verdict is at most ``weak`` and the class' interval
+    spans the rates of its regions.
+    """
+    record = [None if test is None else test.to_json() for test in tests]
+    found = replace(rates, diagnostics={**rates.diagnostics, "regions": record})
+    for side, test in enumerate(tests):
+        if test is None or not test.disagree:
+            continue
+        low, high = getattr(found, f"p{side}_interval")
+        span = (min(low, test.span[0]), max(high, test.span[1]))
+        first, last = test.regions[0], test.regions[-1]
+        reason = (
+            f"Mistakes depend on the features: in one region of class {side} {first.rate:.0%} of "
+            f"the given labels are another class, in a second one {last.rate:.0%}; "
+            f"p{side} is an average over regions"
+        )
+        support = "weak" if found.support == "supported" else found.support
+        changes = {f"p{side}_interval": span, "support": support, "reason": f"{reason}."}
+        found = replace(found, **changes)  # type: ignore[arg-type]
+    return found
+
+
+def region_test(
+    features: NDArray[np.floating],
+    chance: Floats,
+    wrong: Floats,
+    trials: Floats,
+) -> RegionTest | None:
+    """Compare the rates of one class over regions of the feature space.
+
+    Parameters
+    ----------
+    features : (anchor, feature), finite
+    chance : (anchor,) chance that the clean label is of the class, made without held-out labels
+    wrong : (anchor,) weight of the held-out labels that are not of the class
+    trials : (anchor,) weight of the held-out labels
+
+    Returns
+    -------
+    the test, or None where the class has rows for fewer than two regions; the same for the same
+    anchors in the same order
+    """
+    rows = np.flatnonzero(chance >= SURELY)
+    fewest = max(FEWEST, len(rows) // 6)
+    if len(rows) < 4 * fewest:
+        return None
+    rate = wrong[rows] / trials[rows]
+    grow, read = np.arange(len(rows)) % 3 == 0, np.arange(len(rows)) % 3 != 0
+    tree = _tree(features[rows][grow], rate[grow], trials[rows][grow], fewest)
+    leaf = tree.apply(features[rows])
+    found = []
+    for node in np.unique(leaf):
+        inside = rows[read & (leaf == node)]
+        if len(inside) >= fewest // 2:
+            found.append(_read(inside, chance, wrong, trials, _path(tree.tree_, int(node))))
+    if len(found) < 2:
+        return None
+    found.sort(key=lambda item: item[0].rate)
+    low, high = (
+        _read(rows[read & part], chance, wrong, trials, ())
+        for part in _sides(tree.predict(features[rows]), grow)
+    )
+    mixed = MIXED * max(0.0, high[0].mixed - low[0].mixed)
+    z = (high[0].rate - low[0].rate - mixed) / float(np.hypot(high[1], low[1]))
+    return RegionTest(tuple(region for region, _, _ in found), z > ALARM, z)
+
+
+def _sides(said: Floats, grow: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Rows of low and of high rates: the cut between leaves that tells most of the grown rows."""
+    levels, count = np.unique(said[grow], return_counts=True)
+    below, total = np.cumsum(count)[:-1], count.sum()
+    lower = np.cumsum(count * levels)[:-1] / below
+    upper = ((count * levels).sum() - lower * below) / (total - below)
+    best = int(np.argmax(below * (total - below) * (upper - lower) ** 2))
+    cut = 0.5 * (levels[best] + levels[best + 1])
+    return said < cut, said > cut
+
+
+def _tree(x: NDArray[np.floating], rate: Floats, weight: Floats, fewest: int) -> Any:
+    from sklearn.tree import DecisionTreeRegressor  # here: importing it costs half a second
+
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=LEAVES, min_samples_leaf=fewest // 3, random_state=0, max_features=None
+    )
+    return tree.fit(x, rate, sample_weight=weight)
+
+
+def _read(
+    rows: NDArray[np.intp], chance: Floats, wrong: Floats, trials: Floats, bounds: Any
+) -> tuple[Region, float, float]:
+    """A region, the standard error of its rate, and the part that overlap may explain."""
+    order = rows[np.argsort(-chance[rows], kind="stable")]
+    halves = [order[: len(order) // 2], order[len(order) // 2 :]]
+    (pure, pure_error), (mixed, mixed_error) = (_rate(part, wrong, trials) for part in halves)
+    rate, error = _rate(order, wrong, trials)
+    slope = max(0.0, mixed - pure)
+    granted = GRANTED * slope if slope > float(np.hypot(pure_error, mixed_error)) else 0.0
+    other = float(1.0 - chance[rows].mean())
+    low = max(0.0, rate - granted - MIXED * other - 1.96 * error)
+    interval = (low, min(1.0, rate + 1.96 * error))
+    return Region(bounds, len(rows), rate, other, interval), error, granted
+
+
+def _rate(rows: NDArray[np.intp], wrong: Floats, trials: Floats) -> tuple[float, float]:
+    total = float(trials[rows].sum())
+    rate = float(wrong[rows].sum()) / total
+    smooth = (rate * total + 1.0) / (total + 2.0)
+    return rate, float(np.sqrt(smooth * (1.0 - smooth) / total))
+
+
+def _path(tree: Any, node: int) -> tuple[tuple[int, float, float], ...]:
+    """The bounds that lead to a leaf: (feature, low, high] with the first split first."""
+    bounds: dict[int, tuple[float, float]] = {}
+    at = 0
+    inside = _leaves_below(tree)
+    while tree.children_left[at] != -1:
+        feature, cut = int(tree.feature[at]), float(tree.threshold[at])
+        low, high = bounds.get(feature, (-np.inf, np.inf))
+        left = node in inside[int(tree.children_left[at])]
+        bounds[feature] = (low, min(high, cut)) if left else (max(low, cut), high)
+        at = int(tree.children_left[at] if left else tree.children_right[at])
+    return tuple((feature, low, high) for feature, (low, high) in bounds.items())
+
+
+def _leaves_below(tree: Any) -> list[set[int]]:
+    below: list[set[int]] = [set() for _ in range(tree.node_count)]
+    for node in range(tree.node_count - 1, -1, -1):
+        left, right = int(tree.children_left[node]), int(tree.children_right[node])
+        below[node] = {node} if left == -1 else below[left] | below[right]
+    return below

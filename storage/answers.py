@@ -1,0 +1,257 @@
+"""What people said of labels: a log that is only added to, so that nothing anybody said is lost.
+
+One line per event, with a digest of itself: the origin of the rows first, then answers and what
+was taken back. Every line begins with a line break, so that a line which a crash cut off spoils no
+other. Any number of processes may add at once; each reads what the others added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from storage import durable
+from storage.errors import InputError, StorageError
+from storage.location import Location
+from storage.seal import seal, unseal
+from storage.transient import stored
+
+if TYPE_CHECKING:
+    from storage.sources.labels import Label
+
+SUFFIX = ".jsonl"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which rows the answers are of."""
+
+    source: str
+    """Identity of the source's content."""
+    label_values: tuple[Label, ...]
+    n_rows: int
+    run: str
+    """Name of the run that was reviewed, for people."""
+
+    @staticmethod
+    def of_config(
+        config: Mapping[str, Any], label_values: tuple[Label, ...], n_rows: int, run: str
+    ) -> Origin:
+        """The origin of the rows of a run, by its run.json."""
+        return Origin(
+            source_identity(config["source"], config["label_name"]), label_values, n_rows, run
+        )
+
+
+def source_identity(fingerprint: Mapping[str, Any], label_name: str | None) -> str:
+    """Name of a source's content, whatever corrections it is read with; of files with digests."""
+    files = [
+        (file["role"], file["size"], file["digest"])
+        for file in fingerprint["files"]
+        if file["role"] != "corrections"
+    ]
+    return blake2b(json.dumps([files, label_name]).encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A row as somebody was asked about it."""
+
+    row: int
+    given: Label | None
+    """The label it had."""
+    drawn: str
+    """Why it was asked about: `useful`, `suspects` or `rows` (drawn at random from either), `group`
+    (answered with another), `wanted` (by whoever buys labels) or `imported`."""
+    suspect: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one person said of some rows."""
+
+    id: str
+    rows: tuple[Asked, ...]
+    label: Label | None
+    """None: not known to this person."""
+    reviewer: str
+    time: str
+    """ISO 8601, UTC."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What is known of one row."""
+
+    row: int
+    labels: dict[str, Label | None]
+    """The last label of each reviewer."""
+
+    @property
+    def label(self) -> Label | None:
+        """The label that all who gave one agree on; None where there is none."""
+        given = self._distinct()
+        return given[0] if len(given) == 1 else None
+
+    @property
+    def conflict(self) -> bool:
+        """Whether reviewers disagree."""
+        return len(self._distinct()) > 1
+
+    def _distinct(self) -> list[Label]:
+        return list(dict.fromkeys(label for label in self.labels.values() if label is not None))
+
+
+@dataclass
+class Answers:
+    """The answers of a log that stand, by row; grows event by event."""
+
+    origin: Origin | None = None
+    answers: dict[str, Answer] = field(default_factory=dict)
+    """Those not taken back, by id, in the order they were given."""
+    damaged: int = 0
+    """Lines that cannot be read."""
+    _by_row: dict[int, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    _known: set[str] = field(default_factory=set)
+
+    def see(self, line: bytes) -> None:
+        """Take one line of the log."""
+        event = unseal(line)
+        try:
+            if event is None:
+                raise ValueError("not as it was written")
+            if "origin" in event:
+                origin = event["origin"]
+                self.origin = Origin(**{**origin, "label_values": tuple(origin["label_values"])})
+            elif "undo" in event:
+                self._forget(event["undo"])
+            else:
+                rows = tuple(Asked(**asked) for asked in event["rows"])
+                self._add(Answer(**{**event, "rows": rows}))
+        except (KeyError, TypeError, ValueError):
+            self.damaged += 1
+
+    def _add(self, answer: Answer) -> None:
+        if answer.id in self._known:
+            return
+        self._known.add(answer.id)
+        self.answers[answer.id] = answer
+        for asked in answer.rows:
+            self._by_row[asked.row][answer.id] = None
+
+    def _forget(self, name: str) -> None:
+        self._known.add(name)
+        answer = self.answers.pop(name, None)
+        for asked in answer.rows if answer else ():
+            del self._by_row[asked.row][name]
+            if not self._by_row[asked.row]:
+                del self._by_row[asked.row]
+
+    def is_known(self, name: str) -> bool:
+        """Whether an answer of this id was given, taken back or not."""
+        return name in self._known
+
+    def __contains__(self, row: int) -> bool:
+        """Whether anybody was asked about a row and said something, if only `not known`."""
+        return row in self._by_row
+
+    def of_row(self, row: int) -> Said:
+        """What is known of a row."""
+        labels: dict[str, Label | None] = {}
+        for name in self._by_row.get(row, {}):
+            answer = self.answers[name]
+            labels.pop(answer.reviewer, None)
+            labels[answer.reviewer] = answer.label
+        return Said(row, labels)
+
+    def rows(self) -> Iterator[Said]:
+        """What is known of each row that somebody was asked about, rows ascending."""
+        return (self.of_row(row) for row in sorted(self._by_row))
+
+
+class AnswersFile:
+    """A log on this host; may be open in several processes at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.answers = Answers()
+        self._read = 0
+
+    @classmethod
+    def open(cls, path: str, origin: Origin | None = None) -> AnswersFile:
+        """The log at a path; begun with an origin where there is none yet.
+
+        Raises
+        ------
+        InputError
+            it is not on this host, is no such log, or is of other rows than those of `origin`.
+        """
+        location = Location.of(path)
+        if not location.is_local:
+            raise InputError(
+                f"{location.name}: answers are kept on this host; give --answers a local path"
+            )
+        file = cls(Path(location.url))
+        if origin is not None and not file.path.exists():
+            folder = Location.of(file.path.parent)
+            folder.create(file.path.name, _line({"origin": asdict(origin)}))
+        file.refresh()
+        known = file.answers.origin
+        if known is None:
+            raise InputError(f"{location.name}: no answers of knnoise; give such a file")
+        if origin is not None and known.source != origin.source:
+            raise InputError(
+                f"{location.name}: holds answers on other rows (of {known.run}); "
+                "give --answers another file"
+            )
+        return file
+
+    def refresh(self) -> None:
+        """Read what was added since, by whomever."""
+        with stored(str(self.path)):
+            try:
+                with self.path.open("rb") as file:
+                    file.seek(self._read)
+                    content = file.read()
+            except FileNotFoundError as error:
+                raise InputError(f"{self.path}: no such file; check the path") from error
+        whole, _, last = content.rpartition(b"\n")
+        for line in whole.split(b"\n"):
+            if line.strip():
+                self.answers.see(line)
+        self._read += len(content) - len(last)
+        if unseal(last) is not None:  # else under way, or cut off: read again next time
+            self.answers.see(last)
+            self._read += len(last)
+
+    def add(self, answer: Answer) -> bool:
+        """Keep an answer; on the disk when this returns. False where it is known already."""
+        self.refresh()
+        if self.answers.is_known(answer.id):
+            return False
+        self._append(asdict(answer))
+        return True
+
+    def undo(self, name: str) -> Answer | None:
+        """Take an answer back; the answer, None where there is none that stands."""
+        self.refresh()
+        answer = self.answers.answers.get(name)
+        if answer is not None:
+            self._append({"undo": name})
+        return answer
+
+    def _append(self, event: Mapping[str, Any]) -> None:
+        try:
+            durable.append(self.path, _line(event))
+        except OSError as error:
+            raise StorageError(f"{self.path}: the answer is not kept ({error})") from error
+        self.refresh()
+
+
+def _line(event: Mapping[str, Any]) -> bytes:
+    return b"\n" + seal(event)

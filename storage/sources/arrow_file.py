@@ -1,0 +1,100 @@
+"""Arrow IPC files: Feather (version 2) and `.arrow`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from storage.errors import InputError
+
+from .base import piece_rows
+from .look import Look
+from .parquet import stored_columns
+from .paths import SourcePath, readable
+from .tables import Selection
+
+BATCH_BYTES = 512 << 20
+"""Largest batch that is read, as far as its columns are numbers."""
+
+
+@dataclass(frozen=True)
+class ArrowTable:
+    """Rows of one file; a stored batch is read at a time."""
+
+    location: SourcePath
+    n_rows: int
+    selection: Selection
+
+    def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows from `start` on."""
+        columns = self.selection.columns
+        size = piece_rows(8 * max(len(self.selection.features), len(columns)), rows)
+        for batch in _batches(self.location, columns):
+            drop = min(start, batch.num_rows)
+            start -= drop
+            for first in range(drop, batch.num_rows, size):
+                yield batch.slice(first, size)
+
+
+@contextmanager
+def _opened(
+    location: SourcePath, columns: list[str] | None = None
+) -> Iterator[pa.ipc.RecordBatchFileReader]:
+    with readable(location.name), location.open() as file:
+        fields = None
+        if columns is not None:
+            with pa.ipc.open_file(pa.PythonFile(file, mode="r")) as whole:
+                fields = sorted(whole.schema.get_field_index(name) for name in columns)
+            file.seek(0)
+        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+        with pa.ipc.open_file(pa.PythonFile(file, mode="r"), options=options) as reader:
+            yield reader
+
+
+def _batches(location: SourcePath, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    with _opened(location, columns) as reader:
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            batch.validate()
+            yield batch
+
+
+def look(location: SourcePath, *_: Any) -> Look:
+    """What a file says it holds; the batches are counted by their rows alone."""
+    with _opened(location) as reader:
+        schema = reader.schema
+        names = stored_columns(location.name, schema)
+    narrow = names[:1] if len(set(names)) == len(names) else []
+    rows = [batch.num_rows for batch in _batches(location, narrow)]
+    n_bytes = max(rows, default=0) * _row_bytes(schema)
+    if n_bytes > BATCH_BYTES:
+        raise InputError(
+            f"{location.name}: batches of {max(rows):,} rows, {n_bytes:,} bytes each; write it "
+            "with a smaller chunksize"
+        )
+    n_rows = sum(rows)
+    kinds = {name: schema.field(name).type for name in names} if narrow else {}
+    first, reader = partial(_first, location), partial(ArrowTable, location, n_rows)
+    return Look(location, kinds, tuple(names), n_rows, first, reader)
+
+
+def _row_bytes(schema: pa.Schema) -> int:
+    """Bytes of a row, lists and text counted as one value."""
+    widths = []
+    for kind in schema.types:
+        length = kind.list_size if pa.types.is_fixed_size_list(kind) else 1
+        inner = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
+        widths.append(length * (inner.bit_width // 8 if pa.types.is_primitive(inner) else 8))
+    return sum(widths)
+
+
+def _first(location: SourcePath, name: str) -> Any:
+    """The first value of a column."""
+    for batch in _batches(location, [name]):
+        if batch.num_rows:
+            return batch.column(name)[0].as_py()
+    return None

@@ -1,0 +1,208 @@
+"""Some rows of a source as they are stored, column by column: what there is to look at before
+anything is read as features."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from storage.transient import patiently
+
+from .base import Labels, Source, join_labels
+from .many import TablesReader
+from .paths import readable
+from .rows import LabeledReader, plain_labels
+from .tables import Feature, is_embedding, is_number, list_values, to_labels
+
+MOST_ROWS = 100_000
+MOST_BYTES = 8 << 20
+"""Of values as they are stored."""
+BATCH_ROWS = 1024
+"""Rows read at a time: texts may be long."""
+PIECES = 8
+"""Places of a long source that are looked at, where it can be read from any row on."""
+_SEEKABLE = ("npy", "zarr", "parquet", "arrow")
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that may be a feature."""
+
+    name: str
+    values: npt.NDArray[np.float64]
+    """`(row,)` numbers, or codes of text by first appearance; NaN where missing."""
+    is_text: bool
+    example: str = ""
+    """The first value that is no number."""
+    n_text: int = 0
+    """Rows whose value is no number."""
+
+
+@dataclass(frozen=True)
+class Glance:
+    """Some rows of a source."""
+
+    columns: list[Column]
+    label: Labels | None
+    ids: npt.NDArray[np.float64] | None
+    """`(row,)` codes of the ids; NaN where missing."""
+    n_rows: int
+    whole: bool
+    """Whether these are all rows."""
+
+
+def look_at(source: Source) -> Glance:
+    """Up to `MOST_ROWS` rows and about `MOST_BYTES` of a source opened as `raw`: all, or those of
+    several places; of text and npz the first.
+
+    Raises `InputError` where they cannot be read.
+    """
+    width = 8 * max(1, len(source.feature_names))
+    most = max(256, min(MOST_ROWS, MOST_BYTES // width))
+    total = source.n_rows
+    spread = total is not None and total > most and source.kind in _SEEKABLE
+    if spread and total is not None:
+        step = most // PIECES
+        starts = [i * (total - step) // (PIECES - 1) for i in range(PIECES)]
+    else:
+        starts, step = [0], most + 1
+
+    def read() -> Glance:
+        with readable(source.files[0]):
+            return _tables(source, starts, step) or _arrays(source, starts, step)
+
+    found = patiently(read)
+    if found.n_rows > most and not spread:
+        return _cut(found, most)
+    return found
+
+
+def _cut(found: Glance, rows: int) -> Glance:
+    cut = [Column(c.name, c.values[:rows], c.is_text, c.example, c.n_text) for c in found.columns]
+    label = None if found.label is None else found.label[:rows]
+    ids = None if found.ids is None else found.ids[:rows]
+    return Glance(cut, label, ids, rows, False)
+
+
+def _arrays(source: Source, starts: list[int], step: int) -> Glance:
+    taken = []
+    for start in starts:
+        room = step
+        for block in source.reader.blocks(start, step):
+            taken.append(block.cut(0, min(room, len(block.x))))
+            room -= len(taken[-1].x)
+            if room <= 0:
+                break
+    x = np.concatenate([block.x for block in taken]).astype(np.float64)
+    labels = [block.label for block in taken if block.label is not None]
+    names = [block.id for block in taken if block.id is not None]
+    columns = [Column(name, x[:, i], False) for i, name in enumerate(source.feature_names)]
+    label = join_labels(labels) if labels else None
+    ids = _codes(pa.array(np.concatenate(names), pa.string())) if names else None
+    return Glance(columns, label, ids, len(x), len(x) == source.n_rows)
+
+
+def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
+    """None for a source that is no table."""
+    reader, file = source.reader, None
+    if isinstance(reader, LabeledReader):
+        file, reader = reader.labels, reader.features
+    if not isinstance(reader, TablesReader):
+        return None
+    batches: list[pa.RecordBatch] = []
+    labels: list[Labels] = []
+    for start in starts:
+        room, most = step, MOST_BYTES // len(starts)
+        before = len(batches)
+        for batch in reader.cells(start, min(step, BATCH_ROWS)):
+            batches.append(batch.slice(0, room))
+            room -= batches[-1].num_rows
+            most -= batches[-1].nbytes
+            if room <= 0 or most <= 0:
+                break
+        if file is not None:
+            count = sum(batch.num_rows for batch in batches[before:])
+            labels.append(_values(file.read(start, step), count))
+    if not batches:
+        return Glance([], None, None, 0, True)
+    table = pa.Table.from_batches(batches)
+    n_rows, whole = table.num_rows, len(starts) == 1 and table.num_rows < step and most > 0
+    columns = {name: _whole(table[name]) for name in table.column_names}
+    label = None if source.label_name is None else columns.get(source.label_name)
+    told = None if label is None else to_labels(label)
+    return Glance(
+        list(_features(columns, reader.features, source.dialect.decimal)),
+        join_labels(labels) if labels else told,
+        None if source.id_name is None else _codes(columns[source.id_name]),
+        n_rows,
+        whole,
+    )
+
+
+def _values(pieces: Iterator[np.ndarray], count: int) -> Labels:
+    """The first `count` labels of some pieces."""
+    found: list[Labels] = []
+    while count > 0:
+        piece = [plain_labels(array)[:count] for array in islice(pieces, 1)]
+        if not piece:
+            break
+        found += piece
+        count -= len(piece[0])
+    return join_labels(found) if found else np.empty(0, object)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    if isinstance(found, pa.ChunkedArray):
+        found = pa.concat_arrays(found.chunks)
+    return found.dictionary_decode() if types.is_dictionary(found.type) else found
+
+
+def _features(
+    columns: dict[str, pa.Array], features: tuple[Feature, ...], decimal: str
+) -> Iterator[Column]:
+    lists: dict[str, np.ndarray] = {}
+    for name, place, length, _ in features:
+        column = columns[name]
+        if place is not None and is_embedding(column.type):
+            if name not in lists:
+                lists[name] = list_values(column, length, f"column {name!r}")
+            yield Column(f"{name}[{place}]", lists[name][:, place].astype(np.float64), False)
+        elif is_number(column.type):
+            numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            yield Column(name, numbers, False)
+        elif types.is_string(column.type) or types.is_large_string(column.type):
+            yield _of_text(name, column, decimal)
+        else:
+            codes = _codes(column) if not types.is_nested(column.type) else None
+            known = column.drop_null()
+            example = str(known[0].as_py())[:40] if len(known) else ""
+            values = np.full(len(column), np.nan) if codes is None else codes
+            yield Column(name, values, True, example, len(known))
+
+
+def _of_text(name: str, column: pa.Array, decimal: str) -> Column:
+    """Numbers if all of a text column are, else codes."""
+    text = pc.utf8_trim_whitespace(column)
+    marked = text if decimal == "." else pc.replace_substring(text, decimal, ".")
+    number = pc.match_substring_regex(marked, _NUMBER).fill_null(True)
+    bad = pc.invert(number)
+    n_text = pc.sum(bad).as_py() or 0
+    if n_text == 0:
+        numbers = marked.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return Column(name, numbers, False)
+    example = text.filter(bad)[0].as_py()[:40]
+    return Column(name, _codes(text), True, example, n_text)
+
+
+def _codes(column: pa.Array) -> npt.NDArray[np.float64]:
+    """`(row,)` codes by first appearance, NaN where missing."""
+    indices = column.dictionary_encode().indices
+    codes: npt.NDArray[np.float64] = indices.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return codes

@@ -1,0 +1,114 @@
+"""Failures that may pass: told from what is wrong with a source or a run, and tried again."""
+
+import errno
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from storage.errors import StorageError, UnavailableError
+
+T = TypeVar("T")
+
+FIRST_WAIT = 0.5
+"""Seconds before the first retry; doubled for each further one."""
+RETRIES = 5
+_LASTING = {
+    *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.EINVAL),
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS, errno.EFBIG, errno.ENXIO, errno.EOVERFLOW),
+}
+"""System errors that say what is wrong with the path or the content."""
+_NETWORK = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead"}
+"""Classes of aiohttp, botocore and the standard library that are no `OSError`."""
+_BUSY = {408, 425, 429}
+"""Statuses of HTTP below 500 that may pass."""
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether reading again may succeed: a reset, a timeout, EIO; a server that is busy.
+
+    Libraries take such failures for damage or for a missing file (`zipfile`, fsspec's HTTP): the
+    errors that one was raised from count as well.
+    """
+    status = _status(error)
+    if status is not None:
+        return status >= 500 or status in _BUSY
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    if any(kind.__name__ in _NETWORK for kind in type(error).__mro__):
+        return True
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno > 0 and error.errno not in _LASTING
+    origin = error.__cause__ or error.__context__
+    return origin is not None and may_pass(origin)
+
+
+def _status(error: BaseException) -> int | None:
+    """What a server answered, of an error of a library that says so."""
+    if isinstance(error, OSError):
+        return None
+    named = (getattr(error, name, None) for name in ("status", "code", "status_code"))
+    return next((status for status in named if isinstance(status, int)), None)
+
+
+@contextmanager
+def stored(name: str) -> Iterator[None]:
+    """Turn a failure of the disk or store that holds a run into a `StorageError` that names it."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) or _status(error) is not None or may_pass(error):
+            reason = str(error).strip() or type(error).__name__
+            raise StorageError(
+                f"{name}: cannot be read or written ({reason}); what is done is kept: run again"
+            ) from error
+        raise
+
+
+@contextmanager
+def reachable(name: str) -> Iterator[None]:
+    """Turn a failure that may pass into an `UnavailableError` that names what was read."""
+    try:
+        yield
+    except Exception as error:
+        if not may_pass(error):
+            raise
+        origin = _origin(error)
+        reason = str(origin).strip() or type(origin).__name__
+        raise UnavailableError(
+            f"{name}: cannot be reached at present ({reason}); what is done is kept: run again"
+        ) from error
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The error that a failure began with."""
+    before = error.__cause__ or error.__context__
+    return error if before is None else _origin(before)
+
+
+@dataclass
+class Patience:
+    """Growing waits between tries; full again after each success."""
+
+    failures: int = 0
+
+    def wait(self, error: UnavailableError) -> None:
+        """Sleep before another try; raise the error where there were enough."""
+        if self.failures == RETRIES:
+            raise error
+        time.sleep(FIRST_WAIT * 2**self.failures)
+        self.failures += 1
+
+
+def patiently(read: Callable[[], T]) -> T:
+    """The result of a call that is tried again while its source cannot be reached.
+
+    Raises `UnavailableError` after `RETRIES` retries.
+    """
+    patience = Patience()
+    while True:
+        try:
+            return read()
+        except UnavailableError as error:
+            patience.wait(error)

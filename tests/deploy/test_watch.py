@@ -1,0 +1,70 @@
+"""A submitted run that is watched while its server goes away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from prefect_service import POOL, Prefect, environment, free_port, serving
+from processes import kill_tree, running, wait_for
+
+WATCH = """
+import sys
+from flows.orchestration import submit
+from storage import ClusterError
+
+submit.PATIENCE = float(sys.argv[3])
+try:
+    submit.watch(submit.Submitted(*sys.argv[1:3], "knnoise-train/slow", None, None, {}, None, None))
+except ClusterError as error:
+    print(f"ended: {error}")
+"""
+
+
+BEGUN = re.compile("Scheduled|Pending|Late")
+"""States of a run that no worker takes up; which of them a watcher still sees is chance."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Prefect:
+    """A server that is not running yet."""
+    return Prefect(tmp_path, environment(tmp_path, free_port()))
+
+
+@contextmanager
+def watching(server: Prefect, run: dict[str, str], patience: float) -> Iterator[Path]:
+    """The log of a process that watches a run; it has begun."""
+    log, script = server.folder / "watch.log", server.folder / "watch.py"
+    script.write_text(WATCH)
+    with running(script, run["id"], run["name"], patience, log=log, env=server.env) as process:
+        yield log
+        assert process.wait(120) == 0, log.read_text()
+
+
+def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(server: Prefect) -> None:
+    with serving(server) as process:
+        server.call("prefect", "work-pool", "create", POOL, "--type", "process")
+        server.deploy("slow", of="weekly", schedules=[])
+        submit = ("submit", "train", "nothing.csv", "--run", "run", "--deployment", "slow")
+        run = server.knnoise(*submit)  # which no worker takes up
+        with watching(server, run, patience=120) as log:
+            wait_for(lambda: BEGUN.search(log.read_text()), 120)
+            kill_tree(process.pid)
+            wait_for(lambda: "does not answer" in log.read_text(), 120)
+            with serving(server):
+                server.call("prefect", "flow-run", "cancel", run["id"])
+                wait_for(lambda: "ended:" in log.read_text(), 120)
+    assert re.search(r"ended: run \S+ ended Cancell", log.read_text())
+    log.write_text("")
+    with serving(server) as process:
+        run = server.knnoise(*submit)
+        with watching(server, run, patience=8) as log:
+            wait_for(lambda: BEGUN.search(log.read_text()), 120)
+            kill_tree(process.pid)
+    told = log.read_text()
+    assert told.count("ended:") == 1
+    assert f"prefect flow-run watch {run['id']}" in told.splitlines()[-1]
+    assert "Traceback" not in told

@@ -1,0 +1,115 @@
+"""Buying labels: within a budget, each kept and bought once, from any oracle."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from flows.acquire import run_acquire
+from flows.cli import main
+from pipeline.knn.exact import nearest
+from pipeline.methods.bought_labels import BoughtLabels
+from pipeline.methods.growing_net import grow
+from storage.answers import AnswersFile
+
+N = 400
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, N)
+    x = rng.normal(size=(N, 3)) + 5.0 * kind[:, None]
+    frame = pd.DataFrame(x.astype(np.float32), columns=["a", "b", "c"])
+    path = tmp_path_factory.mktemp("acquire") / "pool.csv"
+    frame.assign(kind=np.array(["cat", "dog", "eel"])[kind]).to_csv(path, index=False)
+    frame.to_csv(path.with_name("bare.csv"), index=False)
+    return path
+
+
+def bought(run: Path) -> dict[int, object]:
+    answers = AnswersFile.open(str(run / "review/answers.jsonl")).answers
+    return {said.row: said.label for said in answers.rows()}
+
+
+def test_a_held_back_column_is_bought_as_the_kernel_buys(table: Path, tmp_path: Path) -> None:
+    options = {"label_column": "kind", "workers": 0, "quiet": True, "builder": "exact"}
+    found = run_acquire(str(table), str(tmp_path / "run"), 30, **options)
+    assert (found["n_bought"], found["n_known"]) == (30, 30)
+    frame = pd.read_csv(table)
+    x = frame[["a", "b", "c"]].to_numpy(np.float32)
+    codes = frame["kind"].astype("category").cat.codes.to_numpy().astype(np.int64)
+    lists = nearest(x, x, 20, exclude=np.arange(N))[0]
+    labels = BoughtLabels(lambda rows: codes[rows], 30)
+    grow(x, lists, labels, 30)
+    assert set(bought(tmp_path / "run")) == set(labels.bought)
+    assert all(frame["kind"][row] == label for row, label in bought(tmp_path / "run").items())
+    every = pq.read_table(tmp_path / "run/labels.parquet").to_pandas()
+    assert (every.label == frame.kind).mean() > 0.97
+    assert every.is_bought.sum() == 30
+    more = run_acquire(str(table), str(tmp_path / "run"), 50, **options)
+    assert (more["n_bought"], more["n_known"]) == (20, 50)
+    assert set(labels.bought) < set(bought(tmp_path / "run"))
+
+
+def test_a_function_is_asked_for_each_row_once(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "asked = []\ndef label(rows):\n    asked.extend(rows)\n"
+    program += (
+        "    if len(asked) > 12: raise OSError('gone')\n    return [row % 2 for row in rows]\n"
+    )
+    (tmp_path / "my_oracle.py").write_text(program)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    bare, run = str(table.with_name("bare.csv")), tmp_path / "run"
+    options = {"oracle": "my_oracle:label", "workers": 0, "quiet": True, "builder": "exact"}
+    with pytest.raises(OSError, match="gone"):
+        run_acquire(bare, str(run), 25, **options)
+    kept = bought(run)
+    assert len(kept) == 10  # two batches of five were answered
+    module = sys.modules.pop("my_oracle")
+    (tmp_path / "my_oracle.py").write_text(program.replace("> 12", "> 120"))
+    found = run_acquire(bare, str(run), 25, **options)
+    assert (found["n_bought"], found["n_known"]) == (15, 25)
+    assert not set(module.asked[:10]) & set(sys.modules["my_oracle"].asked)
+    assert kept.items() <= bought(run).items()
+
+
+def test_people_fill_in_a_table(table: Path, tmp_path: Path) -> None:
+    bare, run = str(table.with_name("bare.csv")), tmp_path / "run"
+    truth = pd.read_csv(table)["kind"]
+    options = {"workers": 0, "quiet": True, "builder": "exact"}
+    asked: list[int] = []
+    found = run_acquire(bare, str(run), 12, **options)
+    while found["n_wanted"]:
+        wanted = pd.read_csv(found["wanted"])
+        asked += wanted["row"].tolist()
+        wanted.assign(label=truth[wanted["row"]].to_numpy()).to_csv(found["wanted"], index=False)
+        found = run_acquire(bare, str(run), 12, answers=found["wanted"], **options)
+    assert len(asked) == len(set(asked)) == found["n_known"] == 12
+    assert bought(run) == {row: truth[row] for row in asked}
+
+
+BAD = {
+    "budget": (["--budget", "0"], "--budget 0: must be 1 or more"),
+    "module": (["--budget", "5", "--oracle", "nowhere:at_all"], "cannot be imported"),
+    "both": (["--budget", "5", "--oracle", "os:sep", "--label-column", "kind"], "one of them"),
+    "answers": (["--budget", "5", "--answers", "absent.csv"], "no such file"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(
+    table: Path, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more, message = BAD[case]
+    args = [str(table.with_name("bare.csv")), "--run", str(tmp_path / "run"), "-q"]
+    assert main(["acquire", *args, "--workers", "0", *more]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1

@@ -1,0 +1,121 @@
+"""Certificates of finished trainings: the kernel's numbers, however the graph lies in blocks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runs import PoolWriter, fit
+
+from flows.certify import run_certify
+from flows.cli import main
+from pipeline.knn.exact import nearest
+from pipeline.methods.speculate_correct import (
+    at_least,
+    best_design,
+    certify,
+    clean_range,
+    majority,
+    sample_block,
+    threshold_rules,
+)
+from storage import InputError
+
+
+def bound(run: Path, **more: Any) -> dict[str, Any]:
+    options = {"samples": 30_000, "workers": 0, "quiet": True, **more}
+    return run_certify(str(run), **options)
+
+
+@pytest.mark.parametrize("block_rows", [None, 120])
+def test_bounds_are_those_of_the_kernel(
+    pool: PoolWriter, tmp_path: Path, block_rows: int | None
+) -> None:
+    source = pool()
+    trained = fit(
+        source, tmp_path / "run", k=None, builder="exact", block_rows=block_rows, p0=0.3, p1=0.1
+    )
+    found = bound(tmp_path / "run", k=5, delta=0.1, seed=7)
+    data = np.load(source)
+    x, y = data["X"], data["y"]
+    lists = nearest(x, x, found["list_length"], exclude=np.arange(len(x)))[0]
+    design = best_design(len(x), 5, found["list_length"], 30_000, 0.1)
+    assert (found["r"], found["m"], found["samples"]) == (design.r, design.m, 30_000)
+    rules = {"majority": (majority(2), 1), "trained_rule": (at_least(trained["threshold"]), 7)}
+    for name, (rule, n_rules) in rules.items():
+        counts = sample_block(np.arange(len(x)), y, y[lists], design, rule, 2, 7)
+        want = certify(counts, design, 0.1, n_rules=n_rules)
+        assert found[name]["estimate"] == want.estimate
+        assert (found[name]["lower"], found[name]["upper"]) == (want.lower, want.upper)
+        assert found[name]["n_rules"] == n_rules
+    clean = clean_range(counts, design, 0.1, (0.3, 0.3), (0.1, 0.1), threshold_rules(5))
+    assert tuple(found["clean_error"]) == clean
+
+
+def test_a_k_that_the_labels_chose_is_paid_for(pool: PoolWriter, tmp_path: Path) -> None:
+    fit(pool(), tmp_path / "run", k=None)
+    chosen = bound(tmp_path / "run")
+    given = bound(tmp_path / "run", k=chosen["k"])
+    assert not chosen["k_fixed"]
+    assert chosen["majority"]["n_rules"] > given["majority"]["n_rules"] == 1
+    assert chosen["trained_rule"]["epsilon"] > given["trained_rule"]["epsilon"]
+    assert chosen["majority"]["estimate"] == given["majority"]["estimate"]
+
+
+def test_the_same_question_is_answered_once(pool: PoolWriter, tmp_path: Path) -> None:
+    fit(pool(), tmp_path / "run")
+    first = bound(tmp_path / "run", k=5)
+    again = bound(tmp_path / "run", k=5)
+    assert first == again
+    assert bound(tmp_path / "run", k=5, seed=1)["majority"] != first["majority"]
+    assert len(list((tmp_path / "run" / "certificates").iterdir())) == 2
+
+
+def test_short_lists_are_named_with_the_remedy(pool: PoolWriter, tmp_path: Path) -> None:
+    fit(pool(n=2000), tmp_path / "run")
+    assert any("train without --k" in line for line in bound(tmp_path / "run", k=10)["warnings"])
+    assert not any("train without" in line for line in bound(tmp_path / "run", k=1)["warnings"])
+
+
+def test_command_line(pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fit(pool(), tmp_path / "run")
+    call = ["certify", "--run", str(tmp_path / "run"), "--k", "5", "--samples", "10000"]
+    assert main([*call, "--workers", "0", "-q", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["k"] == 5
+    assert main([*call, "--workers", "0", "-q"]) == 0
+    text = capsys.readouterr().out
+    assert f"{report['majority']['estimate']:.4f}" in text
+    assert "against the given ones" in text or "given ones" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--delta", "1"], "--delta 1.0: must be below 1"),
+        (["--delta", "0"], "--delta 0.0: must be above 0"),
+        (["--k", "11"], "lists of 10 neighbors"),
+        (["--samples", "0"], "--samples 0: must be 1 or more"),
+    ],
+)
+def test_bad_input(
+    pool: PoolWriter,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    says: str,
+) -> None:
+    fit(pool(), tmp_path / "run")
+    status = main(["certify", "--run", str(tmp_path / "run"), "--workers", "0", "-q", *options])
+    error = capsys.readouterr().err
+    assert status == 2
+    assert says in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_run_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        bound(tmp_path / "nowhere")

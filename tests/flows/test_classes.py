@@ -1,0 +1,171 @@
+"""More than two classes from source to report: as the estimator says, resumed to the same bits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from classes import clouds, names, write_csv
+from processes import committed, kill_tree, running, wait_for
+from runs import fit, results
+
+from flows.cli import main
+from flows.report.content import load
+from flows.report.model import ClassReport
+from flows.score import score
+from pipeline.estimator import RobustKNeighborsClassifier
+from storage import InputError, open_run
+from storage.location import Location
+from storage.run import Run
+
+N, C = 1800, 10
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training on ten named classes and a scoring of 300 rows more."""
+    folder = tmp_path_factory.mktemp("classes")
+    x, clean, given = clouds(N + 300, C)
+    write_csv(folder / "pool.csv", x[:N], names(C)[given[:N]])
+    write_csv(folder / "new.csv", x[N:], names(C)[given[N:]])
+    pd.DataFrame({"clean": names(C)[clean[N:]]}).to_csv(folder / "truth.csv", index=False)
+    fit(folder / "pool.csv", folder / "run", label_column="kind", k=None, block_rows=600)
+    here = {"workers": 0, "quiet": True}
+    score.fn(str(folder / "new.csv"), str(folder / "run"), str(folder / "scores.parquet"), **here)
+    return folder
+
+
+def test_run_says_what_the_estimator_says(made: Path) -> None:
+    table = pd.read_csv(made / "pool.csv")
+    model = RobustKNeighborsClassifier().fit(table[list("abcd")], table["kind"])
+    report = load(Run(Location.of(made / "run")))
+    assert isinstance(report, ClassReport)
+    assert report.n_blocks > 1
+    assert report.classes == list(model.classes_) == list(names(C))
+    assert report.k == model.n_neighbors_
+    assert np.array_equal(report.transition_matrix, model.transition_matrix_)
+    assert np.array_equal(report.transition_interval, model.transition_interval_)
+    assert report.class_support == list(model.class_support_)
+    assert report.decision == model.correction_
+    issues = pd.read_parquet(made / "run" / "label_issues.parquet")
+    assert np.allclose(issues["label_quality"], model.label_quality_, rtol=1e-6)
+    assert np.array_equal(issues["is_label_issue"], model.label_issues_)
+    assert np.array_equal(issues["likely_label"], model.likely_label_)
+    new = pd.read_csv(made / "new.csv")[list("abcd")]
+    scores = pd.read_parquet(made / "scores.parquet")
+    assert (scores["predicted_label"] == model.predict(new)).mean() > 0.98  # lists: recall .997
+    apart = np.abs(scores["posterior"] - model.predict_proba(new).max(axis=1))
+    assert np.median(apart) < 1e-6
+
+
+def test_tables_hold_labels_and_codes(made: Path) -> None:
+    given = pd.read_csv(made / "pool.csv")["kind"]
+    issues = pd.read_parquet(made / "run" / "label_issues.parquet")
+    assert np.array_equal(issues["given_label"], given)
+    assert np.array_equal(names(C)[issues["predicted_code"]], issues["predicted_label"])
+    assert issues["given_code"].dtype == np.uint8
+    scores = pd.read_parquet(made / "scores.parquet")
+    assert [top[0] for top in scores["top_label"]] == scores["predicted_label"].tolist()
+    group = open_run(str(made / "run"))
+    assert group["pool"]["y"].dtype == group["graph/00000"]["neighbor_label"].dtype == np.uint8
+
+
+def test_report_names_what_was_found(made: Path) -> None:
+    report = json.loads((made / "run" / "report.json").read_text())
+    matrix = np.array(report["transition_matrix"])
+    assert np.allclose(matrix.sum(axis=1), 1)
+    assert np.allclose(np.diag(matrix), 0.8, atol=0.12)
+    low, high = np.moveaxis(np.array(report["transition_interval"]), 2, 0)
+    assert ((low <= matrix) & (matrix <= high)).all()
+    assert report["support"] in ("supported", "weak", "unsupported")
+    assert np.isclose(sum(report["clean_prior"]), 1)
+    worst = report["confusions"][0]
+    assert worst["given"] == names(C)[(list(names(C)).index(worst["true"]) + 1) % C]
+    assert f"truly {worst['true']!r} are labeled" in (made / "run" / "report.txt").read_text()
+
+
+def test_pages_and_comparison(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, page = str(made / "run"), made / "page.html"
+    truth = ("--scores", made / "scores.parquet", "--truth", made / "truth.csv")
+    assert main(["report", "--run", run, "--html", page, *truth]) == 0
+    text = page.read_text()
+    assert text.count('class="right"') == C
+    assert "kind aa → kind" in text
+    options = {"label_column": "kind", "k": 15, "builder": "exact"}
+    fit(made / "pool.csv", made / "other", **options)
+    assert main(["compare", run, str(made / "other"), "--html", page, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert set(found["rates"]) == set(names(C))
+    assert found["rows"]["predicted_to_1"] is None
+    assert "wrong in" not in page.read_text()
+
+
+@pytest.mark.parametrize("step", ["regression", "first-pass", "second-pass"])
+def test_killed_run_ends_with_the_same_bits(made: Path, tmp_path: Path, step: str) -> None:
+    args = ("-m", "flows.cli", "train", made / "pool.csv", "--run", tmp_path / "run")
+    options = ("--label-column", "kind", "--block-rows", "600", "--workers", "0")
+    with running(*args, *options, log=tmp_path / "log") as process:
+        wait_for(lambda: committed(tmp_path / "run", step) >= 1 or process.poll() is not None)
+        kill_tree(process.pid)
+    fit(made / "pool.csv", tmp_path / "run", label_column="kind", k=None, block_rows=600)
+    assert results(tmp_path / "run") == results(made / "run")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (np.array(["no", "yes"]), str),
+        (np.array([False, True]), bool),
+        (np.array([-1, 1]), int),
+    ],
+)
+def test_two_classes_have_their_labels_too(tmp_path: Path, values: Any, kind: type) -> None:
+    x, _, given = clouds(400, 2)
+    np.savez(tmp_path / "pool.npz", X=x, y=values[given])
+    np.savez(tmp_path / "plain.npz", X=x, y=given)
+    report, plain = (fit(tmp_path / f"{n}.npz", tmp_path / n) for n in ("pool", "plain"))
+    assert report["classes"] == values.tolist()
+    assert (report["p0"], report["p1"]) == (plain["p0"], plain["p1"])
+    assert report["transition_matrix"][0][1] == report["p0"]
+    named, coded = (
+        pd.read_parquet(tmp_path / n / "label_issues.parquet") for n in ("pool", "plain")
+    )
+    assert isinstance(named["given_label"].tolist()[0], kind)
+    assert np.array_equal(named["given_label"], values[given])
+    assert np.array_equal(named["predicted_code"], coded["predicted_label"])
+    assert not any(name.endswith("_code") for name in coded)
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "said"),
+    [
+        (np.arange(1100), {}, "at most 1,000"),
+        (np.r_[np.arange(1099) % 3, 3], {}, "class 3 has 1 row: at least 2 are needed"),
+        (np.arange(1100) % 3, {"noise": "minmax"}, "--noise minmax is for two classes"),
+        (np.arange(1100) % 3, {"rule": "rknn"}, "--rule rknn is for two classes"),
+        (np.arange(1100) % 3, {"p0": 0.1, "p1": 0.1}, "is for two classes"),
+    ],
+)
+def test_bad_input_is_refused(tmp_path: Path, labels: Any, options: Any, said: str) -> None:
+    np.savez(tmp_path / "pool.npz", X=np.random.default_rng(0).normal(size=(1100, 2)), y=labels)
+    with pytest.raises(InputError, match=said):
+        fit(tmp_path / "pool.npz", tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_for_two_classes_is_refused(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(made / "run")
+    assert main(["certify", "--run", run]) == 2
+    assert "has 10 classes: certify is for two" in capsys.readouterr().err
+    (tmp_path / "truth.csv").write_text("clean\n" + "kind zz\n" * 300)
+    truth = ["--scores", str(made / "scores.parquet"), "--truth", str(tmp_path / "truth.csv")]
+    assert main(["report", "--run", run, "--html", str(tmp_path / "p.html"), *truth]) == 2
+    assert "label 'kind zz' (row 0 from 0) is none of the training's classes" in (
+        capsys.readouterr().err
+    )

@@ -1,0 +1,112 @@
+"""Corrected labels: certain in the next training, counted, and held to their source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from runs import PoolWriter, fit, results
+
+from flows.cli import main
+from flows.report.content import train_text
+from flows.report.model import TrainReport
+from storage.answers import Answer, AnswersFile, Asked, Origin
+from storage.errors import InputError
+
+
+def answered(path: Path, origin: Origin, labels: dict[int, object]) -> None:
+    log = AnswersFile.open(str(path), origin)
+    for row, label in labels.items():
+        asked = (Asked(row, None, "useful", True),)
+        log.add(Answer(f"a{row}", asked, label, "ann", "t"))  # type: ignore[arg-type]
+
+
+def test_corrected_labels_are_certain(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    given = np.load(source)["y"]
+    plain = fit(source, tmp_path / "plain")
+    assert plain["corrections"] is None
+    before = pq.read_table(tmp_path / "plain/label_issues.parquet").to_pandas()
+    wrong = before.index[before.is_label_issue][:20]
+    right = before.index[~before.is_label_issue][:5]
+    labels = {int(row): int(1 - given[row]) for row in wrong} | {
+        int(r): int(given[r]) for r in right
+    }
+    run_json = json.loads((tmp_path / "plain/run.json").read_text())
+    origin = Origin.of_config(run_json, (0, 1), len(given), "plain")
+    answered(tmp_path / "answers.jsonl", origin, labels)
+    report = fit(source, tmp_path / "run", corrections=str(tmp_path / "answers.jsonl"))
+    used = {"file": "answers.jsonl", "n_rows": 25, "n_changed": 20, "n_conflicts": 0}
+    assert report["corrections"] == used
+    assert "25 from answers.jsonl, which count as certain, 20 of them corrected" in train_text(
+        TrainReport.model_validate(report)
+    )
+    after = pq.read_table(tmp_path / "run/label_issues.parquet").to_pandas()
+    checked = after.loc[sorted(labels)]
+    assert (checked.label_quality == 1).all()
+    assert not checked.is_label_issue.any()
+    assert (checked.given_label == [labels[row] for row in checked.index]).all()
+    assert (checked.predicted_label == checked.given_label).all()
+    # The same labels in the source itself: all but the verdicts on these very rows is the same.
+    y = given.copy()
+    y[list(labels)] = list(labels.values())
+    np.savez(tmp_path / "mended.npz", X=np.load(source)["X"], y=y)
+    same = fit(tmp_path / "mended.npz", tmp_path / "mended")
+    assert (same["p0"], same["p1"], same["threshold"]) == (
+        *(report["p0"], report["p1"], report["threshold"]),
+    )
+    mended = pq.read_table(tmp_path / "mended/label_issues.parquet").to_pandas()
+    others = after.index.difference(sorted(labels))
+    pd.testing.assert_frame_equal(after.loc[others], mended.loc[others])
+    whole = results(tmp_path / "run")
+    assert fit(source, tmp_path / "run", corrections=str(tmp_path / "answers.jsonl")) == report
+    assert results(tmp_path / "run") == whole
+    answered(tmp_path / "answers.jsonl", origin, {int(wrong[-1]) + 1: 0})
+    with pytest.raises(InputError, match=r"answers\.jsonl has .* bytes, it had"):
+        fit(source, tmp_path / "run", corrections=str(tmp_path / "answers.jsonl"))
+    with pytest.raises(InputError, match="no longer part of the source"):
+        fit(source, tmp_path / "run")
+
+
+def test_any_label_values_and_a_disagreement(tmp_path: Path, pool: PoolWriter) -> None:
+    data = np.load(pool())
+    table = pd.DataFrame(data["X"], columns=list("abcd"))
+    table["sick"] = np.where(data["y"] == 1, "yes", "no")
+    table.to_csv(tmp_path / "pool.csv", index=False)
+    text = "row,label,reviewer\n7,yes,ann\n7,no,bob\n9,yes,ann\n11,,ann\n"
+    (tmp_path / "checked.csv").write_text(text)
+    options = {"label_column": "sick", "corrections": str(tmp_path / "checked.csv")}
+    report = fit(tmp_path / "pool.csv", tmp_path / "run", **options)
+    assert (report["corrections"]["n_rows"], report["corrections"]["n_conflicts"]) == (1, 1)
+    verdicts = pq.read_table(tmp_path / "run/label_issues.parquet").to_pandas()
+    assert (verdicts.label_quality[9], verdicts.given_label[9]) == (1, "yes")
+    assert verdicts.given_label[7] == table["sick"][7]
+
+
+BAD = {
+    "row": ("row,label\n600,1\n", "row 600, the source has rows 0 to 599"),
+    "label": ("row,label\n3,2\n", "label 2 of row 3 occurs nowhere"),
+    "text": ("row,label\nthree,1\n", "'three' at line 0"),
+    "source": ("row,label,source\n3,1,0123\n", "another source"),
+    "kind": (None, "must be a .csv, .parquet or .jsonl file"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_corrections_are_one_line(
+    pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    content, message = BAD[case]
+    name = "bad.csv" if content else "bad.txt"
+    (tmp_path / name).write_text(content or "x")
+    source = str(pool())
+    options = ["--run", str(tmp_path / "run"), "--workers", "0", "-q"]
+    assert main(["train", source, *options, "--corrections", str(tmp_path / name)]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,248 @@
+"""Tables as people have them: what `knnoise check` says of them, and what `train` makes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.cli import main
+from flows.steps.ingest import Ingested
+from flows.train import run_train
+from storage import open_run
+from storage.location import Location
+from storage.run import Run
+from storage.sources import glance, look_at, open_source
+
+N = 300
+
+
+def wild() -> pd.DataFrame:
+    """One of each thing that is wrong."""
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, N)
+    x = rng.normal(size=(N, 3)) + 2.5 * clean[:, None]
+    sick = np.where(clean ^ (rng.random(N) < 0.1), "yes", "no")
+    table = pd.DataFrame(
+        {
+            "patient": [f"P{i:05d}" for i in rng.permutation(N)],
+            "visit": rng.permutation(10**12 + 10**6 * np.arange(N)),
+            "row": np.arange(N),
+            "a": x[:, 0],
+            "b": 1000 * x[:, 1],
+            "site": "Basel",
+            "a again": x[:, 0],
+            "sick (y/n)": np.where(sick == "yes", "y", "n"),
+            "code": np.where(sick == "yes", 7, 3),
+            "color": rng.choice(["red", "green"], N),
+            "c": x[:, 2],
+            "sick": sick,
+        }
+    )
+    return table
+
+
+def check(*args: object, capsys: pytest.CaptureFixture[str]) -> dict:
+    capsys.readouterr()
+    assert main(["check", *map(str, args), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_check_names_what_is_wrong(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, table = tmp_path / f"t.{kind}", wild()
+    table.loc[4, "c"] = None
+    table.loc[7, ["a", "b", "c", "a again"]] = table.loc[8, ["a", "b", "c", "a again"]].to_list()
+    table.loc[7, ["color", "code", "sick (y/n)", "sick"]] = ["red", 3, "n", "no"]
+    table.loc[8, ["color", "code", "sick (y/n)", "sick"]] = ["red", 7, "y", "yes"]
+    table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path, index=False)
+    found = check(path, "--label-column", "sick", capsys=capsys)
+    by_kind = {f["kind"]: f for f in found["findings"]}
+    assert {f["kind"]: f["columns"] for f in found["findings"] if f["left_out"]} == {
+        "constant": ["site"],
+        "leak": ["sick (y/n)", "code"],
+        "row number": ["row"],
+        "duplicate": ["a again"],
+    }
+    likes = [f["columns"] for f in found["findings"] if f["kind"] == "id-like"]
+    assert likes == [["patient"], ["visit"]]
+    assert by_kind["text"]["columns"] == ["color"]
+    assert "1 values of 'c' are missing" in by_kind["gaps"]["text"]
+    assert by_kind["scales"]["columns"][1] == "visit"
+    assert found["n_rows"] == found["looked_at"] == N
+    assert found["label_counts"] == [
+        ["no", int((table.sick == "no").sum())],
+        ["yes", int((table.sick == "yes").sum())],
+    ]
+    ids = ("--id-column", "patient", "--exclude", "visit", "--exclude", "c*")
+    found = check(path, "--label-column", "sick", *ids, capsys=capsys)
+    kinds = [f["kind"] for f in found["findings"]]
+    assert "id-like" not in kinds
+    assert "2 rows are exact copies" in found["findings"][kinds.index("contradiction")]["text"]
+
+
+def test_training_leaves_out_what_is_wrong_beyond_doubt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, run = tmp_path / "t.csv", tmp_path / "run"
+    table = wild()
+    table.to_csv(path, index=False)
+    train = ("train", path, "--label-column", "sick", "--id-column", "patient", "--workers", "0")
+    train = [*map(str, train), "--exclude", "visit", "--exclude", "color", "--run"]
+    assert main([*train, str(run)]) == 0
+    said = capsys.readouterr()
+    assert "left out: 'site' is constant" in said.err
+    assert "left out: 'site' is constant" in said.out
+    config = json.loads((run / "run.json").read_text())
+    assert config["feature_names"] == ["a", "b", "c"]
+    assert main([*train, str(run)]) == 0  # the same columns again, without another look
+    assert "nothing to do" in capsys.readouterr().err
+    table[["c", "b", "a", "row", "site"]].to_csv(tmp_path / "new.csv", index=False)
+    score = ("score", tmp_path / "new.csv", "--run", run, "--out", tmp_path / "s.parquet", "-q")
+    assert main([*map(str, score), "--workers", "0"]) == 0
+    assert main(["report", "--run", str(run), "--html", str(tmp_path / "page.html")]) == 0
+    assert "left out: &#39;row&#39; is a count of the rows" in (tmp_path / "page.html").read_text()
+    capsys.readouterr()
+    assert main([*train, str(tmp_path / "all"), "--preflight", "warn"]) == 2
+    assert "'site' is not numeric: 'Basel'" in capsys.readouterr().err
+
+
+def test_arrays_lose_their_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(N, 4)).astype(np.float32), rng.integers(0, 2, N)
+    x[:, 2] = 3
+    np.savez(tmp_path / "t.npz", X=x, y=y)
+    np.save(tmp_path / "new.npy", x[:9])
+    run, more = str(tmp_path / "run"), ("--workers", "0", "-q")
+    assert check(tmp_path / "t.npz", capsys=capsys)["label_name"] == "y"
+    assert main(["train", str(tmp_path / "t.npz"), "--run", run, *more]) == 0
+    config = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert config["feature_names"] == ["x0", "x1", "x3"]
+    out = str(tmp_path / "s.parquet")
+    assert main(["score", str(tmp_path / "new.npy"), "--run", run, "--out", out, *more]) == 0
+    assert len(pd.read_parquet(out)) == 9
+
+
+def test_a_long_source_is_looked_at_in_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glance, "MOST_ROWS", 256)
+    table = pd.DataFrame({"a": np.arange(5000.0), "y": np.arange(5000) % 2})
+    table.to_parquet(tmp_path / "t.parquet", row_group_size=100)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    np.save(tmp_path / "t.npy", table[["a"]].to_numpy())
+    np.save(tmp_path / "y.npy", table["y"].to_numpy())
+    for path, labels, last in (
+        ("t.parquet", None, 4999),
+        ("t.npy", "y.npy", 4999),
+        ("t.csv", None, 255),
+    ):
+        given = (None, "y") if labels is None else (tmp_path / labels, None)
+        seen = look_at(open_source(tmp_path / path, *given, raw=True))
+        assert not seen.whole
+        values = seen.columns[0].values
+        assert len(values) == seen.n_rows == 256
+        assert values[-1] == last
+        assert np.array_equal(seen.label, values % 2)
+
+
+def test_auto_standardizes_units_and_leaves_embeddings(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, N)
+    units = rng.normal(size=(N, 2)) * (1, 1000) + y[:, None]
+    vector = rng.normal(size=(N, 3)) * (1, 1, 1e-3)
+    table = pd.DataFrame({"a": units[:, 0], "b": units[:, 1], "v": list(vector), "y": y})
+    table.to_parquet(tmp_path / "t.parquet")
+    quiet = {"label_column": "y", "workers": 0, "quiet": True, "k": 10}
+    found = run_train(str(tmp_path / "t.parquet"), str(tmp_path / "run"), **quiet)
+    assert found["scale"] == "standard"
+    assert "'b' over" in found["scale_reason"]
+    record = Run(Location.of(tmp_path / "run")).ledger.get("pool", "all")
+    scaling = Ingested.of(record).scaling
+    assert scaling.factor[2:] == (1.0, 1.0, 1.0)
+    assert scaling.factor[1] == pytest.approx(1 / units[:, 1].std(), rel=1e-6)
+    names = ["v"]
+    found = run_train(
+        str(tmp_path / "t.parquet"), str(tmp_path / "vectors"), features=names, **quiet
+    )
+    assert (found["scale"], found["n_features"]) == ("none", 3)
+
+
+@pytest.fixture(scope="module")
+def gappy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table with text, truth values and gaps; new rows with a color that training never saw."""
+    folder, rng = tmp_path_factory.mktemp("gappy"), np.random.default_rng(0)
+    y = rng.integers(0, 2, N)
+    table = pd.DataFrame(
+        {
+            "a": rng.normal(size=N) + 2 * y,
+            "color": np.where(rng.random(N) < 0.8, np.where(y == 1, "red", "blue"), "green"),
+            "smoker": rng.choice(["true", "false"], N),
+            "y": y,
+        }
+    )
+    table.loc[3, "a"] = None
+    table.loc[[3, 5], "color"] = None
+    table.to_csv(folder / "t.csv", index=False)
+    table.astype({"color": "category"}).to_parquet(folder / "t.parquet")
+    new = table.head(20).assign(color=["violet", " red", *["blue"] * 18])
+    new.to_csv(folder / "new.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_text_and_gaps_are_coded_as_training_learned(
+    gappy: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, more = str(tmp_path / "run"), ("--workers", "0", "-q", "--k", "10")
+    train = ["train", str(gappy / f"t.{kind}"), "--label-column", "y", "--run", run, *more]
+    assert main([*train, "--encode", "one-hot", "--impute", "median", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    names = ["a", "color=blue", "color=green", "color=red", "smoker=false", "smoker=true"]
+    assert report["config"]["feature_names"] == names
+    assert report["n_filled"] == 1
+    assert report["unseen"] == {"color": 2}
+    x = open_run(run)["pool"]["x"].values
+    table = pd.read_csv(gappy / "t.csv")
+    assert x[3, 0] == np.float32(table["a"].median())
+    for column in ("color", "smoker"):
+        for value in sorted(set(table[column].dropna().astype(str).str.lower())):
+            expected = table[column].astype(str).str.lower() == value
+            assert np.array_equal(x[:, names.index(f"{column}={value}")] == 1, expected)
+    out = ["--out", str(tmp_path / "s.parquet"), *more[:3], "--json"]
+    assert main(["score", str(gappy / "new.csv"), "--run", run, *out]) == 0
+    scored = json.loads(capsys.readouterr().out)
+    assert (scored["n_filled"], scored["unseen"]) == (1, {"color": 1})
+
+
+def test_rows_with_gaps_are_left_out_and_rows_keep_their_place(
+    gappy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, more = str(tmp_path / "run"), ("--workers", "0", "-q", "--exclude", "color")
+    train = ["train", str(gappy / "t.csv"), "--label-column", "y", "--run", run, *more]
+    assert main([*train, "--encode", "one-hot", "--impute", "drop", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["n_rows"], report["n_dropped"]) == (N - 1, 1)
+    issues = pd.read_parquet(tmp_path / "run" / "label_issues.parquet")
+    assert issues["row"].tolist() == [row for row in range(N) if row != 3]
+    assert (issues["given_label"] == pd.read_csv(gappy / "t.csv")["y"][issues["row"]].values).all()
+    score = ["score", str(gappy / "new.csv"), "--run", run, "--out", str(tmp_path / "s.parquet")]
+    assert main([*score, *more[:3]]) == 0
+    assert pd.read_parquet(tmp_path / "s.parquet")["row"].tolist() == [0, 1, 2, *range(4, 20)]
+
+
+def test_text_of_too_many_values_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, run = tmp_path / "t.csv", str(tmp_path / "run")
+    wild().to_csv(path, index=False)
+    train = ["train", str(path), "--label-column", "sick", "--run", run, "-q"]
+    assert main([*train, "--encode", "one-hot"]) == 2
+    assert "'patient' has more than 64 values" in capsys.readouterr().err
+    assert main([*train, "--encode", "one-hot", "--preflight", "off"]) == 2
+    assert "leave out --preflight off" in capsys.readouterr().err

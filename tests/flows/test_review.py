@@ -1,0 +1,491 @@
+"""The review: its list, its page in a real browser, and answers that nothing loses."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import uvicorn
+from browser import chromium
+from runs import fit
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver import Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+from flows.cli import main
+from flows.params import ReviewParams
+from flows.progress.reporter import Reporter
+from flows.review import desk_of, open_answers
+from flows.review.desk import Filters
+from flows.review.prepare import prepared
+from flows.review.rows import Features, Shown
+from flows.review.server import Exhibit, application, listening
+from flows.scored import Trained
+from pipeline.decision import review
+from storage import InputError
+from storage.answers import AnswersFile
+from storage.groups import read_group
+
+N = 900
+BUDGET = 30
+TOKEN = "the-token"
+
+
+@dataclass
+class Made:
+    """A training and the truth about its labels."""
+
+    folder: Path
+    run: Path
+    clean: np.ndarray
+    given: np.ndarray
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("review")
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, N)
+    x = rng.normal(size=(N, 16)) + 1.5 * clean[:, None]
+    given = clean ^ (rng.random(N) < np.where(clean == 1, 0.1, 0.3))
+    names = np.array(["no", "yes <b>"])
+    np.savez(folder / "pool.npz", X=x.astype(np.float32), y=names[given])
+    text = [f"text of {i} <i>" for i in range(N)]
+    pq.write_table(pa.table({"text": text}), folder / "texts.parquet")
+    fit(folder / "pool.npz", folder / "run")
+    return Made(folder, folder / "run", clean, given)
+
+
+def listed(made: Made, **more: Any) -> tuple[Trained, dict[str, np.ndarray]]:
+    trained = Trained.of(str(made.run))
+    params = ReviewParams.of(str(made.run), workers=0, quiet=True, **{"budget": BUDGET, **more})
+    run = prepared(trained, params, Reporter(quiet=True))
+    return trained, read_group(run.store, "review")
+
+
+def test_the_list_is_that_of_all_rows_at_once(made: Made) -> None:
+    """Against the graph and the verdicts read whole."""
+    trained, queue = listed(made)
+    report = trained.report
+    verdicts = read_group(trained.run.store, "labels")
+    graph = [read_group(trained.run.store, f"graph/{b:05d}") for b in range(report.n_blocks)]
+    rule, k = report.decision_rule, report.k
+    moved = np.zeros(N, np.int64)
+    for block in graph:
+        for line, labels in zip(block["neighbor"], block["neighbor_label"], strict=True):
+            ones = int((labels[:k] == 1).sum())
+            now = rule.predict(np.array([ones / k]))[0]
+            for row, label in zip(line[:k], labels[:k], strict=True):
+                after = rule.predict(np.array([(ones + (1 if label == 0 else -1)) / k]))[0]
+                moved[row] += after != now
+    row = queue["row"]
+    assert (queue["moved"] == moved[row]).all()
+    value = review.usefulness(verdicts["label_quality"], moved)
+    issue = verdicts["is_label_issue"]
+    assert (queue["is_label_issue"] == issue[row]).all()
+    ranked = [
+        r
+        for r, s, d in zip(row, queue["suspect_draw"], queue["row_draw"], strict=True)
+        if s < 0 and d < 0
+    ]
+    assert (np.diff(value[ranked]) <= 1e-12).all()
+    assert issue[ranked].all()
+    assert len(set(row.tolist())) == len(row)
+    for draw, among in (("suspect_draw", np.flatnonzero(issue)), ("row_draw", np.arange(N))):
+        drawn = row[queue[draw] >= 0][np.argsort(queue[draw][queue[draw] >= 0])]
+        stream = {"suspect_draw": "suspects", "row_draw": "rows"}[draw]
+        want = among[review.first(among, None, len(drawn), 0, stream)]
+        assert drawn.tolist() == want.tolist()
+    x = np.load(made.folder / "pool.npz")["X"]
+    for at in (0, 7):
+        distance = np.linalg.norm(x - x[row[at]], axis=1)
+        distance[row[at]] = np.inf
+        assert set(queue["neighbor"][at]) == set(np.argsort(distance)[: len(queue["neighbor"][at])])
+
+
+@dataclass
+class Served:
+    """A page under review in this process."""
+
+    url: str
+    log: Path
+    made: Made
+
+    def answers(self) -> AnswersFile:
+        return AnswersFile.open(str(self.log))
+
+    def get(self, path: str, **query: Any) -> Any:
+        reply = httpx.get(self.url + path, params=query)
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def post(self, path: str, **body: Any) -> httpx.Response:
+        return httpx.post(self.url + path, json={"reviewer": "ann", **body})
+
+    def answer(self, row: int, label: int | None, **more: Any) -> Any:
+        reply = self.post("api/answer", id=uuid.uuid4().hex, row=row, label=label, **more)
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+
+@pytest.fixture
+def page(made: Made, tmp_path: Path) -> Iterator[Served]:
+    """A page with answers of its own."""
+    log = tmp_path / "answers.jsonl"
+    trained = Trained.of(str(made.run))
+    params = ReviewParams.of(str(made.run), workers=0, quiet=True, budget=BUDGET)
+    run = prepared(trained, params, Reporter(quiet=True))
+    desk = desk_of(trained, run, open_answers(trained, str(log)), BUDGET)
+    every = np.arange(N)
+    shown = Shown(str(made.folder / "texts.parquet"), None, every, N, None)
+    features = Features(trained.run, 16)
+    exhibit = Exhibit(features, [f"x{i}" for i in range(16)], (4, 4), shown)
+    about = {"run": "r<u>n", "label_name": "y", "reviewer": "ann", "answers": str(log), "n_rows": N}
+    listener = listening(0)
+    server = uvicorn.Server(
+        uvicorn.Config(application(desk, exhibit, about, TOKEN), log_level="error")
+    )
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = listener.getsockname()[1]
+    yield Served(f"http://127.0.0.1:{port}/{TOKEN}/", log, made)
+    server.should_exit = True
+    thread.join()
+
+
+def test_only_who_has_the_address_is_let_in(page: Served) -> None:
+    host = page.url.split(TOKEN)[0]
+    for path in ("", "api/next?tab=t", f"{TOKEN}x/", "docs", "openapi.json"):
+        reply = httpx.get(host + path)
+        assert reply.status_code == 403
+        assert reply.text.count("\n") == 1
+    assert httpx.get(page.url, headers={"Host": "evil.example"}).status_code == 403
+    assert httpx.get(page.url, headers={"Origin": "http://evil.example"}).status_code == 403
+    reply = httpx.get(page.url)
+    assert reply.status_code == 200
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assert "r<u>n" not in reply.text
+    assert httpx.get(page.url + "desk.py.js").status_code == 404
+
+
+def test_bad_answers_are_refused_and_nothing_is_lost(page: Served) -> None:
+    (card,) = page.get("api/next", tab="t")["cards"]
+    page.answer(card["row"], 1)
+    before = page.log.read_bytes()
+    bad = [
+        ({"row": 10**9, "label": 1}, "not on this review's list"),
+        ({"row": card["row"], "label": 2}, "there are 2 labels"),
+        ({"row": card["row"], "label": -1}, "there are 2 labels"),
+        ({"row": "x", "label": 1}, "row"),
+        ({"row": card["row"], "label": 1, "reviewer": ""}, "reviewer"),
+        ({"row": card["row"], "label": 1, "more": 1}, "more"),
+    ]
+    for body, message in bad:
+        reply = page.post("api/answer", id=uuid.uuid4().hex, **body)
+        assert reply.status_code == 422
+        assert message in reply.json()["error"]
+    assert page.log.read_bytes() == before
+
+
+def test_tabs_and_people_are_asked_different_rows(page: Served) -> None:
+    first = [card["row"] for card in page.get("api/next", tab="one", n=5)["cards"]]
+    second = [card["row"] for card in page.get("api/next", tab="two", n=5)["cards"]]
+    assert not set(first) & set(second)
+    again = [card["row"] for card in page.get("api/next", tab="one", n=5)["cards"]]
+    assert again == first
+    page.answer(first[0], 0)
+    page.answer(first[0], 1, reviewer="bob")
+    state = page.get("api/state", reviewer="ann")
+    assert state["conflicts"] == [{"row": first[0], "labels": {"ann": "no", "bob": "yes <b>"}}]
+    assert "Reviewers disagree on 1 row." in state["measured"]["sentences"]
+    assert first[0] not in [c["row"] for c in page.get("api/next", tab="one", n=48)["cards"]]
+
+
+def test_the_same_answer_sent_twice_counts_once(page: Served) -> None:
+    (card,) = page.get("api/next", tab="t")["cards"]
+    body = {"id": uuid.uuid4().hex, "row": card["row"], "label": 1}
+    assert page.post("api/answer", **body).json()["kept"]
+    assert not page.post("api/answer", **body).json()["kept"]
+    assert len(page.answers().answers.answers) == 1
+
+
+def test_a_group_is_answered_and_undone_as_one(page: Served) -> None:
+    cards = page.get("api/next", tab="t", n=48)["cards"]
+    card = next(card for card in cards if len(card["alike"]) >= 2)
+    members = {card["row"], *(one["row"] for one in card["alike"])}
+    name = uuid.uuid4().hex
+    body = {"row": card["row"], "label": card["likely"], "group": True}
+    assert page.post("api/answer", id=name, **body).status_code == 200
+    answers = page.answers().answers
+    assert {said.row for said in answers.rows()} == members
+    assert page.get("api/state")["answered"] == 1
+    undone = page.post("api/undo", id=name).json()
+    assert undone["cards"][0]["row"] == card["row"]
+    assert not list(page.answers().answers.rows())
+    assert page.post("api/undo", id=name).json()["cards"] == []
+
+
+def test_filters_choose_pairs_certainty_and_groups(page: Served) -> None:
+    found = page.get("api/next", tab="t", n=48, given=1, likely=0)["cards"]
+    assert found
+    assert {(card["given"], card["likely"]) for card in found} == {(1, 0)}
+    assert all(c["wrong"] <= 0.6 for c in page.get("api/next", tab="t", n=48, high=0.6)["cards"])
+    card = next(c for c in page.get("api/next", tab="t", n=48)["cards"] if c["alike"])
+    rows = {c["row"] for c in page.get("api/next", tab="t", n=48, group=card["group"])["cards"]}
+    assert rows == {card["row"], *(one["row"] for one in card["alike"])}
+
+
+def test_a_whole_review_measures_what_is_true(page: Served, tmp_path: Path) -> None:
+    made, n = page.made, 0
+    while cards := page.get("api/next", tab="t")["cards"]:
+        (card,) = cards
+        assert card["content"]["text"] == f"text of {card['row']} <i>"
+        page.answer(card["row"], int(made.clean[card["row"]]))
+        n += 1
+    assert n == BUDGET
+    measured = page.get("api/state")["measured"]
+    share = float((made.clean != made.given).mean())
+    low, high = measured["rows"]["interval"]
+    assert low < share < high
+    assert min(measured["suspects"]["n"], measured["rows"]["n"]) >= BUDGET * 0.2 / 2
+    assert abs(measured["expected"] - share) < 0.06
+    assert measured["n_wrong"] > 0.7 * measured["n_checked"] > 15
+    out = tmp_path / "out.csv"
+    log = ["--run", str(made.run), "--answers", str(page.log)]
+    assert main(["review", *log, "--export-to", str(out)]) == 0
+    again = str(tmp_path / "again.jsonl")
+    assert main(["review", *log[:3], again, "--import-from", str(out), "--json"]) == 0
+    assert len(list(AnswersFile.open(again).answers.rows())) == BUDGET
+    report = fit(made.folder / "pool.npz", tmp_path / "next", corrections=str(page.log))
+    assert report["corrections"]["n_rows"] == BUDGET
+    trained = Trained.of(str(tmp_path / "next"))
+    params = ReviewParams.of(str(tmp_path / "next"), workers=0, quiet=True, budget=100)
+    run = prepared(trained, params, Reporter(quiet=True))
+    certain = {said.row for said in page.answers().answers.rows()}
+    assert not certain & set(read_group(run.store, "review")["row"].tolist())
+
+
+def test_three_classes_from_the_list_to_the_next_training(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 3, 600)
+    x = rng.normal(size=(600, 3)) + 4.0 * np.eye(3)[clean]
+    given = np.where(rng.random(600) < 0.2, (clean + 1) % 3, clean)
+    names = np.array(["cat", "dog", "eel"])
+    np.savez(tmp_path / "pool.npz", X=x.astype(np.float32), y=names[given])
+    fit(tmp_path / "pool.npz", tmp_path / "run")
+    trained = Trained.of(str(tmp_path / "run"))
+    params = ReviewParams.of(str(tmp_path / "run"), workers=0, quiet=True, budget=40)
+    run = prepared(trained, params, Reporter(quiet=True))
+    desk = desk_of(trained, run, open_answers(trained, None), 40)
+    right = 0
+    for n in range(40):
+        (card,) = desk.next(1, "t", Filters())
+        row = card["row"]
+        assert names[given[row]] == desk.labels[card["given"]]
+        assert sorted(card["choices"]) == [0, 1, 2]
+        right += card["likely"] == clean[row]
+        assert desk.answer(f"answer-{n}", row, int(clean[row]), "ann", False)
+    assert right > 30
+    assert abs(desk.expected - (given != clean).mean()) < 0.1
+    found = desk.measured()
+    assert found.n_wrong > 0.8 * found.n_checked > 20
+    log = str(tmp_path / "run/review/answers.jsonl")
+    fit(tmp_path / "pool.npz", tmp_path / "next", corrections=log)
+    verdicts = pq.read_table(tmp_path / "next/label_issues.parquet").to_pandas()
+    rows = [said.row for said in AnswersFile.open(log).answers.rows()]
+    assert (verdicts.given_label[rows] == names[clean[rows]]).all()
+    assert not verdicts.is_label_issue[rows].any()
+
+
+BAD = {
+    "budget": (["--budget", "0"], "--budget 0: must be 1 or more"),
+    "shape": (["--image-shape", "5x5"], "25 pixels, rows have 16 features"),
+    "show": (["--show", "absent.csv"], "no such file"),
+    "column": (["--show-column", "x"], "belong to a file"),
+    "share": (["--random-share", "2"], "or less"),
+    "import": (["--import-from", "absent.csv"], "no such file"),
+    "export": (["--export-to", "out.txt"], "written as .csv or .parquet"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_options_are_one_line(
+    made: Made, case: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options, message = BAD[case]
+    args = ["review", "--run", str(made.run), "--workers", "0", "-q", *options]
+    assert main(args) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+
+
+def test_a_taken_port_and_answers_of_another_run_are_refused(
+    made: Made, page: Served, tmp_path: Path
+) -> None:
+    port = int(page.url.split(":")[2].split("/")[0])
+    with pytest.raises(InputError, match="cannot be used"):
+        listening(port)
+    rng = np.random.default_rng(1)
+    np.savez(tmp_path / "other.npz", X=rng.normal(size=(100, 2)), y=np.arange(100) % 2)
+    fit(tmp_path / "other.npz", tmp_path / "other", noise="minmax")
+    with pytest.raises(InputError, match="answers on other rows"):
+        open_answers(Trained.of(str(tmp_path / "other")), str(page.log))
+
+
+def started(made: Made, log: Path) -> tuple[subprocess.Popen[str], str]:
+    command = [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "review",
+        "--run",
+        str(made.run),
+        "--workers",
+        "0",
+    ]
+    command += ["-q", "--budget", str(BUDGET), "--answers", str(log)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if found := re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", line):
+            return process, found[0]
+    raise AssertionError("no address")
+
+
+def test_killed_and_gone_on_with(made: Made, tmp_path: Path) -> None:
+    """kill -9 after some answers; then the same command, ended as a person ends it."""
+    log, asked = tmp_path / "answers.jsonl", []
+    for end in (signal.SIGKILL, signal.SIGINT):
+        process, url = started(made, log)
+        served = Served(url, log, made)
+        for _ in range(3):
+            (card,) = served.get("api/next", tab="t")["cards"]
+            asked.append(card["row"])
+            served.answer(card["row"], 1)
+        process.send_signal(end)
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "--corrections" in out
+    assert len(set(asked)) == 6
+    assert [said.row for said in AnswersFile.open(str(log)).answers.rows()] == sorted(asked)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    driver = chromium(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+def visit(browser: Chrome, page: Served, width: int = 1200, dark: bool = False) -> None:
+    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(page.url)
+    until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, ".card"))
+
+
+def until(browser: Chrome, holds: Any) -> None:
+    stale = (StaleElementReferenceException,)  # the page moved on between two looks
+    WebDriverWait(browser, 10, 0.02, ignored_exceptions=stale).until(lambda _: holds())
+
+
+def row(browser: Chrome) -> int:
+    return int(browser.find_element(By.CSS_SELECTOR, ".card").get_attribute("data-row") or -1)
+
+
+def press(browser: Chrome, *keys: str) -> None:
+    browser.switch_to.active_element.send_keys(*keys)
+
+
+def test_by_keyboard_alone(browser: Chrome, page: Served) -> None:
+    visit(browser, page)
+    answers = lambda: page.answers().answers  # noqa: E731
+    first = row(browser)
+    start = time.perf_counter()
+    press(browser, "1")
+    assert row(browser) != first  # at once: the next is loaded already
+    assert time.perf_counter() - start < 1
+    until(browser, lambda: first in answers())
+    second = row(browser)
+    press(browser, "k")
+    until(browser, lambda: second in answers())
+    third = row(browser)
+    press(browser, "s")
+    until(browser, lambda: third in answers())
+    assert answers().of_row(third).label is None
+    press(browser, "u")
+    until(browser, lambda: third not in answers())
+    until(browser, lambda: row(browser) == third)
+    press(browser, "u")
+    until(browser, lambda: second not in answers())
+    browser.refresh()  # what was answered before is not asked again
+    until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, ".card"))
+    assert row(browser) != first
+    press(browser, "g")
+    until(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, ".card")) == 12)
+    press(browser, Keys.ARROW_RIGHT)
+    marked = browser.find_element(By.CSS_SELECTOR, ".card[aria-current]")
+    there = int(marked.get_attribute("data-row") or -1)
+    press(browser, "2")
+    until(browser, lambda: there in answers())
+    assert "1 of" not in browser.find_element(By.ID, "pace").text
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_a_group_and_text_on_a_phone(browser: Chrome, page: Served) -> None:
+    visit(browser, page, width=400, dark=True)
+    inner = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    assert inner[0] <= inner[1]
+    assert "<i>" not in browser.find_element(By.ID, "desk").get_attribute("innerHTML")
+    while not browser.find_elements(By.CSS_SELECTOR, "input.all"):
+        press(browser, "s")
+    leader = row(browser)
+    press(browser, "a")
+    assert browser.find_element(By.CSS_SELECTOR, "input.all").is_selected()
+    press(browser, "1")
+    until(browser, lambda: leader in page.answers().answers)
+    group = [a for a in page.answers().answers.answers.values() if len(a.rows) > 1]
+    assert len(group) == 1
+
+
+def test_answers_wait_in_the_browser_while_the_server_is_away(
+    browser: Chrome, page: Served
+) -> None:
+    visit(browser, page)
+    browser.execute_script(
+        "window.real = window.fetch; window.fetch = () => Promise.reject(new Error('away'))"
+    )
+    first = row(browser)
+    press(browser, "1")
+    until(browser, lambda: "Not saved yet" in browser.find_element(By.ID, "trouble").text)
+    assert first not in page.answers().answers
+    browser.refresh()
+    until(browser, lambda: first in page.answers().answers)
+    until(browser, lambda: unsent(browser) == [])
+
+
+def unsent(browser: Chrome) -> Any:
+    """Answers that the browser keeps until they are on the server's disk."""
+    kept = browser.execute_script("return {...localStorage}")
+    return json.loads(next(v for k, v in kept.items() if k.startswith("unsent")))

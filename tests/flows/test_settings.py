@@ -1,0 +1,74 @@
+"""Options from a file, outputs by extension, completion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from runs import PoolWriter
+
+from flows.cli import main
+
+
+def test_options_come_from_a_file_and_go_into_one(
+    pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, run, again = pool(), tmp_path / "run", tmp_path / "again"
+    config = tmp_path / "knnoise.toml"
+    config.write_text("workers = 0\nquiet = true\n[train]\nk = 15\nexclude = 'x3'\n[score]\n")
+    train = ["train", str(source), "--config", str(config)]
+    assert main([*train, "--run", str(run), "--noise", "minmax"]) == 0
+    assert main(["settings", "--run", str(run)]) == 0
+    text = capsys.readouterr().out.split("[train]")[1]
+    assert "\nk = 15\n" in text
+    assert '\nexclude = ["x3"]\n' in text
+    assert '\nnoise = "minmax"\n' in text
+    config.write_text("[train]" + text.replace('label-column = "y"\n', 'label-column = "y"\n'))
+    assert main([*train, "--run", str(again), "-q", "--workers", "0"]) == 0
+    both = [pd.read_parquet(folder / "label_issues.parquet") for folder in (run, again)]
+    assert both[0].equals(both[1])
+    for name, frame in (
+        ("s.csv", pd.read_csv),
+        ("s.parquet", pd.read_parquet),
+        ("s.feather", pd.read_feather),
+        ("s.arrow", pd.read_feather),
+    ):
+        out = str(tmp_path / name)
+        score = ["score", str(source), "--run", str(run), "--out", out]
+        assert main([*score, "-q", "--workers", "0"]) == 0
+        found = frame(out)
+        assert list(found.columns) == ["row", "eta_corr", "posterior", "predicted_label"]
+        assert found["row"].tolist() == list(range(600))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[train]\nneighbours = 3\n", "[train] neighbours: there is no such option"),
+        ("nois = 'minmax'\n", "nois: there is no such option, did you mean noise?"),
+        ("[train]\nk = 'x'\n", "'x' is not a valid integer"),
+        ("k = \n", "--config"),
+    ],
+)
+def test_a_wrong_file_of_options_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, said: str
+) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(content)
+    assert main(["train", "t.csv", "--run", "run", "--config", str(config)]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 1
+
+
+def test_commands_and_options_are_completed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from flows.cli import process; process()"]
+    asked = {"_KNNOISE_COMPLETE": "bash_complete", "COMP_WORDS": "knnoise ch", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **asked}, check=False
+    )
+    assert done.stdout.split() == ["plain,check"]

@@ -1,0 +1,115 @@
+"""A part that never returns: the step ends in time and names it, and no process stays."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from processes import running
+from runs import PoolWriter, fit, results
+
+import flows.steps.graph
+import flows.steps.ingest
+from flows.engine.deadline import Deadline
+from flows.engine.job import Output
+from flows.engine.parts import Part
+from storage.errors import ClusterError, StepTimeoutError
+from storage.run import Run
+
+
+def hanging(run: Run, part: Part[Any]) -> Output:
+    if part.name == "block-00001":
+        time.sleep(3600)
+    return exact_part(run, part)
+
+
+exact_part = flows.steps.graph.exact_part
+SMALL = {"block_rows": 300, "builder": "exact"}
+
+
+@pytest.mark.timeout(100, method="thread")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_part_that_hangs_is_named(
+    pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    source, run = pool(2000), tmp_path / "run"
+    with monkeypatch.context() as hang:
+        hang.setattr(flows.steps.graph, "exact_part", hanging)
+        began = time.monotonic()
+        with pytest.raises(
+            StepTimeoutError, match="neighbors block-00001: not done 15 s"
+        ) as caught:
+            fit(source, run, step_timeout=15, workers=workers, **SMALL)
+        assert time.monotonic() - began < 60
+    assert "--step-timeout" in str(caught.value)
+    assert issubclass(StepTimeoutError, ClusterError)
+    servers = [p for p in psutil.Process().children() if "forkserver" in " ".join(p.cmdline())]
+    assert not [p for server in servers for p in server.children()]
+    fit(source, run, **SMALL)
+    fit(source, tmp_path / "undisturbed", **SMALL)
+    assert results(run) == results(tmp_path / "undisturbed")
+
+
+def test_source_that_hangs(
+    pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flows.steps.ingest._Pass, "see", lambda *_: time.sleep(3600))
+    with pytest.raises(StepTimeoutError, match="pool all: not done 1 s"):
+        fit(pool(), tmp_path / "run", step_timeout=1)
+
+
+def test_process_ends_though_a_thread_hangs(pool: PoolWriter, tmp_path: Path) -> None:
+    """A write that never returns, in a thread that Python would wait for."""
+    script = tmp_path / "hanging.py"
+    script.write_text(
+        "import time\nimport flows.steps.ingest as ingest\n"
+        "ingest._Write.execute = lambda *_: time.sleep(3600)\n"
+        "from flows.cli import process\nprocess()\n"
+    )
+    args = ("train", pool(), "--run", tmp_path / "run", "--workers", "0", "--step-timeout", "3")
+    log = tmp_path / "log"
+    with running(script, *args, log=log) as process:
+        assert process.wait(60) == 4
+    assert log.read_text().splitlines()[-1].startswith("knnoise: pool all: not done 3 s")
+
+
+def test_process_ends_though_a_kernel_hangs(pool: PoolWriter, tmp_path: Path) -> None:
+    """No alarm of Python's is heard in compiled code."""
+    script = tmp_path / "hanging.py"
+    script.write_text(
+        "import math\nfrom numba import njit\nimport flows.engine.deadline as deadline\n"
+        "import flows.steps.graph as graph\n"
+        "@njit(nogil=True)\ndef hang(x):\n    while x < 2:\n        x = math.cos(x)\n    return x\n"
+        "hang(3.0)\ndeadline.GRACE = 1.0\ngraph.exact_part = lambda run, part: hang(1.0)\n"
+        "from flows.cli import process\nprocess()\n"
+    )
+    args = ("train", pool(), "--run", tmp_path / "run", "--workers", "0", "--step-timeout", "3")
+    log = tmp_path / "log"
+    with running(script, *args, log=log) as process:
+        assert process.wait(60) == 4
+    told = log.read_text().splitlines()[-1]
+    assert re.match("knnoise: neighbors .*: not done 3 s after the step began", told)
+
+
+def test_alarm_that_was_set_before_goes_off_in_its_time() -> None:
+    rung: list[float] = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(time.monotonic()))
+    began, outer = time.monotonic(), signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with Deadline("step", 10).interrupting("part"):
+            time.sleep(0.2)
+        assert signal.getitimer(signal.ITIMER_REAL)[0] < 0.4
+        with Deadline("step", 10).interrupting("part"):
+            time.sleep(0.6)
+        assert len(rung) == 1
+        assert 0.4 < rung[0] - began < 0.7
+        with pytest.raises(StepTimeoutError), Deadline("step", 0.1).interrupting("part"):
+            time.sleep(5)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *outer)
+        signal.signal(signal.SIGALRM, before)

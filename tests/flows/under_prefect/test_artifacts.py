@@ -1,0 +1,140 @@
+"""What Prefect shows of a run, on a real server."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from prefect import flow, get_client
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    LogFilter,
+    LogFilterFlowRunId,
+)
+from prefect.client.schemas.objects import Artifact
+from runs import PoolWriter, fit
+
+from flows.engine.session import open_job
+from flows.orchestration.artifacts import Artifacts
+from flows.orchestration.markdown import block_table
+from flows.params import Compute
+from flows.progress.reporter import Reporter
+from flows.score import score
+from flows.train import train
+from storage.location import Location
+from storage.run import Run
+
+
+def last_run() -> Any:
+    with get_client(sync_client=True) as client:
+        return max(client.read_flow_runs(), key=lambda run: run.created)
+
+
+def artifacts() -> dict[str, Artifact]:
+    """Artifacts of the last flow run, by key without the flow's name."""
+    wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[last_run().id]))
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts(artifact_filter=wanted)
+    short = [str(artifact.key).split("-", 2)[2] for artifact in found]
+    assert len(set(short)) == len(found)
+    return dict(zip(short, found, strict=True))
+
+
+@pytest.mark.usefixtures("server")
+def test_a_training_shows_steps_blocks_result_and_links(pool: PoolWriter, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    report = train(str(pool(2000)), str(run), k=10, block_rows=300, workers=1, quiet=True)
+    shown = artifacts()
+    steps = {name: found for name, found in shown.items() if name.startswith("step-")}
+    assert {"step-ingest", "step-neighbors", "step-audit", "step-labels"} <= steps.keys()
+    assert {found.type for found in steps.values()} == {"progress"}
+    assert {found.data for found in steps.values()} == {100.0}
+    assert steps["step-neighbors"].task_run_id is not None
+    assert "of 7 parts" in str(steps["step-neighbors"].description)
+    table = block_table(Run(Location.of(run)))
+    assert sum(row["at home"] for row in table) == 2000
+    assert {row["recall"] for row in table} == {1.0}
+    assert all(row["seconds"] > 0 for row in table)
+    assert len(table) == report["n_blocks"] == str(shown["block-table"].data).count("block-0")
+    result = str(shown["result"].data)
+    assert f"| {report['p0']:.3f} |" in result
+    assert report["reason"] in result
+    assert "http://127.0.0.1:" in str(shown["dask-dashboard"].data)
+    assert (run / "report.txt").as_uri() in str(shown["report"].data)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_scoring_shows_steps_and_result(pool: PoolWriter, tmp_path: Path) -> None:
+    fit(pool(600), tmp_path / "run")
+    queries = str(pool(40, seed=2, name="q.npz"))
+    score(queries, str(tmp_path / "run"), str(tmp_path / "out.parquet"), workers=0, quiet=True)
+    shown = artifacts()
+    assert {"step-ingest", "step-search", "result", "report"} <= shown.keys()
+    assert "| rows scored | 40 |" in str(shown["result"].data)
+
+
+def test_prefect_shows_the_messages_of_steps(server: str, pool: PoolWriter, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "flows.cli", "train", str(pool(2000)), "--k", "10"]
+    here = {"PREFECT_API_URL": server, "PREFECT_LOGGING_TO_API_ENABLED": "true"}
+    done = subprocess.run(
+        [*command, "--run", str(tmp_path / "run"), "--workers", "1", "--block-rows", "300"],
+        env={**os.environ, **here},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    with get_client(sync_client=True) as client:
+        run = max(client.read_flow_runs(), key=lambda run: run.start_time)
+        wanted = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id]))
+        messages = [log.message for log in client.read_logs(log_filter=wanted, limit=200)]
+    for text in (r"neighbors: 7 of 7 parts, .*1 worker", r"Dask dashboard: http"):
+        assert [message for message in messages if re.match(text, message)], messages
+        assert len(re.findall(text, done.stderr)) == 1  # by Prefect's logger alone
+    (file,) = (tmp_path / "run" / "logs").glob("*.jsonl")
+    assert f'"flow_run": "{run.id}"' in file.read_text().splitlines()[0]
+
+
+@pytest.mark.usefixtures("server")
+def test_no_secret_reaches_the_server(tmp_path: Path) -> None:
+    run = Run(Location.of(tmp_path / "run"))
+    run.begin({})
+
+    @flow(name="knnoise-secret")
+    def speak() -> None:
+        reporter = Reporter(quiet=True)
+        with open_job(run, Compute(workers=0), reporter):
+            reporter.link("dask-dashboard", "https://me:hunter2@host/status?token=hunter2")
+
+    speak()
+    (link,) = artifacts().values()
+    assert link.data == "[https://***@host/status](https://***@host/status)"
+
+
+@pytest.mark.usefixtures("server")
+def test_refused_artifacts_do_not_end_a_run(
+    pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client of the artifacts talks to a port where nobody listens."""
+    nobody = "http://127.0.0.1:9/api"
+    monkeypatch.setattr(
+        "flows.orchestration.artifacts.get_client", lambda **_: SyncPrefectClient(nobody)
+    )
+    report = train(str(pool()), str(tmp_path / "run"), k=10, workers=0, quiet=True)
+    assert report["recall"] == 1.0
+    assert artifacts() == {}
+    (file,) = (tmp_path / "run" / "logs").glob("*.jsonl")
+    assert file.read_text().count("Prefect took no artifact") == 1
+
+
+def test_nothing_is_sent_without_a_flow_run(tmp_path: Path) -> None:
+    with Artifacts.opened(Run(Location.of(tmp_path)), print) as opened:
+        assert opened is None
+    assert np.size(block_table(Run(Location.of(tmp_path)))) == 0

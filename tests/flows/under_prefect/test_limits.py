@@ -1,0 +1,103 @@
+"""What Prefect is told of the flows: retries and time limits of steps, bounds of parameters."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+from prefect import flow
+from prefect.task_engine import TaskRunTimeoutError
+
+from flows.orchestration import limits
+from flows.orchestration.run_folders import dated
+from flows.orchestration.tasks import as_task
+from flows.score import score
+from flows.train import train
+from storage import InputError
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BACKOFF_SECONDS", 0.5)
+
+
+def failing(times: list[float], error: Exception, n: int) -> Any:
+    """A step that notes when it is called, and fails the first n times."""
+
+    def call() -> int:
+        times.append(time.monotonic())
+        if len(times) <= n:
+            raise error
+        return 1
+
+    return call
+
+
+@pytest.mark.usefixtures("server")
+def test_step_is_tried_again_after_growing_waits() -> None:
+    times: list[float] = []
+
+    @flow
+    def steps() -> int:
+        return as_task("step", failing(times, OSError("network"), 2))
+
+    assert steps() == 1
+    assert len(times) == 3
+    assert times[1] - times[0] > 0.24  # half a second and a second, spread by up to half
+    assert times[2] - times[1] > 0.49
+
+
+@pytest.mark.usefixtures("server")
+def test_bad_input_is_not_tried_again() -> None:
+    times: list[float] = []
+
+    @flow
+    def steps() -> int:
+        return as_task("step", failing(times, InputError("no such file"), 9))
+
+    with pytest.raises(InputError):
+        steps()
+    assert len(times) == 1
+
+
+@pytest.mark.timeout(120, method="thread")  # the other method takes the alarm that Prefect needs
+@pytest.mark.usefixtures("server")
+def test_step_that_hangs_is_stopped() -> None:
+    times: list[float] = []
+
+    def hang() -> None:
+        times.append(time.monotonic())
+        time.sleep(60)
+
+    @flow
+    def steps(step_timeout: float) -> None:
+        as_task("step", hang)
+
+    with pytest.raises(TaskRunTimeoutError):
+        steps(step_timeout=1.0)
+    assert len(times) == 3
+
+
+@pytest.mark.parametrize("made", [train, score])
+def test_every_parameter_is_described_and_bounded(made: Any) -> None:
+    schema = made.parameters.properties
+    assert all(found.get("description") for found in schema.values()), schema
+    assert schema["workers"]["anyOf"][0] == {"minimum": 0, "type": "integer"}
+    assert schema["step_timeout"]["exclusiveMinimum"] == 0
+
+
+def test_bounds_of_a_training() -> None:
+    schema = train.parameters.properties
+    assert schema["k"]["anyOf"][0]["minimum"] == 5
+    assert schema["noise"]["enum"] == ["crossfit", "minmax"]
+    assert schema["target_recall"]["maximum"] == 1
+    assert train.parameters.required == ["source", "run"]
+
+
+def test_folder_of_a_date() -> None:
+    assert re.fullmatch(r"runs/pool-\d{4}-W\d\d", dated("runs/pool-{date:%G-W%V}"))
+    assert dated("runs/{other}") == "runs/{other}"
+    with pytest.raises(InputError, match="fill in the date"):
+        dated("runs/{date.nothing}-{0}")

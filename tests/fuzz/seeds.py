@@ -1,0 +1,187 @@
+"""Well-formed small sources of every kind, for mutations to start from."""
+
+from __future__ import annotations
+
+import bz2
+import decimal
+import gzip
+import io
+import lzma
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import zarr
+
+ROWS = 24
+"""Too few to learn from: a source that is read to its end is refused for that, quickly."""
+
+Rng = np.random.Generator
+Files = dict[str, bytes]
+"""Content by path below the folder of a case."""
+
+
+@dataclass
+class Seed:
+    """A source as files, and how a command is told of it."""
+
+    kind: str
+    files: Files
+    source: str
+    """Path of the source among the files."""
+    labels: str | None = None
+    column: str | None = None
+    options: list[str] = field(default_factory=list)
+
+
+def table(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+    """Features and labels of `ROWS` rows."""
+    x = rng.normal(size=(ROWS, int(rng.integers(1, 5)))).round(3)
+    return x, np.arange(ROWS) % 2
+
+
+def _zip(content: bytes) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("t.csv", content)
+    return sink.getvalue()
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda content: pa.compress(content, "zstd", asbytes=True),
+    ".zip": _zip,
+}
+
+
+def csv(rng: Rng) -> Seed:
+    x, y = table(rng)
+    separator = str(rng.choice([",", "\t"]))
+    end = str(rng.choice(["\n", "\r\n"]))
+    names = [*(f"c{i}" for i in range(x.shape[1])), "y"]
+    rows = [[*map(str, row), ("no", "yes")[label]] for row, label in zip(x, y, strict=True)]
+    text = end.join(separator.join(cells) for cells in [names, *rows]) + end
+    name = "t.tsv" if separator == "\t" else "t.csv"
+    how = ["--sep", ";", "--decimal", ",", "--encoding", "utf-16"]
+    options = how if rng.random() < 0.1 else []
+    content = text.encode("utf-16" if options else "utf-8")
+    packing = str(rng.choice(["", "", "", *PACKERS]))
+    name += packing
+    return Seed("csv", {name: PACKERS.get(packing, bytes)(content)}, name, None, "y", options)
+
+
+def arrow(rng: Rng) -> pa.Table:
+    """A table whose columns have any types, features among them."""
+    x, y = table(rng)
+    odd: list[Callable[[], pa.Array]] = [
+        lambda: pa.array([[1.0, 2.0]] * ROWS),
+        lambda: pa.array([[1.0, 2.0]] * ROWS, pa.list_(pa.float32(), 2)),
+        lambda: pa.array([[1.0], None, []] * (ROWS // 3)),
+        lambda: pa.array([{"a": 1}] * ROWS),
+        lambda: pa.array([decimal.Decimal("1.5")] * ROWS),
+        lambda: pa.array(["a"] * ROWS).dictionary_encode(),
+        lambda: pa.array(x[:, 0]).dictionary_encode(),
+        lambda: pa.array(x[:, 0].astype("f2")),
+        lambda: pa.array(y.astype("M8[ns]")),
+        lambda: pa.nulls(ROWS),
+        lambda: pa.array([b"\x00\xff"] * ROWS),
+        lambda: pa.array([None, *x[1:, 0]]),
+        lambda: pa.array([True, False] * (ROWS // 2)),
+        lambda: pa.array([10**18] * ROWS, pa.uint64()),
+        lambda: pa.array(["x" * 1000] * ROWS, pa.large_string()),
+        lambda: pa.array([np.inf] * ROWS),
+    ]
+    columns: dict[str, Any] = {f"c{i}": pa.array(x[:, i]) for i in range(x.shape[1])}
+    if rng.random() < 0.4:
+        columns["odd"] = odd[int(rng.integers(len(odd)))]()
+    columns["y"] = pa.array(y) if rng.random() < 0.7 else odd[int(rng.integers(len(odd)))]()
+    return pa.table(columns)
+
+
+def feather(rng: Rng) -> Seed:
+    sink = io.BytesIO()
+    compression = str(rng.choice(["uncompressed", "lz4", "zstd"]))
+    pyarrow.feather.write_feather(arrow(rng), sink, compression=compression, chunksize=7)
+    name = str(rng.choice(["t.feather", "t.arrow"]))
+    return Seed("arrow", {name: sink.getvalue()}, name, column="y")
+
+
+def parquet(rng: Rng) -> Seed:
+    if rng.random() < 0.3:
+        return feather(rng)
+    sink = io.BytesIO()
+    pq.write_table(
+        arrow(rng),
+        sink,
+        compression=str(rng.choice(["none", "snappy", "zstd", "gzip"])),
+        use_dictionary=bool(rng.integers(2)),
+        row_group_size=int(rng.choice([7, ROWS])),
+        data_page_version=str(rng.choice(["1.0", "2.0"])),
+        write_page_index=bool(rng.integers(2)),
+    )
+    if rng.random() < 0.2:
+        folders = [["a", "b"], ["k=1/a", "k=x/b"]][int(rng.integers(2))]
+        parts = {f"t/{name}.parquet": sink.getvalue() for name in folders}
+        return Seed("parquet", parts, "t", column="y")
+    return Seed("parquet", {"t.parquet": sink.getvalue()}, "t.parquet", column="y")
+
+
+def _npy(array: np.ndarray) -> bytes:
+    sink = io.BytesIO()
+    np.save(sink, array, allow_pickle=True)
+    return sink.getvalue()
+
+
+def npy(rng: Rng) -> Seed:
+    x, y = table(rng)
+    x = x.astype(str(rng.choice(["f2", "f4", "f8", ">f8", "i2", "c8", "U3"])))
+    x = np.asfortranarray(x) if rng.random() < 0.3 else x
+    files = {"x.npy": _npy(x), "y.npy": _npy(y)}
+    return Seed("npy", files, "x.npy", labels="y.npy")
+
+
+def npz(rng: Rng) -> Seed:
+    x, y = table(rng)
+    sink = io.BytesIO()
+    (np.savez, np.savez_compressed)[int(rng.integers(2))](sink, X=x, y=y)
+    return Seed("npz", {"t.npz": sink.getvalue()}, "t.npz")
+
+
+def labels(rng: Rng) -> Seed:
+    """Sound features with labels in a text file."""
+    x, y = table(rng)
+    rows = [("no", "yes")[label] for label in y]
+    header = [[], ["label"], ["id,label"]][int(rng.integers(3))]
+    if header == ["id,label"]:
+        rows = [f"{i},{row}" for i, row in enumerate(rows)]
+    name = str(rng.choice(["y.txt", "y.csv", "y.csv.gz"]))
+    text = "\n".join([*header, *rows]).encode()
+    content = gzip.compress(text) if name.endswith(".gz") else text
+    column = "label" if header == ["id,label"] else None
+    return Seed("labels", {"x.npy": _npy(x), name: content}, "x.npy", name, column)
+
+
+def group(rng: Rng, folder: Path) -> Seed:
+    """A Zarr group, written below `folder` and taken from there."""
+    x, y = table(rng)
+    form: Any = int(rng.integers(2, 4))
+    root = zarr.open_group(folder / "g", mode="w", zarr_format=form)
+    compressor = rng.integers(2)
+    for name, values in (("x", x), ("y", y)):
+        more: dict[str, Any] = {} if compressor else {"compressors": None}
+        if form == 3 and name == "x" and rng.random() < 0.3:
+            more["shards"] = (12, values.shape[1])
+        chunks = (6, *values.shape[1:])
+        root.create_array(name, data=values, chunks=chunks, **more)
+    if rng.random() < 0.2:
+        zarr.consolidate_metadata(root.store)
+    files = [path for path in sorted((folder / "g").rglob("*")) if path.is_file()]
+    return Seed("zarr", {str(f.relative_to(folder)): f.read_bytes() for f in files}, "g")

@@ -1,0 +1,128 @@
+"""`from knnoise import …` as in a script and a notebook."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import knnoise
+from flows.engine.guard import MESSAGE
+from storage.errors import InputError
+
+QUIET = {"workers": 0, "quiet": True}
+ROOT = Path(knnoise.__file__).parent.parent
+
+
+def frame(n: int = 300) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, 3)) + 3 * clean[:, None]
+    table = pd.DataFrame(x, columns=["a", "b", "c"], index=[f"P{i:03d}" for i in range(n)])
+    table["sick"] = np.where(clean ^ (rng.random(n) < 0.15), "yes", "no")
+    return table.rename_axis("patient")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> knnoise.Training:
+    run = tmp_path_factory.mktemp("api") / "run"
+    return knnoise.train(frame(), run, label_column="sick", **QUIET)
+
+
+def test_a_data_frame_is_trained_on_and_its_index_names_the_rows(
+    trained: knnoise.Training, capsys: pytest.CaptureFixture[str]
+) -> None:
+    issues = trained.label_issues
+    table = frame()
+    assert issues["patient"].tolist() == table.index.tolist()
+    assert issues["given_label"].tolist() == table["sick"].tolist()
+    assert set(issues["predicted_label"]) == {"no", "yes"}
+    worst = trained.suspects(7)
+    assert len(worst) == 7
+    assert worst["is_label_issue"].all()
+    assert worst["label_quality"].is_monotonic_increasing
+    assert trained.rates.loc["p0", "estimate"] == trained.summary["p0"]
+    assert np.allclose(trained.matrix.sum(axis=1), 1)
+    assert "patient" in trained._repr_html_()
+    assert "noise rates" in str(trained)
+    assert trained.report().startswith("<!doctype html>")
+    assert knnoise.open_run(trained.run).summary == trained.summary
+    assert trained.tree()["pool"].sizes["row"] == 300
+    assert not any(capsys.readouterr())
+
+
+def test_figures_are_drawn(trained: knnoise.Training) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    assert len(trained.plot_rates().lines) == 4
+    assert trained.plot_posterior().get_ylabel() == "rows"
+
+
+def test_the_same_frame_again_is_the_same_run(trained: knnoise.Training) -> None:
+    again = knnoise.train(frame(), trained.run, label_column="sick", **QUIET)
+    assert again.summary == trained.summary
+
+
+def test_scores_of_frames_tables_and_arrays_agree(trained: knnoise.Training) -> None:
+    new = frame(40).drop(columns="sick")
+    scores = knnoise.score(new, trained, **QUIET).frame
+    assert scores["patient"].tolist() == new.index.tolist()
+    assert set(scores["predicted_label"]) <= {"no", "yes"}
+    table = pa.Table.from_pandas(new, preserve_index=False)
+    for source in (table, table.to_reader(), new.to_numpy()):
+        found = knnoise.score(source, trained.run, **QUIET).frame
+        assert "patient" not in found
+        assert np.allclose(found["posterior"], scores["posterior"])
+
+
+def test_arrays_with_labels_beside(tmp_path: Path) -> None:
+    table = frame()
+    x, y = table[["a", "b", "c"]].to_numpy(), table["sick"]
+    for labels in (y, y.to_numpy(), (y == "yes").to_numpy()):
+        found = knnoise.check(x, labels=labels)
+        assert found.n_rows == 300
+        assert len(found.label_counts) == 2
+    assert "nothing suspicious" in str(found)
+    trained = knnoise.train(x, tmp_path / "run", labels=y, **QUIET)
+    assert trained.label_values == ["no", "yes"]
+
+
+def test_what_is_no_source_is_refused() -> None:
+    with pytest.raises(InputError, match="a source of type dict cannot be read; give a path"):
+        knnoise.check({"a": [1]})
+
+
+def python(*args: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    paths = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": ""}
+    command = [sys.executable, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=paths, check=False)
+
+
+def test_a_folder_of_the_same_name_is_named(tmp_path: Path) -> None:
+    (tmp_path / "storage").mkdir()
+    (tmp_path / "storage" / "__init__.py").touch()
+    done = python("-c", "import knnoise", cwd=tmp_path)
+    assert "hides it: rename that" in done.stderr.splitlines()[-1]
+    assert str(tmp_path / "storage") in done.stderr
+
+
+def test_python_m_knnoise_is_the_command_line(tmp_path: Path) -> None:
+    done = python("-m", "knnoise", "--version", cwd=tmp_path)
+    assert done.stdout.startswith("knnoise ")
+
+
+def test_a_program_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+    frame().to_parquet(tmp_path / "t.parquet", index=False)
+    call = "train('t.parquet', 'run', label_column='sick', workers=1, quiet=True)"
+    (tmp_path / "script.py").write_text(f"from knnoise import train\n{call}\n")
+    done = python("script.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith(MESSAGE)
+    assert done.stderr.count("Traceback") == 1

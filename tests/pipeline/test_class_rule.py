@@ -1,0 +1,68 @@
+"""The corrected vote of many classes: equal to the dense one, whatever is left out."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.blocks.sampling import in_sample
+from pipeline.decision.class_rule import decide
+from pipeline.decision.class_votes import CANDIDATES
+from pipeline.decision.tempering import softened
+from pipeline.noise.simplex import posterior_of_candidates, posterior_simplex
+
+
+@given(st.integers(3, 12), st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_candidates_that_are_all_classes_get_the_simplex_answer(c: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = 0.6 * np.eye(c) + 0.4 * rng.dirichlet(np.ones(c), c)
+    share = rng.multinomial(20, np.ones(c) / c, 8) / 20
+    code = np.tile(np.arange(c), (8, 1))
+    found = posterior_of_candidates(code, share, matrix)
+    assert np.allclose(found, posterior_simplex(share, matrix), atol=1e-6)
+    fewer = np.where(code == c - 1, -1, code)
+    found = posterior_of_candidates(fewer, share, matrix)
+    assert np.allclose(found.sum(axis=1), 1)
+    assert (found[:, -1] == 0).all()
+
+
+@given(st.integers(3, 60), st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_plain_vote_is_the_commonest_label(c: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    near = rng.integers(0, c, (15, 30))
+    found = decide(near, c, 20, None)
+    for row, predicted in zip(near[:, :20].tolist(), found.predicted.tolist(), strict=True):
+        assert predicted == min(range(c), key=lambda label: (-row.count(label), label))
+    own = near[:, 0]
+    assert np.allclose(found.share_of(own), (near[:, :20] == own[:, None]).mean(axis=1))
+
+
+def test_a_softened_matrix_of_no_part_decides_like_the_plain_vote() -> None:
+    rng = np.random.default_rng(0)
+    near = rng.integers(0, 6, (500, 15))
+    matrix = 0.7 * np.eye(6) + 0.3 * rng.dirichlet(np.ones(6), 6)
+    plain, none = decide(near, 6, 15, None), decide(near, 6, 15, softened(matrix, np.ones(6), 0.0))
+    best = plain.share.max(axis=1)
+    assert np.allclose(best, plain.share[np.arange(500), none.predicted])
+
+
+def test_a_thousand_classes_decide_by_candidates() -> None:
+    rng = np.random.default_rng(1)
+    near = np.where(
+        rng.random((40, 50)) < 0.7, np.arange(40)[:, None], rng.integers(0, 1000, (40, 50))
+    )
+    matrix = 0.8 * np.eye(1000) + 0.2 / 1000
+    found = decide(near, 1000, 50, matrix)
+    assert found.code.shape == (40, CANDIDATES)
+    assert np.array_equal(found.predicted, np.arange(40))
+
+
+def test_a_sample_is_told_row_by_row() -> None:
+    rows = np.arange(100_000)
+    drawn = in_sample(rows, 100_000, 20_000, 3, 7)
+    assert abs(int(drawn.sum()) - 20_000) < 600
+    assert np.array_equal(drawn[500:600], in_sample(rows[500:600], 100_000, 20_000, 3, 7))
+    assert in_sample(rows, 20_000, 20_000, 3, 7).all()

@@ -1,0 +1,64 @@
+"""What is said of columns and rows, against what one would say by hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+from strategies import generators
+
+from pipeline.diagnostics.health import (
+    auroc,
+    contradictions,
+    equal_columns,
+    is_constant,
+    is_copy,
+    is_like_ids,
+    is_row_number,
+    nearly_tells,
+)
+
+
+@given(generators(), st.integers(2, 60))
+def test_contradictions_are_what_pairs_say(rng: np.random.Generator, n: int) -> None:
+    columns = [rng.integers(0, 3, n).astype(float), rng.integers(0, 2, n) - 0.0]
+    columns[0][rng.random(n) < 0.2] = np.nan
+    y = rng.integers(-1, 3, n)
+    groups = defaultdict(list)
+    for row in range(n):
+        groups[tuple(str(values[row]) for values in columns)].append(row)
+    mixed = [rows for rows in groups.values() if len(set(y[rows]) - {-1}) > 1]
+    assert contradictions(columns, y) == (len(mixed), sum(map(len, mixed)))
+
+
+@given(generators(), st.integers(4, 80))
+def test_area_under_the_curve(rng: np.random.Generator, n: int) -> None:
+    y = np.arange(n) % 2
+    values = rng.integers(0, rng.integers(1, 20), n).astype(float)
+    assert auroc(values, y) == pytest.approx(roc_auc_score(y, values))
+
+
+def test_columns_that_are_something_else() -> None:
+    n = 100
+    rng = np.random.default_rng(0)
+    y, x = np.arange(n) % 2, rng.normal(size=n)
+    gap = np.where(np.arange(n) == 3, np.nan, 5.0)
+    assert is_constant(np.full(n, 5.0))
+    assert is_constant(np.full(n, np.nan))
+    assert not is_constant(gap)
+    assert is_copy(7.0 - y, y)
+    assert is_copy(np.array([4.0, 9.0, 1.0])[np.arange(n) % 3], np.arange(n) % 3)
+    assert not is_copy(np.where(np.arange(n) == 8, 1.0, y), y)
+    assert not is_copy(y[:10].astype(float), y[:10])
+    assert not is_copy(np.zeros(n), y)
+    assert is_row_number(np.arange(n) + 1.0)
+    assert not is_row_number(np.arange(n) + 5.0)
+    assert is_like_ids(rng.permutation(10_000)[:n].astype(float))
+    assert not is_like_ids(x)
+    assert nearly_tells(x + 100.0 * y, y)
+    assert not nearly_tells(x + y, y)
+    assert equal_columns([x, gap, x + 1, gap.copy(), x, 0 * x, -0 * x]) == {3: 1, 4: 0, 6: 5}

@@ -1,0 +1,116 @@
+"""Lists within a block, by either builder."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import pools
+
+from pipeline.graph.build import NeighborParams, build_lists, choose_builder
+from pipeline.knn.exact import nearest
+from pipeline.knn.recall import row_recall
+from pipeline.simulate import sheets
+
+Rows = npt.NDArray[np.float32]
+
+
+@given(pools(), st.integers(1, 70), st.sampled_from(["exact", "join"]))
+@settings(max_examples=80, deadline=None)
+def test_lists_of_small_blocks_are_brute_force(x: Rows, k: int, builder: str) -> None:
+    index, distance, repaired = build_lists(x, NeighborParams(k=k, builder=builder))
+    own = np.arange(len(x))
+    assert reference.as_lists(index, distance) == reference.nearest(x, x, k, own)
+    assert repaired == 0
+
+
+def test_exact_lists_of_a_larger_block_are_brute_force() -> None:
+    x = np.random.default_rng(0).integers(0, 9, (2100, 3)).astype(np.float32)
+    index, distance, _ = build_lists(x, NeighborParams(k=3, builder="exact"))
+    assert reference.as_lists(index, distance) == reference.nearest(x, x, 3, np.arange(2100))
+
+
+def test_auto_searches_small_pools_exactly() -> None:
+    assert choose_builder("auto", 20_000, 30) == "exact"
+    assert choose_builder("auto", 10**6, 30) == "join"
+
+
+@pytest.mark.parametrize("builder", ["exact", "join", "pynndescent"])
+def test_named_builder_is_taken_at_any_size(builder: str) -> None:
+    assert choose_builder(builder, 10, 1) == choose_builder(builder, 10**9, 99) == builder
+
+
+class Built(NamedTuple):
+    x: Rows
+    index: npt.NDArray[np.int64]
+    distance: Rows
+    repaired: int
+    again: npt.NDArray[np.int64]
+
+
+@pytest.fixture(scope="module", params=["normal", "repeated"])
+def built(request: pytest.FixtureRequest) -> Built:
+    """Lists of 3,000 rows by local joins, built twice; `repeated`: 60 distinct rows, 50 times."""
+    x = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
+    if request.param == "repeated":
+        x = np.repeat(x[:60], 50, axis=0)
+    params = NeighborParams(k=15, builder="join", seed=3)
+    return Built(x, *build_lists(x, params), build_lists(x, params)[0])
+
+
+def test_join_finds_nearly_all_neighbors(built: Built) -> None:
+    exact = nearest(built.x, built.x, 15, exclude=np.arange(3000))[1]
+    assert row_recall(built.distance, exact).mean() >= 0.95
+
+
+def test_join_lists_are_full_and_without_self_or_repetition(built: Built) -> None:
+    assert all(len({i, *row}) == 16 for i, row in enumerate(built.index.tolist()))
+    assert built.index.min() >= 0
+
+
+def test_join_distances_are_exact(built: Built) -> None:
+    rows = np.arange(3000)
+    exact = [reference.distances(built.x[[i]], built.x[built.index[i]])[0] for i in rows]
+    assert np.array_equal(built.distance, np.stack(exact))
+
+
+def test_join_lists_are_by_distance_and_row(built: Built) -> None:
+    order = np.lexsort((built.index, built.distance), axis=1)
+    assert (order == np.arange(15)).all()
+
+
+def test_join_is_deterministic(built: Built) -> None:
+    assert np.array_equal(built.index, built.again)
+
+
+@pytest.mark.parametrize(("kind", "recall"), [("sheets", 0.9), ("sheets", 0.999), ("gauss", 0.95)])
+def test_lists_are_refined_until_they_have_the_recall_wanted(kind: str, recall: float) -> None:
+    x = sheets(12_000, 1)[0] if kind == "sheets" else spread_out(12_000, 24)
+    _, distance, _ = build_lists(x, NeighborParams(20, "join", recall=recall))
+    some = np.arange(0, len(x), 12)
+    exact = nearest(x[some], x, 20, exclude=some)[1]
+    assert row_recall(distance[some], exact).mean() >= recall - 0.01  # 100 rows were tried
+
+
+def test_little_recall_wanted_still_gives_whole_lists() -> None:
+    _, _, n_repaired = build_lists(spread_out(4000, 4), NeighborParams(30, recall=0.3))
+    assert n_repaired < 40
+
+
+@pytest.mark.parametrize("exponent", [-110, -80, -20, 63, 120])
+def test_unit_of_features_does_not_matter(exponent: int) -> None:
+    x = np.ldexp(spread_out(4000, 6), exponent)
+    _, distance, n_repaired = build_lists(x, NeighborParams(10))
+    some = np.arange(0, len(x), 10)
+    exact = nearest(x[some], x, 10, exclude=some)[1]
+    assert row_recall(distance[some], exact).mean() >= 0.98
+    assert n_repaired < 40
+
+
+def spread_out(n: int, d: int) -> Rows:
+    return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)

@@ -1,0 +1,182 @@
+"""Label qualities: every step equal to its definition row by row, calibrated, and free of order."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import check_grad
+
+from pipeline.decision import quality
+from pipeline.decision.class_votes import CANDIDATES, NONE, ClassVotes, class_votes
+from pipeline.decision.quality import (
+    FLOOR,
+    KEPT,
+    SHRINK,
+    Chances,
+    TopClasses,
+    Weights,
+    chances,
+    correction,
+    fit_weights,
+    label_quality,
+    smoothed_feature,
+    top_classes,
+    vote_features,
+    with_own_label,
+)
+from pipeline.decision.suspects import (
+    first_pass,
+    fit_first,
+    fit_second,
+    second_pass,
+    smoothed_features,
+    take,
+)
+from pipeline.knn.exact import nearest
+
+SIZES = (3, 7, 15)
+
+
+def matrix_of(c: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    return 0.7 * np.eye(c) + 0.3 * rng.dirichlet(np.ones(c), c)
+
+
+def votes_of(c: int, n: int, rng: np.random.Generator) -> tuple[ClassVotes, npt.NDArray[np.int64]]:
+    near, own = rng.integers(0, c, (n, SIZES[-1])), rng.integers(0, c, n)
+    near = np.where(rng.random(near.shape) < 0.5, own[:, None], near)
+    return class_votes(near, own, c, SIZES), near
+
+
+def soft_log(share: float) -> float:
+    return float(np.log(0.5 * (share + np.sqrt(share**2 + FLOOR**2)) + FLOOR))
+
+
+@given(st.sampled_from([2, 3, 9, 40]), st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_each_step_is_its_definition(c: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    votes, near = votes_of(c, 6, rng)
+    by = correction(matrix_of(c, rng), rng.integers(1, 50, c))
+    features = vote_features(votes, by)
+    weights = Weights(rng.random(len(SIZES)), rng.normal(size=c), 0.0)
+    before = chances(features, votes.code, weights)
+    after = with_own_label(before, votes, by)
+    said = top_classes(after, votes.code)
+    for i in range(6):
+        code = votes.code[i][votes.code[i] != NONE]
+        z = np.empty(len(code))
+        for p, b in enumerate(code):
+            for g, k in enumerate(SIZES):
+                clean = sum(by.inverse[a, b] for a in near[i, :k])
+                share = (clean + SHRINK * by.prior[b]) / (k + SHRINK)
+                assert features[i, p, g] == pytest.approx(soft_log(share), abs=1e-9)
+            z[p] = features[i, p] @ weights.weight + weights.bias[b]
+        floor = np.exp(np.log(1.5 * FLOOR) * weights.weight.sum())
+        total = np.exp(z).sum() + (c - len(code)) * floor
+        np.testing.assert_allclose(before.chance[i, : len(code)], np.exp(z) / total)
+        assert before.rest[i] == pytest.approx((c - len(code)) * floor / total)
+        label = votes.code[i, votes.own[i]]
+        joint = before.chance[i, : len(code)] * by.matrix[code, label]
+        rest = before.rest[i] * by.matrix[:, label].mean()
+        np.testing.assert_allclose(after.chance[i, : len(code)], joint / (joint.sum() + rest))
+        best = np.sort(after.chance[i, : len(code)])[::-1][:KEPT]
+        np.testing.assert_allclose(said.chance[i, : len(best)], best, rtol=1e-6)
+    own = label_quality(after, votes)
+    np.testing.assert_allclose(own, after.chance[np.arange(6), votes.own])
+
+
+@given(st.sampled_from([2, 5, 40]), st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_smoothing_is_a_weighted_average(c: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    votes, _ = votes_of(c, 5, rng)
+    code = np.argsort(rng.random((5, 12, c)), axis=2)[:, :, :KEPT].astype(np.int32)
+    chance = rng.dirichlet(np.ones(code.shape[2] + 1), (5, 12))[:, :, :-1].astype(np.float32)
+    distance = np.sort(rng.random((5, 12)), axis=1)
+    distance[0, 7:] = np.inf
+    found = smoothed_feature(votes.code, TopClasses(code, chance), distance, c)
+    for i in range(5):
+        there = np.isfinite(distance[i])
+        weight = np.exp(-0.5 * (distance[i][there] / distance[i, 4] / quality.REACH) ** 2) + 1e-3
+        for p, b in enumerate(votes.code[i]):
+            if b == NONE:
+                continue
+            mass = ((code[i][there] == b) * chance[i][there]).sum(axis=1)
+            rest = (1.0 - chance[i][there].sum(axis=1)) / c
+            average = weight @ (mass + rest) / weight.sum()
+            assert found[i, p, 0] == pytest.approx(soft_log(average), abs=1e-6)
+
+
+@pytest.mark.parametrize("c", [3, 50])
+def test_the_gradient_is_the_slope(monkeypatch: pytest.MonkeyPatch, c: int) -> None:
+    rng = np.random.default_rng(3)
+    caught = []
+
+    def catch(loss, free, *rest, **more):  # type: ignore[no-untyped-def]
+        caught.append(loss)
+        raise RuntimeError
+
+    votes, _ = votes_of(c, 40, rng)
+    by = correction(matrix_of(c, rng), np.ones(c, int))
+    features = vote_features(votes, by)
+    monkeypatch.setattr(quality, "minimize", catch)
+    with pytest.raises(RuntimeError):
+        fit_weights(features, votes, by)
+    free = np.concatenate([0.2 + rng.random(len(SIZES)), 0.1 * rng.normal(size=c)])
+    off = check_grad(lambda v: caught[0](v)[0], lambda v: caught[0](v)[1], free)
+    assert off < 1e-3 * float(np.linalg.norm(caught[0](free)[1]))
+
+
+def clouds(n: int, c: int, seed: int):  # type: ignore[no-untyped-def]
+    """Overlapping clouds: lists of 60 with distances, clean labels and given ones."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, c, n)
+    angle = 2 * np.pi * y / c
+    x = 2.2 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + rng.normal(size=(n, 2))
+    index, distance = nearest(x.astype(np.float32), x.astype(np.float32), 60, exclude=np.arange(n))
+    matrix = matrix_of(c, rng)
+    given_label = (rng.random(n)[:, None] > np.cumsum(matrix[y], axis=1)).sum(axis=1)
+    return index, distance, y, given_label.clip(0, c - 1), matrix
+
+
+@pytest.mark.parametrize("c", [2, 4])
+def test_qualities_are_calibrated_and_nearly_continuous(c: int) -> None:
+    index, distance, y, label, matrix = clouds(3000, c, c)
+    by = correction(matrix, np.bincount(label, minlength=c))
+    votes = class_votes(label[index], label, c, (4, 8, 16, 32))
+    first = first_pass(votes, by, fit_first(votes, by))
+    neighbor = TopClasses(first.code[index], first.chance[index])
+    features = smoothed_features(votes, by, neighbor, distance)
+    weights = fit_second(features, votes, by)
+    found = second_pass(features, votes, by, weights)
+    right = label == y
+    for low in (0.0, 0.25, 0.5, 0.75):
+        some = (found.label_quality >= low) & (found.label_quality < low + 0.25)
+        error = np.sqrt(0.25 / some.sum())
+        gap = found.label_quality[some].mean() - right[some].mean()
+        assert abs(gap) < 0.05 + 2.5 * error
+    assert len(np.unique(found.label_quality)) > 2900
+    assert found.is_label_issue.tolist() == (found.label_quality < 0.5).tolist()
+    assert (found.likely_class == y).mean() > (label == y).mean()
+    half = np.arange(1500, 3000)
+    part = second_pass(features[half], take(votes, half), by, weights)
+    np.testing.assert_allclose(part.label_quality, found.label_quality[half], rtol=1e-12)
+
+
+def test_a_missing_label_has_no_quality_and_no_vote() -> None:
+    votes = class_votes(np.array([[0, 1, 1, 255]]), np.array([255]), 3, (4,))
+    by = correction(np.eye(3), np.ones(3, int))
+    after = with_own_label(Chances(np.array([[0.2, 0.5, 0.3]]), np.zeros(1)), votes, by)
+    np.testing.assert_allclose(after.chance, [[0.2, 0.5, 0.3]])
+    assert np.isnan(label_quality(after, votes)).all()
+    assert votes.total[0, 0] == 3
+
+
+def test_memory_does_not_grow_with_classes() -> None:
+    rng = np.random.default_rng(0)
+    votes, _ = votes_of(1000, 20, rng)
+    by = correction(np.eye(1000), np.ones(1000, int))
+    assert vote_features(votes, by).shape[1] <= CANDIDATES

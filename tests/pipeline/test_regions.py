@@ -1,0 +1,112 @@
+"""The test whether mistakes depend on the features: what it sees, and that it seldom cries wolf."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pipeline.knn.exact import nearest
+from pipeline.noise.extrema import crossfit
+from pipeline.noise.regions import RegionTest, region_test
+from pipeline.noise.transition import transition_matrix
+
+Drawn = tuple[npt.NDArray[np.float32], npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+
+def class_of(n: int, difference: float, seed: int) -> Drawn:
+    """Rows of one class in two regions, told apart by feature 2, with wrong labels of two rates."""
+    rng = np.random.default_rng(seed)
+    side = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, 4)).astype(np.float32)
+    x[:, 2] += 6 * side
+    rate = 0.2 + difference * (side - 0.5)
+    return x, (rng.random(n) < rate).astype(np.float64), np.ones(n)
+
+
+def test_power_and_false_alarms_of_two_regions() -> None:
+    """Rates that differ by 0.1 between two regions of 2,000 rows, purity known."""
+    alarms = {0.0: 0, 0.1: 0}
+    for difference in alarms:
+        for seed in range(60):
+            x, wrong, trials = class_of(4000, difference, seed)
+            test = region_test(x, np.ones(4000), wrong, trials)
+            alarms[difference] += test is not None and test.disagree
+    assert alarms[0.0] <= 3
+    assert alarms[0.1] >= 48
+
+
+def test_the_telling_feature_is_named() -> None:
+    x, wrong, trials = class_of(4000, 0.2, 1)
+    test = region_test(x, np.ones(4000), wrong, trials)
+    assert test is not None
+    assert test.disagree
+    for region in (test.regions[0], test.regions[-1]):
+        feature, low, high = region.bounds[0]
+        assert feature == 2
+        assert low < high
+    assert test.regions[0].bounds[0][2] < 6 < 12
+    low, high = test.span
+    assert low < 0.1 < 0.3 < high
+    rows = sum(region.rows for region in test.regions)
+    assert 2600 <= rows <= 2667
+    json.dumps(test.to_json(), allow_nan=False)
+
+
+def test_bounds_hold_the_rows_counted() -> None:
+    x, wrong, trials = class_of(3000, 0.2, 2)
+    test = region_test(x, np.ones(3000), wrong, trials)
+    assert isinstance(test, RegionTest)
+    for region in test.regions:
+        inside = np.arange(3000) % 3 != 0
+        for feature, low, high in region.bounds:
+            inside &= (x[:, feature] > low) & (x[:, feature] <= high)
+        assert inside.sum() == region.rows
+        assert wrong[inside].mean() == pytest.approx(region.rate)
+
+
+def test_few_rows_are_not_tested() -> None:
+    x, wrong, trials = class_of(500, 0.2, 0)
+    assert region_test(x, np.ones(500), wrong, trials) is None
+    assert region_test(x, np.zeros(500), wrong, trials) is None
+
+
+def pool(n: int, difference: float, seed: int):  # type: ignore[no-untyped-def]
+    """Two classes of two clouds each; class 1's mistakes differ between its clouds."""
+    rng = np.random.default_rng(seed)
+    cloud = rng.integers(0, 4, n)
+    y = cloud // 2
+    x = rng.normal(size=(n, 3)).astype(np.float32)
+    x[:, 0] += 8 * (cloud % 2)
+    x[:, 1] += 8 * y
+    rate = np.where(y == 1, 0.2 + difference * (cloud % 2 - 0.5), 0.15)
+    given = np.where(rng.random(n) < rate, 1 - y, y)
+    index, _ = nearest(x, x, 199, exclude=np.arange(n))
+    return x, np.column_stack([np.arange(n), index]), given
+
+
+def test_rates_that_depend_on_the_features_are_weak_at_most() -> None:
+    x, near, given = pool(4000, 0.2, 0)
+    told = crossfit(near, given[near].astype(np.int8), 4000, x=x[near[:, 0]])
+    assert told.support == "weak"
+    assert "depend on the features: in one region of class 1" in told.reason
+    assert told.p1_interval[0] < 0.1 < 0.3 < told.p1_interval[1]
+    regions = told.diagnostics["regions"]
+    assert regions[1]["disagree"]
+    assert not regions[0]["disagree"]
+    silent = crossfit(near, given[near].astype(np.int8), 4000)
+    assert (silent.p0, silent.p1) == (told.p0, told.p1)
+    x, near, given = pool(4000, 0.0, 0)
+    even = crossfit(near, given[near].astype(np.int8), 4000, x=x)
+    assert even.support == "supported", even.reason
+
+
+def test_classes_that_vary_are_weak_in_a_matrix() -> None:
+    x, near, given = pool(4000, 0.3, 1)
+    label = np.where(given == 0, 0, 1 + (x[:, 1] > 100))
+    label[::9] = 2
+    found = transition_matrix(near, label[near], 4000, 3, x=x)
+    assert len(found.regions) == 3
+    assert found.class_support[1] != "supported"

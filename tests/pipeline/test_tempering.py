@@ -1,0 +1,57 @@
+"""How far a matrix corrects: gains are what they estimate, and blocks' sums add up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.decision.tempering import PARTS, change_gains, choose_part, softened
+
+
+@given(st.integers(2, 6), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_gains_are_sums_over_rows(c: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    plain, moved, label = rng.integers(0, c, (3, 30))
+    inverse = rng.normal(size=(c, c))
+    rows = [inverse[b, q] - inverse[b, p] for p, q, b in zip(plain, moved, label, strict=True)
+            if p != q]  # fmt: skip
+    found = change_gains(plain, moved, label, inverse)
+    np.testing.assert_allclose(found, [sum(rows), sum(v * v for v in rows)], atol=1e-9)
+    parts = [change_gains(plain[s], moved[s], label[s], inverse) for s in (slice(9), slice(9, 30))]
+    np.testing.assert_allclose(sum(parts), found, atol=1e-9)
+
+
+def test_gains_are_without_bias() -> None:
+    rng = np.random.default_rng(0)
+    matrix = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]])
+    y, plain, moved = rng.integers(0, 3, (3, 200_000))
+    label = (rng.random(len(y))[:, None] > np.cumsum(matrix[y], axis=1)).sum(axis=1).clip(0, 2)
+    gain, squares = change_gains(plain, moved, label, np.linalg.inv(matrix))
+    truth = int((moved == y).sum()) - int((plain == y).sum())
+    assert abs(gain - truth) < 4 * np.sqrt(squares)
+
+
+@given(st.integers(2, 8), st.floats(0, 1), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_softened_matrices_are_stochastic_and_begin_with_the_plain_vote(
+    c: int, part: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = 0.5 * np.eye(c) + 0.5 * rng.dirichlet(np.ones(c), c)
+    found = softened(matrix, rng.integers(1, 9, c), part)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    if part == 0.0:
+        share = rng.dirichlet(np.ones(c), 20)
+        votes = share @ np.linalg.inv(found)
+        np.testing.assert_array_equal(votes.argmax(axis=1), share.argmax(axis=1))
+    assert softened(matrix, np.ones(c, int), 1.0) == pytest.approx(matrix)
+
+
+def test_only_what_surely_pays_is_taken() -> None:
+    sums = np.array([[1.0, 100.0], [9.0, 16.0], [12.0, 400.0], [5.0, 1.0]])
+    assert choose_part(sums, "supported").part == PARTS[1]
+    assert choose_part(sums, "unsupported").part == PARTS[3]
+    assert choose_part(sums * [-1.0, 1.0], "supported").part == 0.0

@@ -1,0 +1,1 @@
+"""Long life: many scheduled scorings against one server, worker and cluster."""

@@ -1,0 +1,167 @@
+"""Answers of people: every one that was given is there, whatever happened."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.answer_table import export_answers
+from storage.answers import Answer, Answers, AnswersFile, Asked, Origin
+from storage.errors import InputError
+from storage.sources.corrections import labels_to_import, read_answers
+from storage.sources.paths import SourcePath
+
+ORIGIN = Origin("abc", ("no", "yes"), 100, "runs/a")
+
+
+def answer(name: str, *rows: int, label: str | None = "yes", by: str = "ann") -> Answer:
+    asked = tuple(Asked(row, "no", "useful", True) for row in rows)
+    return Answer(name, asked, label, by, "2026-01-01T00:00:00Z")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> AnswersFile:
+    return AnswersFile.open(str(tmp_path / "answers.jsonl"), ORIGIN)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.lists(st.integers(0, 4), min_size=1, max_size=3, unique=True),
+            st.sampled_from(["no", "yes", None]),
+            st.sampled_from(["ann", "bob"]),
+            st.booleans(),
+        ),
+        max_size=12,
+    )
+)
+def test_what_stands_is_the_last_word_of_each(events: list[tuple[object, ...]]) -> None:
+    """Against a list of all events, gone through anew for every row."""
+    log, model = Answers(), []
+    from storage.answers import _line, asdict
+
+    for name, rows, label, by, undo in events:
+        one = answer(str(name), *rows, label=label, by=by)  # type: ignore[misc, arg-type]
+        if undo:
+            log.see(_line({"undo": one.id}).strip())
+            model = [m for m in model if m.id != one.id] + [answer(one.id, label=None, by="-")]
+        else:
+            log.see(_line(asdict(one)).strip())
+            if one.id not in [m.id for m in model]:
+                model.append(one)
+    for row in range(5):
+        last = {m.reviewer: m.label for m in model if row in [a.row for a in m.rows]}
+        distinct = {label for label in last.values() if label is not None}
+        assert log.of_row(row).labels == last
+        assert log.of_row(row).conflict == (len(distinct) > 1)
+        assert log.of_row(row).label == (distinct.pop() if len(distinct) == 1 else None)
+        assert (row in log) == bool(last)
+
+
+def test_an_answer_is_kept_once_and_survives(log: AnswersFile) -> None:
+    assert log.add(answer("1", 4, 5))
+    assert not log.add(answer("1", 4, 5))
+    assert log.add(answer("2", 4, label="no", by="bob"))
+    again = AnswersFile.open(str(log.path), ORIGIN).answers
+    assert again.of_row(4).conflict
+    assert again.of_row(5).label == "yes"
+    assert log.undo("1") == answer("1", 4, 5)
+    assert log.undo("1") is None
+    assert not log.add(answer("1", 4))  # taken back for good
+    assert [said.row for said in log.answers.rows()] == [4]
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_crash_amid_an_answer_costs_that_line_only(log: AnswersFile, cut: int) -> None:
+    log.add(answer("1", 1))
+    log.add(answer("2", 2))
+    whole = log.path.read_bytes()
+    log.path.write_bytes(whole[:-cut])
+    other = AnswersFile.open(str(log.path), ORIGIN)
+    assert 2 not in other.answers
+    other.add(answer("3", 3))
+    last = AnswersFile.open(str(log.path), ORIGIN).answers
+    assert [said.row for said in last.rows()] == [1, 3]
+    assert last.damaged == 1
+
+
+def test_two_processes_lose_nothing(log: AnswersFile) -> None:
+    program = textwrap.dedent("""
+        import sys
+        from storage.answers import Answer, AnswersFile, Asked
+        file = AnswersFile.open(sys.argv[1])
+        for i in range(60):
+            asked = (Asked(i, "no", "useful", True),)
+            file.add(Answer(f"{sys.argv[2]}-{i}", asked, "yes", sys.argv[2], "t"))
+    """)
+    command = [sys.executable, "-c", program, str(log.path)]
+    both = [subprocess.Popen([*command, name]) for name in ("ann", "bob")]
+    assert [process.wait() for process in both] == [0, 0]
+    log.refresh()
+    assert len(log.answers.answers) == 120
+    assert log.answers.damaged == 0
+    assert all(said.labels == {"ann": "yes", "bob": "yes"} for said in log.answers.rows())
+
+
+def test_answers_of_other_rows_are_refused(log: AnswersFile, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"other rows \(of runs/a\)"):
+        AnswersFile.open(str(log.path), Origin("other", ("no", "yes"), 100, "runs/b"))
+    (tmp_path / "note.jsonl").write_text("hello\n")
+    with pytest.raises(InputError, match="no answers of knnoise"):
+        AnswersFile.open(str(tmp_path / "note.jsonl"), ORIGIN)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_exported_and_imported(log: AnswersFile, tmp_path: Path, name: str) -> None:
+    log.add(answer("1", 4, 5))
+    log.add(answer("2", 4, label="no", by="bob"))
+    log.add(answer("3", 7, label=None))
+    out = str(tmp_path / name)
+    assert export_answers(log, out) == 4
+    source, said = read_answers(SourcePath.of(out))
+    assert source == "abc"
+    assert said == list(log.answers.rows())
+    assert labels_to_import(out, ORIGIN) == [
+        *((4, "ann", "yes"), (4, "bob", "no"), (5, "ann", "yes"))
+    ]
+
+
+BAD = {
+    "no row": ("row,label\nx,yes\n", "'x' at line 0"),
+    "negative": ("row,label\n1,no\n-3,yes\n", "'-3' at line 1"),
+    "fraction": ("row,label\n1.5,no\n", "no row number"),
+    "unknown row": ("row,label\n100,no\n", "row 100 is none of the 100"),
+    "unknown label": ("row,label\n3,maybe\n", "'maybe' of row 3 is none of 'no', 'yes'"),
+    "column": ("id,label\n3,yes\n", "no column 'row'"),
+    "another source": ("row,label,source\n3,yes,zzz\n", "another source"),
+    "several sources": ("row,label,source\n3,yes,abc\n4,yes,zzz\n", "several sources"),
+    "twice": ("row,row,label\n3,3,yes\n", "twice"),
+    "ragged": ("row,label\n3\n", "cannot be read"),
+    "empty": ("", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_tables_are_refused(tmp_path: Path, case: str) -> None:
+    content, message = BAD[case]
+    (tmp_path / "bad.csv").write_text(content)
+    with pytest.raises(InputError, match=message):
+        labels_to_import(str(tmp_path / "bad.csv"), ORIGIN)
+
+
+def test_a_table_of_another_tool_needs_two_columns(tmp_path: Path) -> None:
+    table = pa.table({"row": [3, 3, 9, 9, 5], "label": ["yes", "yes", "no", "yes", None]})
+    pq.write_table(table, tmp_path / "tool.parquet")
+    _, said = read_answers(SourcePath.of(tmp_path / "tool.parquet"))
+    assert [(one.row, one.label, one.conflict) for one in said] == [
+        *((3, "yes", False), (5, None, False), (9, None, True))
+    ]

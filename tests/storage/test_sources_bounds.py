@@ -1,0 +1,245 @@
+"""What a source claims or holds in excess is refused by name, early and in little memory.
+
+Each source is opened and read in a process of its own, whose peak memory is measured.
+"""
+
+import gzip
+import json
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from storage.errors import InputError
+from storage.sources import open_source, zarr_group
+
+MOST_MB, MOST_SECONDS = 512, 10
+X = np.arange(12.0).reshape(4, 3)
+GIANT = 1_500_000_000
+READ = """
+import json, sys, time
+from storage.errors import InputError
+from storage.sources import open_source
+start, said, rows = time.process_time(), "", 0
+try:
+    for chunk in open_source(**json.loads(sys.argv[1])).chunks(1000):
+        rows += len(chunk.x)
+except InputError as error:
+    said = str(error)
+status = open("/proc/self/status").read()  # not getrusage: it counts what pytest held before
+peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
+print(json.dumps([said, rows, time.process_time() - start, peak]))
+"""
+
+
+def read(**wanted: Any) -> str:
+    """What the reader says to a source, within its bounds of memory and time."""
+    given = json.dumps({name: str(v) if isinstance(v, Path) else v for name, v in wanted.items()})
+    done = subprocess.run(
+        [sys.executable, "-c", READ, given],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said, _, seconds, peak = json.loads(done.stdout)
+    assert peak < MOST_MB, (peak, said)
+    assert seconds < MOST_SECONDS, (seconds, said)
+    assert len(said.splitlines()) <= 1
+    return str(said)
+
+
+def sparse(path: Path, start: bytes, end: bytes = b"", size: int = GIANT) -> Path:
+    """A file of so many bytes, all but the first and last of them zero, that takes no space."""
+    with path.open("wb") as file:
+        file.write(start)
+        file.seek(size - len(end))
+        file.write(end)
+        file.truncate(size)
+    return path
+
+
+def packed(path: Path, start: bytes) -> Path:
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(start)
+        for _ in range(GIANT >> 26):
+            file.write(b"a" * (1 << 24))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (b'a,y\n1,"', "some row after row 0 (from 0) does not end within"),
+        (b"a,y\n1,", "some row after row 0 (from 0) does not end within"),
+        (b"a,", "its first row does not end within"),
+        (b'a,"', "its first row does not end within"),
+    ],
+)
+def test_cells_of_a_csv_without_end(tmp_path: Path, start: bytes, words: str) -> None:
+    assert words in read(source=sparse(tmp_path / "t.csv", start), label_column="y")
+
+
+@pytest.mark.parametrize("start", [b"a,y\n1,", b"a,"])
+def test_cells_of_a_packed_csv_without_end(tmp_path: Path, start: bytes) -> None:
+    assert "does not end within" in read(
+        source=packed(tmp_path / "t.csv.gz", start), label_column="y"
+    )
+
+
+def test_lines_before_the_header_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"\n" * (64 << 20) + b"a,y\n1,0\n")
+    assert "its first row does not end within" in read(source=path, label_column="y")
+
+
+def test_cells_of_labels_without_end(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    for start in (b'0\n"', b"0\n1\n1"):
+        labels = sparse(tmp_path / "y.txt", start)
+        assert "does not end within" in read(source=tmp_path / "x.npy", labels=labels)
+
+
+def test_columns_of_a_csv(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    names = ",".join(f"c{i}" for i in range(299_999))
+    path.write_text(f"{names},y\n" + "0," * 299_999 + "1\n")
+    assert "t.csv: 300,000 columns" in read(source=path, label_column="y")
+    np.save(tmp_path / "x.npy", X)
+    assert "t.csv: 300,000 columns" in read(source=tmp_path / "x.npy", labels=path)
+
+
+def test_a_table_as_wide_as_is_read(tmp_path: Path) -> None:
+    row = np.arange(1 << 15)
+    path = tmp_path / "t.csv"
+    path.write_text("".join(",".join(map(str, values)) + "\n" for values in (row, row, row)))
+    assert read(source=path, label_column="0") == ""
+
+
+def test_columns_of_parquet(tmp_path: Path) -> None:
+    one = pa.array([1.0])
+    table = pa.Table.from_arrays([one] * 40_000, names=[f"c{i}" for i in range(40_000)])
+    pq.write_table(table, tmp_path / "t.parquet", write_statistics=False)
+    assert "t.parquet: 40,000 columns" in read(source=tmp_path / "t.parquet", label_column="c0")
+
+
+def test_the_footer_of_parquet(tmp_path: Path) -> None:
+    end = struct.pack("<I", GIANT - 12) + b"PAR1"
+    path = sparse(tmp_path / "t.parquet", b"PAR1", end)
+    assert "t.parquet: its footer has 1,499,999,988 bytes" in read(source=path, label_column="y")
+
+
+def npy(path: Path, shape: str, descr: str = "<f4", size: int = GIANT) -> Path:
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return sparse(path, b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header, size=size)
+
+
+def test_features_of_arrays(tmp_path: Path) -> None:
+    path = npy(tmp_path / "x.npy", "(2, 100000000)")
+    assert "x.npy: 100,000,000 features" in read(source=path, with_labels=False)
+
+
+def test_labels_of_many_characters(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    labels = npy(tmp_path / "y.npy", "(4,)", "<U90000000")
+    assert "y.npy: labels of up to 360,000,000 bytes" in read(
+        source=tmp_path / "x.npy", labels=labels
+    )
+
+
+def test_the_header_of_npy(tmp_path: Path) -> None:
+    start = b"\x93NUMPY\x02\x00" + struct.pack("<I", GIANT)
+    said = read(source=sparse(tmp_path / "x.npy", start), with_labels=False)
+    assert "a header of 1,500,000,000 bytes" in said
+
+
+def test_the_directory_of_npz(tmp_path: Path) -> None:
+    size = GIANT - 22
+    end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 1, 1, size, 0, 0)
+    said = read(source=sparse(tmp_path / "t.npz", b"", end))
+    assert "t.npz: its directory takes 1,499,999,978 bytes" in said
+
+
+def test_rows_that_npz_claims(tmp_path: Path) -> None:
+    path = tmp_path / "t.npz"
+    shape = f"({10**15}, 3)"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        small = npy(tmp_path / "x.npy", shape, size=10_000).read_bytes()
+        archive.writestr("X.npy", small)
+    assert "bytes where 12,000,000,000,000,0" in read(source=path, with_labels=False)
+    content = path.read_bytes().replace(struct.pack("<I", 10_000), struct.pack("<I", 2**32 - 2))
+    path.write_bytes(content)
+    assert "t.npz[X]" in read(source=path, with_labels=False)
+
+
+def claimed(path: Path, shape: list[int], chunk: list[int]) -> Path:
+    """A group whose array x says so of its shape and chunks; the first chunk is there."""
+    group = zarr.open_group(path, mode="w")
+    group.create_array("x", data=X.astype("f4"), chunks=X.shape)
+    file = path / "x/zarr.json"
+    meta = json.loads(file.read_text())
+    meta["shape"], meta["chunk_grid"]["configuration"]["chunk_shape"] = shape, chunk
+    file.write_text(json.dumps(meta))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunk", "words"),
+    [
+        ([10**15, 3], [10**15, 3], "g[x]: chunks of shape (1000000000000000, 3)"),
+        ([4, 3], [10**9, 3], "g[x]: chunks of shape (1000000000, 3)"),
+        ([4, 10**9], [4, 1], "g[x]: 1,000,000,000 features"),
+    ],
+)
+def test_shapes_that_zarr_claims(
+    tmp_path: Path, shape: list[int], chunk: list[int], words: str
+) -> None:
+    assert words in read(source=claimed(tmp_path / "g", shape, chunk), with_labels=False)
+
+
+def test_metadata_of_zarr(tmp_path: Path) -> None:
+    for node in ("", "x"):
+        path = claimed(tmp_path / f"g{node}", [4, 3], [4, 3])
+        sparse(path / node / "zarr.json", b'{"a": "')
+        assert "zarr.json has 1,500,000,000 bytes" in read(source=path, with_labels=False)
+
+
+def test_rows_of_zarr_that_are_stored_together_but_too_wide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zarr_group, "BAND_BYTES", 200)
+    x = np.random.default_rng(0).normal(size=(50, 7)).astype("f4")
+    group = zarr.open_group(tmp_path / "g", mode="w")
+    group.create_array("x", data=x, chunks=(30, 2))
+    source = open_source(tmp_path / "g", with_labels=False)
+    pieces = list(source.reader.array.read(3, 9))  # type: ignore[attr-defined]
+    assert max(piece.nbytes for piece in pieces) <= 200
+    np.testing.assert_array_equal(np.concatenate(pieces), x[3:])
+    np.testing.assert_array_equal(np.concatenate([c.x for c in source.chunks(8)]), x)
+
+
+def test_shards_of_zarr_larger_than_what_is_read_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zarr_group, "BAND_BYTES", 200)
+    x = np.random.default_rng(0).normal(size=(48, 3)).astype("f4")
+    group = zarr.open_group(tmp_path / "g", mode="w")
+    group.create_array("x", data=x, chunks=(6, 3), shards=(24, 3))
+    source = open_source(tmp_path / "g", with_labels=False)
+    assert source.reader.array.chunk_rows == 6  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(np.concatenate([c.x for c in source.chunks(8)]), x)
+
+
+def test_messages_say_what_to_do(tmp_path: Path) -> None:
+    path = claimed(tmp_path / "g", [4, 3], [10**9, 3])
+    with pytest.raises(InputError, match="write smaller ones"):
+        open_source(path, with_labels=False)
