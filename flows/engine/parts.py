@@ -84,21 +84,32 @@ def run_parts(
             )
         left = []
         try:
-            for future in _completed(cluster, futures, deadline):
-                yield future.result()
+            for future, result in _completed(cluster, futures, deadline):
+                yield result
                 future.release()
         finally:
             cluster.cancel(futures)
 
 
-def _completed(cluster: Client, futures: list[Future], deadline: Deadline) -> Iterator[Future]:
-    """The futures as they complete, until the deadline, or until there are no workers."""
-    from distributed import as_completed
+def _completed(
+    cluster: Client, futures: list[Future], deadline: Deadline
+) -> Iterator[tuple[Future, Any]]:
+    """The futures with their results, until the deadline, or until there are no workers.
 
-    completed, vigil = as_completed(futures, loop=cluster.loop), Vigil(cluster)
+    A result is fetched before its future counts as completed: the worker that holds it may die in
+    between, and asking a future for it would then wait without an end.
+    """
+    from distributed import CancelledError, as_completed
+
+    completed = as_completed(futures, loop=cluster.loop, with_results=True)
+    vigil = Vigil(cluster)
     while not completed.is_empty():
         if completed.has_ready():
-            yield next(completed)
+            future, result = next(completed)
+            if isinstance(result, CancelledError):
+                raise result
+            vigil.worked()
+            yield future, result
         elif not deadline.left:
             raise deadline.passed(*_under_way(cluster, futures, deadline.step))
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from storage.errors import ClusterError
 
@@ -12,18 +13,27 @@ if TYPE_CHECKING:
 
 EVERY = 5.0
 """Seconds between looks."""
-PATIENCE = 40.0
+PATIENCE = 30.0
 """Seconds for which a cluster that had workers may have none, or may not answer."""
 FIRST = 600.0
 """The same for a cluster that never had one: it may scale up when work comes."""
+
+
+_HAD_WORKERS: WeakSet[Client] = WeakSet()
+"""Clusters that had workers in this step or one before."""
 
 
 class Vigil:
     """Ends a wait that no worker is there to end."""
 
     def __init__(self, client: Client) -> None:
-        self._client, self._patience = client, FIRST
+        self._client = client
         self._seen = self._looked = time.monotonic()
+
+    def worked(self) -> None:
+        """A part is done: somebody works."""
+        self._seen = time.monotonic()
+        _HAD_WORKERS.add(self._client)
 
     def look(self) -> None:
         """Ask the scheduler now and then.
@@ -37,9 +47,10 @@ class Vigil:
             return
         present = count_workers(self._client)
         self._looked = time.monotonic()
+        patience = PATIENCE if self._client in _HAD_WORKERS else FIRST
         if present:
-            self._seen, self._patience = self._looked, PATIENCE
-        elif self._looked > self._seen + self._patience:
+            self.worked()
+        elif self._looked > self._seen + patience:
             what = "the scheduler has not answered" if present is None else "there was no worker"
             raise ClusterError(
                 f"{what} for {self._looked - self._seen:.0f} s; what is done is kept: start "

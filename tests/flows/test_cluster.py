@@ -77,7 +77,7 @@ def test_lost_scheduler_is_said_and_the_run_resumes(pool: PoolWriter, tmp_path: 
     ):
         wait_for(lambda: committed(run, "blocks") >= 3)
         kill_tree(scheduler_pid(address))
-        assert process.wait(120) == 4
+        assert process.wait(60) == 4
     told = (tmp_path / "run.log").read_text()
     assert told.splitlines()[-1].startswith("knnoise: blocks: the scheduler is gone")
     assert "Traceback" not in told
@@ -97,7 +97,7 @@ def test_lost_workers_are_said_and_nobody_waits_for_them(pool: PoolWriter, tmp_p
         wait_for(lambda: committed(run, "blocks") >= 3)
         ours = psutil.Process().children()
         kill_tree(next(one.pid for one in ours if {*one.cmdline()} >= {WORKER, address}))
-        assert process.wait(120) == 4
+        assert process.wait(60) == 4
     told = (tmp_path / "run.log").read_text().splitlines()[-1]
     assert re.match(r"knnoise: .*there was no worker for \d+ s; what is done is kept", told)
 

@@ -35,7 +35,7 @@ def test_flows_are_tasks_by_step(pool: PoolWriter, tmp_path: Path) -> None:
     assert scored["n_rows"] == 40
     assert task_names("knnoise-train") == [
         *("ingest", "anchors", "pairs", "partition", "blocks", "neighbors", "audit"),
-        *("regression", "rates", "labels", "checks", "report"),
+        *("regression", "rates", "labels", "export", "checks", "report"),
     ]
     assert task_names("knnoise-score") == [
         "ingest",
