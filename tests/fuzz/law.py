@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST_MB, MOST_SECONDS, HANG_SECONDS = 640, 10.0, 120.0
+MOST_MB, MOST_SECONDS, HANG_SECONDS = 512, 10.0, 120.0
 N_HANDMADE = 56
 """Cases made by hand: the first ones."""
-MOST_RESIDENT_MB = 470
+MOST_RESIDENT_MB = 400
 """Beyond it a process is replaced."""
 SECRET = "s3cret-fuzz-7"
 """Part of the path of every source, as a password."""

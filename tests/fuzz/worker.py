@@ -10,11 +10,12 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from fuzz import seeds
 from fuzz.law import N_HANDMADE, SECRET, Verdict
@@ -93,7 +94,8 @@ def run(number: int, seed: int, base: Path) -> Verdict:
     )
     for left in (folder, new, base / "model/scores", canary):
         shutil.rmtree(left, ignore_errors=True)
-    return verdict
+    pa.default_memory_pool().release_unused()
+    return replace(verdict, resident_mb=_memory_mb("VmRSS"))
 
 
 def _memory_mb(field: str) -> float:
