@@ -43,9 +43,9 @@ def clocked(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
 
 def clock_watchers() -> None:
     """Measure all that is told."""
+    from flows.engine.progress.run_log import Logged, RunLog
+    from flows.engine.progress.terminal import Terminal
     from flows.orchestration.artifacts import Artifacts
-    from flows.progress.run_log import Logged, RunLog
-    from flows.progress.terminal import Terminal
 
     for kind in (Artifacts, Logged, RunLog, Terminal):
         for name in ("begin", "advance", "end", "say", "link", "finish", "event", "flush"):

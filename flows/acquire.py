@@ -14,15 +14,15 @@ import numpy.typing as npt
 import psutil
 import pyarrow as pa
 
-from flows.config import check_same, describe
 from flows.engine.claim import claimed
 from flows.engine.cluster import check_reachable, fitting
 from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job
+from flows.engine.progress.reporter import Reporter
 from flows.engine.session import open_job
+from flows.options.config import check_same, describe
+from flows.options.params import AcquireParams, as_keywords
 from flows.orchestration.tasks import as_task
-from flows.params import AcquireParams, as_keywords
-from flows.progress.reporter import Reporter
 from flows.steps.anchors import find_anchors, find_pairs
 from flows.steps.ingest import Ingested, ingest
 from flows.steps.partition import Wanted

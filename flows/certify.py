@@ -10,15 +10,15 @@ from flows.engine.claim import claimed
 from flows.engine.cluster import check_reachable
 from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job, Output, outcomes
+from flows.engine.progress.reporter import Reporter
 from flows.engine.session import open_job
+from flows.options.params import CertifyParams, as_keywords
 from flows.orchestration.run_folders import latest
 from flows.orchestration.tasks import as_task
-from flows.params import CertifyParams, as_keywords
-from flows.progress.reporter import Reporter
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, certify_text
 from flows.report.model import ClassReport, TrainReport
-from flows.scored import Trained
+from flows.scorings.scored import Trained
 from flows.steps.certificates import sample_graph
 from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.speculate_correct import Counts, Design

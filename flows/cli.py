@@ -103,12 +103,12 @@ class _Group(click.Group):
 
 
 class _OfModel(click.Command):
-    """A command whose options are the fields of a model in `flows.params`, read when it is used."""
+    """A command whose options are the fields of a model in `flows.options.params`, read when used."""
 
     model: str
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        from flows import params
+        from flows.options import params
 
         fields = getattr(params, self.model).model_fields
         wanted = not getattr(self, "to_submit", False)
@@ -128,7 +128,7 @@ def _configured(ctx: click.Context, param: click.Parameter, value: str | None) -
     """Take the options of a file as defaults."""
     if value is None or ctx.resilient_parsing:
         return
-    from flows.settings import read_settings
+    from flows.options.settings import read_settings
 
     known = {
         p.name: getattr(p, "multiple", False)
@@ -183,7 +183,7 @@ class _Auto(click.ParamType[Any]):
 
 def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:
     """One field on the command line; `wanted`: the required ones are."""
-    from flows.params import bare_type, choices, is_many, metavar, option
+    from flows.options.params import bare_type, choices, is_many, metavar, option
 
     if name == "source":
         return click.Argument(["source"], required=wanted)
@@ -250,7 +250,7 @@ def _train(**params: Any) -> Called:
 
 @_command(cli, "check", "look at a source: what is understood, and what is suspicious", _Check)
 def _check(**params: Any) -> Called:
-    from flows.preflight import run_check
+    from flows.intake.preflight import run_check
     from flows.report.health import Health, health_text
 
     found = run_check(**params)
@@ -293,7 +293,7 @@ def _acquire(**params: Any) -> Called:
 
 
 def _call(name: str, params: dict[str, Any]) -> dict[str, Any]:
-    from flows.calls import call
+    from flows.options.calls import call
 
     return call(name, params)
 
@@ -374,8 +374,8 @@ def _answers(run: Any, report: Any) -> str:
 @_command(cli, "settings", "print the settings of a training as a file for --config")
 @click.option("--run", required=True, metavar="DIR", help="folder of the run")
 def _settings(run: str) -> Called:
+    from flows.options.settings import settings_text
     from flows.report.model import RunConfig
-    from flows.settings import settings_text
     from storage.location import Location
     from storage.run import Run
 

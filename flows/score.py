@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from flows.engine.cluster import check_reachable
 from flows.engine.guard import refuse_while_imported
-from flows.new_files import score_new_files
+from flows.engine.progress.reporter import Reporter
+from flows.options.params import ScoreParams, as_keywords
 from flows.orchestration.run_folders import latest
-from flows.params import ScoreParams, as_keywords
-from flows.progress.reporter import Reporter
-from flows.scored import Trained, score_source
+from flows.scorings.new_files import score_new_files
+from flows.scorings.scored import Trained, score_source
 
 if TYPE_CHECKING:
     from prefect import Flow

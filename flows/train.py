@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from flows.coding import learn
-from flows.coding import opened as open_training
-from flows.config import check_same, defaults, describe
 from flows.engine.claim import claimed
 from flows.engine.cluster import check_reachable, fitting
 from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
+from flows.engine.progress.reporter import Reporter
 from flows.engine.session import open_job, worker_memory
+from flows.intake.coding import learn
+from flows.intake.coding import opened as open_training
+from flows.options.config import check_same, defaults, describe
+from flows.options.params import TrainParams, as_keywords
 from flows.orchestration.run_folders import dated, latest
 from flows.orchestration.tasks import as_task
-from flows.params import TrainParams, as_keywords
-from flows.progress.reporter import Reporter
 from flows.report import content as reports
 from flows.report.compare import drift
 from flows.report.content import builder_reason, recall_warning
@@ -100,7 +100,7 @@ def _health(folder: Run, params: TrainParams) -> Health | None:
         return RunConfig.model_validate(folder.config()).health
     if params.preflight == "off":
         return None
-    from flows.preflight import Asked, look
+    from flows.intake.preflight import Asked, look
 
     return look(
         params,

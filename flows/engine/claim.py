@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from flows.progress.reporter import Reporter
+from flows.engine.progress.reporter import Reporter
 from storage.errors import InputError
 from storage.lease import leased
 from storage.run import Run

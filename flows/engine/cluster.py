@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from flows.engine.guard import IMPORTED, MESSAGE
+from flows.engine.progress.reporter import Reporter
 from flows.engine.tls import Tls, check_encrypted
-from flows.params import Compute
-from flows.progress.reporter import Reporter
+from flows.options.params import Compute
 from storage.errors import ClusterError
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from flows.engine.cluster import Workers
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, lost_cluster, run_parts
 from flows.engine.performance import Performance
+from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome, Result
 from flows.engine.vigil import count_workers
-from flows.progress.reporter import Reporter
 from storage.errors import ClusterError, StorageError
 from storage.ledger import Record, digest
 from storage.run import Run

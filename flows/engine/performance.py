@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.progress.run_log import error_text
+from flows.engine.progress.run_log import error_text
 from storage.location import Location
 from storage.redaction import without_known
 

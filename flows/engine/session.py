@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from flows.engine.cluster import Workers
 from flows.engine.job import Job, peak_rss_mb
 from flows.engine.performance import Performance
+from flows.engine.progress.reporter import Reporter
+from flows.engine.progress.run_log import RunLog, error_text
 from flows.engine.signals import Terminated, terminated_by_signal
+from flows.options.params import Compute
 from flows.orchestration.context import flow_run_context
-from flows.params import Compute
-from flows.progress.reporter import Reporter
-from flows.progress.run_log import RunLog, error_text
 from storage.errors import ClusterError
 from storage.run import Run
 

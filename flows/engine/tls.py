@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from flows.params import Compute
+from flows.options.params import Compute
 from storage.errors import InputError
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
+from flows.engine.progress.run_log import error_text
+from flows.engine.progress.watcher import Step, Watcher
 from flows.orchestration.markdown import block_table, result
-from flows.progress.run_log import error_text
-from flows.progress.watcher import Step, Watcher
 from flows.report.content import saved
 from flows.report.model import ClassReport, ClassScoreReport, ScoreReport, TrainReport
 from storage.ledger import Record

@@ -8,7 +8,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import FlowRunContext
 from prefect.tasks import Task, exponential_backoff
 
-from flows.params import STEP_TIMEOUT
+from flows.options.params import STEP_TIMEOUT
 from storage.errors import StepTimeoutError, StorageError
 
 RETRIES = 2

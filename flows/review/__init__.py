@@ -13,13 +13,13 @@ import numpy as np
 
 from flows.engine.cluster import check_reachable
 from flows.engine.guard import refuse_while_imported
+from flows.engine.progress.reporter import Reporter
+from flows.options.params import ReviewParams, as_keywords
 from flows.orchestration.run_folders import latest
-from flows.params import ReviewParams, as_keywords
-from flows.progress.reporter import Reporter
 from flows.report.model import Training
 from flows.report.review import Measured, measure, share_wrong
 from flows.review.prepare import FOLDER, lists, prepared
-from flows.scored import Trained
+from flows.scorings.scored import Trained
 from storage.answer_table import export_answers
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.errors import InputError

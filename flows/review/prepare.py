@@ -9,14 +9,14 @@ from hashlib import blake2b
 
 from flows.engine.claim import claimed
 from flows.engine.job import Job, Output, outcomes
+from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome
 from flows.engine.session import open_job
+from flows.options.params import ReviewParams
 from flows.orchestration.tasks import as_task
-from flows.params import ReviewParams
-from flows.progress.reporter import Reporter
 from flows.report import content as reports
 from flows.report.model import Saved
-from flows.scored import Trained
+from flows.scorings.scored import Trained
 from flows.steps import review
 from storage.location import Location
 from storage.pool import Pool

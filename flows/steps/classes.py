@@ -11,7 +11,7 @@ import numpy.typing as npt
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
-from flows.params import Method
+from flows.options.params import Method
 from flows.steps.anchors import anchor_features
 from flows.steps.lists import Sent
 from flows.steps.partition import Blocks, block_name

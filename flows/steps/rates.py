@@ -9,7 +9,7 @@ import numpy as np
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
-from flows.params import Method
+from flows.options.params import Method
 from flows.steps.lists import Sent
 from flows.steps.own import OwnRates
 from flows.steps.partition import Blocks, block_name

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from runs import PoolWriter, fit
 
+from flows.engine.progress.reporter import Reporter
+from flows.engine.progress.run_log import RunLog
 from flows.engine.session import open_job
-from flows.params import Compute
-from flows.progress.reporter import Reporter
-from flows.progress.run_log import RunLog
+from flows.options.params import Compute
 from storage.errors import InputError
 from storage.location import Location
 from storage.run import Run

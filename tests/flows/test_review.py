@@ -29,14 +29,14 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from flows.cli import main
-from flows.params import ReviewParams
-from flows.progress.reporter import Reporter
+from flows.engine.progress.reporter import Reporter
+from flows.options.params import ReviewParams
 from flows.review import desk_of, open_answers
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
 from flows.review.rows import Features, Shown
 from flows.review.server import Exhibit, application, listening
-from flows.scored import Trained
+from flows.scorings.scored import Trained
 from pipeline.decision import review
 from storage import InputError
 from storage.answers import AnswersFile

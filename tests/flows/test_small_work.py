@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flows.engine.cluster import fitting
-from flows.params import Compute
+from flows.options.params import Compute
 from pipeline.graph.build import exact_seconds, training_seconds
 
 

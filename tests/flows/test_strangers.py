@@ -23,8 +23,8 @@ from processes import running
 from runs import PoolWriter
 
 from flows.engine.cluster import Workers
-from flows.params import Compute
-from flows.progress.reporter import Reporter
+from flows.engine.progress.reporter import Reporter
+from flows.options.params import Compute
 
 STRANGER = """
 import asyncio, os, sys

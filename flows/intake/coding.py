@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.params import TrainParams
+from flows.options.params import TrainParams
 from flows.report.health import Health
 from pipeline.blocks.sampling import RowSample
 from storage.errors import InputError

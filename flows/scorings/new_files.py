@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flows.engine.cluster import address_of, open_workers
-from flows.params import Compute, Written
-from flows.progress.reporter import Reporter
+from flows.engine.progress.reporter import Reporter
+from flows.options.params import Compute, Written
 from flows.report.model import (
     ClassScoreReport,
     NewFilesReport,
@@ -14,7 +14,7 @@ from flows.report.model import (
     ScoreReport,
     TrainReport,
 )
-from flows.scored import Trained, identity, score_source
+from flows.scorings.scored import Trained, identity, score_source
 from flows.steps.scoring import exported
 from storage.errors import InputError
 from storage.location import Location

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from flows.progress.run_log import Logged
-from flows.progress.terminal import Terminal
-from flows.progress.watcher import Step, Watcher
+from flows.engine.progress.run_log import Logged
+from flows.engine.progress.terminal import Terminal
+from flows.engine.progress.watcher import Step, Watcher
 from storage.ledger import Record
 from storage.redaction import redacted
 

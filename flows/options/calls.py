@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from flows import params as models
+from flows.options import params as models
 from flows.orchestration.context import server_configured
 from storage.errors import ClusterError
 from storage.redaction import entrust

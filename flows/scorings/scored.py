@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from flows.config import describe
 from flows.engine.claim import claimed
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
+from flows.engine.progress.reporter import Reporter
 from flows.engine.results import LabelValue
 from flows.engine.session import open_job, worker_memory
+from flows.options.config import describe
+from flows.options.params import Compute, Written
 from flows.orchestration.tasks import as_task
-from flows.params import Compute, Written
-from flows.progress.reporter import Reporter
 from flows.report import content as reports
 from flows.report.content import recall_warning
 from flows.report.model import ClassReport, ClassScoreReport, ScoreReport, TrainReport

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from flows.progress.watcher import Step, Watcher
+from flows.engine.progress.watcher import Step, Watcher
 from storage.ledger import Record
 
 _PLAIN_SECONDS = 10.0

@@ -1,0 +1,1 @@
+"""What is learned of a source before its rows are read as features."""
