@@ -103,7 +103,7 @@ class _Group(click.Group):
 
 
 class _OfModel(click.Command):
-    """A command whose options are the fields of a model in `flows.options.params`, read when used."""
+    """A command with the fields of a model in `flows.options.params`, read when it is used."""
 
     model: str
 
