@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -75,8 +76,11 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
     refuse_while_imported()
     check_reachable(params)
     held_back = params.label_column is not None
-    if params.oracle is not None and held_back:
-        raise InputError("--oracle and --label-column: give one of them, both are oracles")
+    oracles = {"--oracle": params.oracle, "--label-column": params.label_column}
+    given = [name for name, value in oracles.items() if value is not None]
+    given += ["--page"] if params.page else []
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)}: give one of them, each is an oracle")
     opened = open_source(
         params.source,
         label_column=params.label_column,
@@ -135,12 +139,16 @@ def _acquire(
     if values:
         oracle = _column(job.run, values)
     desk = _Desk(file, job.run, oracle)
-    known = desk.known()
-    n_bought = len(known)
+    n_bought = len(desk.known())
     left = params.budget - n_bought
     answer, waiting = None, 0
     try:
-        answer = desk.buy(x, neighbor, left, params)
+        if params.page and left > 0:
+            with _page(job.run, source, ingested, x, neighbor, params, desk) as asking:
+                desk.oracle = asking
+                answer = desk.buy(x, neighbor, left, params)
+        else:
+            answer = desk.buy(x, neighbor, left, params)
     except _Waiting as wanted:
         waiting = len(wanted.rows)
     if answer is None and desk.known():
@@ -189,6 +197,30 @@ def _graph(
         group = job.run.group(f"graph/{number:05d}")
         neighbor[read_array(group, "row")] = read_array(group, "neighbor")
     return x, neighbor
+
+
+def _page(
+    run: Run,
+    source: Source,
+    ingested: Ingested,
+    x: npt.NDArray[np.float32],
+    neighbor: npt.NDArray[np.int64],
+    params: AcquireParams,
+    desk: _Desk,
+) -> AbstractContextManager[Oracle]:
+    """A page that asks people for labels of those that are known, and those that are given."""
+    from flows.review.serving import Rows
+    from flows.review.wanted import people
+
+    given = [label_value(raw) for raw in params.label_values or ()]
+    labels = list(dict.fromkeys([*(one for one in given if one is not None), *desk.values]))
+    if len(labels) < 2:
+        raise InputError(
+            f"{len(labels)} labels that people can give; name them: --label-values cat "
+            "--label-values dog"
+        )
+    rows = Rows(run, list(source.feature_names), ingested.n_rows, "label")
+    return people(desk.file, rows, x, neighbor, params, labels)
 
 
 class _Waiting(Exception):
@@ -255,6 +287,8 @@ class _Desk:
                 f"the oracle has no label for row {wanted[labels.index(None)]:,}; what was bought "
                 "is kept"
             )
+        if all(row in self.file.answers for row in wanted):  # kept where it was given
+            return np.array([self._code(label) for label in labels if label is not None], np.int64)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         by_label: dict[Label, list[Asked]] = {}
         for row, label in zip(wanted, labels, strict=True):
@@ -322,7 +356,7 @@ def acquire_text(result: Mapping[str, Any]) -> str:
     if result["n_wanted"]:
         lines.append(
             f"{result['n_wanted']:,} labels are wanted: fill in {result['wanted']} and run the "
-            f"same command with --answers {result['wanted']}"
+            f"same command with --answers {result['wanted']}, or answer on a page with --page"
         )
     if result["labels"]:
         lines.append(f"labels of all rows: {result['labels']}; those bought: {result['answers']}")

@@ -367,23 +367,11 @@ class CertifyParams(Compute):
     )
 
 
-class ReviewParams(Compute):
-    """Parameters of `review`."""
+class Paged(Params):
+    """The page on which people label rows, and what it shows of them."""
 
-    run: Folder = Field(
-        description="folder of the finished training; of a pattern like `runs/pool-*` the last"
-    )
-    budget: Annotated[int, Field(ge=1, le=10_000), Metavar("N")] = Field(
-        200, description="questions to ask, one for a group of alike suspects"
-    )
-    random_share: Annotated[float, Field(ge=0, le=1), Metavar("SHARE")] = Field(
-        0.2, description="share of the questions on rows drawn at random, which measure"
-    )
     port: Annotated[int, Field(ge=0, le=65535), Metavar("P")] = Field(
         0, description="port of the page on this host; 0 takes a free one"
-    )
-    answers: File | None = Field(
-        None, description="file of the answers, on this host; default review/answers.jsonl in DIR"
     )
     reviewer: Annotated[str, Field(min_length=1, max_length=80), Metavar("NAME")] | None = Field(
         None, description="who answers; default the user of this process"
@@ -400,6 +388,23 @@ class ReviewParams(Compute):
     image_shape: (
         Annotated[str, Field(pattern=r"^[1-9]\d{0,3}x[1-9]\d{0,3}$"), Metavar("HxW")] | None
     ) = Field(None, description="show the features as a gray image of so many rows and columns")
+
+
+class ReviewParams(Compute, Paged):
+    """Parameters of `review`."""
+
+    run: Folder = Field(
+        description="folder of the finished training; of a pattern like `runs/pool-*` the last"
+    )
+    budget: Annotated[int, Field(ge=1, le=10_000), Metavar("N")] = Field(
+        200, description="questions to ask, one for a group of alike suspects"
+    )
+    random_share: Annotated[float, Field(ge=0, le=1), Metavar("SHARE")] = Field(
+        0.2, description="share of the questions on rows drawn at random, which measure"
+    )
+    answers: File | None = Field(
+        None, description="file of the answers, on this host; default review/answers.jsonl in DIR"
+    )
     export_to: File | None = Field(
         None, description="write the answers to a CSV or Parquet file, and end"
     )
@@ -411,7 +416,7 @@ class ReviewParams(Compute):
     )
 
 
-class AcquireParams(Compute, Written):
+class AcquireParams(Compute, Written, Paged):
     """Parameters of `acquire`."""
 
     source: Text = Field(description="rows without labels, or with a column that is held back")
@@ -427,6 +432,13 @@ class AcquireParams(Compute, Written):
     )
     answers: File | None = Field(
         None, description="labels that people gave: CSV, Parquet or the answers of a review"
+    )
+    page: bool = Field(
+        False,
+        description="ask people on a page of this host, until all labels are bought",
+    )
+    label_values: Names = Field(
+        None, description="a label that people can give; the option may be given again"
     )
     mode: Literal["practical", "printed"] = Field(
         "practical", description="a net that grows, or MARMANN with the constants of the paper"

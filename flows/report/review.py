@@ -90,7 +90,8 @@ def measure(
         at = place.get(one.row)
         if at is not None:
             answered[at], known[at] = True, one.label is not None
-            wrong[at] = known[at] and one.label != labels[int(queue["given_label"][at])]
+            given = int(queue["given_label"][at])
+            wrong[at] = known[at] and given >= 0 and one.label != labels[given]
 
     def share(draw: str) -> Share:
         at = answered_draws(queue[draw], answered)

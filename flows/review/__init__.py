@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import secrets
-import sys
 import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +16,7 @@ from flows.orchestration.run_folders import latest
 from flows.report.model import Training
 from flows.report.review import Measured, measure, share_wrong
 from flows.review.prepare import FOLDER, lists, prepared
+from flows.review.serving import Page, Rows
 from flows.scorings.scored import Trained
 from storage.answer_table import export_answers
 from storage.answers import Answer, AnswersFile, Asked, Origin
@@ -113,51 +111,12 @@ def measured(run: Run, report: Training) -> Measured | None:
 
 def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
     """Serve the page until it is interrupted."""
-    import uvicorn
-
-    from flows.review.rows import Features, Shown
-    from flows.review.server import Exhibit, application, listening
-
+    shown = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
     report = trained.report
     names = list(report.config.feature_names)
-    shape = None
-    if params.image_shape is not None:
-        height, width = map(int, params.image_shape.split("x"))
-        if height * width != report.n_features:
-            raise InputError(
-                f"--image-shape {params.image_shape}: {height * width:,} pixels, rows have "
-                f"{report.n_features:,} features"
-            )
-        shape = height, width
-    shown = None
-    if params.show is not None:
-        rows = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
-        rows = rows[rows >= 0]
-        shown = Shown(params.show, params.show_column, rows, report.n_rows, params.image_root)
-    elif params.show_column is not None or params.image_root is not None:
-        raise InputError("--show-column and --image-root belong to a file: give --show FILE too")
-    token = secrets.token_urlsafe(16)
-    about = {
-        "run": trained.run.location.name.rsplit("/", 1)[-1],
-        "label_name": report.label_name,
-        "reviewer": params.reviewer or getpass.getuser(),
-        "answers": str(desk.file.path),
-        "n_rows": report.n_rows,
-    }
-    exhibit = Exhibit(Features(trained.run, report.n_features), names, shape, shown)
-    listener = listening(params.port, trained.run.location.url)
-    port = listener.getsockname()[1]
-    app = application(desk, exhibit, about, token)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
-    print(
-        f"review: http://127.0.0.1:{port}/{token}/  (Ctrl-C ends it)", file=sys.stderr, flush=True
-    )
-    try:
-        server.run([listener])
-    except KeyboardInterrupt:  # the way a review ends
-        pass
-    finally:
-        listener.close()
+    rows = Rows(trained.run, names, report.n_rows, report.label_name)
+    with Page(rows, desk, params, shown[shown >= 0]) as page:
+        page.wait()
 
 
 def review_text(result: dict[str, Any]) -> str:

@@ -53,17 +53,32 @@ class Desk:
     budget: int
     expected: float
     """Share of wrong labels that the training estimates."""
+    optional: bool = True
+    """Whether a reviewer may say that they do not know."""
+    waiting: bool = False
+    """Whether more questions will come when these are answered."""
     _place: dict[int, int] = field(default_factory=dict)
     _held: dict[int, tuple[str, float]] = field(default_factory=dict)
     _times: deque[float] = field(default_factory=lambda: deque(maxlen=30))
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
+        self.put(self.queue)
+
+    def put(self, queue: Arrays) -> None:
+        """Ask about these rows from now on."""
+        with self._lock:
+            self._put(queue)
+
+    def _put(self, queue: Arrays) -> None:
+        self.queue = queue
         self._place = {row: at for at, row in enumerate(self.queue["row"].tolist())}
         order = np.argsort(self.queue["group"], kind="stable")
         first = np.unique(self.queue["group"][order], return_index=True)[1][1:]
         self._members = {
-            int(self.queue["group"][some[0]]): some.tolist() for some in np.split(order, first)
+            int(self.queue["group"][some[0]]): some.tolist()
+            for some in np.split(order, first)
+            if len(some)
         }
         self._row, self._group = self.queue["row"].tolist(), self.queue["group"].tolist()
 
@@ -107,14 +122,15 @@ class Desk:
         return (at for at in np.flatnonzero(fits).tolist() if self._row[at] not in answers)
 
     def card(self, at: int) -> dict[str, Any]:
-        """A question as the page shows it; labels are places among the label values."""
+        """A question as the page shows it; labels are places among the label values, -1 is none."""
         q = self.queue
         given, likely = int(q["given_label"][at]), int(q["likely_label"][at])
         there = q["neighbor"][at] >= 0
-        votes = np.bincount(q["neighbor_label"][at][there], minlength=len(self.labels))
-        votes = votes.astype(np.int64)
+        voting = q["neighbor_label"][at][there]
+        votes = np.bincount(voting[voting >= 0], minlength=len(self.labels)).astype(np.int64)
         choices = sorted(range(len(votes)), key=lambda c: (c != likely, -votes[c], c != given, c))
-        choices = list(dict.fromkeys([*choices[: KEYS - 1], given, *choices]))
+        if given >= 0:
+            choices = list(dict.fromkeys([*choices[: KEYS - 1], given, *choices]))
         near = slice(0, NEAREST)
         columns = (q[name][at][there][near].tolist() for name in NEIGHBORS)
         alike = [self._row[m] for m in self._members[self._group[at]] if m != at]
@@ -159,6 +175,8 @@ class Desk:
         at = self._at(row)
         if label is not None and not 0 <= label < len(self.labels):
             raise InputError(f"label {label}: there are {len(self.labels)} labels; reload the page")
+        if label is None and not self.optional:
+            raise InputError(f"row {row}: a label is wanted of each row; leave it, or give one")
         with self._lock:
             rows = [self._asked(at)]
             if with_group:
@@ -179,13 +197,18 @@ class Desk:
         why = "suspects" if q["suspect_draw"][at] >= 0 else "useful"
         why = "rows" if q["row_draw"][at] >= 0 else why
         suspect = bool(q["is_label_issue"][at])
-        given = self.labels[int(q["given_label"][at])]
-        return Asked(self._row[at], given, drawn or why, suspect)
+        given = int(q["given_label"][at])
+        if given < 0:
+            return Asked(self._row[at], None, drawn or "wanted", suspect)
+        return Asked(self._row[at], self.labels[given], drawn or why, suspect)
 
     def undo(self, name: str) -> dict[str, Any] | None:
         """Take an answer back, its whole group with it; the question again, None where there is
         no such answer."""
         with self._lock:
+            said = self.file.answers.answers.get(name)
+            if said and not self.optional and said.rows[0].row not in self._place:
+                return None  # more was asked for because of it
             answer = self.file.undo(name)
             if answer is None:
                 return None
@@ -197,6 +220,12 @@ class Desk:
         return sum(
             answer.rows[0].drawn != IMPORTED for answer in self.file.answers.answers.values()
         )
+
+    def labeled(self, rows: list[int]) -> bool:
+        """Whether the label of each row is known by now."""
+        with self._lock:
+            self.file.refresh()
+            return {one.row for one in self.file.answers.rows() if one.label is not None} >= {*rows}
 
     def left(self) -> int:
         """Questions that the budget still allows."""
@@ -212,6 +241,7 @@ class Desk:
             return {
                 "answered": self.answered(),
                 "budget": self.budget,
+                "waiting": self.waiting,
                 "per_minute": self._pace(),
                 "last": mine[-1].id if mine else None,
                 "measured": self.measured().as_json(),

@@ -157,6 +157,7 @@ def _routes(desk: Desk, exhibit: Exhibit, about: dict[str, Any]) -> APIRouter:
         "features": exhibit.names,
         "shape": exhibit.shape,
         "pairs": pairs(desk.queue),
+        "optional": desk.optional,
     }
 
     @routes.get("/")

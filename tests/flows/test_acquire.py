@@ -99,6 +99,7 @@ BAD = {
     "budget": (["--budget", "0"], "--budget 0: must be 1 or more"),
     "module": (["--budget", "5", "--oracle", "nowhere:at_all"], "cannot be imported"),
     "both": (["--budget", "5", "--oracle", "os:sep", "--label-column", "kind"], "one of them"),
+    "page": (["--budget", "5", "--page"], "0 labels that people can give"),
     "answers": (["--budget", "5", "--answers", "absent.csv"], "no such file"),
 }
 

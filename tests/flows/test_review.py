@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 import uvicorn
 from browser import chromium
+from processes import running, wait_for
 from runs import fit
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome, Keys
@@ -489,3 +490,40 @@ def unsent(browser: Chrome) -> Any:
     """Answers that the browser keeps until they are on the server's disk."""
     kept = browser.execute_script("return {...localStorage}")
     return json.loads(next(v for k, v in kept.items() if k.startswith("unsent")))
+
+
+def test_people_are_asked_for_the_labels_that_are_bought(browser: Chrome, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    kind = np.repeat(["cat", "dog"], 60)
+    x = rng.normal(size=(120, 3)) + 6.0 * (kind == "dog")[:, None]
+    np.save(tmp_path / "pool.npy", x.astype(np.float32))
+    args = ("acquire", tmp_path / "pool.npy", "--run", tmp_path / "run", "--budget", "12")
+    args += ("--page", "--label-values", "cat", "--label-values", "dog", "--workers", "0", "--json")
+    log = tmp_path / "acquire.log"
+    with running("-m", "flows.cli", *args, log=log) as process:
+        wait_for(lambda: "http://" in log.read_text())
+        browser.get(re.findall(r"http://\S+", log.read_text())[0])
+        asked: list[int] = []
+        while len(asked) < 12:
+            until(browser, lambda: answered(browser, asked, kind))
+        until(browser, lambda: "Nothing more" in browser.find_element(By.ID, "desk").text)
+        assert process.wait(30) == 0
+    assert len(set(asked)) == 12
+    labels = pq.read_table(tmp_path / "run/labels.parquet").to_pandas()
+    assert (labels["label"].to_numpy() == kind).mean() > 0.95
+    said = AnswersFile.open(str(tmp_path / "run/review/answers.jsonl")).answers
+    assert {one.row: one.label for one in said.rows()} == {at: kind[at] for at in asked}
+
+
+def answered(browser: Chrome, asked: list[int], kind: np.ndarray) -> bool:
+    """Whether a new row is asked about; it is then answered."""
+    at = browser.execute_script("return Number(document.querySelector('.card')?.dataset.row ?? -1)")
+    if at < 0 or at in asked:
+        return False
+    asked.append(at)
+    label = ["cat", "dog"].index(kind[at])
+    script = "document.querySelector(`[data-label='${arguments[0]}']`).click()"
+    browser.execute_script(script, label)
+        "document.querySelector(`[data-label='${arguments[0]}']`).click()", label
+    )
+    return True

@@ -51,7 +51,7 @@ const near = (rows, card, config, words) =>
 export const question = (card, config, on, { grid = false, current = false } = {}) => {
   const label = (code) => config.labels[code];
   const agrees = card.given === card.likely;
-  const asked = agrees
+  const asked = card.given < 0 ? "Which label?" : agrees
     ? `Labeled ${label(card.given)}, as its neighbors are.`
     : `Labeled ${label(card.given)}. Rather ${label(card.likely)}?`;
   const all = h("input", { type: "checkbox", class: "all" });
@@ -63,14 +63,16 @@ export const question = (card, config, on, { grid = false, current = false } = {
   const others = card.choices.slice(9);
   const more = others.length === 0 ? null : h("select", { "aria-label": "another label", onchange: (event) => answer(Number(event.target.value)) },
     h("option", { value: "" }, "another …"), others.map((code) => h("option", { value: code }, label(code))));
-  const skip = h("button", { type: "button", onclick: () => answer(null) }, h("kbd", {}, "s"), " don’t know");
-  const facts = `row ${card.row.toLocaleString("en")} · ${Math.round(100 * card.wrong)} % likely wrong`
+  const skip = config.optional && h("button", { type: "button", onclick: () => answer(null) }, h("kbd", {}, "s"), " don’t know");
+  const voters = card.votes.reduce((a, b) => a + b, 0);
+  const facts = card.given < 0 ? `row ${card.row.toLocaleString("en")} · worth most now`
+    : `row ${card.row.toLocaleString("en")} · ${Math.round(100 * card.wrong)} % likely wrong`
     + (card.random ? " · drawn at random" : card.moved ? ` · moves ${card.moved} other verdict${card.moved > 1 ? "s" : ""}` : "");
   const element = h("article", { class: "card", "data-row": card.row, "aria-current": grid && current ? "true" : undefined },
     h("div", { class: "exhibit" }, exhibit(card.row, card.content, config, false)),
-    h("div", {}, h("h2", {}, asked), h("p", { class: "quiet" }, facts), h("div", { class: "answers" }, buttons, more, skip)),
+    h("div", {}, h("h2", {}, asked), h("p", { class: "quiet" }, facts), h("div", { class: "answers" }, buttons, more, skip || null)),
     grid ? null : h("div", {},
-      h("h3", {}, `Nearest rows; ${card.votes[card.likely]} of ${card.votes.reduce((a, b) => a + b, 0)} neighbors are ${label(card.likely)}`),
+      h("h3", {}, voters ? `Nearest rows; ${card.votes[card.likely]} of ${voters} neighbors are ${label(card.likely)}` : "Nearest rows, none labeled yet"),
       near(card.neighbors, card, config, (one) => [h("div", {}, label(one.label) ?? "no label"), h("small", {}, one.distance.toPrecision(3))])),
     card.alike.length === 0 ? null : h("div", {},
       h("h3", {}, h("label", {}, all, ` the same answer for ${card.alike.length} alike `, h("kbd", {}, "a"))),

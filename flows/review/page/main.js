@@ -13,6 +13,8 @@ let grid = false;
 let group;               // row of the group that is filtered for
 let loading = null;
 let finished = false;
+let waiting = false;     // more will be asked when these are answered
+let soon;
 const pending = new Set();  // rows answered here; the server may not have them yet
 const given = [];        // ids of this page's answers, for undo
 
@@ -26,6 +28,7 @@ const trouble = (text) => {
 };
 
 const tell = (state) => {
+  waiting = state.waiting;
   at("progress").max = state.budget;
   at("progress").value = Math.min(state.answered, state.budget);
   const pace = state.per_minute && state.answered < state.budget
@@ -57,6 +60,10 @@ const show = () => {
   shown = cards.slice(0, n).map((card, i) => question(card, config, answer, { grid, current: i === current }));
   if (shown.length) {
     at("desk").replaceChildren(h("div", { class: grid ? "gallery" : "one-by-one" }, shown.map((one) => one.element)));
+  } else if (finished && waiting) {
+    at("desk").replaceChildren(h("p", { class: "quiet" }, "Choosing the next rows …"));
+    clearTimeout(soon);
+    soon = setTimeout(() => desk.state(reviewer()).then(load, (error) => trouble(error.message)), 300);
   } else if (finished) {
     at("desk").replaceChildren(h("div", { class: "done" }, h("h2", {}, "Nothing more to ask."),
       h("p", {}, "The budget is used up, or the filters leave nothing. Train with the answers: "),
@@ -156,8 +163,8 @@ document.addEventListener("keydown", (event) => {
   }
   const one = shown[current];
   const keys = {
-    k: () => one && one.answer(one.card.given),
-    s: () => one && one.answer(null),
+    k: () => one && one.card.given >= 0 && one.answer(one.card.given),
+    s: () => one && config.optional && one.answer(null),
     u: undo,
     Backspace: undo,
     a: () => { if (one && one.card.alike.length) one.all.checked = !one.all.checked; },

@@ -1,0 +1,118 @@
+"""A page on which people label rows, served from this process for as long as it is wanted."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.options.params import Paged
+from storage.errors import InputError, StorageError
+from storage.run import Run
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from flows.review.desk import Desk
+    from flows.review.server import Exhibit
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that a page shows."""
+
+    run: Run
+    """Its pool holds their features."""
+    feature_names: list[str]
+    n_rows: int
+    label_name: str
+
+
+class Page:
+    """The page of a desk, below a path that nobody can guess; its address is printed.
+
+    Raises `InputError` where the rows cannot be shown as asked, or the port is taken.
+    """
+
+    def __init__(
+        self, rows: Rows, desk: Desk, params: Paged, listed: npt.NDArray[np.int64]
+    ) -> None:
+        """listed : rows that the page may show"""
+        import uvicorn
+
+        from flows.review.server import application, listening
+
+        token = secrets.token_urlsafe(16)
+        about = {
+            "run": rows.run.location.name.rsplit("/", 1)[-1],
+            "label_name": rows.label_name,
+            "reviewer": params.reviewer or getpass.getuser(),
+            "answers": str(desk.file.path),
+            "n_rows": rows.n_rows,
+        }
+        app = application(desk, _exhibit(rows, params, listed), about, token)
+        self._listener = listening(params.port, rows.run.location.url)
+        self._server: uvicorn.Server = uvicorn.Server(
+            uvicorn.Config(app, log_level="warning", access_log=False)
+        )
+        self._thread: threading.Thread | None = None
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/{token}/"
+
+    def __enter__(self) -> Self:
+        print(f"review: {self.url}  (Ctrl-C ends it)", file=sys.stderr, flush=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+        self._listener.close()
+
+    def wait(self) -> None:
+        """Serve until the process is interrupted."""
+        with suppress(KeyboardInterrupt):  # the way a review ends
+            self._server.run([self._listener])
+
+    def start(self) -> None:
+        """Serve beside what this process does."""
+        work = threading.Thread(target=self._server.run, args=([self._listener],), daemon=True)
+        self._thread = work
+        work.start()
+
+    def check(self) -> None:
+        """Raise `StorageError` where the page started has ended."""
+        if self._thread is not None and not self._thread.is_alive():
+            raise StorageError("the page has ended; what was answered is kept: run again to resume")
+
+
+def _exhibit(rows: Rows, params: Paged, listed: npt.NDArray[np.int64]) -> Exhibit:
+    from flows.review.rows import Features, Shown
+    from flows.review.server import Exhibit
+
+    names, shape, shown = rows.feature_names, None, None
+    if params.image_shape is not None:
+        height, width = map(int, params.image_shape.split("x"))
+        if height * width != len(names):
+            raise InputError(
+                f"--image-shape {params.image_shape}: {height * width:,} pixels, rows have "
+                f"{len(names):,} features"
+            )
+        shape = height, width
+    if params.show is not None:
+        shown = Shown(params.show, params.show_column, listed, rows.n_rows, params.image_root)
+    elif params.show_column is not None or params.image_root is not None:
+        raise InputError("--show-column and --image-root belong to a file: give --show FILE too")
+    return Exhibit(Features(rows.run, len(names)), names, shape, shown)
