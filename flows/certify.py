@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from flows.orchestration.run_folders import latest
 from flows.orchestration.tasks import as_task
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, certify_text
-from flows.report.model import ClassReport, TrainReport
+from flows.report.model import Interval, TrainReport
 from flows.scorings.scored import Trained
 from flows.steps.certificates import sample_graph
 from pipeline.methods import speculate_correct as bounds
@@ -54,7 +55,6 @@ def run_certify(params: CertifyParams) -> dict[str, Any]:
     refuse_while_imported()
     check_reachable(params)
     trained = Trained.of(latest(params.run))
-    _two(trained)
     reporter = Reporter(quiet=params.quiet)
     design = _design(trained, params)
     asked = {
@@ -75,16 +75,6 @@ def run_certify(params: CertifyParams) -> dict[str, Any]:
         open_job(owned, params, reporter) as job,
     ):
         return _certify(job, trained, design, params).as_json()
-
-
-def _two(trained: Trained) -> TrainReport:
-    """The report of a training of two classes; `InputError` where there are more."""
-    if isinstance(trained.report, ClassReport):
-        raise InputError(
-            f"{trained.run.location.name} has {len(trained.report.classes):,} classes: certify is "
-            "for two, as it bounds the error of a threshold"
-        )
-    return trained.report
 
 
 def _design(trained: Trained, params: CertifyParams) -> Design:
@@ -108,7 +98,7 @@ def _is_fixed(trained: Trained, params: CertifyParams) -> bool:
 def _certify(job: Job, trained: Trained, design: Design, params: CertifyParams) -> CertifyReport:
     """The steps, in order."""
     job.verify()
-    source = _two(trained)
+    source = trained.report
     plain, ours = as_task(
         "samples",
         lambda: sample_graph(
@@ -116,7 +106,7 @@ def _certify(job: Job, trained: Trained, design: Design, params: CertifyParams) 
             trained.run,
             source.n_blocks,
             design,
-            source.decision_rule,
+            source.decision_rule if isinstance(source, TrainReport) else None,
             len(source.class_counts),
             params.seed,
         ),
@@ -140,18 +130,12 @@ def _report(
 ) -> CertifyReport:
     """Bounds of both rules. A k or a threshold that was chosen by the very labels is one of several
     rules that are certified at once."""
-    source, fixed = _two(trained), _is_fixed(trained, params)
+    source, fixed = trained.report, _is_fixed(trained, params)
     sizes = (design.k,) if fixed else source.k_curve.grid
-    shapes = 2 if source.rule == "rknn" else 1  # its rule at exactly one half is free
-    n_rules = shapes * sum(bounds.threshold_rules(k) for k in sizes)
     majority = bounds.certify(plain, design, params.delta, n_rules=len(sizes))
-    chosen = bounds.certify(ours, design, params.delta, n_rules=n_rules)
-    clean, reason = None, f"the rates are {source.support}: nothing follows for clean labels"
-    if source.noise == "given" or source.support == "supported":
-        clean = bounds.clean_range(
-            ours, design, params.delta, source.p0_interval, source.p1_interval, n_rules
-        )
-        reason = "holds if mistakes depend on the class alone, and while the rates' intervals hold"
+    chosen, clean, reason = None, None, "certified for two classes only"
+    if isinstance(source, TrainReport):
+        chosen, clean, reason = _of_threshold(source, design, ours, params.delta, sizes)
     short = plain.short_rows
     warnings = []
     if source.recall < 1:
@@ -186,13 +170,31 @@ def _report(
         samples=plain.samples,
         short_rows=short,
         majority=ErrorBound.of(majority, len(sizes)),
-        threshold=source.threshold,
-        trained_rule=ErrorBound.of(chosen, n_rules),
+        threshold=getattr(source, "threshold", None),
+        trained_rule=chosen,
         clean_error=clean,
         clean_reason=reason,
         warnings=warnings,
         seconds=dict(job.seconds),
         steps=outcomes(job.run),
+    )
+
+
+def _of_threshold(
+    source: TrainReport, design: Design, counts: Counts, delta: float, sizes: Sequence[int]
+) -> tuple[ErrorBound, Interval | None, str]:
+    """Bound of the training's threshold; that of its clean error, if there is one; and why."""
+    shapes = 2 if source.rule == "rknn" else 1  # its rule at exactly one half is free
+    n_rules = shapes * sum(bounds.threshold_rules(k) for k in sizes)
+    bound = ErrorBound.of(bounds.certify(counts, design, delta, n_rules=n_rules), n_rules)
+    if source.noise != "given" and source.support != "supported":
+        return bound, None, f"the rates are {source.support}: nothing follows for clean labels"
+    rates = source.p0_interval, source.p1_interval
+    clean = bounds.clean_range(counts, design, delta, *rates, n_rules)
+    return (
+        bound,
+        clean,
+        ("holds if mistakes depend on the class alone, and while the rates' intervals hold"),
     )
 
 

@@ -59,9 +59,10 @@ class CertifyReport(Saved):
     samples: int
     short_rows: int
     majority: ErrorBound
-    threshold: float
-    trained_rule: ErrorBound
-    """Of the rule with the training's threshold."""
+    threshold: float | None
+    """Of two classes."""
+    trained_rule: ErrorBound | None
+    """Of the rule with the training's threshold; None of more than two classes."""
     clean_error: Interval | None
     """Of the training's rule against clean labels; None where the rates do not allow it."""
     clean_reason: str
@@ -78,8 +79,7 @@ def certify_text(report: CertifyReport) -> str:
         f"{report.n_rows:,}, against labels like the given ones",
         f"each bound holds with probability {1 - report.delta:g} or more",
         _line("majority", report.majority),
-        _line(f"threshold {report.threshold:.4f}", report.trained_rule),
-        _clean(report),
+        *_corrected(report),
         f"  (r, m) = ({report.r}, {report.m:,}), lists of {report.list_length}, "
         f"{report.samples:,} samples",
         *(f"WARNING: {line}" for line in report.warnings),
@@ -99,6 +99,12 @@ def _line(name: str, bound: ErrorBound) -> str:
         f"  {name}: {bound.lower:.4f} to {bound.upper:.4f}, estimate {bound.estimate:.4f} "
         f"± {bound.epsilon:.4f} ({made_of})"
     )
+
+
+def _corrected(report: CertifyReport) -> list[str]:
+    if report.trained_rule is None:
+        return [f"  corrected rule, clean labels: {report.clean_reason}"]
+    return [_line(f"threshold {report.threshold:.4f}", report.trained_rule), _clean(report)]
 
 
 def _clean(report: CertifyReport) -> str:

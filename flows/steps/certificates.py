@@ -24,7 +24,7 @@ class Sample:
     training: Run
     block: int
     design: Design
-    rule: rules.Rule
+    rule: rules.Rule | None
     n_classes: int
     seed: int
 
@@ -49,11 +49,12 @@ def sample_graph(
     training: Run,
     n_blocks: int,
     design: Design,
-    rule: rules.Rule,
+    rule: rules.Rule | None,
     n_classes: int,
     seed: int,
 ) -> tuple[Counts, Counts]:
-    """Samples of all blocks: of the majority of k, and of the training's rule."""
+    """Samples of all blocks: of the majority of k, and of the training's rule; twice of the
+    majority where `rule` is None."""
     records = job.parts(
         "certificate-samples",
         sample_part,
@@ -74,11 +75,13 @@ def sample_part(run: Run, part: Part[Sample]) -> Output:
     group = wanted.training.group(f"graph/{wanted.block:05d}")
     row, given = read_array(group, "row"), read_array(group, "given_label")
     lists = read_array(group, "neighbor_label")[:, : wanted.design.w]
+    voted = [majority(wanted.n_classes)]
+    voted += [] if wanted.rule is None else [as_votes(wanted.rule)]
     counts = [
         sample_block(row, given, lists, wanted.design, rule, wanted.n_classes, wanted.seed)
-        for rule in (majority(wanted.n_classes), as_votes(wanted.rule))
+        for rule in voted
     ]
-    first, second = counts
+    first, second = counts[0], counts[-1]
     result = Sampled(
         first.weight.tolist(), second.weight.tolist(), first.rows, first.samples, first.short_rows
     )

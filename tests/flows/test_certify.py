@@ -55,6 +55,29 @@ def test_bounds_are_those_of_the_kernel(
     assert tuple(found["clean_error"]) == clean
 
 
+def test_three_classes_are_bounded_by_the_majority(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 3, 400)
+    x = (rng.normal(size=(400, 4)) + 3.0 * y[:, None]).astype(np.float32)
+    np.savez(tmp_path / "pool.npz", X=x, y=np.where(rng.random(400) < 0.1, (y + 1) % 3, y))
+    fit(str(tmp_path / "pool.npz"), tmp_path / "run", k=None, builder="exact")
+    found = bound(tmp_path / "run", k=5, delta=0.1, seed=7)
+    given = np.load(tmp_path / "pool.npz")["y"]
+    lists = nearest(x, x, found["list_length"], exclude=np.arange(400))[0]
+    design = best_design(400, 5, found["list_length"], 30_000, 0.1)
+    counts = sample_block(np.arange(400), given, given[lists], design, majority(3), 3, 7)
+    want = certify(counts, design, 0.1, n_rules=1)
+    assert found["majority"]["estimate"] == want.estimate
+    assert (found["majority"]["lower"], found["majority"]["upper"]) == (want.lower, want.upper)
+    assert found["trained_rule"] is None is found["clean_error"]
+    assert "two classes only" in (Path(found_folder(tmp_path)) / "report.txt").read_text()
+
+
+def found_folder(base: Path) -> Path:
+    (folder,) = (base / "run/certificates").iterdir()
+    return folder
+
+
 def test_a_k_that_the_labels_chose_is_paid_for(pool: PoolWriter, tmp_path: Path) -> None:
     fit(pool(), tmp_path / "run", k=None)
     chosen = bound(tmp_path / "run")

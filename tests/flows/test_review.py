@@ -524,6 +524,4 @@ def answered(browser: Chrome, asked: list[int], kind: np.ndarray) -> bool:
     label = ["cat", "dog"].index(kind[at])
     script = "document.querySelector(`[data-label='${arguments[0]}']`).click()"
     browser.execute_script(script, label)
-        "document.querySelector(`[data-label='${arguments[0]}']`).click()", label
-    )
     return True
