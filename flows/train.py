@@ -16,6 +16,7 @@ from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training
 from flows.options.config import check_same, defaults, describe
 from flows.options.params import TrainParams, as_keywords
+from flows.orchestration.context import flow_run_context
 from flows.orchestration.run_folders import dated, latest
 from flows.orchestration.tasks import as_task
 from flows.report import content as reports
@@ -67,6 +68,26 @@ def run_train(params: TrainParams) -> dict[str, Any]:
     check_reachable(params)
     folder = Run(Location.of(dated(params.run)))
     reporter = Reporter(quiet=params.quiet)
+    if params.review_wait is not None and flow_run_context() is None:
+        raise InputError(
+            "--review-wait pauses a Prefect flow, and this is none: answer by knnoise review, and "
+            "train again with --corrections"
+        )
+    report = _trained(folder, params, reporter)
+    if params.publish_review is None:
+        return report.as_json()
+    from flows.review.publish import published
+
+    answers = published(folder, params, reporter)
+    if answers is None:
+        return report.as_json()
+    checked = Run(Location.of(f"{folder.location.url}-checked"))
+    again = {"corrections": answers, "compare_with": folder.location.url}
+    return _trained(checked, params.model_copy(update=again), reporter).as_json()
+
+
+def _trained(folder: Run, params: TrainParams, reporter: Reporter) -> TrainReport | ClassReport:
+    """The report of the training in a folder, begun or gone on with."""
     health = _health(folder, params)
     opened = open_training(params, health, _coding(folder, params, health))
     if params.corrections is not None:
@@ -80,7 +101,7 @@ def run_train(params: TrainParams) -> dict[str, Any]:
         report = reports.finished_training(folder)
         if report is not None:
             reporter.say(f"{folder.location.url} is finished and whole: nothing to do")
-            return report.as_json()
+            return report
     else:
         for line in [] if health is None else health.lines():
             reporter.say(line)
@@ -90,7 +111,7 @@ def run_train(params: TrainParams) -> dict[str, Any]:
         claimed(folder, lambda: describe(params.method(), opened, health), same, reporter) as owned,
         open_job(owned, fitting(params, work), reporter) as job,
     ):
-        return _train(job, opened, params).as_json()
+        return _train(job, opened, params)
 
 
 def _health(folder: Run, params: TrainParams) -> Health | None:

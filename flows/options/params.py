@@ -320,6 +320,22 @@ class TrainParams(Compute, Method, Labeled):
         description="an earlier training (of a pattern like `runs/pool-*` the last by name): "
         "the report warns if the noise rates have drifted since",
     )
+    publish_review: Annotated[int, Field(ge=1, le=10_000), Metavar("N")] | None = Field(
+        None,
+        description="write the N labels that are most worth checking to review/list.csv, and "
+        "publish them as an artifact of the flow",
+    )
+    review_wait: Annotated[float, Field(gt=0), Metavar("SECONDS")] | None = Field(
+        None,
+        description="then pause the flow until somebody resumes it, or so long; if labels "
+        "were checked, train again with them into DIR-checked",
+    )
+
+    @model_validator(mode="after")
+    def _waits_for_a_list(self) -> TrainParams:
+        if self.review_wait is not None and self.publish_review is None:
+            raise ValueError("--review-wait is for --publish-review: give both")
+        return self
 
 
 class Unscored(Written):

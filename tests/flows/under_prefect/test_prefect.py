@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from prefect import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from processes import running, wait_for
 from runs import PoolWriter
 
+from flows.review import run_review
 from flows.score import score
 from flows.train import train
 
@@ -45,6 +49,38 @@ def test_flows_are_tasks_by_step(pool: PoolWriter, tmp_path: Path) -> None:
         "scores",
         "report",
     ]
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_schedule_publishes_its_list_and_waits(
+    server: str, pool: PoolWriter, tmp_path: Path, answered: bool
+) -> None:
+    run, log = tmp_path / "run", tmp_path / "train.log"
+    args = ("train", pool(), "--run", run, "--k", "10", "--workers", "0")
+    wait = "60" if answered else "2"
+    args += ("--publish-review", "20", "--review-wait", wait, "--json")
+    env = {**os.environ, "PREFECT_API_URL": server}
+    with running("-m", "flows.cli", *args, log=log, env=env) as process:
+        if answered:
+            wait_for(lambda: "paused until" in log.read_text(), 60)
+            wanted = pd.read_csv(run / "review/list.csv")
+            assert len(wanted) == 20
+            wanted.assign(label=wanted["likely_label"]).to_csv(tmp_path / "said.csv", index=False)
+            run_review(str(run), import_from=str(tmp_path / "said.csv"), workers=0, quiet=True)
+            with get_client(sync_client=True) as client:
+                wait_for(lambda: any(one.state_name == "Paused" for one in client.read_flow_runs()))
+                paused = [one for one in client.read_flow_runs() if one.state_name == "Paused"]
+                client.resume_flow_run(paused[0].id)
+        assert process.wait(60) == 0
+    assert "Finished in state Completed" in log.read_text()
+    checked = tmp_path / "run-checked"
+    assert checked.exists() == answered
+    if answered:
+        report = json.loads((checked / "report.json").read_text())
+        assert report["corrections"]["n_rows"] == 20
+    with get_client(sync_client=True) as client:
+        kinds = {artifact.key for artifact in client.read_artifacts()}
+    assert {"knnoise-review-list", "knnoise-review"} <= kinds
 
 
 def test_command_line_reports_to_a_configured_server(

@@ -1,0 +1,104 @@
+"""The review list of a scheduled training: published for people, who may be waited for."""
+
+from __future__ import annotations
+
+from contextvars import copy_context
+from threading import Event, Timer
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from flows.engine.progress.reporter import Reporter
+from flows.options.params import ReviewParams, TrainParams
+from flows.orchestration.context import flow_run_context
+from flows.review import LOG, open_answers
+from flows.review.prepare import FOLDER, prepared
+from flows.scorings.scored import Trained
+from storage.convert import write_columns
+from storage.groups import read_group
+from storage.run import Run
+
+if TYPE_CHECKING:
+    from storage.groups import Arrays
+
+LIST = f"{FOLDER}/list.csv"
+GRACE = 3600
+"""Seconds that a pause lasts beyond its end, so that it never times out."""
+SHOWN = 50
+"""Rows of the artifact."""
+
+
+def published(folder: Run, params: TrainParams, reporter: Reporter) -> str | None:
+    """Publish the rows of a finished training that are most worth checking; the answers to train
+    with again, None where nobody is waited for or nobody answered."""
+    trained = Trained.of(folder.location.url)
+    compute = params.model_dump(include=set(ReviewParams.model_fields) & {"workers", "scheduler"})
+    asked = ReviewParams.of(
+        folder.location.url, budget=params.publish_review, quiet=params.quiet, **compute
+    )
+    queue = read_group(prepared(trained, asked, reporter).store, "review")
+    rows = _rows(queue, asked.budget, [str(value) for value in trained.report.label_values])
+    write_columns(folder.location.path(LIST), {name: pa.array(of) for name, of in rows.items()})
+    reporter.say(f"{asked.budget:,} labels to check: {folder.location.path(LIST)}")
+    if flow_run_context() is not None:
+        _tell(folder, rows, asked.budget)
+    if params.review_wait is None:
+        return None
+    _pause(params.review_wait, reporter)
+    answers = open_answers(trained, None).answers
+    n = sum(said.label is not None for said in answers.rows())
+    reporter.say(f"{n:,} labels were checked")
+    return folder.location.path(LOG) if n else None
+
+
+def _rows(queue: Arrays, n: int, labels: list[str]) -> dict[str, list[object]]:
+    """The first rows of a list, most useful first; `label` is for whoever fills it in."""
+    first = slice(0, n)
+    return {
+        "row": queue["row"][first].tolist(),
+        "label": [None] * len(queue["row"][first]),
+        "given_label": [labels[code] for code in queue["given_label"][first].tolist()],
+        "likely_label": [labels[code] for code in queue["likely_label"][first].tolist()],
+        "label_quality": np.round(queue["label_quality"][first], 4).tolist(),
+    }
+
+
+def _tell(folder: Run, rows: dict[str, list[object]], budget: int) -> None:
+    """The list, as an artifact of the flow run."""
+    from prefect.artifacts import create_markdown_artifact, create_table_artifact
+
+    shown = {name: of[:SHOWN] for name, of in rows.items() if name != "label"}
+    create_table_artifact(shown, "knnoise-review-list", "labels most worth checking")
+    review = f"knnoise review --run {folder.location.url}"
+    create_markdown_artifact(
+        f"Answer with `{review} --budget {budget}`, or fill in the column `label` of "
+        f"{folder.location.path(LIST)} and take it in with `{review} --import-from FILE`. Then "
+        "resume this flow run, if it is paused.\n",
+        "knnoise-review",
+        "how to check them",
+    )
+
+
+def _pause(seconds: float, reporter: Reporter) -> None:
+    """Until somebody resumes the flow run; after some seconds this process does."""
+    from prefect.flow_runs import pause_flow_run, resume_flow_run
+
+    context = flow_run_context()
+    assert context is not None
+    assert context.flow_run is not None
+    run, over = context.flow_run.id, Event()
+
+    def resume() -> None:
+        over.set()
+        resume_flow_run(run)  # a pause that times out would end the flow run as failed
+
+    reporter.say(f"paused until it is resumed, {seconds:,.0f} s at most")
+    timer = Timer(seconds, copy_context().run, (resume,))
+    timer.start()
+    try:
+        pause_flow_run(timeout=round(seconds) + GRACE, poll_interval=1, key="review")
+    finally:
+        timer.cancel()
+    if over.is_set():
+        reporter.say("nobody resumed it: going on")
