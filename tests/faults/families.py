@@ -170,4 +170,6 @@ def sample(cases: list[Case], n: int, seed: int) -> list[Case]:
     turns = itertools.chain.from_iterable(
         itertools.zip_longest(*(by_family[family] for family in sorted(by_family)))
     )
-    return [case for case in turns if case is not None][:n]
+    chosen = [case for case in turns if case is not None][:n]
+    chance.shuffle(chosen)  # slow ones, which wait for one server, among quick ones
+    return chosen
