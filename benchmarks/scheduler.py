@@ -24,8 +24,8 @@ import psutil
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
 from flows.engine.parts import Part
 from flows.engine.progress.reporter import Reporter
-from flows.engine.session import open_job
 from flows.options.params import Compute
+from flows.orchestration.session import open_job
 from flows.steps.lists import incoming
 from flows.steps.partition import block_name
 from storage.exchange import Exchange

@@ -20,10 +20,10 @@ from flows.engine.cluster import check_reachable, fitting
 from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
-from flows.engine.session import open_job
-from flows.options.config import check_same, describe
+from flows.engine.tasks.as_task import as_task
 from flows.options.params import AcquireParams, as_keywords
-from flows.orchestration.tasks import as_task
+from flows.orchestration.config import check_same, describe
+from flows.orchestration.session import open_job
 from flows.steps.anchors import find_anchors, find_pairs
 from flows.steps.ingest import Ingested, ingest
 from flows.steps.partition import Wanted

@@ -12,10 +12,10 @@ from flows.engine.cluster import check_reachable
 from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
-from flows.engine.session import open_job
+from flows.engine.tasks.as_task import as_task
 from flows.options.params import CertifyParams, as_keywords
 from flows.orchestration.run_folders import latest
-from flows.orchestration.tasks import as_task
+from flows.orchestration.session import open_job
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, certify_text
 from flows.report.model import Interval, TrainReport

@@ -250,8 +250,8 @@ def _train(**params: Any) -> Called:
 
 @_command(cli, "check", "look at a source: what is understood, and what is suspicious", _Check)
 def _check(**params: Any) -> Called:
+    from flows.intake.health import Health, health_text
     from flows.intake.preflight import run_check
-    from flows.report.health import Health, health_text
 
     found = run_check(**params)
     return found, health_text(Health.model_validate(found))
@@ -293,7 +293,7 @@ def _acquire(**params: Any) -> Called:
 
 
 def _call(name: str, params: dict[str, Any]) -> dict[str, Any]:
-    from flows.options.calls import call
+    from flows.orchestration.calls import call
 
     return call(name, params)
 
@@ -365,7 +365,7 @@ def _report(
 
 def _answers(run: Any, report: Any) -> str:
     """What people said of a training's labels, if anything."""
-    from flows.review import measured
+    from flows.report.review import measured
 
     found = measured(run, report)
     return "" if found is None else "\n".join(["", *found.sentences(), ""])

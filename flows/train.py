@@ -11,19 +11,19 @@ from flows.engine.cluster import check_reachable, fitting
 from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
 from flows.engine.progress.reporter import Reporter
-from flows.engine.session import open_job, worker_memory
+from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks.context import flow_run_context
 from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training
-from flows.options.config import check_same, defaults, describe
+from flows.intake.health import Health
 from flows.options.params import TrainParams, as_keywords
-from flows.orchestration.context import flow_run_context
+from flows.orchestration.config import check_same, defaults, describe
 from flows.orchestration.run_folders import dated, latest
-from flows.orchestration.tasks import as_task
+from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
 from flows.report.compare import drift
 from flows.report.content import builder_reason, recall_warning
 from flows.report.estimates import of_classes, of_two
-from flows.report.health import Health
 from flows.report.model import ClassReport, RunConfig, TrainReport
 from flows.steps.anchors import find_anchors, find_pairs
 from flows.steps.checks import Checked, check_data

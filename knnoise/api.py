@@ -28,7 +28,7 @@ def train(source: Any, run: str | os.PathLike[str] | None = None, **options: Any
     storage.errors.KnnoiseError
         InputError, StorageError or ClusterError, each with a message for people.
     """
-    from flows.options.calls import call
+    from flows.orchestration.calls import call
 
     folder = mkdtemp(prefix="knnoise-run-") if run is None else os.fspath(run)
     with as_files(source, options.pop("labels", None)) as files:
@@ -54,7 +54,7 @@ def score(
     out : file of the scores; by default a new temporary one, which stays
     **options : those of `knnoise score`
     """
-    from flows.options.calls import call
+    from flows.orchestration.calls import call
 
     trained = run if isinstance(run, Training) else open_run(run)
     target = str(Path(mkdtemp(prefix="knnoise-")) / "scores.parquet") if out is None else out
@@ -84,8 +84,8 @@ def check(source: Any, **options: Any) -> Any:
     source : as for `train`
     **options : those of `knnoise check`, such as `label_column`
     """
+    from flows.intake.health import Health
     from flows.intake.preflight import run_check
-    from flows.report.health import Health
 
     if options.get("labels") is not None and options.get("label_column") is not None:
         raise InputError("labels and label_column: give one of them")

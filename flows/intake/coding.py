@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from flows.intake.health import Health
 from flows.options.params import TrainParams
-from flows.report.health import Health
 from pipeline.blocks.sampling import RowSample
 from storage.errors import InputError
 from storage.sources import Coding, Columns, Source, open_source

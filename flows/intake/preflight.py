@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import LabelValue
+from flows.intake.health import Finding, Health, named
 from flows.options.params import CheckParams, Chosen, Given, as_keywords
-from flows.report.health import Finding, Health, named
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
 from pipeline.diagnostics.health import (
     contradictions,

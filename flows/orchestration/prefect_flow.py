@@ -7,8 +7,8 @@ from typing import Any
 
 from prefect import Flow, flow
 
+from flows.engine.tasks.private_logs import private
 from flows.orchestration.hooks import tell_how_to_resume
-from flows.orchestration.private_logs import private
 
 
 def as_flow(function: Callable[..., dict[str, Any]], name: str) -> Flow[..., dict[str, Any]]:

@@ -8,7 +8,7 @@ import re
 
 import fsspec
 
-from flows.orchestration.context import flow_run_context
+from flows.engine.tasks.context import flow_run_context
 from storage.errors import InputError
 from storage.location import Location
 

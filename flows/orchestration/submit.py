@@ -20,7 +20,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.utilities.urls import url_for
 from websockets.exceptions import WebSocketException
 
-from flows.orchestration.context import server_configured
+from flows.engine.tasks.context import server_configured
 from storage.errors import ClusterError, InputError
 from storage.redaction import secrets_of
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
-from flows.report.model import Confusion
+from flows.report.model import Confusion, Interval
 from flows.steps.classes import ClassEstimates
 from flows.steps.ingest import Ingested
 from flows.steps.rates import RateEstimates
+from pipeline.decision.tempering import MatrixDecision
+from pipeline.decision.threshold import Decision
+from pipeline.methods.rknn import FoldScores
+from pipeline.methods.rules import Rule
+from pipeline.noise.rates import NoiseRates, Support
+from pipeline.noise.regions import Regions
 from pipeline.noise.transition import of_rates
 from storage.groups import read_array
 from storage.run import Run
@@ -17,7 +23,42 @@ from storage.run import Run
 MOST_CONFUSIONS = 50
 
 
-def of_two(estimated: RateEstimates, class_counts: list[int]) -> dict[str, Any]:
+class ClassNoise(TypedDict):
+    """What the reports of any number of classes say of the noise."""
+
+    clean_prior: list[float]
+    transition_matrix: list[list[float]]
+    transition_interval: list[list[Interval]]
+    class_support: list[Support]
+    noise: str
+    support: Support
+    reason: str
+
+
+class TwoClassNoise(ClassNoise):
+    """What a report of two classes says of it."""
+
+    p0: float
+    p1: float
+    p0_interval: Interval
+    p1_interval: Interval
+    rate_k: int
+    folds: FoldScores | None
+    decision_rule: Rule
+    decision: Decision
+    threshold: float
+    estimates: dict[str, NoiseRates]
+
+
+class ManyClassNoise(ClassNoise):
+    """What a report of more classes says of it."""
+
+    decision: MatrixDecision
+    confusions: list[Confusion]
+    regions: list[Regions | None]
+
+
+def of_two(estimated: RateEstimates, class_counts: list[int]) -> TwoClassNoise:
     """Fields of `TrainReport` besides those that it shares."""
     rates = estimated.rates
     matrix = of_rates(rates)
@@ -46,7 +87,7 @@ def of_two(estimated: RateEstimates, class_counts: list[int]) -> dict[str, Any]:
     }
 
 
-def of_classes(run: Run, found: ClassEstimates, ingested: Ingested) -> dict[str, Any]:
+def of_classes(run: Run, found: ClassEstimates, ingested: Ingested) -> ManyClassNoise:
     """Fields of `ClassReport` besides those that it shares."""
     group = run.group("transition")
     matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from flows.engine.results import LabelValue, Outcome
-from flows.report.health import Health
+from flows.intake.health import Health
 from flows.steps.ingest import CorrectionsUsed
 from pipeline.blocks.partition import Halo
 from pipeline.decision.choose_k import Choice
@@ -16,6 +16,7 @@ from pipeline.decision.threshold import Decision
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule
 from pipeline.noise.rates import NoiseRates, Support
+from pipeline.noise.regions import Regions
 
 VERSION = 1
 Interval = tuple[float, float]
@@ -196,7 +197,7 @@ class ClassReport(Training):
     """How far the matrix corrects votes."""
     confusions: list[Confusion]
     """The commonest, most rows first."""
-    regions: list[dict[str, Any] | None]
+    regions: list[Regions | None]
     """For each class, the test whether its mistakes depend on the features, where there are rows
     enough."""
 

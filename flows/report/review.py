@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -10,8 +10,14 @@ from pydantic import BaseModel, ConfigDict
 from flows.engine.results import LabelValue
 from flows.report.model import Interval, Training
 from pipeline.decision.review import answered_draws, share_interval
-from storage.answers import Answers
-from storage.groups import Arrays
+from storage.answers import Answers, AnswersFile
+from storage.groups import Arrays, read_group
+from storage.location import Location
+from storage.run import Run
+
+FOLDER = "review"
+LOG = f"{FOLDER}/answers.jsonl"
+"""Where answers are kept, below a run."""
 
 
 class Share(BaseModel):
@@ -113,3 +119,22 @@ def measure(
         n_labels=sum(one.label is not None for one in every),
         n_conflicts=sum(one.conflict for one in every),
     )
+
+
+def measured(run: Run, report: Training) -> Measured | None:
+    """What the answers kept with a training measure; None where nothing was asked."""
+    if not run.location.is_local or not run.location.exists(LOG):
+        return None
+    file = AnswersFile.open(run.location.path(LOG))
+    queues = [read_group(one.store, "review") for one in lists(run)]
+    if not queues:
+        return None
+    longest = max(queues, key=lambda queue: len(queue["row"]))
+    return measure(longest, file.answers, report.label_values, share_wrong(report))
+
+
+def lists(run: Run) -> Iterator[Run]:
+    """The finished lists of a training."""
+    names = {key.split("/")[1] for key in run.location.files(FOLDER) if key.endswith("report.json")}
+    for name in sorted(names):
+        yield Run(Location.of(f"{run.location.url}/{FOLDER}/{name}"))

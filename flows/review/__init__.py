@@ -13,9 +13,8 @@ from flows.engine.guard import refuse_while_imported
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import ReviewParams, as_keywords
 from flows.orchestration.run_folders import latest
-from flows.report.model import Training
-from flows.report.review import Measured, measure, share_wrong
-from flows.review.prepare import FOLDER, lists, prepared
+from flows.report.review import LOG, share_wrong
+from flows.review.prepare import prepared
 from flows.review.serving import Page, Rows
 from flows.scorings.scored import Trained
 from storage.answer_table import export_answers
@@ -27,8 +26,6 @@ from storage.sources.corrections import labels_to_import
 
 if TYPE_CHECKING:
     from flows.review.desk import Desk
-
-LOG = f"{FOLDER}/answers.jsonl"
 
 
 @as_keywords(ReviewParams, name="review")
@@ -95,18 +92,6 @@ def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
     queue = read_group(run.store, "review")
     expected = share_wrong(trained.report)
     return Desk(queue, file, list(trained.report.label_values), budget, expected)
-
-
-def measured(run: Run, report: Training) -> Measured | None:
-    """What the answers kept with a training measure; None where nothing was asked."""
-    if not run.location.is_local or not run.location.exists(LOG):
-        return None
-    file = AnswersFile.open(run.location.path(LOG))
-    queues = [read_group(one.store, "review") for one in lists(run)]
-    if not queues:
-        return None
-    longest = max(queues, key=lambda queue: len(queue["row"]))
-    return measure(longest, file.answers, report.label_values, share_wrong(report))
 
 
 def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:

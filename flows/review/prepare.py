@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from hashlib import blake2b
 
 from flows.engine.claim import claimed
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome
-from flows.engine.session import open_job
+from flows.engine.tasks.as_task import as_task
 from flows.options.params import ReviewParams
-from flows.orchestration.tasks import as_task
+from flows.orchestration.session import open_job
 from flows.report import content as reports
 from flows.report.model import Saved
+from flows.report.review import FOLDER
 from flows.scorings.scored import Trained
 from flows.steps import review
 from storage.location import Location
 from storage.pool import Pool
 from storage.run import Run
 
-FOLDER = "review"
 SPARE = 4
 """Suspects looked through per question: those alike are answered together, and some filtered."""
 FEWEST = 400
@@ -92,10 +91,3 @@ def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
         return Output([*reports.save(run, made, f"{rows:,} rows to review\n"), *run.describe({})])
 
     as_task("report", lambda: job.once("report", write))
-
-
-def lists(run: Run) -> Iterator[Run]:
-    """The finished lists of a training."""
-    names = {key.split("/")[1] for key in run.location.files(FOLDER) if key.endswith("report.json")}
-    for name in sorted(names):
-        yield Run(Location.of(f"{run.location.url}/{FOLDER}/{name}"))

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from flows.engine.progress.reporter import Reporter
+from flows.engine.tasks.context import flow_run_context
 from flows.options.params import ReviewParams, TrainParams
-from flows.orchestration.context import flow_run_context
-from flows.review import LOG, open_answers
-from flows.review.prepare import FOLDER, prepared
+from flows.report.review import FOLDER, LOG
+from flows.review import open_answers
+from flows.review.prepare import prepared
 from flows.scorings.scored import Trained
 from storage.convert import write_columns
 from storage.groups import read_group

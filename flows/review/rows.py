@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from flows.report.page.suspects import pick
+from flows.steps.lookup import pick
 from storage.errors import InputError
 from storage.run import Run
 from storage.sources.paths import SourcePath, listed, readable

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -45,6 +45,16 @@ class Exhibit:
             }
             for row in rows
         }
+
+
+class About(TypedDict):
+    """What the page says of the run."""
+
+    run: str
+    label_name: str
+    reviewer: str
+    answers: str
+    n_rows: int
 
 
 class _Body(BaseModel):
@@ -89,11 +99,8 @@ def listening(port: int, run: str = "") -> socket.socket:
     raise InputError(f"--port {port}: cannot be used ({reason}); give another, or none")
 
 
-def application(desk: Desk, exhibit: Exhibit, about: dict[str, Any], token: str) -> FastAPI:
-    """The page and its interface, below `/token/`.
-
-    about : what the page says of the run: `run`, `label_name`, `reviewer`, `answers`
-    """
+def application(desk: Desk, exhibit: Exhibit, about: About, token: str) -> FastAPI:
+    """The page and its interface, below `/token/`."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.include_router(_routes(desk, exhibit, about), prefix=f"/{token}")
     pictures = "data: blob:"
@@ -144,7 +151,7 @@ def application(desk: Desk, exhibit: Exhibit, about: dict[str, Any], token: str)
     return app
 
 
-def _routes(desk: Desk, exhibit: Exhibit, about: dict[str, Any]) -> APIRouter:
+def _routes(desk: Desk, exhibit: Exhibit, about: About) -> APIRouter:
     routes = APIRouter()
     pages = Environment(
         loader=PackageLoader("flows.review", "page"), autoescape=True, undefined=StrictUndefined

@@ -48,10 +48,10 @@ class Page:
         """listed : rows that the page may show"""
         import uvicorn
 
-        from flows.review.server import application, listening
+        from flows.review.server import About, application, listening
 
         token = secrets.token_urlsafe(16)
-        about = {
+        about: About = {
             "run": rows.run.location.name.rsplit("/", 1)[-1],
             "label_name": rows.label_name,
             "reviewer": params.reviewer or getpass.getuser(),

@@ -12,10 +12,10 @@ from flows.engine.claim import claimed
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import LabelValue
-from flows.engine.session import open_job, worker_memory
-from flows.options.config import describe
+from flows.engine.tasks.as_task import as_task
 from flows.options.params import Compute, Written
-from flows.orchestration.tasks import as_task
+from flows.orchestration.config import describe
+from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
 from flows.report.content import recall_warning
 from flows.report.model import ClassReport, ClassScoreReport, ScoreReport, TrainReport
@@ -176,24 +176,14 @@ def _score(
             "n_dropped": ingested.n_dropped,
             "unseen": ingested.unseen,
         }
-        report = _of_rule(model.rule, common)
+        rule = model.rule
+        report: ScoreReport | ClassScoreReport
+        if isinstance(rule, probes.ClassRule):
+            report = ClassScoreReport(**common, rule="corrected", part=rule.decision.part)
+        else:
+            told = {"rule": rule.rule, "threshold": rule.threshold, "p0": rule.p0, "p1": rule.p1}
+            report = ScoreReport(**common, **told, n_predicted_1=predicted[1])
         return Output([*reports.save(run, report, reports.score_text(report)), *run.describe({})])
 
     as_task("report", lambda: job.once("report", write))
     return reports.load_scoring(job.run)
-
-
-def _of_rule(
-    rule: Rule | probes.ClassRule, common: dict[str, Any]
-) -> ScoreReport | ClassScoreReport:
-    """The report with what it says of the rule."""
-    if isinstance(rule, probes.ClassRule):
-        return ClassScoreReport(**common, rule="corrected", part=rule.decision.part)
-    return ScoreReport(
-        **common,
-        n_predicted_1=common["n_predicted"][1],
-        rule=rule.rule,
-        threshold=rule.threshold,
-        p0=rule.p0,
-        p1=rule.p1,
-    )

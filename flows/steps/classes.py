@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from pipeline.decision.suspects import PORTION, fit_first
 from pipeline.decision.tempering import TRUSTED, MatrixDecision, softened
 from pipeline.knn.lists import ABSENT
 from pipeline.noise.rates import Support
+from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
 from storage.exchange import Exchange
 from storage.groups import read_array, read_group, write_group
@@ -95,7 +95,7 @@ class ClassEstimates(Result):
     class_support: list[Support]
     prior: list[float]
     """Shares of the clean classes."""
-    regions: list[dict[str, Any] | None]
+    regions: list[Regions | None]
     """For each class, the test whether its mistakes depend on the features."""
     decision: MatrixDecision
     first: Fitted

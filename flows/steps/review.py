@@ -12,6 +12,7 @@ from flows.engine.parts import Part
 from flows.steps.classes import labels_of
 from flows.steps.ingest import certain
 from flows.steps.lists import Routed, incoming
+from flows.steps.lookup import lists_of
 from flows.steps.partition import block_name
 from pipeline.decision import review
 from pipeline.methods.rules import Rule
@@ -159,8 +160,6 @@ def _write(
     run: Run, trained: Trained, wanted: Wanted, drawn: Exchange, slices: list[list[Slice]]
 ) -> Output:
     """Choose among what the parts drew, find the neighbors and the groups of alike suspects."""
-    from flows.report.page.suspects import lists_of  # imports what draws pages
-
     found: dict[str, npt.NDArray[np.int64]] = {}
     pieces = []
     for name, sent in zip(DRAWS, slices, strict=True):

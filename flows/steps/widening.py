@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
-from flows.orchestration.tasks import as_task
+from flows.engine.tasks.as_task import as_task
 from flows.steps.audit import audit_graph
 from flows.steps.graph import build_graph
 from flows.steps.names import AUDIT, BLOCKS, GRAPH, NEIGHBORS, PARTITION, ROUTE, WIDENED

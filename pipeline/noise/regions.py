@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypedDict
 
 from pipeline.noise.rates import NoiseRates
 
@@ -50,6 +51,25 @@ class Region:
     """95 % interval: from the rate less what overlap may explain, to the rate."""
 
 
+class RegionRates(TypedDict):
+    """A region as a report holds it."""
+
+    bounds: list[list[int | float | None]]
+    """(feature, low, high) of each bound; an open end is None."""
+    rows: int
+    rate: float
+    mixed: float
+    interval: list[float]
+
+
+class Regions(TypedDict):
+    """A `RegionTest` as a report holds it."""
+
+    regions: list[RegionRates]
+    disagree: bool
+    z: float
+
+
 @dataclass(frozen=True)
 class RegionTest:
     """What the regions of one class say."""
@@ -68,9 +88,9 @@ class RegionTest:
         lows, highs = zip(*(r.interval for r in self.regions), strict=True)
         return min(lows), max(highs)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Regions:
         """JSON values for a report; an open end is None."""
-        regions = [
+        regions: list[RegionRates] = [
             {
                 "bounds": [
                     [f, *(float(v) if np.isfinite(v) else None for v in (low, high))]

@@ -14,8 +14,8 @@ from runs import PoolWriter, fit
 
 from flows.engine.progress.reporter import Reporter
 from flows.engine.progress.run_log import RunLog
-from flows.engine.session import open_job
 from flows.options.params import Compute
+from flows.orchestration.session import open_job
 from storage.errors import InputError
 from storage.location import Location
 from storage.run import Run

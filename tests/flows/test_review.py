@@ -36,7 +36,7 @@ from flows.review import desk_of, open_answers
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
 from flows.review.rows import Features, Shown
-from flows.review.server import Exhibit, application, listening
+from flows.review.server import About, Exhibit, application, listening
 from flows.scorings.scored import Trained
 from pipeline.decision import review
 from storage import InputError
@@ -157,7 +157,13 @@ def page(made: Made, tmp_path: Path) -> Iterator[Served]:
     shown = Shown(str(made.folder / "texts.parquet"), None, every, N, None)
     features = Features(trained.run, 16)
     exhibit = Exhibit(features, [f"x{i}" for i in range(16)], (4, 4), shown)
-    about = {"run": "r<u>n", "label_name": "y", "reviewer": "ann", "answers": str(log), "n_rows": N}
+    about: About = {
+        "run": "r<u>n",
+        "label_name": "y",
+        "reviewer": "ann",
+        "answers": str(log),
+        "n_rows": N,
+    }
     listener = listening(0)
     server = uvicorn.Server(
         uvicorn.Config(application(desk, exhibit, about, TOKEN), log_level="error")

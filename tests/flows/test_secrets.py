@@ -224,7 +224,7 @@ def test_prefect_is_told_no_password(
     with prefect_test_harness(server_startup_timeout=120):
         assert main(["train", source, "--run", str(tmp_path / "whole"), "--workers", "0"]) == 0
         monkeypatch.setattr("flows.train.find_anchors", fail)
-        monkeypatch.setattr("flows.orchestration.limits.RETRIES", 0)
+        monkeypatch.setattr("flows.engine.tasks.limits.RETRIES", 0)
         assert main(["train", source, "--run", str(tmp_path / "run"), "--workers", "0"]) == 3
         with get_client(sync_client=True) as client:
             told: list[Any] = [*client.read_flow_runs(), *client.read_task_runs()]

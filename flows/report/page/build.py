@@ -35,7 +35,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport 
     StorageError
         something of the run is missing or damaged, or the target cannot be written.
     """
-    from flows.review import measured  # which reads rows as this page does
+    from flows.report.review import measured
 
     report = reports.load(run)
     run.check(below("labels", "samples"))

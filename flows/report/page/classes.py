@@ -11,9 +11,11 @@ from flows.engine.results import LabelValue
 from flows.report.content import corrected
 from flows.report.model import ClassReport, TrainReport
 from flows.report.page.gather import ingested
-from flows.report.page.suspects import FEATURES, NEAREST, lists_of, pick
+from flows.report.page.suspects import FEATURES, NEAREST
 from flows.report.page.words import percent
+from flows.steps.lookup import lists_of, pick
 from pipeline.diagnostics.top_rows import Greatest
+from pipeline.noise.regions import RegionRates
 from storage.groups import read_array
 from storage.run import Run
 
@@ -203,7 +205,7 @@ def varying(report: TrainReport | ClassReport) -> list[str]:
     return told
 
 
-def _where(report: TrainReport | ClassReport, region: dict[str, list[list[float | None]]]) -> str:
+def _where(report: TrainReport | ClassReport, region: RegionRates) -> str:
     """A region by its bounds."""
     parts = []
     for feature, low, high in region["bounds"]:

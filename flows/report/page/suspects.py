@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.report.model import TrainReport
 from flows.report.page.gather import Seen, ingested
-from storage.errors import StorageError
-from storage.groups import array, read_array, undamaged
+from flows.steps.lookup import lists_of, pick
 from storage.run import Run
 
 FEATURES = 12
@@ -69,37 +66,3 @@ def suspects(run: Run, report: TrainReport, seen: Seen) -> list[Suspect]:
         )
         for i in range(len(seen.suspects))
     ]
-
-
-def pick(run: Run, path: str, name: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Single rows of one array in source order, chunk by chunk."""
-    group = run.group(path)
-    with undamaged(f"{group.store_path}/{name}"):
-        return np.asarray(array(group, name).oindex[rows])
-
-
-def lists_of(
-    run: Run, n_blocks: int, k: int, rows: npt.NDArray[np.int64]
-) -> dict[str, npt.NDArray[Any]]:
-    """The k nearest of each row, from whichever block it is at home in."""
-    found: dict[str, npt.NDArray[Any]] = {
-        "neighbor": np.full((len(rows), k), -1, np.int64),
-        "distance": np.full((len(rows), k), np.nan, np.float32),
-        "neighbor_label": np.full((len(rows), k), -1, np.int32),
-    }
-    missing = np.ones(len(rows), np.bool_)
-    for number in range(n_blocks):
-        group = run.group(f"graph/{number:05d}")
-        home = read_array(group, "row")
-        place = np.minimum(np.searchsorted(home, rows), max(0, len(home) - 1))
-        here = np.flatnonzero(home[place] == rows) if len(home) else np.empty(0, np.int64)
-        missing[here] = False
-        for name, value in found.items():
-            with undamaged(f"{group.store_path}/{name}"):
-                if len(here):
-                    value[here] = array(group, name).oindex[place[here], slice(0, k)]
-        if not missing.any():
-            return found
-    if missing.any():
-        raise StorageError(f"{run.location.url}: graph lacks rows of the pool; train again")
-    return found

@@ -23,10 +23,10 @@ from prefect.client.schemas.objects import Artifact
 from runs import PoolWriter, fit
 
 from flows.engine.progress.reporter import Reporter
-from flows.engine.session import open_job
 from flows.options.params import Compute
 from flows.orchestration.artifacts import Artifacts
 from flows.orchestration.markdown import block_table
+from flows.orchestration.session import open_job
 from flows.score import score
 from flows.train import train
 from storage.location import Location

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from flows.engine.tasks.context import server_configured
 from flows.options import params as models
-from flows.orchestration.context import server_configured
 from storage.errors import ClusterError
 from storage.redaction import entrust
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from flows.orchestration.context import flow_run_context
+from flows.engine.tasks.context import flow_run_context
 
 T = TypeVar("T")
 
@@ -20,8 +20,8 @@ def as_task(name: str, call: Callable[[], T]) -> T:
     from prefect import task
     from prefect.cache_policies import NO_CACHE
 
-    from flows.orchestration.limits import step_limits
-    from flows.orchestration.private_logs import redacted_errors
+    from flows.engine.tasks.limits import step_limits
+    from flows.engine.tasks.private_logs import redacted_errors
 
     def redacted() -> T:
         with redacted_errors():

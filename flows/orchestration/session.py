@@ -14,8 +14,8 @@ from flows.engine.performance import Performance
 from flows.engine.progress.reporter import Reporter
 from flows.engine.progress.run_log import RunLog, error_text
 from flows.engine.signals import Terminated, terminated_by_signal
+from flows.engine.tasks.context import flow_run_context
 from flows.options.params import Compute
-from flows.orchestration.context import flow_run_context
 from storage.errors import ClusterError
 from storage.run import Run
 

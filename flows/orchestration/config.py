@@ -6,8 +6,8 @@ import importlib.metadata
 from collections.abc import Mapping
 from typing import Any
 
+from flows.intake.health import Health
 from flows.options.params import Method
-from flows.report.health import Health
 from storage.errors import InputError
 from storage.sources import Source, same
 

@@ -1,0 +1,1 @@
+"""Steps as tasks of a Prefect flow run, where there is one."""
