@@ -9,7 +9,8 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, TextIO, cast
 
@@ -37,12 +38,25 @@ def process() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status: 0, 2 bad input, 3 storage, 4 cluster or interrupted."""
     args = sys.argv[1:] if argv is None else [str(arg) for arg in argv]
-    with contextlib.redirect_stderr(cast(TextIO, RedactedStream(sys.stderr))):
+    with contextlib.redirect_stderr(cast(TextIO, RedactedStream(sys.stderr))), _one_line():
         try:
             with terminated_by_signal():
                 return _main(args)
         except Terminated:
             return _fail("interrupted", ClusterError.exit_code)
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    """Nothing but our line tells of an error: not what destructors of things half made say, nor
+    that a coroutine was never awaited."""
+    before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _main(args: list[str]) -> int:

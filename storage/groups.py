@@ -86,13 +86,14 @@ def _create_arrays(
     sizes: Mapping[str, int],
     rows: int,
     label: np.dtype[Any],
-) -> None:
+) -> dict[str, zarr.Array[Any]]:
     """Write the metadata of arrays, over older ones if there are any; `rows` to a chunk."""
+    made = {}
     for name in names:
         column = GROUPS[kind][name]
         dtype, fill = column.stored(label)
         shape = tuple(sizes[dim] for dim in column.dims)
-        group.create_array(
+        made[name] = group.create_array(
             name,
             shape=shape,
             chunks=(max(1, min(rows, shape[0])), *(max(1, size) for size in shape[1:])),
@@ -111,6 +112,7 @@ def _create_arrays(
             attributes={"description": column.description},
             overwrite=True,
         )
+    return made
 
 
 def write_group(
@@ -136,10 +138,10 @@ def write_group(
         widest = max(widest, row_bytes)
     about = _about(kind, attributes)
     group = zarr.create_group(store, path=path, attributes=about, overwrite=True)
-    _create_arrays(group, kind, GROUPS[kind], sizes, chunk_rows(widest), label)
-    for name in GROUPS[kind]:
+    made = _create_arrays(group, kind, GROUPS[kind], sizes, chunk_rows(widest), label)
+    for name, written in made.items():
         if data[name].size:
-            array(group, name)[...] = data[name]
+            written[...] = data[name]
 
 
 @contextmanager
