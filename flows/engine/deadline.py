@@ -70,11 +70,45 @@ def _end_process(error: StepTimeoutError) -> None:
     os._exit(error.exit_code)
 
 
+class _Gap:
+    """The alarm between steps, while there is one."""
+
+    ring: Callable[[int, FrameType | None], None] | None = None
+    seconds = math.inf
+
+
+@contextmanager
+def no_gaps(seconds: float) -> Iterator[None]:
+    """Raise `StepTimeoutError` in the main thread where, between two steps, nothing is done for so
+    long: a store may be mute there, too. Begins anew after each step."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or math.isinf(seconds) or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+
+    def ring(signum: int, frame: FrameType | None) -> None:
+        raise StepTimeoutError(
+            f"between two steps nothing was done for {seconds:g} s (--step-timeout); what is done "
+            "is kept: run again to resume"
+        )
+
+    before = signal.signal(signal.SIGALRM, ring)
+    _Gap.ring, _Gap.seconds = ring, seconds
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        _Gap.ring = None
+
+
 @contextmanager
 def _alarm(seconds: float, error: Callable[[], Exception]) -> Iterator[None]:
     began = time.monotonic()
     earlier, _ = signal.getitimer(signal.ITIMER_REAL)
-    if 0 < earlier < seconds:  # it ends this, too
+    gap = _Gap.ring is not None and signal.getsignal(signal.SIGALRM) is _Gap.ring
+    if 0 < earlier < seconds and not gap:  # it ends this, too
         yield
         return
 
@@ -89,5 +123,5 @@ def _alarm(seconds: float, error: Callable[[], Exception]) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         if earlier:
-            left = earlier - (time.monotonic() - began)
+            left = _Gap.seconds if gap else earlier - (time.monotonic() - began)
             signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from flows.engine.cluster import Workers
+from flows.engine.deadline import GRACE, no_gaps
 from flows.engine.job import Job, peak_rss_mb
 from flows.engine.performance import Performance
 from flows.engine.progress.reporter import Reporter
@@ -40,7 +41,7 @@ def open_job(
             Performance(run.location, reporter.say) if compute.performance_report else None
         )
         job.step_timeout = compute.step_timeout
-        with _closing(job):
+        with _closing(job), no_gaps(compute.step_timeout + GRACE):
             yield job
         if artifacts is not None:
             artifacts.finish()

@@ -90,7 +90,8 @@ def contradictions(columns: list[Values], y: npt.NDArray[np.int64]) -> tuple[int
     """(groups, rows) of rows that are exact copies of each other and have different labels."""
     if not columns:
         return 0, 0
-    table = np.column_stack([np.asarray(values, np.float32) for values in columns]) + 0.0
+    with np.errstate(over="ignore"):  # what is too large for features is refused elsewhere
+        table = np.column_stack([np.asarray(values, np.float32) for values in columns]) + 0.0
     key = np.frombuffer(
         b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in table), np.int64
     )

@@ -15,6 +15,7 @@ from runs import PoolWriter, fit, results
 
 import flows.steps.graph
 import flows.steps.ingest
+import flows.steps.labels
 from flows.engine.deadline import Deadline
 from flows.engine.job import Output
 from flows.engine.parts import Part
@@ -53,6 +54,20 @@ def test_part_that_hangs_is_named(
     fit(source, run, **SMALL)
     fit(source, tmp_path / "undisturbed", **SMALL)
     assert results(run) == results(tmp_path / "undisturbed")
+
+
+@pytest.mark.timeout(100, method="thread")
+def test_store_that_hangs_between_two_steps(
+    pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0)  # pytest's own
+    with monkeypatch.context() as hang:
+        hang.setattr(flows.steps.labels, "ChunkWriter", lambda *_: time.sleep(3600))
+        began = time.monotonic()
+        with pytest.raises(StepTimeoutError, match="between two steps nothing was done for 12 s"):
+            fit(pool(), tmp_path / "run", step_timeout=2, workers=0)
+        assert 10 < time.monotonic() - began < 40
+    fit(pool(), tmp_path / "run")
 
 
 def test_source_that_hangs(
