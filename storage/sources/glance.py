@@ -99,7 +99,8 @@ def _arrays(source: Source, starts: list[int], step: int) -> Glance:
             room -= len(taken[-1].x)
             if room <= 0:
                 break
-    x = np.concatenate([block.x for block in taken]).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signaling NaN is a NaN
+        x = np.concatenate([block.x for block in taken]).astype(np.float64)
     labels = [block.label for block in taken if block.label is not None]
     names = [block.id for block in taken if block.id is not None]
     columns = [Column(name, x[:, i], False) for i, name in enumerate(source.feature_names)]
