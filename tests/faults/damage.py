@@ -125,7 +125,7 @@ def _damaged(key: str, harm: str) -> Trial:
         trained = commands.train()
         whole = checker.files(run)
         rest = {k: v for k, v in whole.items() if not k.startswith("scores/")}
-        kept = {k: v for k, v in harmed.items() if not k.startswith("scores/")}
+        kept = {k: v for k, v in harmed.items() if not k.startswith("scores/") and k != key}
         outcome.wrong += checker.after_resume(rest, bench.training(), kept)
         outcome.recomputed = checker.recomputed(rest, kept)
         if scored.status or in_scoring:
