@@ -11,9 +11,8 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 from sklearn.datasets import load_breast_cancer
 
+from flows.orchestration.calls import call
 from flows.report.model import Interval, ScoreReport, TrainReport
-from flows.score import score
-from flows.train import train
 from pipeline.simulate import flip, sheets
 
 N_SIMULATED, N_TEST = 100_000, 20_000
@@ -85,8 +84,10 @@ def _one(folder: Path, data: _Data) -> Shown:
     np.savez(folder / f"{data.name}-test.npz", X=data.x[n:])
     run, out = str(folder / data.name), str(folder / f"{data.name}-scores.parquet")
     source, queries = (str(folder / f"{data.name}-{part}.npz") for part in ("train", "test"))
-    trained = TrainReport.model_validate(train.fn(source, run, scale=data.scale))
-    scored = ScoreReport.model_validate(score.fn(queries, run, out))
+    trained = TrainReport.model_validate(
+        call("train", {"source": source, "run": run, "scale": data.scale})
+    )
+    scored = ScoreReport.model_validate(call("score", {"source": queries, "run": run, "out": out}))
     table = pq.read_table(out)
     eta = table["eta_corr"].to_numpy()
     ours = table["predicted_label"].to_numpy()
