@@ -74,7 +74,7 @@ def _round(work: Path, x: NDArray[np.float32], clean: NDArray[np.int8]) -> dict[
         "asked_twice": len(asked) - len(set(asked)),
         "found": found,
         "found_at_random": np.cumsum(wrong[drawn]).tolist(),
-        "said": [line for line in text.splitlines() if "checked" in line or "drawn" in line],
+        "said": [line for line in text.splitlines() if line.startswith("Of ")],
         "suspects_right": _precision(work, wrong),
         "before": before,
         "after": after,
