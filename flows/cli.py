@@ -17,6 +17,7 @@ from typing import Any, TextIO, cast
 import click
 from click.core import ParameterSource
 
+from flows.engine.guard import check_handles
 from flows.engine.signals import Terminated, terminated_by_signal
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
 from storage.redaction import RedactedStream, redacted, redacted_values
@@ -61,6 +62,7 @@ def _one_line() -> Iterator[None]:
 
 def _main(args: list[str]) -> int:
     try:
+        check_handles()
         status = cli.main(args, prog_name="knnoise", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:

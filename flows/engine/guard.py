@@ -1,9 +1,16 @@
-"""A program without a main guard: worker processes import it and would begin its run again."""
+"""What no run should begin with: a program without a main guard, which worker processes import and
+which would begin its run again; too few file handles."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
+
+from storage.errors import StorageError
+
+FEWEST_HANDLES = 64
+"""With fewer, event loops that cannot begin may be waited for."""
 
 IMPORTED = 77
 """Exit status of a process that began a run while it imported the program."""
@@ -11,6 +18,19 @@ MESSAGE = (
     "worker processes import this program and would begin its run again; put the call below `if "
     '__name__ == "__main__":`, or give workers=0'
 )
+
+
+def check_handles() -> None:
+    """Allow this process as many file handles as may be; `StorageError` where they are too few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < FEWEST_HANDLES:
+        soft = FEWEST_HANDLES if hard == resource.RLIM_INFINITY else min(hard, FEWEST_HANDLES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft != resource.RLIM_INFINITY and soft < FEWEST_HANDLES:
+        raise StorageError(
+            f"this process may open {soft} files, which are too few: ulimit -n {FEWEST_HANDLES} or "
+            "more"
+        )
 
 
 def refuse_while_imported() -> None:

@@ -108,6 +108,15 @@ def test_bad_input_is_one_clear_line(
     assert not (tmp_path / "run").exists()
 
 
+def test_too_few_file_handles_are_said_at_once(tmp_path: Path) -> None:
+    line = f"ulimit -n 24; exec {sys.executable} -m flows.cli status --run {tmp_path}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == (
+        "knnoise: this process may open 24 files, which are too few: ulimit -n 64 or more\n"
+    )
+
+
 def test_scheduler_that_does_not_answer(
     pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
