@@ -10,8 +10,8 @@ import pytest
 from prefect import flow
 from prefect.task_engine import TaskRunTimeoutError
 
+from flows.engine.tasks import limits
 from flows.engine.tasks.as_task import as_task
-from flows.orchestration import limits
 from flows.orchestration.run_folders import dated
 from flows.score import score
 from flows.train import train
