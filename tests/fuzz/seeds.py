@@ -7,6 +7,7 @@ import decimal
 import gzip
 import io
 import lzma
+import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import zarr
+
+from storage.answers import Answer, AnswersFile, Asked, Origin
 
 ROWS = 24
 """Too few to learn from: a source that is read to its end is refused for that, quickly."""
@@ -37,6 +40,7 @@ class Seed:
     """Path of the source among the files."""
     labels: str | None = None
     column: str | None = None
+    corrections: str | None = None
     options: list[str] = field(default_factory=list)
 
 
@@ -167,6 +171,28 @@ def labels(rng: Rng) -> Seed:
     content = gzip.compress(text) if name.endswith(".gz") else text
     column = "label" if header == ["id,label"] else None
     return Seed("labels", {"x.npy": _npy(x), name: content}, "x.npy", name, column)
+
+
+def corrections(rng: Rng) -> Seed:
+    """Labels that somebody checked, as a table or as a review keeps them; the source is added."""
+    rows = rng.permutation(ROWS)[: int(rng.integers(1, 6))].tolist()
+    said = [("no", "yes")[int(rng.integers(2))] for _ in rows]
+    name = str(rng.choice(["c.csv", "c.parquet", "c.jsonl"]))
+    if name == "c.csv":
+        lines = ["row,label", *(f"{row},{label}" for row, label in zip(rows, said, strict=True))]
+        content = "\n".join(lines).encode()
+    elif name == "c.parquet":
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"row": rows, "label": said, "reviewer": ["a"] * len(rows)}), sink)
+        content = sink.getvalue()
+    else:
+        with tempfile.TemporaryDirectory() as place:
+            file = AnswersFile.open(f"{place}/{name}", Origin("0" * 32, ("no", "yes"), ROWS, "run"))
+            for number, (row, label) in enumerate(zip(rows, said, strict=True)):
+                asked = (Asked(row, "no", "useful", False),)
+                file.add(Answer(f"answer-{number}", asked, label, "a", "2026-01-01T00:00:00.000"))
+            content = Path(f"{place}/{name}").read_bytes()
+    return Seed("corrections", {name: content}, "t.csv", column="y", corrections=name)
 
 
 def group(rng: Rng, folder: Path) -> Seed:

@@ -32,6 +32,8 @@ def make(number: int, seed: int, folder: Path, canary: Path) -> seeds.Seed:
         return seeds.Seed(**json.loads(done.stdout), files={})
     rng = np.random.default_rng([seed, number])
     kind = KINDS[number % len(KINDS)]
+    if kind == "labels" and number % 12 > len(KINDS):
+        kind = "corrections"
     if kind == "zarr":
         built = seeds.group(rng, folder.parent / "scratch")
         shutil.rmtree(folder.parent / "scratch")
@@ -41,12 +43,16 @@ def make(number: int, seed: int, folder: Path, canary: Path) -> seeds.Seed:
             "csv": seeds.csv,
             "npy": seeds.npy,
             "npz": seeds.npz,
+            "corrections": seeds.corrections,
         }.get(kind, seeds.labels)(rng)
     found = mutated(rng, built, str(canary))
+    if kind == "corrections":
+        lines = [f"{row % 7},{('no', 'yes')[row % 2]}" for row in range(seeds.ROWS)]
+        found.files["t.csv"] = "\n".join(["a,y", *lines]).encode()
     for name, content in found.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    if rng.random() < 0.2 and kind != "labels":
+    if rng.random() < 0.2 and kind not in ("labels", "corrections"):
         found.options = ["score"]
     return found
 
@@ -67,6 +73,7 @@ def run(number: int, seed: int, base: Path) -> Verdict:
         args = ["train", str(folder / case.source), "--run", str(new), *case.options]
         args += ["--labels", str(folder / case.labels)] if case.labels else []
         args += ["--label-column", case.column] if case.column else []
+        args += ["--corrections", str(folder / case.corrections)] if case.corrections else []
     out, err = io.StringIO(), io.StringIO()
     with open("/proc/self/clear_refs", "w") as peak:  # the peak counts from here
         peak.write("5")
