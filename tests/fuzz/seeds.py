@@ -40,8 +40,8 @@ class Seed:
     """Path of the source among the files."""
     labels: str | None = None
     column: str | None = None
-    corrections: str | None = None
     options: list[str] = field(default_factory=list)
+    corrections: str | None = None
 
 
 def table(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
