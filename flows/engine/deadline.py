@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 from storage.errors import StepTimeoutError
@@ -70,11 +71,17 @@ def _end_process(error: StepTimeoutError) -> None:
     os._exit(error.exit_code)
 
 
+@dataclass(frozen=True)
 class _Gap:
-    """The alarm between steps, while there is one."""
+    """What rings between steps."""
 
-    ring: Callable[[int, FrameType | None], None] | None = None
-    seconds = math.inf
+    seconds: float
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        raise StepTimeoutError(
+            f"between two steps nothing was done for {self.seconds:g} s (--step-timeout); what is "
+            "done is kept: run again to resume"
+        )
 
 
 @contextmanager
@@ -86,29 +93,21 @@ def no_gaps(seconds: float) -> Iterator[None]:
         yield
         return
 
-    def ring(signum: int, frame: FrameType | None) -> None:
-        raise StepTimeoutError(
-            f"between two steps nothing was done for {seconds:g} s (--step-timeout); what is done "
-            "is kept: run again to resume"
-        )
-
-    before = signal.signal(signal.SIGALRM, ring)
-    _Gap.ring, _Gap.seconds = ring, seconds
+    before = signal.signal(signal.SIGALRM, _Gap(seconds))
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        _Gap.ring = None
 
 
 @contextmanager
 def _alarm(seconds: float, error: Callable[[], Exception]) -> Iterator[None]:
     began = time.monotonic()
     earlier, _ = signal.getitimer(signal.ITIMER_REAL)
-    gap = _Gap.ring is not None and signal.getsignal(signal.SIGALRM) is _Gap.ring
-    if 0 < earlier < seconds and not gap:  # it ends this, too
+    handler = signal.getsignal(signal.SIGALRM)
+    if 0 < earlier < seconds and not isinstance(handler, _Gap):  # it ends this, too
         yield
         return
 
@@ -123,5 +122,7 @@ def _alarm(seconds: float, error: Callable[[], Exception]) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         if earlier:
-            left = _Gap.seconds if gap else earlier - (time.monotonic() - began)
+            left = earlier - (time.monotonic() - began)
+            if isinstance(handler, _Gap):  # begins anew after each step
+                left = handler.seconds
             signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
