@@ -287,12 +287,12 @@ class _Desk:
                 f"the oracle has no label for row {wanted[labels.index(None)]:,}; what was bought "
                 "is kept"
             )
-        if all(row in self.file.answers for row in wanted):  # kept where it was given
-            return np.array([self._code(label) for label in labels if label is not None], np.int64)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         by_label: dict[Label, list[Asked]] = {}
         for row, label in zip(wanted, labels, strict=True):
             assert label is not None
+            if self.file.answers.of_row(row).label is not None:  # people's are kept as they answer
+                continue
             by_label.setdefault(label, []).append(Asked(row, None, "wanted", False))
         for label, asked in by_label.items():
             self.file.add(Answer(uuid.uuid4().hex, tuple(asked), label, "oracle", now))

@@ -225,7 +225,7 @@ class Desk:
         """Whether the label of each row is known by now."""
         with self._lock:
             self.file.refresh()
-            return {one.row for one in self.file.answers.rows() if one.label is not None} >= {*rows}
+            return all(self.file.answers.of_row(row).label is not None for row in rows)
 
     def left(self) -> int:
         """Questions that the budget still allows."""

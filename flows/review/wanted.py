@@ -14,6 +14,7 @@ from flows.engine.results import LabelValue
 from flows.options.params import AcquireParams
 from flows.review.desk import NEAREST, Desk
 from flows.review.serving import Page, Rows
+from pipeline.knn.distance import list_distance
 from storage.answers import AnswersFile
 from storage.groups import Arrays
 from storage.sources.labels import Label
@@ -48,8 +49,8 @@ class People:
         while not self.desk.labeled(rows):
             self.page.check()
             time.sleep(LOOK_SECONDS)
-        said = {one.row: one.label for one in self.desk.file.answers.rows()}
-        return [label for row in rows if (label := said[row]) is not None]
+        said = (self.desk.file.answers.of_row(row).label for row in rows)
+        return [label for label in said if label is not None]
 
 
 @contextmanager
@@ -88,7 +89,7 @@ def questions(
 ) -> Arrays:
     """The columns of a review's list for rows without a label; `known` has codes by row."""
     near = neighbor[row, :NEAREST]
-    distance = np.linalg.norm(x[row][:, None, :] - x[near], axis=2)
+    distance = list_distance(x[row], x, near)
     label = np.array([[known.get(one, -1) for one in some] for some in near.tolist()], np.int64)
     label = label.reshape(near.shape)
     likely = [np.bincount(some[some >= 0]).argmax() if (some >= 0).any() else -1 for some in label]
