@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.context import flow_run_context
-from flows.options.params import ReviewParams, TrainParams
+from flows.options.params import Compute, ReviewParams, TrainParams
 from flows.report.review import FOLDER, LOG
 from flows.review import open_answers
 from flows.review.prepare import prepared
@@ -34,10 +34,8 @@ def published(folder: Run, params: TrainParams, reporter: Reporter) -> str | Non
     """Publish the rows of a finished training that are most worth checking; the answers to train
     with again, None where nobody is waited for or nobody answered."""
     trained = Trained.of(folder.location.url)
-    compute = params.model_dump(include=set(ReviewParams.model_fields) & {"workers", "scheduler"})
-    asked = ReviewParams.of(
-        folder.location.url, budget=params.publish_review, quiet=params.quiet, **compute
-    )
+    compute = params.model_dump(include=set(Compute.model_fields))
+    asked = ReviewParams.of(folder.location.url, budget=params.publish_review, **compute)
     queue = read_group(prepared(trained, asked, reporter).store, "review")
     rows = _rows(queue, asked.budget, [str(value) for value in trained.report.label_values])
     write_columns(folder.location.path(LIST), {name: pa.array(of) for name, of in rows.items()})
