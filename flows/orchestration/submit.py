@@ -1,24 +1,19 @@
-"""Submit a run to a Prefect deployment; the run's id and links, and how it ends."""
+"""Submit a run to a Prefect deployment; the run's id and links."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
-from uuid import UUID
 
 import httpx
 from prefect import get_client
-from prefect.client.schemas.objects import FlowRun, Log
+from prefect.client.schemas.objects import FlowRun
 from prefect.deployments import arun_deployment
-from prefect.events.subscribers import FlowRunSubscriber
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL
 from prefect.utilities.urls import url_for
-from websockets.exceptions import WebSocketException
 
 from flows.engine.tasks.context import server_configured
 from storage.errors import ClusterError, InputError
@@ -26,12 +21,6 @@ from storage.redaction import secrets_of
 
 DEPLOYMENTS = {"train": "knnoise-train/weekly", "score": "knnoise-score/nightly"}
 """Where a flow is submitted to unless a deployment is named; of deploy/prefect.yaml."""
-
-PATIENCE = 120.0
-"""Seconds for which a server that is watched may be away."""
-_PAUSE = 5.0
-_LOST = (httpx.HTTPError, OSError, WebSocketException, ObjectNotFound)
-"""What a server that goes away, or comes back empty, raises."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +84,8 @@ def submit(flow: str, parameters: Mapping[str, Any], deployment: str | None = No
     except PrefectHTTPStatusError as error:
         raise InputError(f"{name}: refused: {_reason(error.response)}") from error
     except httpx.HTTPError as error:
-        raise _unreachable(error) from error
-    return _described(run, name)
+        raise unreachable(error) from error
+    return described(run, name)
 
 
 async def _submit(name: str, parameters: dict[str, Any]) -> FlowRun:
@@ -109,7 +98,8 @@ async def _submit(name: str, parameters: dict[str, Any]) -> FlowRun:
     return await arun_deployment(deployment.id, parameters=parameters, timeout=0, as_subflow=False)
 
 
-def _described(run: FlowRun, deployment: str) -> Submitted:
+def described(run: FlowRun, deployment: str) -> Submitted:
+    """A run of a deployment, as its server tells of it."""
     return Submitted(
         id=str(run.id),
         name=run.name,
@@ -122,63 +112,6 @@ def _described(run: FlowRun, deployment: str) -> Submitted:
     )
 
 
-def watch(submitted: Submitted) -> Submitted:
-    """Follow a run to its end, its log on stderr; what `submit` returned, with the final state.
-
-    Raises
-    ------
-    ClusterError
-        it did not complete, or the server stayed away; the message says how it ended.
-    """
-    try:
-        run = asyncio.run(_follow(UUID(submitted.id)))
-    except _LOST as error:
-        raise ClusterError(
-            f"{_unreachable(error)}; the run {submitted.name} may go on without it: "
-            f"prefect flow-run watch {submitted.id}"
-        ) from error
-    ended = _described(run, submitted.deployment)
-    if run.state is None or not run.state.is_completed():
-        raise ClusterError(
-            f"run {run.name} ended {run.state_name}: {ended.message}; see {ended.url}"
-        )
-    return ended
-
-
-async def _follow(run_id: UUID) -> FlowRun:
-    """Log and changes of state, until the run is over; a stream that breaks is opened again.
-
-    Raises what is `_LOST` if the server is away for `PATIENCE`, or refuses.
-    """
-    heard = time.monotonic()
-    while True:
-        try:
-            async with FlowRunSubscriber(flow_run_id=run_id) as stream:
-                async for item in stream:
-                    heard = time.monotonic()
-                    _show(item)
-            async with get_client() as client:
-                run = await client.read_flow_run(run_id)
-            heard = time.monotonic()
-            if run.state is not None and run.state.is_final():
-                return run
-        except _LOST as error:
-            refused = isinstance(error, httpx.HTTPStatusError) and error.response.is_client_error
-            if refused or time.monotonic() - heard > PATIENCE:
-                raise
-            print("the Prefect server does not answer; trying again", file=sys.stderr)
-            await asyncio.sleep(_PAUSE)
-
-
-def _show(item: Any) -> None:
-    if isinstance(item, Log):
-        print(f"{item.timestamp:%H:%M:%S}  {item.message}", file=sys.stderr)
-        return
-    about, state = item.event.rsplit(".", 1)
-    if about == "prefect.flow-run" and state.istitle():  # heartbeats and the like are not states
-        print(f"{item.occurred:%H:%M:%S}  {state}", file=sys.stderr)
-
-
 def _reason(response: httpx.Response) -> str:
     """Why the server refused."""
     if response.status_code in (401, 403):
@@ -189,7 +122,8 @@ def _reason(response: httpx.Response) -> str:
         return f"HTTP {response.status_code}"
 
 
-def _unreachable(error: Exception) -> ClusterError:
+def unreachable(error: Exception) -> ClusterError:
+    """What people are told of a server that does not answer."""
     return ClusterError(f"no Prefect server answers at {PREFECT_API_URL.value()}: {error}")
 
 

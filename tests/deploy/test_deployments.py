@@ -26,7 +26,8 @@ SLOW = ("--label-column", "y", "--k", 10, "--block-rows", 100, "--builder", "exa
 SMALL: dict[str, Any] = {"k": 10, "workers": 0}
 SUBMIT_AND_WATCH = """
 import sys
-from flows.orchestration.submit import submit, watch
+from flows.orchestration.submit import submit
+from flows.orchestration.watch import watch
 
 source, folder = sys.argv[1:]
 parameters = {"source": source, "run": folder, "k": 10, "workers": 0, "label_column": "y"}

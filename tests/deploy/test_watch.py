@@ -13,12 +13,12 @@ from processes import kill_tree, running, wait_for
 
 WATCH = """
 import sys
-from flows.orchestration import submit
+from flows.orchestration import watch
 from storage import ClusterError
 
-submit.PATIENCE = float(sys.argv[3])
+watch.PATIENCE = float(sys.argv[3])
 try:
-    submit.watch(submit.Submitted(*sys.argv[1:3], "knnoise-train/slow", None, None, {}, None, None))
+    watch.watch(watch.Submitted(*sys.argv[1:3], "knnoise-train/slow", None, None, {}, None, None))
 except ClusterError as error:
     print(f"ended: {error}")
 """
@@ -60,6 +60,10 @@ def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(server:
     assert re.search(r"ended: run \S+ ended Cancell", log.read_text())
     log.write_text("")
     with serving(server) as process:
+        with watching(server, run, patience=120) as log:
+            pass
+        assert "ended Cancell" in log.read_text()  # before anybody watched
+        log.write_text("")
         run = server.knnoise(*submit)
         with watching(server, run, patience=8) as log:
             wait_for(lambda: BEGUN.search(log.read_text()), 120)
