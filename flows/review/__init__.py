@@ -72,15 +72,18 @@ def open_answers(trained: Trained, path: str | None) -> AnswersFile:
     return AnswersFile.open(path or run.location.path(LOG), origin)
 
 
-def take(file: AnswersFile, path: str) -> int:
-    """Keep the labels of a table as answers, but those that are known; how many were new."""
+def take(file: AnswersFile, path: str, why: str = "imported", overrule: bool = True) -> int:
+    """Keep the labels of a table as answers, but those that are known, nor any of a row that has
+    one unless they may overrule it; how many were new."""
     origin = file.answers.origin
     assert origin is not None
     now, n = datetime.now(UTC).isoformat(timespec="milliseconds"), 0
     for row, reviewer, label in labels_to_import(path, origin):
         if file.answers.of_row(row).labels.get(reviewer) == label:
             continue
-        asked = (Asked(row, None, "imported", False),)
+        if row in file.answers and not overrule:
+            continue
+        asked = (Asked(row, None, why, False),)
         n += file.add(Answer(uuid.uuid4().hex, asked, label, reviewer, now))
     return n
 

@@ -13,7 +13,7 @@ from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.context import flow_run_context
 from flows.options.params import Compute, ReviewParams, TrainParams
 from flows.report.review import FOLDER, LOG
-from flows.review import open_answers
+from flows.review import open_answers, take
 from flows.review.prepare import prepared
 from flows.scorings.scored import Trained
 from storage.convert import write_columns
@@ -45,9 +45,11 @@ def published(folder: Run, params: TrainParams, reporter: Reporter) -> str | Non
     if params.review_wait is None:
         return None
     _pause(params.review_wait, reporter)
-    answers = open_answers(trained, None).answers
-    n = sum(said.label is not None for said in answers.rows())
+    file = open_answers(trained, None)
+    n = sum(said.label is not None for said in file.answers.rows())
     reporter.say(f"{n:,} labels were checked")
+    if n and params.corrections is not None:  # one file of corrections is read: those of before too
+        take(file, params.corrections, overrule=False)
     return folder.location.path(LOG) if n else None
 
 

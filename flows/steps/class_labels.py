@@ -1,30 +1,35 @@
-"""Graph → label qualities of more than two classes, in two passes with one exchange between them.
-
-What the first pass says of a row travels to the blocks that have the row as a neighbor, by way of
-the part of the pool that holds it: blocks know the row numbers of their neighbors, not their homes.
-"""
+"""Graph → label qualities of more than two classes, in two passes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
+from flows.steps.class_tops import (
+    ANSWERS,
+    TOP,
+    Answers,
+    FirstPass,
+    Relay,
+    first_part,
+    joined,
+    portions,
+    relay_part,
+)
 from flows.steps.classes import (
     Classes,
     ClassEstimates,
     Fitted,
     decision_matrix,
-    labels_of,
     read_correction,
     read_sample,
 )
 from flows.steps.ingest import certain
+from flows.steps.labels import Checked, LabelIssues
 from flows.steps.lists import Routed, incoming
 from flows.steps.partition import Blocks, block_name
 from pipeline.blocks.sampling import in_sample
@@ -33,48 +38,21 @@ from pipeline.decision.class_votes import class_votes, vote_sizes
 from pipeline.decision.quality import (
     FIT_ROWS,
     FIT_STREAM,
-    KEPT,
-    SMOOTHED,
-    TopClasses,
     smoothed_feature,
     vote_features,
 )
-from pipeline.decision.suspects import PORTION, first_pass, fit_second, second_pass
+from pipeline.decision.suspects import fit_second, second_pass
 from pipeline.decision.suspects import smoothed_features as features_of
 from pipeline.decision.tempering import MatrixDecision
-from pipeline.knn.lists import ABSENT
 from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
-from storage.groups import Arrays, read_array, read_group, write_group
+from storage.groups import read_group, write_group
 from storage.ledger import Record
 from storage.pool import ChunkWriter, Pool, Rows
 from storage.run import Run
 
-TOP = "top-classes"
-ANSWERS = "neighbors-classes"
 VERDICTS = "class-verdicts"
-"""Names of exchanges."""
-
-
-@dataclass(frozen=True)
-class FirstPass:
-    """One block whose rows' votes are judged."""
-
-    block: int
-    classes: Classes
-    first: Fitted
-    to: Exchange
-
-
-@dataclass(frozen=True)
-class Relay:
-    """Rows of the pool, what the first pass says of them, and the blocks that want to know."""
-
-    rows: Rows
-    n_blocks: int
-    tops: list[Slice]
-    wanted: list[Slice]
-    to: Exchange
+"""Name of an exchange."""
 
 
 @dataclass(frozen=True)
@@ -111,20 +89,6 @@ class Smoothed(Result):
     """Sampled rows of a block."""
 
     sampled: int
-
-
-@dataclass(frozen=True)
-class ClassChecked(Result):
-    """Suspect labels of a part."""
-
-    issues: int
-
-
-@dataclass(frozen=True)
-class ClassIssues(Result):
-    """Suspect labels in all."""
-
-    n_label_issues: int
 
 
 def find_class_issues(
@@ -171,86 +135,6 @@ def find_class_issues(
         ],
     )
     return _write(job, pool, incoming(judged, n_parts), found.k)
-
-
-def portions(run: Run, number: int) -> Iterator[tuple[slice, Arrays]]:
-    """A block of the graph, a few rows at a time; labels as codes, -1 in empty places."""
-    group = run.group(f"graph/{number:05d}")
-    names = ("row", "given_label", "neighbor", "neighbor_label", "distance")
-    whole = {name: read_array(group, name) for name in names}
-    for start in range(0, len(whole["row"]), PORTION):
-        rows = slice(start, start + PORTION)
-        some = {name: column[rows] for name, column in whole.items()}
-        some["neighbor_label"] = labels_of(some["neighbor"], some["neighbor_label"])
-        yield rows, some
-
-
-def first_part(run: Run, part: Part[FirstPass]) -> Output:
-    """The likeliest classes of the rows of one block, sent to source order."""
-    classes, exchange, by = part.args.classes, part.args.to, read_correction(run)
-    weights, pool = part.args.first.weights(), part.args.classes.pool
-    found: list[Arrays] = []
-    for _, some in portions(run, part.args.block):
-        near = some["neighbor_label"]
-        votes = class_votes(near, some["given_label"], classes.n_classes, vote_sizes(near.shape[1]))
-        top = first_pass(votes, by, weights)
-        found.append({"row": some["row"], **_packed(top)})
-    columns = _joined(found, {"row": np.empty(0, np.int64), **_packed(_no_tops(0))})
-    sent = exchange.send(part.name, pool.part_of(columns["row"]), len(pool.parts()), columns)
-    return Output([exchange.key(part.name)], Routed(sent))
-
-
-def _packed(top: TopClasses) -> Arrays:
-    """What travels: `KEPT` classes, none where there are fewer."""
-    missing = KEPT - top.code.shape[1]
-    code = np.pad(top.code, ((0, 0), (0, missing)), constant_values=-1)
-    return {"code": code.astype(np.int16), "chance": np.pad(top.chance, ((0, 0), (0, missing)))}
-
-
-def _no_tops(n_rows: int) -> TopClasses:
-    return TopClasses(np.full((n_rows, KEPT), -1, np.int32), np.zeros((n_rows, KEPT), np.float32))
-
-
-def _joined(found: list[Arrays], none: Arrays) -> Arrays:
-    if not found:
-        return none
-    return {name: np.concatenate([part[name] for part in found]) for name in none}
-
-
-def relay_part(run: Run, part: Part[Relay]) -> Output:
-    """Send what the first pass says of some rows of the pool to the blocks that want to know."""
-    rows, exchange = part.args.rows, part.args.to
-    tops = Exchange(run.location, TOP).receive(part.args.tops)
-    order = np.argsort(tops["row"])
-    if not np.array_equal(tops["row"][order], np.arange(rows.start, rows.stop)):
-        raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: votes do not cover them")
-    wanted: Arrays = {"row": np.empty(0, np.int64), "block": np.empty(0, np.int32)}
-    if part.args.wanted:
-        wanted = Exchange(run.location, "wanted").receive(part.args.wanted)
-    at = order[wanted["row"] - rows.start]
-    columns = {"row": wanted["row"], "code": tops["code"][at], "chance": tops["chance"][at]}
-    sent = exchange.send(part.name, wanted["block"], part.args.n_blocks, columns)
-    return Output([exchange.key(part.name)], Routed(sent))
-
-
-class Answers:
-    """What the first pass says of the neighbors of one block's rows."""
-
-    def __init__(self, run: Run, slices: list[Slice]) -> None:
-        found = Exchange(run.location, ANSWERS).receive(slices)
-        order = np.argsort(found["row"])
-        self.row = found["row"][order]
-        self.code, self.chance = found["code"][order], found["chance"][order]
-
-    def of(self, neighbor: npt.NDArray[np.int64]) -> TopClasses:
-        """(row, rank, KEPT) of neighbors (row, rank); nothing in empty places."""
-        near = neighbor[:, :SMOOTHED]
-        at = np.minimum(np.searchsorted(self.row, near), len(self.row) - 1)
-        there = near != ABSENT
-        if not np.array_equal(self.row[at][there], near[there]):
-            raise StorageError("neighbors of a block are unknown; run train again to repair")
-        code = np.where(there[:, :, None], self.code[at], np.int16(-1)).astype(np.int32)
-        return TopClasses(code, self.chance[at] * there[:, :, None])
 
 
 def smoothing_part(run: Run, part: Part[SecondPass]) -> Output:
@@ -323,7 +207,7 @@ def judge_part(run: Run, part: Part[Judge]) -> Output:
         )
     kinds = {"row": "i8", "predicted_label": "i2", "likely_label": "i2", "label_quality": "f4"}
     kinds |= {"is_label_issue": "?", "given_share": "f4"}
-    columns = _joined(found, {name: np.empty(0, kind) for name, kind in kinds.items()})
+    columns = joined(found, {name: np.empty(0, kind) for name, kind in kinds.items()})
     sent = exchange.send(part.name, pool.part_of(columns["row"]), len(pool.parts()), columns)
     return Output([exchange.key(part.name)], Routed(sent))
 
@@ -344,10 +228,10 @@ def _write(job: Job, pool: Pool, slices: list[list[Slice]], k: int) -> int:
     )
 
     def finish(run: Run) -> Output:
-        n_issues = sum(ClassChecked.of(record).issues for record in written)
-        return Output(writer.finish(pool.n_rows, {"k": k}), ClassIssues(n_issues))
+        n_issues = sum(Checked.of(record).issues for record in written)
+        return Output(writer.finish(pool.n_rows, {"k": k}), LabelIssues(n_issues))
 
-    return ClassIssues.of(job.once("verdicts", finish)).n_label_issues
+    return LabelIssues.of(job.once("verdicts", finish)).n_label_issues
 
 
 def label_part(run: Run, part: Part[Check]) -> Output:
@@ -370,4 +254,4 @@ def label_part(run: Run, part: Part[Check]) -> Output:
     columns["is_label_issue"][sure], columns["label_quality"][sure] = False, 1.0
     columns["row"] = pool.read("row", rows)
     written = writer.chunk(check.number, given_label=given, **columns)
-    return Output(written, ClassChecked(int(columns["is_label_issue"].sum())))
+    return Output(written, Checked(int(columns["is_label_issue"].sum())))

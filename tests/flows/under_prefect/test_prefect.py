@@ -59,12 +59,16 @@ def test_a_schedule_publishes_its_list_and_waits(
     args = ("train", pool(), "--run", run, "--k", "10", "--workers", "0")
     wait = "60" if answered else "2"
     args += ("--publish-review", "20", "--review-wait", wait, "--json")
+    before = tmp_path / "before.csv"
+    before.write_text("row,label\n0,1\n1,1\n")
+    args += ("--corrections", before)
     env = {**os.environ, "PREFECT_API_URL": server}
     with running("-m", "flows.cli", *args, log=log, env=env) as process:
         if answered:
             wait_for(lambda: "paused until" in log.read_text(), 60)
             wanted = pd.read_csv(run / "review/list.csv")
             assert len(wanted) == 20
+            wanted = wanted[wanted["row"] > 1]
             wanted.assign(label=wanted["likely_label"]).to_csv(tmp_path / "said.csv", index=False)
             run_review(str(run), import_from=str(tmp_path / "said.csv"), workers=0, quiet=True)
             with get_client(sync_client=True) as client:
@@ -77,7 +81,7 @@ def test_a_schedule_publishes_its_list_and_waits(
     assert checked.exists() == answered
     if answered:
         report = json.loads((checked / "report.json").read_text())
-        assert report["corrections"]["n_rows"] == 20
+        assert report["corrections"]["n_rows"] == len(wanted) + 2
     with get_client(sync_client=True) as client:
         kinds = {artifact.key for artifact in client.read_artifacts()}
     assert {"knnoise-review-list", "knnoise-review"} <= kinds

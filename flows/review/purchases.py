@@ -1,0 +1,184 @@
+"""Labels that are bought: who is asked for them, and where they are kept."""
+
+from __future__ import annotations
+
+import importlib
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flows.options.params import AcquireParams
+from flows.steps.ingest import Ingested
+from pipeline.methods.bought_labels import BoughtLabels
+from pipeline.methods.growing_net import grow
+from pipeline.methods.marmann import Answer as Bought
+from pipeline.methods.marmann import Marmann
+from storage.answers import Answer, AnswersFile, Asked
+from storage.convert import write_columns
+from storage.errors import InputError
+from storage.groups import read_array
+from storage.run import Run
+from storage.sources import Source
+from storage.sources.labels import Label, label_value
+
+DELTA = 0.05
+"""Of the guarantee of the printed constants."""
+WANTED = "wanted.csv"
+Oracle = Callable[[list[int]], Sequence[Any]]
+"""Rows → their labels."""
+
+
+def callable_oracle(name: str) -> Oracle:
+    """The function `module:function`."""
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"--oracle {name}: cannot be imported ({error}); give module:function on Python's path"
+        ) from error
+    if not callable(found):
+        raise InputError(f"--oracle {name}: is no function; it is called with row numbers")
+    oracle: Oracle = found
+    return oracle
+
+
+def column_oracle(run: Run, values: tuple[Label, ...]) -> Oracle:
+    """The labels that are held back in the pool."""
+
+    def ask(rows: list[int]) -> list[Label]:
+        group = run.group("pool")
+        codes = [int(read_array(group, "y", slice(row, row + 1))[0]) for row in rows]
+        return [values[code] for code in codes]
+
+    return ask
+
+
+def asking_people(
+    run: Run,
+    source: Source,
+    ingested: Ingested,
+    x: npt.NDArray[np.float32],
+    neighbor: npt.NDArray[np.int64],
+    params: AcquireParams,
+    desk: Purchases,
+) -> AbstractContextManager[Oracle]:
+    """A page that asks people for labels of those that are known, and those that are given."""
+    from flows.review.serving import Rows
+    from flows.review.wanted import people
+
+    given = [label_value(raw) for raw in params.label_values or ()]
+    labels = list(dict.fromkeys([*(one for one in given if one is not None), *desk.values]))
+    if len(labels) < 2:
+        raise InputError(
+            f"{len(labels)} labels that people can give; name them: --label-values cat "
+            "--label-values dog"
+        )
+    rows = Rows(run, list(source.feature_names), ingested.n_rows, "label")
+    return people(desk.file, rows, x, neighbor, params, labels)
+
+
+class Waiting(Exception):
+    """People are to label these rows first."""
+
+    def __init__(self, rows: list[int]) -> None:
+        super().__init__()
+        self.rows = rows
+
+
+@dataclass
+class Purchases:
+    """Labels by row, each kept before it is used; codes are places among the values met so far."""
+
+    file: AnswersFile
+    run: Run
+    oracle: Oracle | None
+    values: list[Label] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        labels = {said.label for said in self.file.answers.rows() if said.label is not None}
+        self.values = sorted(labels, key=lambda value: (isinstance(value, str), value))
+
+    def known(self) -> dict[int, int]:
+        """Code by row of all labels there are."""
+        said = self.file.answers.rows()
+        return {one.row: self._code(one.label) for one in said if one.label is not None}
+
+    def _code(self, value: Label) -> int:
+        if value not in self.values:
+            self.values.append(value)
+        return self.values.index(value)
+
+    def buy(
+        self,
+        x: npt.NDArray[np.float32],
+        neighbor: npt.NDArray[np.int64],
+        left: int,
+        params: AcquireParams,
+    ) -> Bought | None:
+        """Buy up to `left` labels; what answers then, None without any label."""
+        if left < 1:
+            return None
+        labels = BoughtLabels(self.ask, left, self.known())
+        if params.mode == "printed":
+            return Marmann(x, labels, DELTA, params.seed).run()
+        return grow(x, neighbor, labels, left)
+
+    def ask(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(row,) codes of the labels of rows; every label is on the disk before it is used."""
+        wanted = rows.tolist()
+        if self.oracle is None:
+            self._want(wanted)
+            raise Waiting(wanted)
+        found = list(self.oracle(wanted))
+        if len(found) != len(wanted):
+            raise InputError(
+                f"--oracle gave {len(found):,} labels for {len(wanted):,} rows; it must give one "
+                "for each"
+            )
+        labels = [label_value(raw) for raw in found]
+        if None in labels:
+            raise InputError(
+                f"the oracle has no label for row {wanted[labels.index(None)]:,}; what was bought "
+                "is kept"
+            )
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        by_label: dict[Label, list[Asked]] = {}
+        for row, label in zip(wanted, labels, strict=True):
+            assert label is not None
+            if self.file.answers.of_row(row).label is not None:  # people's are kept as they answer
+                continue
+            by_label.setdefault(label, []).append(Asked(row, None, "wanted", False))
+        for label, asked in by_label.items():
+            self.file.add(Answer(uuid.uuid4().hex, tuple(asked), label, "oracle", now))
+        return np.array([self._code(label) for label in labels if label is not None], np.int64)
+
+    def _want(self, rows: list[int]) -> None:
+        empty = pa.nulls(len(rows), pa.string())
+        write_columns(self.run.location.path(WANTED), {"row": pa.array(rows), "label": empty})
+
+
+def write_labels(
+    target: str,
+    values: list[Label],
+    predicted: npt.NDArray[np.int64],
+    known: Mapping[int, int],
+) -> None:
+    """The label of every row, and whether it was bought."""
+    bought = np.zeros(len(predicted), np.bool_)
+    bought[list(known)] = True
+    kinds = {type(value) for value in values}
+    names = pa.array(values if len(kinds) == 1 else [str(value) for value in values])
+    columns = {
+        "row": pa.array(np.arange(len(predicted))),
+        "label": names.take(pa.array(predicted)),
+        "is_bought": pa.array(bought),
+    }
+    write_columns(target, columns)
