@@ -261,6 +261,12 @@ def _train(**params: Any) -> Called:
     from flows.report.content import train_text, training
 
     text = train_text(training(report))
+    if "unlabeled" in report:
+        from flows.report.unlabeled import sentences
+
+        scored = report["unlabeled"]
+        named = (scored["n_rows"], scored["classes"], scored["n_predicted"])
+        text += "\n".join([*sentences(*named), ""])
     return report, text + f"results: {params['run']}\n"
 
 
@@ -373,20 +379,22 @@ def _report(
             raise InputError("--scores and --truth are for the page: give --html FILE too")
         report = load(folder)
         folder.check(below())
-        return report.as_json(), train_text(report) + _answers(folder, report)
+        return report.as_json(), train_text(report) + _besides(folder, report)
     from flows.report.page import Truth, write_page
 
     test = Truth.of(scores, truth, truth_column)
     report = write_page(folder, html, test)
-    return report.as_json(), train_text(report) + _answers(folder, report) + f"page: {html}\n"
+    return report.as_json(), train_text(report) + _besides(folder, report) + f"page: {html}\n"
 
 
-def _answers(run: Any, report: Any) -> str:
-    """What people said of a training's labels, if anything."""
+def _besides(run: Any, report: Any) -> str:
+    """What is known of rows without a label, and what people said of labels, if anything."""
     from flows.report.review import measured
+    from flows.report.unlabeled import unlabeled
 
     found = measured(run, report)
-    return "" if found is None else "\n".join(["", *found.sentences(), ""])
+    lines = [*unlabeled(run), *([] if found is None else ["", *found.sentences()])]
+    return "\n".join([*lines, ""]) if lines else ""
 
 
 @_command(cli, "settings", "print the settings of a training as a file for --config")

@@ -25,6 +25,7 @@ from flows.report.compare import drift
 from flows.report.content import builder_reason, recall_warning
 from flows.report.estimates import of_classes, of_two
 from flows.report.model import ClassReport, RunConfig, TrainReport
+from flows.scorings.scored import Trained
 from flows.steps.anchors import find_anchors, find_pairs
 from flows.steps.checks import Checked, check_data
 from flows.steps.class_labels import find_class_issues
@@ -73,25 +74,39 @@ def run_train(params: TrainParams) -> dict[str, Any]:
             "--review-wait pauses a Prefect flow, and this is none: answer by knnoise review, and "
             "train again with --corrections"
         )
-    report = _trained(folder, params, reporter)
+    told = _trained(folder, params, reporter)
     if params.publish_review is None:
-        return report.as_json()
+        return told
     from flows.review.publish import published
 
     answers = published(folder, params, reporter)
     if answers is None:
-        return report.as_json()
+        return told
     checked = Run(Location.of(f"{folder.location.url}-checked"))
     again = {"corrections": answers, "compare_with": folder.location.url}
-    return _trained(checked, params.model_copy(update=again), reporter).as_json()
+    return _trained(checked, params.model_copy(update=again), reporter)
 
 
-def _trained(folder: Run, params: TrainParams, reporter: Reporter) -> TrainReport | ClassReport:
-    """The report of the training in a folder, begun or gone on with."""
+def _trained(folder: Run, params: TrainParams, reporter: Reporter) -> dict[str, Any]:
+    """The report of the training in a folder, begun or gone on with, and of its rows without a
+    label."""
     health = _health(folder, params)
     opened = open_training(params, health, _coding(folder, params, health))
     if params.corrections is not None:
         opened = with_corrections(opened, params.corrections)
+    report = _of_labels(folder, opened, health, params, reporter)
+    if not report.n_unlabeled:
+        return report.as_json()
+    from flows.scorings.unlabeled import predict_unlabeled
+
+    predicted = predict_unlabeled(Trained(folder, report), opened, params, reporter)
+    return {**report.as_json(), "unlabeled": predicted.as_json()}
+
+
+def _of_labels(
+    folder: Run, opened: Source, health: Health | None, params: TrainParams, reporter: Reporter
+) -> TrainReport | ClassReport:
+    """The report of the training itself."""
 
     def same(config: Mapping[str, Any]) -> None:
         check_same(config, params.method(), defaults(), opened)
@@ -127,7 +142,7 @@ def _health(folder: Run, params: TrainParams) -> Health | None:
         params,
         params,
         leave_out=params.preflight == "fix",
-        asked=Asked(params.scale, params.encode, params.impute),
+        asked=Asked(params.scale, params.encode, params.impute, params.unlabeled),
     )
 
 
@@ -163,7 +178,13 @@ def _train(job: Job, source: Source, params: TrainParams) -> TrainReport | Class
 
     checked = as_task(
         "checks",
-        lambda: check_data(job, pool, graph.blocks, estimated.k, renumbered=ingested.n_dropped > 0),
+        lambda: check_data(
+            job,
+            pool,
+            graph.blocks,
+            estimated.k,
+            renumbered=ingested.n_dropped + ingested.n_unlabeled > 0,
+        ),
     )
 
     def write(run: Run) -> Output:
@@ -294,6 +315,7 @@ def _report(
         "n_contradicting": checked.contradicting,
         "n_filled": ingested.n_filled,
         "n_dropped": ingested.n_dropped,
+        "n_unlabeled": ingested.n_unlabeled,
         "unseen": ingested.unseen,
         "config": RunConfig.model_validate(job.run.config()),
     }

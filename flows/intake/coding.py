@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from flows.intake.health import Health
@@ -41,7 +43,7 @@ def learn(params: TrainParams, health: Health | None) -> Coding:
 
 def opened(params: TrainParams, health: Health | None, coding: Coding) -> Source:
     """The source of a training."""
-    return open_source(
+    source = open_source(
         params.source,
         params.labels,
         params.label_column,
@@ -49,6 +51,7 @@ def opened(params: TrainParams, health: Health | None, coding: Coding) -> Source
         columns=params.columns(() if health is None else health.left_out),
         coding=coding,
     )
+    return source if params.unlabeled == "refuse" else replace(source, only="labeled")
 
 
 def _categories(params: TrainParams, texts: list[str]) -> dict[str, list[str]]:

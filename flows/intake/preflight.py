@@ -37,6 +37,7 @@ class Asked(NamedTuple):
     scale: str = "auto"
     encode: str = "none"
     impute: str = "none"
+    unlabeled: str = "refuse"
 
 
 NOTHING_ASKED = Asked()
@@ -158,8 +159,14 @@ def _findings(
             text = f"ids occur twice or are missing{rows}: joins by them are ambiguous"
             found.append(Finding(kind="ids", columns=[], text=text))
     if len(y) and (y < 0).any() and (y >= 0).any():
-        text = f"{int((y < 0).sum()):,} labels are missing{rows}: fill them in or drop these rows"
-        found.append(Finding(kind="missing labels", columns=[], text=text))
+        text = f"{int((y < 0).sum()):,} labels are missing{rows}"
+        text += (
+            " and are predicted"
+            if asked.unlabeled == "predict"
+            else (": fill them in or drop these rows")
+        )
+        option = None if asked.unlabeled == "predict" else "--unlabeled predict"
+        found.append(Finding(kind="missing labels", columns=[], text=text, option=option))
     groups, copied = contradictions([c.values for c in rest if not is_like_ids(c.values)], y)
     if groups and len(values) <= MOST_COLUMNS:
         text = (

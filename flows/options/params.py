@@ -217,6 +217,11 @@ class Method(Chosen):
     impute: Literal["none", "median", "drop"] = Field(
         "none", description="gaps: refused, filled with the column's median, or their rows left out"
     )
+    unlabeled: Literal["refuse", "predict"] = Field(
+        "refuse",
+        description="rows without a label: refused, or without a vote and given labels, in "
+        "unlabeled.parquet",
+    )
     preflight: Literal["fix", "warn", "off"] = Field(
         "fix",
         description="what a look at the source does about columns wrong beyond doubt: leave them "
@@ -269,8 +274,6 @@ class Method(Chosen):
         least = 2 * (self.k or self.SHORTEST)
         if self.block_rows is not None and self.block_rows < least:
             raise ValueError(f"--block-rows {self.block_rows}: must be at least {least}")
-        if self.impute == "drop" and getattr(self, "corrections", None) is not None:
-            raise ValueError("--corrections names rows by position: not with --impute drop")
         if self.encode != "none" and self.preflight == "off":
             raise ValueError("--encode needs to look at the source: leave out --preflight off")
         if (self.p0 is None) != (self.p1 is None):

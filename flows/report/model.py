@@ -103,6 +103,8 @@ class Report(Saved):
     """Gaps filled."""
     n_dropped: int = 0
     """Rows left out for a gap."""
+    n_unlabeled: int = 0
+    """Rows of a training without a label, which vote for nobody."""
     unseen: dict[str, int] = {}
     """Rows without a value that training knows, by encoded column."""
 

@@ -43,10 +43,11 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
     check_reachable(params)
     trained = Trained.of(latest(params.run))
     reporter = Reporter(quiet=params.quiet)
-    if trained.report.n_dropped:
+    left_out = trained.report.n_dropped + trained.report.n_unlabeled
+    if left_out:
         raise InputError(
-            f"{params.run}: {trained.report.n_dropped:,} rows were left out for a gap, so that "
-            "rows are not numbered as in the source; train with gaps filled to review"
+            f"{params.run}: {left_out:,} rows were left out for a gap or without a label, so that "
+            "rows are not numbered as in the source; train on a table without them to review"
         )
     file = open_answers(trained, params.answers)
     if params.import_from is not None:

@@ -122,11 +122,25 @@ def score_source(
     trained: Trained, source: Source, out: str, compute: Compute, reporter: Reporter
 ) -> ScoreReport | ClassScoreReport:
     """Score a source and write the Parquet file `out`; only write it where it was scored before."""
-    model, config = trained.model(), trained.config_for(source)
+    config = trained.config_for(source)
     name = identity(config)
     folder = Run(Location.of(f"{trained.run.location.url}/scores/{name}"))
+    return score_into(folder, trained, source, config, out, compute, reporter)
+
+
+def score_into(
+    folder: Run,
+    trained: Trained,
+    source: Source,
+    config: Mapping[str, Any],
+    out: str,
+    compute: Compute,
+    reporter: Reporter,
+) -> ScoreReport | ClassScoreReport:
+    """Score a source, its steps kept in a folder, and write the Parquet file `out`."""
     report = reports.finished_scoring(folder)
     if report is None:
+        model = trained.model()
         with (
             claimed(folder, lambda: config, lambda _: None, reporter) as owned,
             open_job(owned, compute, reporter) as job,
@@ -134,7 +148,7 @@ def score_source(
             report = _score(job, source, model, trained.report.classes)
     else:
         reporter.say("these rows were scored before: nothing to compute")
-    scoring.export_scores(folder, out, name, trained.report.classes)
+    scoring.export_scores(folder, out, identity(config), trained.report.classes)
     return report.model_copy(update={"out": bare(out)})
 
 

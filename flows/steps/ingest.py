@@ -77,6 +77,7 @@ class Ingested(Result):
     scale_reason: str = ""
     n_filled: int = 0
     n_dropped: int = 0
+    n_unlabeled: int = 0
     unseen: dict[str, int] = field(default_factory=dict)
     """Rows without a value that training knows, by encoded column."""
     id_name: str | None = None
@@ -115,8 +116,15 @@ class _Pass:
         self.unseen = dict.fromkeys(self.groups, 0)
         self.id_whole = self.source.id_name is not None
         self.n_rows = 0
+        self.certain: list[npt.NDArray[np.int64]] = []
+        """(2, row) places among the corrections, and among the rows that were kept."""
 
     def see(self, chunk: Chunk) -> None:
+        if self.source.corrections is not None:
+            wanted, rows = self.source.corrections.row, chunk.rows
+            at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+            which = np.flatnonzero(rows[at] == wanted)
+            self.certain.append(np.stack([which, self.n_rows + at[which]]))
         self.n_rows += len(chunk.x)
         self.finite.see(chunk)
         self.id_whole = self.id_whole and chunk.id is not None and are_whole(chunk.id)
@@ -129,6 +137,14 @@ class _Pass:
         self.statistics.see(chunk.x)
         for sample in self.samples.values():
             sample.see(chunk.start, chunk.x)
+
+    def why_empty(self) -> str:
+        """Why nothing was read."""
+        if self.gaps.dropped:
+            return f"has a gap in each of its {self.gaps.dropped:,} rows; give --impute median"
+        if self.gaps.other:
+            return f"has no label in any of its {self.gaps.other:,} rows"
+        return "holds no rows"
 
     def chosen(self, scale: str) -> tuple[str, str]:
         """The scaling, and why it is this one."""
@@ -288,7 +304,7 @@ def _parts(seen: _Pass, writer: ChunkWriter) -> Iterator[_Write | None]:
         seen.see(chunk)
         yield None if seen.finite.count else _Write(writer, number, chunk)
     if seen.n_rows == 0:
-        raise InputError(f"{seen.source.files[0]} holds no rows")
+        raise InputError(f"{seen.source.files[0]} {seen.why_empty()}")
 
 
 def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[str]) -> Output:
@@ -300,7 +316,7 @@ def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[
     if seen.codes is not None:
         columns["y"], values, counts = seen.y()
         if source.corrections is not None:
-            corrected = _correct(run, source.corrections, columns["y"], values)
+            corrected = _correct(run, source.corrections, seen, columns["y"], values)
             counts = np.bincount(columns["y"], minlength=len(values)).tolist()
     elif writer.path == "pool":  # whose labels are to be bought
         columns["y"] = np.full(seen.n_rows, -1, np.int8)
@@ -315,6 +331,7 @@ def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[
         files=files,
         n_filled=seen.gaps.filled,
         n_dropped=seen.gaps.dropped,
+        n_unlabeled=seen.gaps.other if source.only == "labeled" else 0,
         unseen={column: count for column, count in seen.unseen.items() if count},
         scale=scale,
         scale_reason=reason,
@@ -331,11 +348,17 @@ def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[
 
 
 def _correct(
-    run: Run, corrections: Corrections, y: npt.NDArray[np.integer[Any]], values: list[Any]
+    run: Run,
+    corrections: Corrections,
+    seen: _Pass,
+    y: npt.NDArray[np.integer[Any]],
+    values: list[Any],
 ) -> list[str]:
     """Put the labels that somebody checked in place of those given, and keep them in the group
     `corrections`; keys of what was written."""
-    row, code = corrections.codes(values, len(y))
+    _, code = corrections.codes(values, seen.gaps.until)
+    which, row = np.concatenate(seen.certain, axis=1)
+    code = code[which]
     about = CorrectionsUsed(
         file=corrections.file.name,
         n_rows=len(row),

@@ -1,8 +1,8 @@
 """A source and its chunks: any reader's blocks cut into chunks of equal length."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,14 @@ from .coding import PLAIN_NUMBERS, Coding, Gaps
 from .columns import is_place
 from .dialect import PLAIN, Dialect
 from .fingerprint import SourceFile, fingerprint
+from .labels import Labels as Labels
+from .labels import are_there
 from .paths import readable
 
 if TYPE_CHECKING:
     from .corrections import Corrections
 
 Floats = npt.NDArray[np.float32]
-Labels = npt.NDArray[Any]
 
 PIECE_BYTES = 8 << 20
 """About how many bytes a reader takes at a time, whatever the chunk asked for."""
@@ -118,6 +119,12 @@ class Source:
     """Column or array of the ids; None if the source is read without them."""
     corrections: "Corrections | None" = None
     """Labels that are certain, whatever the source gives."""
+    only: Literal["labeled", "unlabeled"] | None = None
+    """Which rows are given: all, or those with or without a label."""
+
+    def unlabeled(self) -> "Source":
+        """The rows of a labeled source that have no label, as a source without labels."""
+        return replace(self, only="unlabeled", label_name=None, n_rows=None)
 
     @property
     def embedded(self) -> npt.NDArray[np.bool_]:
@@ -147,7 +154,8 @@ class Source:
 
         `first` chunks are skipped: by seeking in npy, Parquet and Zarr, by reading on in CSV
         and npz. Holds about two chunks and one block of the reader at a time. Gaps are filled, or
-        rows with gaps left out, as the coding says; `gaps` counts them.
+        rows with gaps left out, as the coding says, and rows with or without a label, as `only`
+        says; `gaps` counts them.
 
         Where the source cannot be reached, reading goes on after a wait, from the last row given.
 
@@ -156,14 +164,14 @@ class Source:
         """
         if rows < 1 or first < 0:
             raise ValueError(f"rows={rows}, first={first}: need rows >= 1 and first >= 0")
-        if first and self.coding.drop:
+        if first and (self.coding.drop or self.only):
             raise ValueError("rows are left out: chunks cannot be skipped")
         start, patience = rows * first, Patience()
         at = start
         while True:
             try:
                 with readable(self.files[0]):
-                    for block in rechunk(self._without_gaps(at, rows, gaps or Gaps()), rows):
+                    for block in rechunk(self._wanted(at, rows, gaps or Gaps()), rows):
                         x = np.ascontiguousarray(block.x)
                         yield Chunk(start, x, block.label, block.source_id, block.id, block.row)
                         start += len(x)
@@ -173,20 +181,42 @@ class Source:
             except UnavailableError as error:
                 patience.wait(error)
 
-    def _without_gaps(self, start: int, rows: int, gaps: Gaps) -> Iterator[Block]:
-        """The blocks of the reader, gaps filled or rows with gaps left out."""
-        fills = self.coding.fills_of(self.feature_names)
-        for block in self.reader.blocks(start, rows):
-            gap = np.isnan(block.x) if fills is not None or self.coding.drop else None
-            if gap is not None:
-                gaps.note(start, gap, self.coding.drop)
-            if gap is not None and self.coding.drop:
-                yield block.kept(np.logical_not(gap.any(axis=1)), start)
-            elif gap is not None and fills is not None:
-                yield block._replace(x=np.where(gap, fills, block.x))
-            else:
-                yield block
-            start += len(block.x)
+    def _wanted(self, start: int, rows: int, gaps: Gaps) -> Iterator[Block]:
+        """The blocks of the reader, gaps filled, rows that are not wanted left out."""
+        fills, drop = self.coding.fills_of(self.feature_names), self.coding.drop
+        for found in self.reader.blocks(start, rows):
+            block, n = found, len(found.x)
+            new = slice(max(0, gaps.until - start), n)
+            keep = np.ones(n, np.bool_)
+            if self.only is not None:
+                block = self._certain(block, start)
+                assert block.label is not None
+                keep = are_there(block.label) == (self.only == "labeled")
+                gaps.other += int((~keep[new]).sum())
+            if self.only == "unlabeled":
+                block = block._replace(label=None)
+            if fills is not None or drop:
+                gap = np.isnan(block.x) & keep[:, None]
+                lost = np.asarray(gap.any(axis=1) & drop)
+                keep &= ~lost
+                gaps.dropped += int(lost[new].sum())
+                gaps.filled += 0 if fills is None else int(gap[new].sum())
+                block = block if fills is None else block._replace(x=np.where(gap, fills, block.x))
+            gaps.until = max(gaps.until, start + n)
+            yield block.kept(keep, start) if drop or self.only else block
+            start += n
+
+    def _certain(self, block: Block, start: int) -> Block:
+        """The block with the labels that somebody checked in place of missing ones."""
+        if self.corrections is None or block.label is None:
+            return block
+        row, label = self.corrections.within(start, start + len(block.x))
+        missing = ~are_there(block.label[row - start])
+        if not missing.any():
+            return block
+        labels = block.label.astype(object)
+        labels[row[missing] - start] = label[missing]
+        return block._replace(label=labels)
 
     def fingerprint(self, with_digest: bool = False) -> dict[str, Any]:
         """What identifies the content: `fingerprint.fingerprint` of all parts, and the `dialect` if

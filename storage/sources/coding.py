@@ -48,18 +48,12 @@ PLAIN_NUMBERS = Coding()
 
 @dataclass
 class Gaps:
-    """Gaps that were filled and rows that were left out for one, counted once each."""
+    """Gaps that were filled and rows that were left out, counted once each."""
 
     filled: int = 0
     dropped: int = 0
+    """Rows with a gap."""
+    other: int = 0
+    """Rows without a label where those with one are wanted, or the other way round."""
     until: int = 0
     """Rows of the source that were counted."""
-
-    def note(self, start: int, gap: npt.NDArray[np.bool_], dropped: bool) -> None:
-        """Take rows from `start` on, (row, feature) where a value is missing."""
-        new = gap[max(0, self.until - start) :]
-        if dropped:
-            self.dropped += int(new.any(axis=1).sum())
-        else:
-            self.filled += int(new.sum())
-        self.until = max(self.until, start + len(gap))

@@ -40,6 +40,15 @@ class Corrections:
     n_conflicts: int
     """Rows left out, as reviewers disagree."""
 
+    def within(
+        self, start: int, stop: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.object_]]:
+        """Rows from `start` to `stop` of the source, and their labels."""
+        first, last = np.searchsorted(self.row, (start, stop))
+        label = np.empty(last - first, object)
+        label[:] = self.label[first:last]
+        return self.row[first:last], label
+
     def codes(
         self, values: Sequence[Label], n_rows: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

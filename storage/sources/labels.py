@@ -4,15 +4,16 @@ import math
 import re
 from decimal import Decimal
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from storage.errors import InputError
 
-from .base import Labels
 from .paths import listed, shown
 
+Labels = npt.NDArray[Any]
 Label = bool | int | float | str
 """A label value as recorded; numbers that are whole are int, and so is their text."""
 
@@ -35,6 +36,17 @@ def label_value(raw: object) -> Label | None:
         value = float(raw)
         return None if math.isnan(value) else plain_number(value)
     return None if raw is None else str(raw)
+
+
+def are_there(labels: Labels) -> npt.NDArray[np.bool_]:
+    """(row,) whether there is a label, as `label_value` says."""
+    if labels.dtype.kind in "iub":
+        return np.ones(len(labels), np.bool_)
+    if labels.dtype.kind == "f":
+        return ~np.isnan(labels)
+    found = labels.tolist()
+    there = {raw: label_value(raw) is not None for raw in set(found)}
+    return np.fromiter((there[raw] for raw in found), np.bool_, len(found))
 
 
 def number_or_text(text: str) -> Label:
@@ -139,7 +151,8 @@ class LabelCodes:
         if self.n_missing:
             raise InputError(
                 f"{self.where}: {self.n_missing:,} labels are missing; first at row "
-                f"{self.first_missing} (from 0); fill them in or drop these rows"
+                f"{self.first_missing} (from 0); fill them in or drop these rows, or give "
+                "--unlabeled predict"
             )
         if len(self._codes) < 2:
             found = f"all labels are {shown(self.values[0])}" if self._codes else "no labels"

@@ -36,6 +36,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport 
         something of the run is missing or damaged, or the target cannot be written.
     """
     from flows.report.review import measured
+    from flows.report.unlabeled import unlabeled
 
     report = reports.load(run)
     run.check(below("labels", "samples"))
@@ -58,6 +59,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport 
         reliability=None if checked is None else figures.reliability(checked),
         checked=checked,
         answers=[] if said is None else said.sentences(),
+        unlabeled=unlabeled(run),
         recall=pictures.recall(block_recalls(run, report), report),
         feature_names=names[:FEATURES],
         id_name=report.config.id_name,
