@@ -21,7 +21,7 @@ from flows.orchestration.config import check_same, defaults, describe
 from flows.orchestration.run_folders import dated, latest
 from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
-from flows.report.compare import drift
+from flows.report.compare import drift, since_text
 from flows.report.content import builder_reason, recall_warning
 from flows.report.estimates import of_classes, of_two
 from flows.report.model import ClassReport, RunConfig, TrainReport
@@ -325,21 +325,27 @@ def _report(
     else:
         report = ClassReport(**common, **of_classes(job.run, estimated, ingested))
     if params.compare_with is not None:
-        warnings = [*report.warnings, *_drift(job, report, params.compare_with)]
+        since, drifted = _drift(job, report, params.compare_with)
+        warnings = [*report.warnings, *drifted]
         for warning in warnings:
             job.reporter.say(f"WARNING: {warning}")
-        report = report.model_copy(update={"warnings": warnings})
+        report = report.model_copy(update={"warnings": warnings, "since": since})
     return report
 
 
-def _drift(job: Job, report: TrainReport | ClassReport, compare_with: str) -> list[str]:
-    """A sentence per rate that moved since an earlier training; none if there is none."""
+def _drift(
+    job: Job, report: TrainReport | ClassReport, compare_with: str
+) -> tuple[list[str], list[str]]:
+    """What changed since an earlier training, and a sentence per rate that moved; nothing if there
+    is none."""
     try:
         earlier = latest(compare_with, other_than=job.run.location.url)
     except InputError:  # the first of its kind
-        return []
-    changes = drift(reports.load(Run(Location.of(earlier))), report)
-    return [f"{sentence}, since {bare(earlier)}" for sentence in changes.warnings]
+        return [], []
+    before = reports.load(Run(Location.of(earlier)))
+    changes, name = drift(before, report), bare(earlier)
+    moved = [f"{sentence}, since {name}" for sentence in changes.warnings]
+    return since_text(name, before, report, changes), moved
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ from flows.report.model import ClassReport, RunConfig, TrainReport
 from pipeline.diagnostics.drift import Change, rate_change
 from storage.location import Location
 from storage.run import Run, below
+from storage.sources.paths import listed
 
 RATES = {"p0": "P(given 1 | true 0)", "p1": "P(given 0 | true 1)"}
 NUMBERS = {
@@ -47,6 +48,8 @@ class Drift(BaseModel):
     """What each rate is."""
     warnings: list[str]
     """A sentence per rate that drifted."""
+    features: str | None = None
+    """How the features differ, if they do: a rate that moved need not be the noise then."""
 
 
 class Comparison(Drift):
@@ -74,14 +77,41 @@ def drift(before: AnyReport, after: AnyReport) -> Drift:
     else:
         changes = {str(name): _change_of_class(sides, name) for name in _common_classes(sides)}
         meanings = {name: f"P(given another | true {name})" for name in changes}
+    features = _other_features(*sides)
+    but = "" if features is None else f"; {features}, so this need not be the noise"
     warnings = [
         f"{rate} = {meanings[rate]} {'rose' if c.change > 0 else 'fell'} from {c.before:.3f} to "
         f"{c.after:.3f}, by {abs(c.change):.3f} (95 % interval of the change {c.interval[0]:+.3f} "
-        f"to {c.interval[1]:+.3f})"
+        f"to {c.interval[1]:+.3f}){but}"
         for rate, c in changes.items()
         if c.verdict == "drifted"
     ]
-    return Drift(rates=changes, meanings=meanings, warnings=warnings)
+    return Drift(rates=changes, meanings=meanings, warnings=warnings, features=features)
+
+
+def _other_features(before: AnyReport, after: AnyReport) -> str | None:
+    """What differs between the features of two trainings, in words."""
+    old, new = (list(side.config.feature_names) for side in (before, after))
+    came, went = ([n for n in a if n not in set(b)] for a, b in ((new, old), (old, new)))
+    told = [f"{listed(came)} came"] if came else []
+    told += [f"{listed(went)} went"] if went else []
+    if before.scale != after.scale:
+        told.append(f"their scale was {before.scale} and is {after.scale}")
+    return f"the features changed ({', '.join(told)})" if told else None
+
+
+def since_text(name: str, before: AnyReport, after: AnyReport, found: Drift) -> list[str]:
+    """What changed since the training `name`, drifted or not, a line each."""
+    rates = [
+        f"{rate} {c.before:.3f} → {c.after:.3f} ({c.verdict})" for rate, c in found.rates.items()
+    ]
+    numbers = [
+        f"{NUMBERS[key]} {_shown(a)} → {_shown(b)}"
+        for key in ("n_rows", "n_features", "n_label_issues", "support")
+        if (a := getattr(before, key, None)) != (b := getattr(after, key, None))
+    ]
+    more = [] if found.features is None else [found.features]
+    return [f"since {name}: {', '.join(rates[:SHOWN])}", *filter(None, ["; ".join(numbers)]), *more]
 
 
 def _changes_of_two(before: TrainReport, after: TrainReport) -> dict[str, Change]:
@@ -135,6 +165,7 @@ def compare(before: str, after: str) -> Comparison:
         rates=changes.rates,
         meanings=changes.meanings,
         warnings=changes.warnings,
+        features=changes.features,
         numbers={
             name: (getattr(sides[0], name, None), getattr(sides[1], name, None))
             for name in NUMBERS
@@ -179,7 +210,8 @@ def compare_text(comparison: Comparison) -> str:
         )
     for name, (a, b) in comparison.numbers.items():
         lines.append(f"  {NUMBERS[name]:<24}{_shown(a):>11}{_shown(b):>11}")
-    lines += ["", *(f"DRIFT: {line}" for line in comparison.warnings)]
+    kind = "DRIFT" if comparison.features is None else "FEATURES"
+    lines += ["", *(f"{kind}: {line}" for line in comparison.warnings)]
     for what, pairs in comparison.differences.items():
         lines += [f"{what}: {line}" for line in _changed(pairs)]
     return "\n".join([*lines, *rows_text(comparison.rows)]) + "\n"

@@ -126,6 +126,7 @@ def train_text(report: TrainReport | ClassReport) -> str:
         f"{report.n_near_duplicates:,}, {report.n_contradicting:,} of them with another label: "
         "data_issues.parquet",
         *_corrections(report.corrections),
+        *report.since,
         "",
         *_coding_lines(report),
         _recall_line(report),

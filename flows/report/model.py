@@ -105,6 +105,8 @@ class Report(Saved):
     """Rows left out for a gap."""
     n_unlabeled: int = 0
     """Rows of a training without a label, which vote for nobody."""
+    since: list[str] = []
+    """What changed since an earlier training."""
     unseen: dict[str, int] = {}
     """Rows without a value that training knows, by encoded column."""
 

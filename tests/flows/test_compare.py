@@ -16,7 +16,8 @@ from selenium.webdriver.common.by import By
 from flows.cli import main
 from flows.report.compare import compare, compare_text, drift
 from flows.report.flips import Incomparable
-from flows.report.model import TrainReport
+from flows.report.model import RunConfig, TrainReport
+from flows.report.page.comparison import verdict
 
 N = 6000
 
@@ -89,10 +90,29 @@ def test_drift_is_told_beyond_the_intervals_only(runs: Path) -> None:
     assert f"DRIFT: {line}" in compare_text(found)
 
 
+def test_other_features_are_told_before_drift(tmp_path: Path, pool: PoolWriter) -> None:
+    data = np.load(pool(n=3000))
+    clean = data["X"].mean(axis=1) > 1.5
+    columns = {f"x{i}": column for i, column in enumerate(data["X"].T)}
+    pd.DataFrame({**columns, "y": data["y"]}).to_csv(tmp_path / "a.csv", index=False)
+    columns["Extra"] = columns.pop("x1")
+    pd.DataFrame({**columns, "y": clean.astype(int)}).to_csv(tmp_path / "b.csv", index=False)
+    for name in "ab":
+        fit(tmp_path / f"{name}.csv", tmp_path / name, label_column="y")
+    found = compare(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert found.features == "the features changed ('Extra' came, 'x1' went)"
+    assert "FEATURES: p0" in compare_text(found)
+    assert "DRIFT" not in compare_text(found)
+    assert verdict(found).startswith(
+        "The features changed ('Extra' came, 'x1' went), and the rates"
+    )
+
+
 @pytest.mark.parametrize("part", [{"support": "unsupported"}, {"noise": "minmax"}], ids=str)
 def test_no_drift_is_claimed_where_rates_have_no_interval(part: dict[str, Any]) -> None:
     sure = {"p0": 0.3, "p0_interval": [0.29, 0.31], "p1": 0.1, "p1_interval": [0.09, 0.11]}
-    before = {**sure, "support": "supported", "noise": "crossfit"}
+    same = {"config": RunConfig.model_construct(feature_names=["a"]), "scale": "none"}
+    before = {**sure, **same, "support": "supported", "noise": "crossfit"}
     after = {**before, "p0": 0.8, "p0_interval": [0.7, 0.9], **part}
     found = drift(TrainReport.model_construct(**before), TrainReport.model_construct(**after))
     assert {c.verdict for c in found.rates.values()} == {"unknown"}
@@ -143,4 +163,10 @@ def test_training_warns_of_drift_since_the_one_before(pool: PoolWriter, tmp_path
     clean = data["X"].mean(axis=1) > 1.5
     np.savez(tmp_path / "less.npz", X=data["X"], y=clean.astype(np.int8))
     other = fit(tmp_path / "less.npz", tmp_path / "runs" / "pool-3", compare_with=pattern)
+    assert other["since"][0].startswith("since ")
+    assert "pool-2: p0 0." in other["since"][0]
+    page = tmp_path / "runs" / "page.html"
+    assert main(["report", "--run", str(tmp_path / "runs/pool-3"), "--html", str(page)]) == 0
+    assert "Since the last training" in page.read_text()
+    assert 'href="pool-3/label_issues.parquet"' in page.read_text()
     assert any("p0" in warning and "pool-2" in warning for warning in other["warnings"])

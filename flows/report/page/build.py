@@ -12,6 +12,7 @@ from flows.report import content as reports
 from flows.report.content import confused
 from flows.report.model import ClassReport, TrainReport
 from flows.report.page import classes, figures, pictures, words
+from flows.report.page.files import files
 from flows.report.page.gather import block_recalls, picture, sample, scan
 from flows.report.page.render import render
 from flows.report.page.suspects import FEATURES, suspects
@@ -60,6 +61,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport 
         checked=checked,
         answers=[] if said is None else said.sentences(),
         unlabeled=unlabeled(run),
+        files=files(run, target),
         recall=pictures.recall(block_recalls(run, report), report),
         feature_names=names[:FEATURES],
         id_name=report.config.id_name,

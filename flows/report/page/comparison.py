@@ -67,6 +67,11 @@ def verdict(comparison: Comparison) -> str:
             if c.verdict == "drifted"
         ]
         begin = f"The noise has drifted: {' and '.join(changes)}"
+        if comparison.features is not None:
+            begin = (
+                f"T{comparison.features[1:]}, and the rates with them, which need not be "
+                f"the noise: {' and '.join(changes)}"
+            )
     elif "unknown" in verdicts:
         begin = "Whether the noise has drifted cannot be told from these two trainings"
     else:
