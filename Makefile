@@ -44,6 +44,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	rm -rf site
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/sphinx-build -q -W --keep-going -c docs/site docs site
+	rm -rf jupyter_execute # copies of what the pages show
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"

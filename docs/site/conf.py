@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from importlib.metadata import version as installed
 
 project = "knnoise"
@@ -12,6 +14,9 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ex
 root_doc = "site/index"
 exclude_patterns = ["README.md"]
 nitpicky = False
+
+# Pages of reports, which the gallery writes while it is executed.
+html_extra_path = [os.environ.setdefault("KNNOISE_GALLERY", tempfile.mkdtemp())]
 
 html_theme = "furo"
 html_title = "knnoise"
