@@ -4,9 +4,10 @@
 regions of one class that are found without the labels they are then read on: a small tree splits
 a third of the class' rows by feature, and the others' held-out labels are counted in its leaves.
 Where classes overlap, a region's rate is that of mistakes and of the other class together, but
-there the rows' chances of the class are lower. A part of that is granted before the regions of low
-rates, as the tree has it, and those of high ones are said to disagree; all of it would hide varying
-mistakes, which lower the chances likewise.
+there the rows' chances of the class are lower, region by region and row by row. Varying mistakes
+lower a region's chances likewise, yet within it mistakes are as frequent where chances are high:
+the slope within regions, as in an analysis of covariance, is what is granted before the regions of
+low rates, as the tree has it, and those of high ones are said to disagree.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from pipeline.noise.rates import NoiseRates
 Floats = NDArray[np.float64]
 LEAVES = 5
 """Regions of a class at most."""
-FEWEST = 150
+FEWEST = 60
 """Rows of a region at least, about, and a sixth of the class."""
 ALARM = 2.5
 """Standard errors between the regions of low and of high rates from which they disagree."""
 GRANTED = 1.5
 """Times the difference between a region's purer and less pure halves that its interval grants."""
 MIXED = 0.25
-"""Part of a difference in chances of other classes that is granted."""
+"""Part of a difference in chances of other classes that is granted at least."""
 SURELY = 0.5
 """Chance of the class from which a row counts towards its regions."""
 
@@ -167,13 +168,24 @@ def region_test(
     if len(found) < 2:
         return None
     found.sort(key=lambda item: item[0].rate)
-    low, high = (
-        _read(rows[read & part], chance, wrong, trials, ())
-        for part in _sides(tree.predict(features[rows]), grow)
-    )
-    mixed = MIXED * max(0.0, high[0].mixed - low[0].mixed)
+    sides = [rows[read & part] for part in _sides(tree.predict(features[rows]), grow)]
+    low, high = (_read(side, chance, wrong, trials, ()) for side in sides)
+    granted = float(np.clip(_slope(sides, chance, wrong, trials), MIXED, 1.0))
+    mixed = granted * max(0.0, high[0].mixed - low[0].mixed)
     z = (high[0].rate - low[0].rate - mixed) / float(np.hypot(high[1], low[1]))
     return RegionTest(tuple(region for region, _, _ in found), z > ALARM, z)
+
+
+def _slope(sides: list[NDArray[np.intp]], chance: Floats, wrong: Floats, trials: Floats) -> float:
+    """By how much wrong labels grow with the chance of other classes, within the sides: about 1
+    where classes overlap, 0 where a side's mistakes have nothing to do with it."""
+    both = spread = 0.0
+    for rows in sides:
+        weight, other = trials[rows], 1.0 - chance[rows]
+        away = other - np.average(other, weights=weight)
+        both += float((away * (wrong[rows] - weight * wrong[rows].sum() / weight.sum())).sum())
+        spread += float((weight * away**2).sum())
+    return both / spread if spread > 0 else 0.0
 
 
 def _sides(said: Floats, grow: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

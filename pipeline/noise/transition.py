@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from pipeline.noise.extrema import CrossfitParams, crossfit, held_out
 from pipeline.noise.rates import MIXED, NoiseRates, Support
-from pipeline.noise.regions import RegionTest, region_test
+from pipeline.noise.regions import SURELY, RegionTest, region_test
 
 Floats = NDArray[np.float64]
 FEW, TOO_FEW = 100.0, 25.0
@@ -115,6 +115,7 @@ def transition_matrix(
             region_test(x[order], clean[:, a], trials - held[:, a], trials)
             for a in range(len(seen))
         )
+    fitted = _averaged(fitted, clean, held, tests)
     return _judge(fitted, clean, (n_rows, n_classes), seen, tests)
 
 
@@ -205,6 +206,22 @@ def _half_widths(fitted: Floats, clean: Floats, n_rows: int) -> Floats:
     variance = (fitted * (1.0 - fitted) + 1.0 / rows[:, None]) / size[:, None]
     squares = SAMPLED * variance + (OVERLAP * mixed) ** 2 + LEAST**2
     return np.asarray(1.96 * np.sqrt(squares))
+
+
+def _averaged(
+    fitted: Floats, clean: Floats, held: Floats, tests: tuple[RegionTest | None, ...]
+) -> Floats:
+    """The matrix with the rows of classes whose regions disagree averaged over these regions.
+
+    One row for all places takes a region of more mistakes for a mixture of classes, and is that of
+    the region of fewest. The average holds what other classes mix in, as the regions' rates do.
+    """
+    found = fitted.copy()
+    for a, test in enumerate(tests):
+        if test is not None and test.disagree:
+            labels = held[clean[:, a] >= SURELY].sum(axis=0)
+            found[a] = labels / labels.sum()
+    return found
 
 
 def _judge(
