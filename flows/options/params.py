@@ -245,6 +245,11 @@ class Method(Chosen):
         description="scaling of the features; auto is standard where columns are on different "
         "scales, and leaves embeddings as they are",
     )
+    pca: Annotated[int, Field(ge=1), Metavar("D")] | None = Field(
+        None,
+        description="principal components, learned on the scaled training rows, that stand for the "
+        "features; by default all features are used",
+    )
     target_recall: Annotated[float, Field(gt=0, le=1), Metavar("R")] = Field(
         0.95, description="share of the true neighbors to find"
     )
