@@ -23,9 +23,10 @@ from pipeline.diagnostics.health import (
 from pipeline.labels import MOST_CLASSES
 from storage.errors import InputError
 from storage.redaction import bare
-from storage.sources import Glance, LabelCodes, Source, look_at, open_source
+from storage.sources import Coding, Glance, LabelCodes, Source, look_at, open_source
 from storage.sources.columns import is_place
 from storage.sources.glance import Column
+from storage.sources.texts import parse_options
 
 MOST_COLUMNS = 4096
 """Columns that are looked at, one by one."""
@@ -101,7 +102,7 @@ def look(
         label_name=source.label_name,
         label_counts=counts,
         id_name=source.id_name,
-        texts=[c.name for c in seen.columns if c.is_text and c.name not in away],
+        texts=[c.name for c in seen.columns if c.is_text and not c.refused and c.name not in away],
         findings=found,
     )
 
@@ -115,6 +116,7 @@ def _opened(given: Given, chosen: Chosen, *, with_labels: bool) -> Source:
         with_labels=with_labels,
         dialect=given.dialect(),
         columns=chosen.columns(),
+        coding=Coding(parse=chosen.parsing()),
         raw=True,
     )
 
@@ -195,7 +197,9 @@ def _doubtful(columns: list[Column], y: npt.NDArray[np.int64], asked: Asked) -> 
     found = []
     for column in columns:
         name, values = column.name, column.values
-        if is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
+        if column.spellings and (asked.encode == "none" or "boolean" not in column.spellings):
+            found.append(_spelled(column))
+        elif is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
             what = (
                 "texts, no two of them equal" if column.is_text else "whole numbers, no two equal"
             )
@@ -224,6 +228,16 @@ def _doubtful(columns: list[Column], y: npt.NDArray[np.int64], asked: Asked) -> 
             option = "--scale standard" if asked.scale == "none" else None
             found.append(Finding(kind="scales", columns=names, text=text, option=option))
     return found
+
+
+def _spelled(column: Column) -> Finding:
+    """Text that is to be parsed, or cannot be as asked."""
+    name, example = column.name, column.example
+    if column.refused:
+        text = f"{example!r} is not to be read as --parse says: training refuses it"
+        return _one("parse", name, text, f"--exclude {_quoted(name)}")
+    text = f"text that looks like numbers, such as {example!r}"
+    return _one("parse", name, text, parse_options(name, list(column.spellings)))
 
 
 def _one(kind: str, name: str, text: str, option: str) -> Finding:
