@@ -167,8 +167,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     found = column.combine_chunks()
     if isinstance(found, pa.ChunkedArray):
         found = pa.concat_arrays(found.chunks)
-    found = found.dictionary_decode() if types.is_dictionary(found.type) else found
-    return found.cast(pa.string()) if types.is_string_view(found.type) else found
+    return found.dictionary_decode() if types.is_dictionary(found.type) else found
 
 
 def _features(
