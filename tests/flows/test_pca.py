@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -98,14 +99,29 @@ def test_a_review_shows_the_features_as_read(made: Path) -> None:
     assert np.allclose(features, embedding(N, 0)[0][row], rtol=1e-5)
 
 
-def test_equal_runs_are_equal_and_a_killed_one_is_the_same(made: Path, tmp_path: Path) -> None:
+def test_results_do_not_depend_on_workers_and_restarts(made: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    fit(made / "pool.npz", again, pca=KEPT, builder="exact")
+    fit(made / "pool.npz", again, pca=KEPT, builder="exact", workers=1)
     assert results(again) == results(made / "run")
     for name in ("pool", "report"):
         (again / "ledger" / name / "all.json").unlink()
     fit(made / "pool.npz", again, pca=KEPT, builder="exact")
     assert results(again) == results(made / "run")
+
+
+def test_a_damaged_projection_is_found_and_made_again(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(made / "run", run, ignore=shutil.ignore_patterns("scores"))
+    before = results(run)
+    weight = run / "results.zarr" / "projection" / "weight" / "c" / "0" / "0"
+    weight.write_bytes(weight.read_bytes()[:-9])
+    out = ("--out", str(tmp_path / "s.parquet"))
+    assert main(["score", str(made / "new.npy"), "--run", str(run), *out, *QUIET]) == 3
+    assert "projection/weight" in capsys.readouterr().err
+    fit(made / "pool.npz", run, pca=KEPT, builder="exact")
+    assert results(run) == before
 
 
 @pytest.mark.parametrize(
