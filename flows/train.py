@@ -123,7 +123,8 @@ def _health(folder: Run, params: TrainParams) -> Health | None:
         return RunConfig.model_validate(folder.config()).health
     if params.preflight == "off":
         return None
-    from flows.intake.preflight import Asked, look
+    from flows.intake.doubts import Asked
+    from flows.intake.preflight import look
 
     return look(
         params,

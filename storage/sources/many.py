@@ -81,7 +81,7 @@ def open_tables(
         if first is None:
             first, places = found, found.expanded(request)
             names, label, id_column = _chosen(found, list(found.names), places, request)
-            _check_parse(found.location.name, names, request)
+            _check_parse(found.location.name, found.names, request)
             features = tuple(places[name] for name in names)
         elif set(found.names) != set(first.names):
             raise InputError(
@@ -132,8 +132,7 @@ def _check_parse(where: str, names: tuple[str, ...], request: Request) -> None:
     for pattern, kind in request.coding.parse.items():
         if request.features is None and not any(matches(name, pattern) for name in names):
             raise InputError(
-                f"{where}: --parse {pattern}={kind} matches no feature; features are "
-                f"{listed(names)}"
+                f"{where}: --parse {pattern}={kind} matches no column; columns are {listed(names)}"
             )
 
 

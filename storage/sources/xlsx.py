@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -125,7 +126,11 @@ def _rows(location: SourcePath, sheet: str | None) -> Iterator[Iterator[Cells]]:
         ) from error
     remedy = "save it anew as .xlsx without a password, or as CSV"
     problem = "cannot be read as an Excel workbook"
-    with readable(location.name, problem, remedy), location.open() as file:
+    with (
+        readable(location.name, problem, remedy),
+        warnings.catch_warnings(action="ignore"),  # of styles and extensions, which do not matter
+        location.open() as file,
+    ):
         _check_size(location.name, file)
         file.seek(0)
         with closing(load_workbook(file, read_only=True, data_only=True)) as book:

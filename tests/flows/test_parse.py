@@ -113,6 +113,15 @@ def test_without_the_option_the_refusal_names_it(
     assert "give --parse price=thousands, or" in capsys.readouterr().err
 
 
+def test_a_parsed_column_may_be_left_out_by_the_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(numbers(N, 0)).assign(member="Yes").to_csv(tmp_path / "sales.csv", index=False)
+    train = ["train", str(tmp_path / "sales.csv"), "--label-column", "fraud", "--k", "10"]
+    assert main([*train, "--run", str(tmp_path / "run"), *OPTIONS, *QUIET]) == 0
+    assert "left out: 'member' is constant" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("entry", ["price", "=percent", "price=money"])
 def test_an_unknown_kind_is_refused(
     made: Path, tmp_path: Path, entry: str, capsys: pytest.CaptureFixture[str]

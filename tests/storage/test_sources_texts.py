@@ -115,7 +115,7 @@ def test_what_nothing_matches_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,y\n1,2\n")
     np.savez(tmp_path / "t.npz", X=np.ones((2, 2)), y=[0, 1])
     coding = Coding(parse={"b": "percent"})
-    with pytest.raises(InputError, match="--parse b=percent matches no feature; features are 'a'"):
+    with pytest.raises(InputError, match="--parse b=percent matches no column; columns are 'a'"):
         open_source(tmp_path / "t.csv", label_column="y", coding=coding)
     with pytest.raises(InputError, match="an array has none"):
         open_source(tmp_path / "t.npz", coding=coding)
