@@ -33,6 +33,7 @@ from flows.steps.classes import Classes, ClassEstimates, count_classes, estimate
 from flows.steps.ingest import Ingested, corrections_used, ingest
 from flows.steps.labels import export_label_issues, find_label_issues
 from flows.steps.partition import Blocks, Wanted
+from flows.steps.projection import check_pca, pca_used, transform
 from flows.steps.rates import RateEstimates, count_labels, estimate_rates
 from flows.steps.widening import Graph, widen_until
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
@@ -107,6 +108,7 @@ def _of_labels(
     folder: Run, opened: Source, health: Health | None, params: TrainParams, reporter: Reporter
 ) -> TrainReport | ClassReport:
     """The report of the training itself."""
+    check_pca(params.pca, len(opened.feature_names), opened.files[0])
 
     def same(config: Mapping[str, Any]) -> None:
         check_same(config, params.method(), defaults(), opened)
@@ -121,7 +123,7 @@ def _of_labels(
         for line in [] if health is None else health.lines():
             reporter.say(line)
     guess = opened.n_rows or opened.n_bytes // (12 * (1 + len(opened.feature_names)))
-    work = training_seconds(params.builder, guess, len(opened.feature_names))
+    work = training_seconds(params.builder, guess, params.pca or len(opened.feature_names))
     with (
         claimed(folder, lambda: describe(params.method(), opened, health), same, reporter) as owned,
         open_job(owned, fitting(params, work), reporter) as job,
@@ -136,7 +138,8 @@ def _health(folder: Run, params: TrainParams) -> Health | None:
         return RunConfig.model_validate(folder.config()).health
     if params.preflight == "off":
         return None
-    from flows.intake.preflight import Asked, look
+    from flows.intake.doubts import Asked
+    from flows.intake.preflight import look
 
     return look(
         params,
@@ -158,12 +161,13 @@ def _train(job: Job, source: Source, params: TrainParams) -> TrainReport | Class
     job.verify()
     seed = params.seed
     ingested = as_task(
-        "ingest", lambda: ingest(job, source, path="pool", scale=params.scale, seed=seed)
+        "ingest",
+        lambda: ingest(job, source, path="pool", scale=params.scale, seed=seed, pca=params.pca),
     )
-    pool, scaling = ingested.pool(job.run, "pool"), ingested.scaling
+    pool, scaling = ingested.pool(job.run, "pool"), transform(job.run, ingested.scaling)
     _check_size(pool, params)
     _check_classes(ingested.labels(), params)
-    builder = choose_builder(params.builder, pool.n_rows, pool.n_features)
+    builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     rule = RULES[params.rule]
     length = rule.list_length(params.k, pool.n_rows, builder)
     as_task("anchors", lambda: find_anchors(job, pool, scaling, length, rates_read(params)))
@@ -298,10 +302,13 @@ def _report(
         "predicted_recall_ceiling": blocks.ceiling,
         "notes": graph.notes,
         "builder": builder,
-        "builder_reason": builder_reason(params.builder, ingested.pool(job.run, "pool")),
+        "builder_reason": builder_reason(
+            params.builder, ingested.n_rows, params.pca or ingested.n_features
+        ),
         "block_rows": params.block_rows,
         "scale": ingested.scale,
         "scale_reason": ingested.scale_reason,
+        "pca": pca_used(job.run),
         "seed": params.seed,
         "n_label_issues": n_label_issues,
         "corrections": corrections_used(job.run),

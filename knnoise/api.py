@@ -17,7 +17,8 @@ def train(source: Any, run: str | os.PathLike[str] | None = None, **options: Any
 
     Parameters
     ----------
-    source : path, pandas or polars data frame, Arrow table or stream, or (row, feature) array
+    source : path, pandas, polars or Dask data frame, Arrow table or stream, or (row, feature)
+        NumPy or Dask array
     run : folder of the run; by default a new temporary one, which stays
     **options : those of `knnoise train`, such as `label_column`, `labels` (also an array or a
         series), `id_column` (by default the index of a data frame, where it has one of its own),

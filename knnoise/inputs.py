@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from knnoise.dask_inputs import write_array, write_frame
 from storage.errors import InputError
 
 BATCH_ROWS = 1 << 16
@@ -31,9 +32,9 @@ class Source:
 
 @contextmanager
 def as_files(source: Any, labels: Any = None) -> Iterator[Source]:
-    """A source and its labels by path: a path as it is; a data frame (pandas, polars), an Arrow
-    table or record batch reader, an array and anything with an Arrow stream as files that are
-    removed afterwards.
+    """A source and its labels by path: a path as it is; a data frame (pandas, polars, Dask), an
+    Arrow table or record batch reader, an array (NumPy, Dask) and anything with an Arrow stream as
+    files that are removed afterwards.
 
     Raises
     ------
@@ -51,14 +52,32 @@ def _source(source: Any, folder: Path) -> tuple[str, str | None]:
     if isinstance(source, np.ndarray):
         np.save(folder / "array.npy", source, allow_pickle=False)
         return str(folder / "array.npy"), None
+    if _is_of(source, "dask") and hasattr(source, "columns"):
+        return str(folder / "table"), write_frame(source, folder / "table")
+    if _is_of(source, "dask") and hasattr(source, "chunks"):
+        write_array(source, folder / "array.npy")
+        return str(folder / "array.npy"), None
+    if _is_of(source, "polars") and hasattr(source, "sink_parquet"):  # lazy: streamed by itself
+        source.sink_parquet(folder / "table.parquet")
+        return str(folder / "table.parquet"), None
     table, id_column = _table(source)
+    write_arrow(table, folder / "table.arrow")
+    return str(folder / "table.arrow"), id_column
+
+
+def _is_of(source: Any, package: str) -> bool:
+    """Whether an object is of a package, which need not be installed."""
+    return type(source).__module__.partition(".")[0] == package
+
+
+def write_arrow(table: Any, target: Path) -> None:
+    """An Arrow table or record batch reader as an Arrow file, in batches of `BATCH_ROWS`."""
     import pyarrow as pa
 
-    target = str(folder / "table.arrow")
-    with pa.OSFile(target, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    with pa.OSFile(str(target), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         for batch in table.to_reader(BATCH_ROWS) if isinstance(table, pa.Table) else table:
-            writer.write_batch(batch)
-    return target, id_column
+            for first in range(0, batch.num_rows, BATCH_ROWS):
+                writer.write_batch(batch.slice(first, BATCH_ROWS))
 
 
 def _table(source: Any) -> tuple[Any, str | None]:
@@ -67,8 +86,8 @@ def _table(source: Any) -> tuple[Any, str | None]:
 
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         return source, None
-    if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
-        return _of_pandas(source)
+    if _is_of(source, "pandas") and hasattr(source, "columns"):
+        return of_pandas(source)
     if hasattr(source, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(source), None
     raise InputError(
@@ -77,7 +96,7 @@ def _table(source: Any) -> tuple[Any, str | None]:
     )
 
 
-def _of_pandas(frame: Any) -> tuple[Any, str | None]:
+def of_pandas(frame: Any) -> tuple[Any, str | None]:
     """The table of a data frame; its index names the rows, unless it only counts them."""
     import pandas as pd
     import pyarrow as pa
@@ -106,6 +125,10 @@ def _told(what: str) -> Iterator[None]:
 def _labels(labels: Any, folder: Path) -> str | None:
     if labels is None or isinstance(labels, str | os.PathLike):
         return None if labels is None else os.fspath(labels)
+    if _is_of(labels, "dask"):
+        array = labels.to_dask_array(lengths=True) if hasattr(labels, "to_dask_array") else labels
+        write_array(array, folder / "labels.npy")
+        return str(folder / "labels.npy")
     values = np.asarray(labels)
     if values.dtype.kind == "O":
         values = values.astype(np.str_)

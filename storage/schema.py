@@ -68,6 +68,15 @@ GROUPS: dict[str, dict[str, Column]] = {
         "row": _row("position in the source, ascending"),
         "y": Column(("row",), "int32", -1, "label that somebody checked, as a class"),
     },
+    "projection": {
+        "center": Column(("feature",), "float64", float("nan"), "mean of the training rows"),
+        "weight": Column(
+            ("feature", "component"), "float64", float("nan"), "weights, scale included"
+        ),
+        "variance": Column(
+            ("component",), "float64", float("nan"), "of the training rows, descending"
+        ),
+    },
     "review": {
         "row": _row("training row, in the order of the review"),
         "given_label": Column(("row",), "int32", -1, "code of the given label"),

@@ -14,7 +14,7 @@ from storage.sources import Coding, Columns, Source, open_source
 from storage.sources.glance import BATCH_ROWS
 from storage.sources.many import TablesReader
 from storage.sources.paths import readable
-from storage.sources.tables import category_texts
+from storage.sources.texts import plain_texts
 
 MOST_CATEGORIES = 64
 SAMPLE_BYTES = 64 << 20
@@ -25,7 +25,8 @@ _PIECE = 1 << 16
 
 
 def learn(params: TrainParams, health: Health | None) -> Coding:
-    """One pass for the categories of text columns, one for medians, as far as they are asked for.
+    """How text is parsed, as given; one pass for the categories of text columns, one for medians,
+    as far as they are asked for.
 
     Raises
     ------
@@ -34,11 +35,12 @@ def learn(params: TrainParams, health: Health | None) -> Coding:
     """
     texts = [] if health is None or params.encode == "none" else health.texts
     categories = {} if not texts else _categories(params, texts)
-    coding = Coding(categories, drop=params.impute == "drop")
+    parse = params.parsing()
+    coding = Coding(categories, drop=params.impute == "drop", parse=parse)
     if params.impute != "median":
         return coding
     source = opened(params, health, coding)
-    return Coding(categories, _medians(source, params.seed))
+    return Coding(categories, _medians(source, params.seed), parse=parse)
 
 
 def opened(params: TrainParams, health: Health | None, coding: Coding) -> Source:
@@ -65,7 +67,7 @@ def _categories(params: TrainParams, texts: list[str]) -> dict[str, list[str]]:
     with readable(source.files[0]):
         for batch in source.reader.cells(0, BATCH_ROWS):
             for name, values in found.items():
-                values |= set(category_texts(batch.column(name)).drop_null().unique().to_pylist())
+                values |= set(plain_texts(batch.column(name)).drop_null().unique().to_pylist())
                 if len(values) > MOST_CATEGORIES:
                     raise InputError(
                         f"{source.files[0]}: text column {name!r} has more than {MOST_CATEGORIES} "

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import LabelValue
+from flows.intake.doubts import NOTHING_ASKED, Asked, doubtful, quoted
 from flows.intake.health import Finding, Health, named
 from flows.options.params import CheckParams, Chosen, Given, as_keywords
-from pipeline.blocks.scaling import SPREAD_ROWS, spreads
 from pipeline.diagnostics.health import (
     contradictions,
     equal_columns,
@@ -18,29 +16,14 @@ from pipeline.diagnostics.health import (
     is_copy,
     is_like_ids,
     is_row_number,
-    nearly_tells,
 )
 from pipeline.labels import MOST_CLASSES
 from storage.errors import InputError
 from storage.redaction import bare
-from storage.sources import Glance, LabelCodes, Source, look_at, open_source
-from storage.sources.columns import is_place
-from storage.sources.glance import Column
+from storage.sources import Coding, Glance, LabelCodes, Source, look_at, open_source
 
 MOST_COLUMNS = 4096
 """Columns that are looked at, one by one."""
-
-
-class Asked(NamedTuple):
-    """What training is asked to do about columns."""
-
-    scale: str = "auto"
-    encode: str = "none"
-    impute: str = "none"
-    unlabeled: str = "refuse"
-
-
-NOTHING_ASKED = Asked()
 
 
 @as_keywords(CheckParams, name="check")
@@ -102,7 +85,7 @@ def look(
         label_name=source.label_name,
         label_counts=counts,
         id_name=source.id_name,
-        texts=[c.name for c in seen.columns if c.is_text and c.name not in away],
+        texts=[c.name for c in seen.columns if c.is_text and not c.refused and c.name not in away],
         findings=found,
     )
 
@@ -116,6 +99,7 @@ def _opened(given: Given, chosen: Chosen, *, with_labels: bool) -> Source:
         with_labels=with_labels,
         dialect=given.dialect(),
         columns=chosen.columns(),
+        coding=Coding(parse=chosen.parsing()),
         raw=True,
     )
 
@@ -152,7 +136,7 @@ def _findings(
     ]
     known |= set(doubles)
     rest = [column for column in columns if column.name not in known]
-    found += _doubtful(rest, y, asked)
+    found += doubtful(rest, y, asked)
     if seen.ids is not None:
         known_ids = seen.ids[~np.isnan(seen.ids)]
         if len(np.unique(known_ids)) < len(seen.ids):
@@ -187,51 +171,7 @@ def _several(kind: str, columns: list[str], what: str, left_out: bool) -> list[F
             kind=kind,
             columns=columns,
             text=f"{named(columns)} {verb} {what}",
-            option=None if left_out else f"--exclude {_quoted(columns[0])}",
+            option=None if left_out else f"--exclude {quoted(columns[0])}",
             left_out=left_out,
         )
     ]
-
-
-def _quoted(name: str) -> str:
-    return name if name.replace("_", "").isalnum() else repr(name)
-
-
-def _doubtful(columns: list[Column], y: npt.NDArray[np.int64], asked: Asked) -> list[Finding]:
-    """What may be as it should be, by column."""
-    found = []
-    for column in columns:
-        name, values = column.name, column.values
-        if is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
-            what = (
-                "texts, no two of them equal" if column.is_text else "whole numbers, no two equal"
-            )
-            either = f"--id-column {_quoted(name)} or --exclude {_quoted(name)}"
-            found.append(_one("id-like", name, f"{what}: it looks like an id", either))
-        elif column.is_text and asked.encode == "none":
-            text = f"text, such as {column.example!r}: distances need numbers"
-            found.append(_one("text", name, text, f"--encode one-hot or --exclude {_quoted(name)}"))
-        elif nearly_tells(values, y):
-            text = "its order alone all but tells the label; was it made from the label?"
-            found.append(_one("near leak", name, text, f"--exclude {_quoted(name)}"))
-    gaps = [c.name for c in columns if not c.is_text and not np.isfinite(c.values).all()]
-    if gaps and asked.impute == "none":
-        missing = sum(int((~np.isfinite(c.values)).sum()) for c in columns if c.name in gaps)
-        text = f"{missing:,} values of {named(gaps)} are missing or infinite: training refuses them"
-        remedy = "--impute median or --impute drop"
-        found.append(Finding(kind="gaps", columns=gaps, text=text, option=remedy))
-    numeric = [c for c in columns if not c.is_text and not is_place(c.name)]
-    if numeric and asked.scale in ("none", "auto"):
-        wide = spreads(np.column_stack([column.values[:SPREAD_ROWS] for column in numeric]))
-        if wide.apart:
-            names = [numeric[wide.narrow].name, numeric[wide.wide].name]
-            text = f"columns are on very different scales: {wide.told([c.name for c in numeric])}"
-            if asked.scale == "auto":
-                text += " (--scale auto standardizes them)"
-            option = "--scale standard" if asked.scale == "none" else None
-            found.append(Finding(kind="scales", columns=names, text=text, option=option))
-    return found
-
-
-def _one(kind: str, name: str, text: str, option: str) -> Finding:
-    return Finding(kind=kind, columns=[name], text=f"{name!r}: {text}", option=option)

@@ -29,6 +29,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -148,6 +149,7 @@ class Written(Params):
     encoding: Annotated[str, Metavar("NAME")] | None = Field(
         None, description="encoding of text files, such as cp1252; by default utf-8"
     )
+    sheet: Name = Field(None, description="sheet of an Excel workbook; by default the first")
 
     def dialect(self, default: Dialect | None = None) -> Dialect:
         """The dialect of text files; what is not given is as in `default`.
@@ -166,7 +168,7 @@ class Given(Written):
     """A source and its labels."""
 
     source: Text = Field(
-        description="CSV, Parquet (file or folder), npy, npz or Zarr; a path or an fsspec URL"
+        description="CSV, Parquet (file or folder), Excel, npy, npz or Zarr; a path or fsspec URL"
     )
     labels: File | None = Field(None, description="file of labels, if the source has none")
     label_column: Name = Field(None, description="column (or array) of the labels")
@@ -193,11 +195,35 @@ class Chosen(Params):
     exclude: Names = Field(
         None, description="columns that are no features, by name or pattern (again for more)"
     )
+    parse: Annotated[list[str] | None, BeforeValidator(_names), Metavar("COLUMN=KIND")] = Field(
+        None,
+        description="columns of text that are numbers, by name or pattern: thousands, percent, "
+        "datetime, boolean, or the format of a date such as %d.%m.%Y (again for more)",
+    )
     corrections: File | None = Field(
         None,
         description="labels that somebody checked, which count as certain: the answers of a "
         "review, or a CSV or Parquet file with the columns row and label",
     )
+
+    @field_validator("parse")
+    @classmethod
+    def _kinds(cls, given: list[str] | None) -> list[str] | None:
+        from storage.sources.texts import KINDS, is_spelling
+
+        for entry in given or []:
+            column, _, kind = entry.rpartition("=")
+            if not column or not is_spelling(kind):
+                raise ValueError(
+                    f"--parse {entry}: must be COLUMN=KIND, the kind one of {', '.join(KINDS)}, or "
+                    "the format of a date such as %d.%m.%Y"
+                )
+        return given
+
+    def parsing(self) -> dict[str, str]:
+        """Kinds of text by name or pattern of their columns."""
+        parts = (entry.rpartition("=") for entry in self.parse or ())
+        return {column: kind for column, _, kind in parts}
 
     def columns(self, left_out: tuple[str, ...] = ()) -> Columns:
         """The choice among the columns of the source, without those left out."""
@@ -250,6 +276,11 @@ class Method(Chosen):
         description="scaling of the features; auto is standard where columns are on different "
         "scales, and leaves embeddings as they are",
     )
+    pca: Annotated[int, Field(ge=1), Metavar("D")] | None = Field(
+        None,
+        description="principal components, learned on the scaled training rows, that stand for the "
+        "features; by default all features are used",
+    )
     target_recall: Annotated[float, Field(gt=0, le=1), Metavar("R")] = Field(
         0.95, description="share of the true neighbors to find"
     )
@@ -267,7 +298,7 @@ class Method(Chosen):
     @property
     def learns_coding(self) -> bool:
         """Whether the coding of the columns has to be learned."""
-        return self.encode != "none" or self.impute != "none"
+        return self.encode != "none" or self.impute != "none" or bool(self.parse)
 
     @model_validator(mode="after")
     def _together(self) -> Method:

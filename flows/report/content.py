@@ -23,7 +23,6 @@ from flows.report.model import (
 from flows.steps.ingest import CorrectionsUsed
 from pipeline.graph.build import exact_seconds
 from storage.errors import KnnoiseError, StorageError
-from storage.pool import Pool
 from storage.run import Run, lasting
 
 R = TypeVar("R", bound=Saved)
@@ -145,6 +144,16 @@ def _about_data(report: Training) -> list[str]:
     return [
         *([] if report.config.health is None else report.config.health.lines()),
         *([f"scale {report.scale}: {report.scale_reason}"] if report.scale_reason else []),
+        *_pca(report),
+    ]
+
+
+def _pca(report: Training) -> list[str]:
+    if report.pca is None:
+        return []
+    return [
+        f"pca: {report.pca.n_components:,} components keep {report.pca.variance_kept:.1%} of the "
+        f"variance of {report.n_features:,} features"
     ]
 
 
@@ -305,9 +314,9 @@ def recall_warning(recall: float, target: float, remedy: str) -> list[str]:
     return [f"recall {recall:.4f} is below the target {target:g}: {remedy}"]
 
 
-def builder_reason(asked: str, pool: Pool) -> str:
+def builder_reason(asked: str, n_rows: int, n_features: int) -> str:
     """Why the builder is the one it is."""
     if asked != "auto":
         return "as asked"
-    cost = exact_seconds(pool.n_rows, pool.n_features)
+    cost = exact_seconds(n_rows, n_features)
     return f"auto: exact search would take about {cost:,.0f} core seconds"

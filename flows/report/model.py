@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from flows.engine.results import LabelValue, Outcome
 from flows.intake.health import Health
 from flows.steps.ingest import CorrectionsUsed
+from flows.steps.projection import PcaUsed
 from pipeline.blocks.partition import Halo
 from pipeline.decision.choose_k import Choice
 from pipeline.decision.tempering import MatrixDecision
@@ -148,6 +149,8 @@ class Training(Report):
     block_rows: int | None
     scale: str
     scale_reason: str = ""
+    pca: PcaUsed | None = None
+    """Principal components that stand for the features; None where all features are used."""
     seed: int
     notes: list[str]
     n_label_issues: int

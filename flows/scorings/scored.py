@@ -21,6 +21,7 @@ from flows.report.content import recall_warning
 from flows.report.model import ClassReport, ClassScoreReport, ScoreReport, TrainReport
 from flows.steps import probes, scoring
 from flows.steps.ingest import Ingested, ingest
+from flows.steps.projection import PROJECTION, transform
 from pipeline.methods.rules import Rule
 from storage.errors import StorageError
 from storage.location import Location
@@ -42,7 +43,7 @@ class Trained:
         partition is damaged; blocks are checked where they are read."""
         run = Run(Location.of(path))
         report = reports.load(run)
-        run.check(below("partition"))
+        run.check(below("partition", PROJECTION))
         return cls(run, report)
 
     def open(self, source: str, written: Written | None = None) -> Source:
@@ -89,7 +90,7 @@ class Trained:
         report = self.report
         return probes.Model(
             self.run,
-            Ingested.of(record).scaling,
+            transform(self.run, Ingested.of(record).scaling),
             report.k,
             report.n_blocks,
             _rule(report),

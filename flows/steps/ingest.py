@@ -15,6 +15,8 @@ from flows.engine.deadline import Deadline
 from flows.engine.job import Job, Output, execute
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
+from flows.steps.projection import keep_projection
+from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import ANCHORS, RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
 from pipeline.labels import MOST_CLASSES, LabelSpace
@@ -99,6 +101,7 @@ class _Pass:
 
     source: Source
     seed: int
+    pca: int | None = None
 
     def __post_init__(self) -> None:
         n_features = len(self.source.feature_names)
@@ -107,6 +110,7 @@ class _Pass:
         name = self.source.label_name
         self.codes = None if name is None else LabelCodes(MOST_CLASSES, f"labels {name!r}")
         self.statistics = FeatureStatistics(n_features)
+        self.covariance = None if self.pca is None else Covariance(n_features)
         self.samples = {
             name: RowSample(size, self.seed, stream) for name, stream in SAMPLES.items()
         }
@@ -135,6 +139,8 @@ class _Pass:
         if self.finite.count:
             return
         self.statistics.see(chunk.x)
+        if self.covariance is not None:
+            self.covariance.see(chunk.x)
         for sample in self.samples.values():
             sample.see(chunk.start, chunk.x)
 
@@ -193,11 +199,14 @@ class _Pass:
         return remap[np.concatenate(self.labels)], list(values), counts.tolist()
 
 
-def ingest(job: Job, source: Source, *, path: str, scale: str, seed: int) -> Ingested:
+def ingest(
+    job: Job, source: Source, *, path: str, scale: str, seed: int, pca: int | None = None
+) -> Ingested:
     """Stream a source into the group `path` (`pool` or `queries`).
 
     Chunks committed by an earlier, interrupted run are read again but not written again. Of a
-    finished pool, those that were found damaged are made again, and nothing else.
+    finished pool, those that were found damaged are made again, and nothing else. With `pca`, the
+    principal components of the rows are learned on the way and kept beside.
 
     Raises
     ------
@@ -213,7 +222,7 @@ def ingest(job: Job, source: Source, *, path: str, scale: str, seed: int) -> Ing
         optional = () if source.id_name is None else ("id",)
         rows = pool_chunk_rows(n_features)
         writer = ChunkWriter(run, path, rows, optional=optional, feature=n_features)
-        seen = _Pass(source, seed)
+        seen = _Pass(source, seed, pca)
         total = None if source.n_rows is None else -(-source.n_rows // writer.rows)
         with job.reporter.step("ingest", total, "chunks") as tick:
             for record in _written(run, f"ingest-{path}", _parts(seen, writer)):
@@ -344,6 +353,8 @@ def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[
     for name, sample in seen.samples.items():
         write_group(run.store, f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})
         written.append(run.key(f"samples/{name}"))
+    if seen.covariance is not None and seen.pca is not None:
+        written += keep_projection(run, seen.covariance, seen.pca, result.scaling)
     return Output([*written, *corrected], result)
 
 

@@ -102,7 +102,7 @@ def choose_partition(
 
     def choose(run: Run) -> Output:
         sample = scaling.apply(read_array(run.group("samples/partition"), "x"))
-        sizes = block_sizes(wanted, attempt, pool.n_rows, pool.n_features)
+        sizes = block_sizes(wanted, attempt, pool.n_rows, sample.shape[1])
         with ThreadPoolExecutor(len(sizes)) as threads:
             tried = threads.map(lambda s: cuts(sample, pool.n_rows, s, pairs, wanted.seed), sizes)
         found = [cut for of_size in tried for cut in of_size]

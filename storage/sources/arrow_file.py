@@ -60,7 +60,16 @@ def _batches(location: SourcePath, columns: list[str]) -> Iterator[pa.RecordBatc
         for number in range(reader.num_record_batches):
             batch = reader.get_batch(number)
             batch.validate()
-            yield batch
+            columns = [_without_views(column) for column in batch.columns]
+            yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _without_views(column: pa.Array) -> pa.Array:
+    """Text as polars writes it, which few functions of Arrow's take, as plain text."""
+    if pa.types.is_dictionary(column.type):
+        texts = _without_views(column.dictionary)
+        return pa.DictionaryArray.from_arrays(column.indices, texts)
+    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
 
 
 def look(location: SourcePath, *_: Any) -> Look:

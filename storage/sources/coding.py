@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .columns import matches
+from .texts import Spelling
+
 
 @dataclass(frozen=True)
 class Coding:
@@ -18,6 +21,8 @@ class Coding:
     """Value for the gaps of each feature."""
     drop: bool = False
     """Whether rows with gaps are left out."""
+    parse: dict[str, str] = field(default_factory=dict)
+    """How numbers are written in columns of text, by name or pattern; the first that fits."""
 
     @classmethod
     def of_json(cls, found: dict[str, Any] | None) -> "Coding":
@@ -26,7 +31,16 @@ class Coding:
 
     def as_json(self) -> dict[str, Any] | None:
         """None if nothing is coded."""
-        return None if self == PLAIN_NUMBERS else dict(vars(self))
+        found = dict(vars(self))
+        if not self.parse:  # runs without are as they were before there was such a thing
+            del found["parse"]
+        return None if self == PLAIN_NUMBERS else found
+
+    def spelling(self, name: str, decimal: str) -> Spelling | None:
+        """How the numbers of a column are written; None for plain numbers."""
+        kinds = (kind for pattern, kind in self.parse.items() if matches(name, pattern))
+        kind = next(kinds, None)
+        return None if kind is None else Spelling(kind, decimal)
 
     def fills_of(self, names: tuple[str, ...]) -> npt.NDArray[np.float32] | None:
         """(feature,) values for gaps, NaN where there is none; None where no feature has one."""

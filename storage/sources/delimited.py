@@ -44,12 +44,7 @@ class CsvReader:
     @property
     def features(self) -> tuple[str, ...]:
         """The stored columns that are features."""
-        texts = {
-            self.selection.label,
-            self.selection.id,
-            *self.selection.raw,
-            *self.selection.coded,
-        }
+        texts = self.selection.texts
         return tuple(name for name in self.selection.columns if name not in texts)
 
     @property
@@ -131,7 +126,7 @@ class CsvReader:
             what = shown(value[1]) if value else found[4]
             return InputError(
                 f"{name}: feature column {column!r} is not numeric: {what} at row {at} (from 0); "
-                f"{number_hint(value[1] if value else '', column)}"
+                f"{number_hint(value[1] if value else '', column, self.dialect.decimal)}"
             )
         if found := _RAGGED.search(message):
             return InputError(

@@ -1,4 +1,4 @@
-"""How a text file is written: separator, decimal mark, encoding."""
+"""How a text file is written: separator, decimal mark, encoding; which sheet of a workbook."""
 
 import codecs
 import re
@@ -9,6 +9,7 @@ from typing import Any
 from storage.errors import InputError
 
 from .paths import shown
+from .texts import parse_hint
 
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 """Words for separators that are hard to type."""
@@ -30,6 +31,8 @@ class Dialect:
     """Decimal mark of the features: `.` or `,`."""
     encoding: str = "utf-8"
     """Any text encoding that Python knows; UTF-8 with or without its mark."""
+    sheet: str | None = None
+    """Sheet of a workbook; None: the first."""
 
     def __post_init__(self) -> None:
         sep = self.sep if self.sep is None else SEPARATORS.get(self.sep, self.sep)
@@ -90,11 +93,12 @@ def separator_hint(cells: tuple[str, ...]) -> str:
     return "" if mark is None else f"; its columns look separated by {mark!r}: give --sep '{word}'"
 
 
-def number_hint(value: str, column: str) -> str:
+def number_hint(value: str, column: str, decimal: str) -> str:
     """What to do about a cell that is no number."""
+    parse = parse_hint(value, column, decimal)
     if _DECIMAL_COMMA.fullmatch(value):
-        return "if that is a decimal comma, give --decimal ,"
-    return f"leave it out with --exclude {column}"
+        return f"{parse}if that is a decimal comma, give --decimal ,"
+    return f"{parse}leave it out with --exclude {column}"
 
 
 def encoding_hint(start: bytes) -> str:

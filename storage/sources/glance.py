@@ -2,7 +2,7 @@
 anything is read as features."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -18,6 +18,7 @@ from .many import TablesReader
 from .paths import readable
 from .rows import LabeledReader, plain_labels
 from .tables import Feature, is_embedding, is_number, list_values, to_labels
+from .texts import Spelling, plain_texts, spellings_of
 
 MOST_ROWS = 100_000
 MOST_BYTES = 8 << 20
@@ -42,6 +43,10 @@ class Column:
     """The first value that is no number."""
     n_text: int = 0
     """Rows whose value is no number."""
+    spellings: tuple[str, ...] = ()
+    """How all its text can be read as numbers, or was asked to be read."""
+    refused: bool = False
+    """Whether some of its text cannot be read as asked."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def look_at(source: Source) -> Glance:
 
 
 def _cut(found: Glance, rows: int) -> Glance:
-    cut = [Column(c.name, c.values[:rows], c.is_text, c.example, c.n_text) for c in found.columns]
+    cut = [replace(column, values=column.values[:rows]) for column in found.columns]
     label = None if found.label is None else found.label[:rows]
     ids = None if found.ids is None else found.ids[:rows]
     return Glance(cut, label, ids, rows, False)
@@ -169,9 +174,11 @@ def _features(
     columns: dict[str, pa.Array], features: tuple[Feature, ...], decimal: str
 ) -> Iterator[Column]:
     lists: dict[str, np.ndarray] = {}
-    for name, place, length, _ in features:
+    for name, place, length, _, spelling in features:
         column = columns[name]
-        if place is not None and is_embedding(column.type):
+        if spelling is not None:
+            yield _parsed(name, column, spelling)
+        elif place is not None and is_embedding(column.type):
             if name not in lists:
                 lists[name] = list_values(column, length, f"column {name!r}")
             yield Column(f"{name}[{place}]", lists[name][:, place].astype(np.float64), False)
@@ -185,7 +192,9 @@ def _features(
             known = column.drop_null()
             example = str(known[0].as_py())[:40] if len(known) else ""
             values = np.full(len(column), np.nan) if codes is None else codes
-            yield Column(name, values, True, example, len(known))
+            is_time = types.is_timestamp(column.type) or types.is_date(column.type)
+            spellings = ("datetime",) if is_time else ()
+            yield Column(name, values, True, example, len(known), spellings)
 
 
 def _of_text(name: str, column: pa.Array, decimal: str) -> Column:
@@ -199,7 +208,18 @@ def _of_text(name: str, column: pa.Array, decimal: str) -> Column:
         numbers = marked.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return Column(name, numbers, False)
     example = text.filter(bad)[0].as_py()[:40]
-    return Column(name, _codes(text), True, example, n_text)
+    spellings = tuple(spellings_of(plain_texts(column), decimal))
+    return Column(name, _codes(text), True, example, n_text, spellings)
+
+
+def _parsed(name: str, column: pa.Array, spelling: Spelling) -> Column:
+    """Numbers if all text is as asked, else codes."""
+    text = plain_texts(column)
+    numbers, bad = spelling.read(text)
+    if bad is None:
+        return Column(name, numbers, False)
+    refused = text[bad].as_py()[:40]
+    return Column(name, _codes(text), True, refused, 1, (spelling.kind,), refused=True)
 
 
 def _codes(column: pa.Array) -> npt.NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """What one table says of itself, before any row is read."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +11,9 @@ from storage.errors import InputError
 
 from .ids import check_id_type
 from .paths import SourcePath, shown
+from .request import Request
 from .tables import Feature, Selection, check_label_type, is_embedding, is_number
+from .texts import parse_hint
 
 
 class TableReader(Protocol):
@@ -53,13 +55,14 @@ class Look:
     hint: str = ""
     """What may be wrong where the columns are not as wanted."""
 
-    def expanded(self, categories: Mapping[str, Sequence[str]]) -> dict[str, Feature]:
+    def expanded(self, request: Request) -> dict[str, Feature]:
         """Where each name that a feature can have lies: a list of numbers has one for each place,
         a column that is encoded one for each category.
 
         Names that occur twice are left for the choice of columns to refuse.
         """
         found: dict[str, Feature] = {}
+        categories = request.coding.categories
         for name in self.names:
             if name in categories:
                 values = categories[name]
@@ -70,7 +73,8 @@ class Look:
             if length:
                 found |= {f"{name}[{i}]": Feature(name, i, length) for i in range(length)}
             else:
-                found[name] = Feature(name)
+                spelling = request.coding.spelling(name, request.dialect.decimal)
+                found[name] = Feature(name, spelling=spelling)
         return found
 
     def _length(self, name: str) -> int:
@@ -86,12 +90,14 @@ class Look:
         """Raise `InputError` unless the columns can be features, label and ids."""
         for feature in features:
             kind = self.kinds.get(feature.column)
-            plain = feature.place is None and feature.category is None
+            plain = feature == Feature(feature.column)
             if kind is not None and plain and not is_number(kind):
-                value = shown(self.first(feature.column))
+                value = self.first(feature.column)
+                hint = parse_hint(value, feature.column)
                 raise InputError(
                     f"{self.location.name}: feature column {feature.column!r} is {kind}, not "
-                    f"numeric: {value} at row 0; leave it out with --exclude {feature.column}"
+                    f"numeric: {shown(value)} at row 0; {hint}leave it out with --exclude "
+                    f"{feature.column}"
                 )
         if label is not None and self.kinds.get(label) is not None:
             check_label_type(self.location.name, label, self.kinds[label])

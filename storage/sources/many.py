@@ -8,6 +8,7 @@ import pyarrow as pa
 from storage.errors import InputError
 
 from .base import Block, Source
+from .columns import matches
 from .fingerprint import SourceFile
 from .look import Look, TableReader
 from .paths import SourcePath, listed, readable
@@ -27,30 +28,34 @@ class TablesReader:
 
     def blocks(self, start: int, rows: int) -> Iterator[Block]:
         """The rows from `start` on, in blocks of any length."""
-        for selection, batch, where in self._batches(start, rows):
+        for selection, batch, where, first in self._batches(start, rows):
             with readable(where):
-                block = selection.block(batch, where)
+                block = selection.block(batch, where, first)
             yield block
 
     def cells(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """The same rows as they are stored."""
-        for selection, batch, _ in self._batches(start, rows):
+        for selection, batch, _, _ in self._batches(start, rows):
             yield selection.complete(batch)
 
-    def _batches(self, start: int, rows: int) -> Iterator[tuple[Selection, pa.RecordBatch, str]]:
-        """Batches with what is read of them and the name of their file; tables before `start` are
-        not read where their rows are known."""
+    def _batches(
+        self, start: int, rows: int
+    ) -> Iterator[tuple[Selection, pa.RecordBatch, str, int]]:
+        """Batches with what is read of them, the name of their file and the number of their first
+        row in it; tables before `start` are not read where their rows are known."""
         for number, table in enumerate(self.tables):
             if table.n_rows is not None and start >= table.n_rows:
                 start -= table.n_rows
                 continue
             with readable(table.location.name):
                 known = table.n_rows is not None or number == len(self.tables) - 1
-                for batch in table.batches(start if known else 0, rows):
+                at = start if known else 0
+                for batch in table.batches(at, rows):
                     drop = 0 if known else min(start, batch.num_rows)
                     start -= drop
                     if drop < batch.num_rows:
-                        yield table.selection, batch.slice(drop), table.location.name
+                        yield table.selection, batch.slice(drop), table.location.name, at + drop
+                    at += batch.num_rows
                 start = 0 if known else start
 
 
@@ -74,8 +79,9 @@ def open_tables(
     for number, location in enumerate(files):
         found = _with(look(location, request), constants[number] if constants else {})
         if first is None:
-            first, places = found, found.expanded(request.coding.categories)
+            first, places = found, found.expanded(request)
             names, label, id_column = _chosen(found, list(found.names), places, request)
+            _check_parse(found.location.name, found.names, request)
             features = tuple(places[name] for name in names)
         elif set(found.names) != set(first.names):
             raise InputError(
@@ -119,6 +125,15 @@ def _chosen(
         if not look.hint:
             raise
         raise InputError(f"{error}{look.hint}") from error
+
+
+def _check_parse(where: str, names: tuple[str, ...], request: Request) -> None:
+    """`InputError` where nothing is to be parsed that was asked for."""
+    for pattern, kind in request.coding.parse.items():
+        if request.features is None and not any(matches(name, pattern) for name in names):
+            raise InputError(
+                f"{where}: --parse {pattern}={kind} matches no column; columns are {listed(names)}"
+            )
 
 
 def _stored(selection: Selection) -> list[str]:

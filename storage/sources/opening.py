@@ -7,7 +7,7 @@ from dataclasses import replace
 from storage.errors import InputError
 from storage.transient import patiently
 
-from . import arrow_file, delimited, parquet
+from . import arrow_file, delimited, parquet, xlsx
 from .base import Source
 from .coding import PLAIN_NUMBERS, Coding
 from .columns import ALL, Columns
@@ -26,11 +26,12 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[SourcePath, Request], Look]]]
     "csv": (packed(".csv", ".tsv"), delimited.look),
     "parquet": ((".parquet", ".pq"), parquet.look),
     "arrow": ((".feather", ".arrow", ".ipc"), arrow_file.look),
+    "xlsx": ((".xlsx", ".xlsm"), xlsx.look),
 }
 """Kinds of tables: their extensions, and what looks at a file."""
 KNOWN = (
-    ".csv, .tsv (also .gz, .bz2, .xz, .zst, .zip), .parquet, .feather, .arrow, .npy, .npz, a "
-    "folder or pattern of tables, or a Zarr group"
+    ".csv, .tsv (also .gz, .bz2, .xz, .zst, .zip), .parquet, .feather, .arrow, .xlsx, .npy, .npz, "
+    "a folder or pattern of tables, or a Zarr group"
 )
 
 

@@ -109,6 +109,8 @@ def array_names(
     """
     wanted, strict = request.features, request.features is None
     own = tuple(f"x{column}" for column in range(number))
+    if strict and request.coding.parse:
+        raise InputError(f"{where}: --parse is for text in tables; an array has none, leave it out")
     if wanted is not None and len(wanted) == number:
         return wanted, None
     found = request.columns.features(where, own, strict=strict)

@@ -12,6 +12,8 @@ from .base import Block, Labels, Reader, piece_rows
 from .ids import text_ids
 from .request import MOST_FEATURES
 
+BFLOAT16 = np.dtype("V2")
+"""What NumPy stores bfloat16 as, which it does not know by name."""
 LABEL_BYTES = 4096
 """Longest label, as an array stores it."""
 
@@ -41,7 +43,8 @@ class Rows(Protocol):
 
 def check_features(array: Rows) -> int:
     """The number of features of `(row, feature)` numbers; `InputError` for anything else."""
-    check_real(array.name, array.dtype, "features", "biuf")
+    if array.dtype != BFLOAT16:
+        check_real(array.name, array.dtype, "features", "biuf")
     if len(array.shape) != 2:
         raise InputError(
             f"{array.name}: features have shape {array.shape}; reshape them to (row, feature)"
@@ -99,6 +102,7 @@ class ArrayReader:
         row_bytes = self.array.shape[1] * max(4, self.array.dtype.itemsize)
         for piece in self.array.read(start, piece_rows(row_bytes, rows)):
             with np.errstate(over="ignore", invalid="ignore"):
+                piece = widened(piece)
                 taken = piece if self.places is None else piece[:, self.places]
                 x = taken.astype(np.float32, order="C", copy=False)
             yield Block(x, None, np.zeros(len(x), np.int32))
@@ -129,6 +133,14 @@ class LabeledReader:
             else:
                 yield block._replace(label=values)
             spare = spare[len(block.x) :]
+
+
+def widened(piece: np.ndarray) -> np.ndarray:
+    """bfloat16 as float32, of which it is the upper half; other numbers as they are."""
+    if piece.dtype != BFLOAT16:
+        return piece
+    halves = np.ascontiguousarray(piece).view(np.uint16)
+    return np.left_shift(halves, 16, dtype=np.uint32).view(np.float32)
 
 
 def with_ids(reader: Reader, ids: Rows, n_rows: int) -> LabeledReader:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
@@ -13,6 +14,8 @@ from storage.errors import InputError
 from .base import Block, Floats, Labels
 from .ids import text_ids
 from .labels import Label, label_array, label_value
+from .paths import shown
+from .texts import Spelling, plain_texts
 
 
 class Feature(NamedTuple):
@@ -24,6 +27,8 @@ class Feature(NamedTuple):
     """Values in each list of the column."""
     category: str | None = None
     """The text that is 1; all other is 0."""
+    spelling: Spelling | None = None
+    """How numbers are written that the column holds as text."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,14 @@ class Selection:
 
     @property
     def coded(self) -> set[str]:
-        """The columns of text that are encoded."""
-        return {feature.column for feature in self.features if feature.category is not None}
+        """The columns of text that are encoded or parsed."""
+        return {f.column for f in self.features if f.category is not None or f.spelling is not None}
+
+    @property
+    def texts(self) -> set[str]:
+        """Columns that a format without types reads as text."""
+        named = {name for name in (self.label, self.id) if name is not None}
+        return {*named, *self.raw, *self.coded}
 
     @property
     def columns(self) -> list[str]:
@@ -62,25 +73,30 @@ class Selection:
                 batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
         return batch
 
-    def block(self, batch: pa.RecordBatch, where: str) -> Block:
-        """One batch as a block; `where` is the file, for messages."""
+    def block(self, batch: pa.RecordBatch, where: str, start: int = 0) -> Block:
+        """One batch as a block; for messages, `where` is the file and `start` the first row."""
         batch = self.complete(batch)
         source_id = np.full(batch.num_rows, self.file, np.int32)
         raw = None if self.label is None else to_labels(batch.column(self.label))
         ids = None if self.id is None else text_ids(batch.column(self.id), where)
-        return Block(to_floats(batch, self.features, where), raw, source_id, ids)
+        return Block(to_floats(batch, self.features, where, start), raw, source_id, ids)
 
 
-def to_floats(batch: pa.RecordBatch, features: tuple[Feature, ...], where: str) -> Floats:
+def to_floats(
+    batch: pa.RecordBatch, features: tuple[Feature, ...], where: str, start: int = 0
+) -> Floats:
     """Features as `(row, feature)` float32, C order; nulls are NaN, overflow infinite."""
     x = np.empty((batch.num_rows, len(features)), np.float32)
     lists: dict[str, Floats] = {}
     texts: dict[str, pa.Array] = {}
     with np.errstate(over="ignore", invalid="ignore"):
-        for position, (name, place, length, category) in enumerate(features):
+        for position, (name, place, length, category, spelling) in enumerate(features):
+            if spelling is not None:
+                x[:, position] = _parsed(batch.column(name), spelling, name, where, start)
+                continue
             if category is not None:
                 if name not in texts:
-                    texts[name] = category_texts(batch.column(name))
+                    texts[name] = plain_texts(batch.column(name))
                 equal = pc.equal(texts[name], category).fill_null(False)
                 x[:, position] = equal.to_numpy(zero_copy_only=False)
                 continue
@@ -93,12 +109,19 @@ def to_floats(batch: pa.RecordBatch, features: tuple[Feature, ...], where: str) 
     return x
 
 
-def category_texts(column: pa.Array) -> pa.Array:
-    """Values of a column as text without surrounding spaces, null where missing or empty."""
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+def _parsed(
+    column: pa.Array, spelling: Spelling, name: str, where: str, start: int
+) -> npt.NDArray[np.float64]:
+    """Numbers of a column of text; `InputError` for the first text that is none."""
+    text = plain_texts(column)
+    numbers, bad = spelling.read(text)
+    if bad is not None:
+        raise InputError(
+            f"{where}: row {start + bad} (from 0), column {name!r}: {shown(text[bad].as_py())} is "
+            f"not to be read as --parse {name}={spelling.kind} says; correct it, or give --exclude "
+            f"{name}"
+        )
+    return numbers
 
 
 def _numbers(column: pa.Array) -> np.ndarray:

@@ -27,6 +27,7 @@ CHUNK_BYTES = 128 << 20
 """Largest chunk, unpacked, that is read."""
 BAND_BYTES = 128 << 20
 """Most bytes of whole rows that are decoded at a time."""
+_REMEDY = "write it as plain numbers, such as float32"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def _group(location: SourcePath) -> zarr.Group:
 def _array(location: SourcePath, name: str) -> "zarr.Array[Any]":
     where = f"{location.name}[{name}]"
     _check_metadata(location.child(f"{location.path.rstrip('/')}/{name}"))
-    with readable(where, "not a readable array", "write it as plain numbers"):
+    with readable(where, "not a readable array", _REMEDY):
         array = _group(location)[name]
     if not isinstance(array, zarr.Array):
         raise InputError(f"{where}: a group, not an array; give a group with arrays x and y")
@@ -95,7 +96,11 @@ def _array(location: SourcePath, name: str) -> "zarr.Array[Any]":
 
 def _rows(location: SourcePath, name: str) -> ZarrRows:
     array = _array(location, name)
-    with readable(f"{location.name}[{name}]", "not a readable array", "write it as plain numbers"):
+    with readable(
+        f"{location.name}[{name}]",
+        "not a readable array",
+        _REMEDY,
+    ):
         dtype = np.dtype(array.dtype)
         chunks, shards = array.chunks, array.shards or array.chunks
         if 0 in chunks or 0 in shards:

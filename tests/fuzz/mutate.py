@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
 import struct
+import zipfile
 from typing import Any
 
 from fuzz.seeds import Files, Rng, Seed
@@ -147,6 +149,24 @@ def in_zip(rng: Rng, content: bytes) -> bytes:
     return bytes(data)
 
 
+def in_workbook(rng: Rng, content: bytes) -> bytes:
+    """A part of a workbook changed, and packed again."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+    except Exception:  # whatever an earlier change made of it
+        return in_bytes(rng, content)
+    name = pick(rng, [*parts, "xl/worksheets/sheet1.xml"])
+    part = parts.get(name, b"")
+    inside = part.replace(b"<v>", b"<v>" + pick(rng, TOKENS))
+    parts[name] = inside if rng.random() < 0.2 else in_bytes(rng, part)
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return sink.getvalue()
+
+
 def poison(rng: Rng, seed: Seed, canary: str) -> None:
     """Something that would run code, were it loaded."""
     load = pickle.dumps(Canary(canary))
@@ -188,6 +208,8 @@ def mutated(rng: Rng, seed: Seed, canary: str) -> Seed:
                 change = in_header
             elif name.endswith(".npz"):
                 change = in_zip
+            elif name.endswith(".xlsx"):
+                change = in_workbook
         seed.files[name] = change(rng, content)
     return seed
 

@@ -11,10 +11,12 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -66,7 +68,25 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+def workbook(rng: Rng) -> Seed:
+    """A sheet of numbers, texts, dates and truth values."""
+    x, y = table(rng)
+    odd = [datetime(2024, 3, 5), "1,234.5", "5 %", True, None, "#N/A"]
+    more = odd[int(rng.integers(len(odd)))] if rng.random() < 0.4 else 1
+    book = openpyxl.Workbook()
+    book.active.append([*(f"c{i}" for i in range(x.shape[1])), "odd", "y"])
+    for row, label in zip(x.tolist(), y.tolist(), strict=True):
+        book.active.append([*row, more, ("no", "yes")[label]])
+    sink = io.BytesIO()
+    book.save(sink)
+    kinds = ["thousands", "percent", "datetime", "boolean", "%d.%m.%Y"]
+    options = ["--parse", f"odd={kinds[int(rng.integers(5))]}"] if rng.random() < 0.3 else []
+    return Seed("xlsx", {"t.xlsx": sink.getvalue()}, "t.xlsx", None, "y", options)
+
+
 def csv(rng: Rng) -> Seed:
+    if rng.random() < 0.2:
+        return workbook(rng)
     x, y = table(rng)
     separator = str(rng.choice([",", "\t"]))
     end = str(rng.choice(["\n", "\r\n"]))

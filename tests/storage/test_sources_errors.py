@@ -81,7 +81,7 @@ def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused("nothing.npz: no such file", source="memory://nothing.npz")
     refused("nosuch://a.csv: the protocol nosuch is not allowed", source="nosuch://a.csv")
     refused("the folder is empty", source=tmp_path)
-    refused("unknown kind of file; give .csv", source=text(tmp_path, "a", "t.xlsx"))
+    refused("unknown kind of file; give .csv", source=text(tmp_path, "a", "t.xls"))
     refused("neither a Zarr group nor tables in it", source=tmp_path)
     refused("the file is empty", source=text(tmp_path, "", "t.npy"))
     path = text(tmp_path, "a,y\n1,2\n")

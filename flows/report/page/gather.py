@@ -12,6 +12,7 @@ from flows.steps.audit import Audited
 from flows.steps.ingest import Ingested
 from flows.steps.names import AUDIT, BLOCKS, last_attempt
 from flows.steps.partition import Block
+from flows.steps.projection import transform
 from pipeline.decision.threshold import vote_table
 from pipeline.diagnostics.pca import Plane, principal_plane
 from pipeline.diagnostics.top_rows import Greatest, contradiction, rows_contradicted
@@ -98,7 +99,7 @@ def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
     """Row numbers and scaled features of a uniform sample of the pool."""
     group = run.group("samples/partition")
     rows = slice(0, PICTURE_ROWS)
-    x = ingested(run).scaling.apply(read_array(group, "x", rows))
+    x = transform(run, ingested(run).scaling).apply(read_array(group, "x", rows))
     return read_array(group, "row", rows), x
 
 

@@ -120,9 +120,11 @@ def parameters(report: Training) -> list[tuple[str, str, str]]:
         "builder": report.builder,
         "block_rows": f"{report.n_blocks:,} blocks, at most {largest:,} rows",
     }
+    if report.pca is not None:
+        came["pca"] = f"{report.pca.variance_kept:.1%} of the variance kept"
     if isinstance(report, TrainReport):
         came |= {"p0": f"{report.p0:.4f}", "p1": f"{report.p1:.4f}"}
-    none = {"id_column": "none", "features": "all", "exclude": "none"}
+    none = {"id_column": "none", "features": "all", "exclude": "none", "pca": "none"}
     return [
         (name, none.get(name, "auto") if value is None else str(value), str(came.get(name, value)))
         for name, value in asked.items()

@@ -1,0 +1,84 @@
+"""What may be as it should be in a source, and may be not."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.intake.health import Finding, named
+from pipeline.blocks.scaling import SPREAD_ROWS, spreads
+from pipeline.diagnostics.health import is_like_ids, nearly_tells
+from storage.sources.columns import is_place
+from storage.sources.glance import Column
+from storage.sources.texts import parse_options
+
+
+class Asked(NamedTuple):
+    """What training is asked to do about columns."""
+
+    scale: str = "auto"
+    encode: str = "none"
+    impute: str = "none"
+    unlabeled: str = "refuse"
+
+
+NOTHING_ASKED = Asked()
+
+
+def doubtful(columns: list[Column], y: npt.NDArray[np.int64], asked: Asked) -> list[Finding]:
+    """What may be as it should be, by column."""
+    found = []
+    for column in columns:
+        name, values = column.name, column.values
+        if column.spellings and (asked.encode == "none" or "boolean" not in column.spellings):
+            found.append(_spelled(column))
+        elif is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
+            what = (
+                "texts, no two of them equal" if column.is_text else "whole numbers, no two equal"
+            )
+            either = f"--id-column {quoted(name)} or --exclude {quoted(name)}"
+            found.append(_one("id-like", name, f"{what}: it looks like an id", either))
+        elif column.is_text and asked.encode == "none":
+            text = f"text, such as {column.example!r}: distances need numbers"
+            found.append(_one("text", name, text, f"--encode one-hot or --exclude {quoted(name)}"))
+        elif nearly_tells(values, y):
+            text = "its order alone all but tells the label; was it made from the label?"
+            found.append(_one("near leak", name, text, f"--exclude {quoted(name)}"))
+    gaps = [c.name for c in columns if not c.is_text and not np.isfinite(c.values).all()]
+    if gaps and asked.impute == "none":
+        missing = sum(int((~np.isfinite(c.values)).sum()) for c in columns if c.name in gaps)
+        text = f"{missing:,} values of {named(gaps)} are missing or infinite: training refuses them"
+        remedy = "--impute median or --impute drop"
+        found.append(Finding(kind="gaps", columns=gaps, text=text, option=remedy))
+    numeric = [c for c in columns if not c.is_text and not is_place(c.name)]
+    if numeric and asked.scale in ("none", "auto"):
+        wide = spreads(np.column_stack([column.values[:SPREAD_ROWS] for column in numeric]))
+        if wide.apart:
+            names = [numeric[wide.narrow].name, numeric[wide.wide].name]
+            text = f"columns are on very different scales: {wide.told([c.name for c in numeric])}"
+            if asked.scale == "auto":
+                text += " (--scale auto standardizes them)"
+            option = "--scale standard" if asked.scale == "none" else None
+            found.append(Finding(kind="scales", columns=names, text=text, option=option))
+    return found
+
+
+def _spelled(column: Column) -> Finding:
+    """Text that is to be parsed, or cannot be as asked."""
+    name, example = column.name, column.example
+    if column.refused:
+        text = f"{example!r} is not to be read as --parse says: training refuses it"
+        return _one("parse", name, text, f"--exclude {quoted(name)}")
+    text = f"text that looks like numbers, such as {example!r}"
+    return _one("parse", name, text, parse_options(name, list(column.spellings)))
+
+
+def _one(kind: str, name: str, text: str, option: str) -> Finding:
+    return Finding(kind=kind, columns=[name], text=f"{name!r}: {text}", option=option)
+
+
+def quoted(name: str) -> str:
+    """A name as a shell takes it."""
+    return name if name.replace("_", "").isalnum() else repr(name)

@@ -1,0 +1,159 @@
+"""Collections in memory, and not in memory, as sources."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import ml_dtypes
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from distributed import Client, LocalCluster
+
+import knnoise
+from knnoise.inputs import as_files
+from storage.errors import InputError
+from storage.sources import Columns, open_source
+
+QUIET = {"workers": 0, "quiet": True}
+
+
+def frame(n: int = 240) -> pd.DataFrame:
+    """Ids, numbers with gaps, an embedding, a flag, text labels."""
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, 4)) + 3 * clean[:, None]
+    table = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "flag": clean == 1})
+    table["vector"] = [row.tolist() for row in x[:, 2:]]
+    table["sick"] = np.where(clean ^ (rng.random(n) < 0.15), "yes", "no")
+    table.loc[[3, 70], "b"] = np.nan
+    return table.set_index(pd.Index([f"P{i:03d}" for i in range(n)], name="patient"))
+
+
+OPTIONS = {"label_column": "sick", "impute": "median", "k": 10, **QUIET}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """What a training on the pandas frame finds."""
+    run = tmp_path_factory.mktemp("inputs") / "run"
+    return knnoise.train(frame(), run, **OPTIONS).label_issues
+
+
+def polars_frame() -> pl.DataFrame:
+    table = frame().reset_index()
+    columns = {name: pl.Series(table[name].tolist()) for name in table.columns}
+    columns["sick"] = columns["sick"].cast(pl.Categorical)
+    return pl.DataFrame(columns)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_polars_frames_are_trained_on_and_scored(
+    lazy: bool, tmp_path: Path, expected: pd.DataFrame
+) -> None:
+    source = polars_frame().lazy() if lazy else polars_frame()
+    trained = knnoise.train(source, tmp_path / "run", id_column="patient", **OPTIONS)
+    assert trained.label_issues.equals(expected)
+    scores = knnoise.score(source.drop("sick"), trained, **QUIET).frame
+    assert scores["patient"].tolist() == expected["patient"].tolist()
+
+
+def test_text_of_polars_is_looked_at_as_text(tmp_path: Path) -> None:
+    price, y = ["1,200", "7", "35"] * 20, ["u", "v"] * 30
+    table = pl.DataFrame({"price": price, "y": pl.Series(y, dtype=pl.Categorical)})
+    table.write_ipc(tmp_path / "t.arrow")
+    for source in (table, str(tmp_path / "t.arrow")):
+        assert "--parse price=thousands" in str(knnoise.check(source, label_column="y"))
+        found = knnoise.check(source, label_column="y", parse="price=thousands")
+        assert not [finding for finding in found.findings if finding.kind in ("parse", "text")]
+
+
+def test_a_dask_frame_is_trained_on_as_that_of_pandas(
+    tmp_path: Path, expected: pd.DataFrame
+) -> None:
+    with dask.config.set({"dataframe.convert-string": False}):
+        source = dd.from_pandas(frame(), npartitions=5)
+        trained = knnoise.train(source, tmp_path / "run", **OPTIONS)
+        assert trained.label_issues.equals(expected)
+        few = source[source["a"] > 2].reset_index(drop=True)  # an index that begins anew
+        scores = knnoise.score(few, trained, **QUIET).frame
+    assert "patient" not in scores
+    assert scores["row"].tolist() == list(range(int((frame()["a"] > 2).sum())))
+
+
+def test_partitions_without_rows_and_text_of_dask(tmp_path: Path) -> None:
+    table = frame().drop(columns="vector").assign(n=range(240))
+    source = dd.from_pandas(table, npartitions=6)
+    source = source[source["n"] >= 100]
+    with as_files(source) as files:
+        assert files.id_column == "patient"
+        columns = Columns(files.id_column)
+        (chunk,) = open_source(files.path, None, "sick", columns=columns).chunks(10_000)
+        assert chunk.id.tolist() == table.index[100:].tolist()
+        expected = table[["a", "b", "flag", "n"]].iloc[100:].astype("f4")
+        assert np.allclose(chunk.x, expected, equal_nan=True)
+    with pytest.raises(InputError, match="the Dask data frame has no rows"):
+        knnoise.check(source[source["n"] < 0])
+
+
+def test_dask_arrays_are_written_chunk_by_chunk() -> None:
+    x = np.random.default_rng(0).normal(size=(1000, 7)).astype(np.float32)
+    array = da.from_array(x, chunks=((300, 1, 699), (4, 3)))
+    y = da.from_array(np.arange(1000) % 2, chunks=100)
+    labels = dd.from_dask_array(y)
+    for given in (y, labels):
+        with as_files(array, given) as files:
+            (chunk,) = open_source(files.path, files.labels).chunks(10_000)
+            assert np.array_equal(chunk.x, x)
+            assert np.array_equal(chunk.label, np.arange(1000) % 2)
+    short = array.astype(ml_dtypes.bfloat16)
+    with as_files(short) as files:
+        (chunk,) = open_source(files.path, with_labels=False).chunks(10_000)
+        assert np.array_equal(chunk.x, x.astype(ml_dtypes.bfloat16).astype(np.float32))
+
+
+def test_no_more_than_a_few_chunks_are_held() -> None:
+    array = da.random.default_rng(0).normal(size=(200_000, 50), chunks=(5_000, 50))
+    wide = array.to_dask_dataframe(columns=[f"c{i}" for i in range(50)])
+    with dask.config.set(scheduler="synchronous"):
+        for source in (array, wide):
+            tracemalloc.start()
+            with as_files(source):
+                peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < 16e6 < array.nbytes / 4
+
+
+def test_workers_of_a_cluster_write_their_parts(expected: pd.DataFrame, tmp_path: Path) -> None:
+    table = frame().drop(columns="vector")
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster),
+        as_files(dd.from_pandas(table, npartitions=4)) as files,
+    ):
+        source = open_source(files.path, None, "sick", columns=Columns(files.id_column))
+        assert sum(len(chunk.x) for chunk in source.chunks(100)) == len(table)
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    array = da.from_array(np.arange(10.0).reshape(5, 2), chunks=2)
+    with pytest.raises(InputError, match="call its compute_chunk_sizes"):
+        knnoise.check(array[array[:, 0] > 3])
+    with pytest.raises(InputError, match="a Dask array of objects"):
+        knnoise.check(array.astype(object))
+
+    def gone(block: np.ndarray) -> np.ndarray:
+        for file in tmp_path.glob("knnoise-*/*"):
+            file.unlink()
+        return block
+
+    lost = array.map_blocks(gone, dtype=float, meta=np.empty((0, 2)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tempfile.tempdir", str(tmp_path))
+        with pytest.raises(InputError, match=r"cannot write .* set TMPDIR to a folder that all"):
+            knnoise.check(lost)
