@@ -71,7 +71,7 @@ def _spelled(column: Column) -> Finding:
     if column.refused:
         text = f"{example!r} is not to be read as --parse says: training refuses it"
         return _one("parse", name, text, f"--exclude {quoted(name)}")
-    text = f"text that looks like numbers, such as {example!r}"
+    text = f"text that can be read as numbers, such as {example!r}"
     return _one("parse", name, text, parse_options(name, list(column.spellings)))
 
 

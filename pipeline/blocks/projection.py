@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from pipeline.blocks.scaling import Scaling
 
 MOST_FEATURES = 4096
-"""Features whose covariance is held: 128 MB, and about as much again while it is decomposed."""
+"""Features whose covariance is held, 128 MB, and decomposed in place."""
 _TILE = 16
 """Rows that share one pass over the weights."""
 
