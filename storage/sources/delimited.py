@@ -44,17 +44,12 @@ class CsvReader:
     @property
     def features(self) -> tuple[str, ...]:
         """The stored columns that are features."""
-        texts = {
-            self.selection.label,
-            self.selection.id,
-            *self.selection.raw,
-            *self.selection.coded,
-        }
+        texts = {*self.selection.aside, *self.selection.coded}
         return tuple(name for name in self.selection.columns if name not in texts)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Columns read as text: label, ids, those read as they are and those watched."""
+        """Columns read as text: label, ids, groups, those read as they are and those watched."""
         features = set(self.features)
         found = dict.fromkeys((*self.selection.columns, *self.watched))
         return tuple(name for name in found if name not in features)

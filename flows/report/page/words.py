@@ -122,7 +122,7 @@ def parameters(report: Training) -> list[tuple[str, str, str]]:
     }
     if isinstance(report, TrainReport):
         came |= {"p0": f"{report.p0:.4f}", "p1": f"{report.p1:.4f}"}
-    none = {"id_column": "none", "features": "all", "exclude": "none"}
+    none = {"id_column": "none", "features": "all", "exclude": "none", "by": "none"}
     return [
         (name, none.get(name, "auto") if value is None else str(value), str(came.get(name, value)))
         for name, value in asked.items()
