@@ -58,8 +58,8 @@ def _figure(groups: Groups) -> Drawing:
             for group in worst
         )
         caption = (
-            "Points are estimates, bars their 95 % intervals, strokes the estimates drawn to the "
-            "whole's. Gray: too few rows to tell."
+            "Points are estimates, bars their 95 % intervals, strokes the shrunken estimates. "
+            "Gray: too few rows to tell."
         )
         more = len(groups.groups) - len(worst)
         title = "The worst groups" if more > 0 else "Groups, the worst first"
