@@ -13,7 +13,7 @@ from benchmarks.study.lists import search
 from benchmarks.study.results import Results
 from pipeline.decision.threshold import predict, threshold
 from pipeline.noise.extrema import anchor_plan, crossfit
-from pipeline.noise.group_cells import Layout
+from pipeline.noise.group_cells import NEAREST, Layout, apart
 from pipeline.noise.groups import Groups, Whole, group_rates
 from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.transition import of_rates
@@ -24,9 +24,9 @@ LOW, HIGH = 0.05, 0.35
 POOLS = {"blobs": 2, "sheets": 2, "moons": 2, "hypercube": 1, "rare": 1}
 """Pools of each kind."""
 K = 30
-DRAWS = 10
+DRAWS = 6
 """Draws of wrong labels of each pool and setting."""
-ASSIGNED = 10
+ASSIGNED = 20
 """Ways to deal the rows to groups, of each draw where groups are alike."""
 SETTINGS = ("apart", "skewed", "regions", "alike", "one +0.05", "one +0.1", "one +0.15")
 """Rates drawn for each group; the same, and classes shared unequally; the same, and each group in a
@@ -88,7 +88,7 @@ def shared(
 
 def drawn(setting: str, n_groups: int, rng: np.random.Generator) -> Floats:
     """(group, 2) P(given the other class | true class)."""
-    if setting in ("apart", "skewed"):
+    if setting in ("apart", "skewed", "regions"):
         return rng.uniform(LOW, HIGH, (n_groups, 2))
     rates = np.tile([0.2, 0.1], (n_groups, 1))
     if setting.startswith("one"):
@@ -109,7 +109,8 @@ def groups_of(
     cells = layout.count(group, likely, level, given, none, np.empty(0, np.int64))
     prior = np.array(clean_shares(rates.p0, rates.p1, float(given.mean())))
     errors = np.array(rates.standard_errors)
-    whole = Whole((0, 1), of_rates(rates).matrix, prior, errors, [rates.support] * 2)
+    matrix, support = of_rates(rates).matrix, [rates.support] * 2
+    whole = Whole((0, 1), matrix, prior, errors, support, apart(group, group[near[:, :NEAREST]]))
     return group_rates(cells, layout, whole, "group", range(n_groups))
 
 

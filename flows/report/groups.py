@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flows.report.model import Training, TrainReport
-from pipeline.noise.groups import Group, Groups
+from pipeline.noise.groups import APART, Group, Groups
 
 SURE = 0.05
 """p-value below which groups are said to differ."""
@@ -19,10 +19,18 @@ def verdict(groups: Groups) -> str:
     return f"they differ ({p})" if groups.p_value < SURE else f"they do not surely differ ({p})"
 
 
-def left_out(groups: Groups) -> list[str]:
-    """Rows that count for no group, as sentences."""
+def remarks(groups: Groups) -> list[str]:
+    """What limits the rates, and rows that count for no group, as sentences."""
     checked = sum(group.checked for group in groups.groups)
     return [
+        *(
+            [
+                f"groups live apart: a neighbor is of the same group {groups.apart:.0%} more often "
+                "than by chance, so that a group's own mistakes can hide; rates are at most weak"
+            ]
+            if groups.apart > APART
+            else []
+        ),
         *([f"{groups.nobody:,} rows have no {groups.column!r}"] if groups.nobody else []),
         *(
             [
@@ -46,7 +54,7 @@ def lines(report: Training) -> list[str]:
         f"whose labels, by {groups.column!r}: {len(groups.groups):,} groups, {verdict(groups)}",
         *(f"  {_line(report, group)}" for group in groups.groups[:SHOWN]),
         *([f"  {more:,} more groups in report.json"] if more > 0 else []),
-        *(f"  {line}" for line in left_out(groups)),
+        *(f"  {line}" for line in remarks(groups)),
     ]
 
 

@@ -15,23 +15,34 @@ from flows.steps.class_tops import joined, portions
 from flows.steps.classes import ClassEstimates, decision_matrix
 from flows.steps.ingest import certain
 from flows.steps.lists import Routed, incoming
+from flows.steps.lookup import pick
 from flows.steps.partition import Blocks, block_name
 from flows.steps.rates import RateEstimates
 from pipeline.decision.class_rule import decide
 from pipeline.decision.tempering import MatrixDecision
 from pipeline.decision.threshold import predict, threshold
-from pipeline.noise.group_cells import LEVELS, Cells, Layout, level_of, together
+from pipeline.noise.group_cells import (
+    LEVELS,
+    NEAREST,
+    Cells,
+    Layout,
+    apart,
+    level_of,
+    together,
+)
 from pipeline.noise.groups import Groups, Whole, group_rates
 from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.transition import of_rates
 from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
-from storage.groups import read_array, read_group, write_group
+from storage.groups import array, read_array, read_group, write_group
 from storage.pool import Pool, Rows
 from storage.run import Run
 
 VOTES = "group-votes"
 CELLS = "group-cells"
+ANCHORS = 2000
+"""Rows whose neighbors tell whether groups live apart."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +110,21 @@ def find_groups(
     )
 
     def estimate(run: Run) -> Output:
+        near = _neighbors_groups(run, pool)
         parts = (read_group(run.scratch, f"{CELLS}/{i:05d}") for i in range(len(pool.parts())))
         cells = together(Cells(*(part[name] for name in Cells._fields)) for part in parts)
-        whole = _whole(run, classes, counts, estimated)
+        whole = _whole(run, classes, counts, estimated, apart(near[:, 0], near[:, 1:]))
         return Output([], Grouped(group_rates(cells, layout, whole, column, values)))
 
     return Grouped.of(job.once("groups", estimate)).groups
+
+
+def _neighbors_groups(run: Run, pool: Pool) -> npt.NDArray[np.int16]:
+    """(row, 1 + neighbor) groups of some anchors, evenly spaced, and of their nearest rows."""
+    n_anchors = array(run.group("anchors"), "neighbor").shape[0]
+    places = np.linspace(0, n_anchors - 1, min(n_anchors, ANCHORS)).astype(np.int64)
+    lists = pick(run, "anchors", "neighbor", places)[:, : NEAREST + 1]
+    return pick(run, pool.path, "group", lists.ravel()).reshape(lists.shape)
 
 
 def crossfitted(estimated: RateEstimates) -> NoiseRates:
@@ -117,17 +137,20 @@ def _whole(
     classes: list[LabelValue],
     counts: list[int],
     estimated: RateEstimates | ClassEstimates,
+    apart: float,
 ) -> Whole:
     """What is known of all groups together."""
     if isinstance(estimated, RateEstimates):
         rates = crossfitted(estimated)
         shares = clean_shares(rates.p0, rates.p1, counts[1] / sum(counts))
         error = np.array(rates.standard_errors)
-        return Whole(classes, of_rates(rates).matrix, np.array(shares), error, [rates.support] * 2)
+        matrix, support = of_rates(rates).matrix, [rates.support] * 2
+        return Whole(classes, matrix, np.array(shares), error, support, apart)
     group = run.group("transition")
     matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
     error = np.diag(high - low) / (2.0 * 1.96)
-    return Whole(classes, matrix, np.array(estimated.prior), error, estimated.class_support)
+    prior, support = np.array(estimated.prior), estimated.class_support
+    return Whole(classes, matrix, prior, error, support, apart)
 
 
 def _votes(

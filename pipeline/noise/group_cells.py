@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 CERTAIN = 0.9
 """Chance of its class from which a row is nearly certain."""
+NEAREST = 10
+"""Neighbors of a row by which it is told whether groups live apart."""
 LEVELS = 10
 """Levels of chances from a half on."""
 
@@ -112,6 +114,24 @@ def _summed(cells: Cells) -> Cells:
     """Each cell once."""
     cell, where = np.unique(cells.cell, return_inverse=True)
     return Cells(cell, *(table((where,), count, cell.shape) for count in cells[1:]))
+
+
+def apart(group: npt.NDArray[np.integer], near: npt.NDArray[np.integer]) -> float:
+    """How far groups live apart: how much oftener a row's neighbor is of its own group than some
+    other row is; 0 is not at all, 1 is always.
+
+    Parameters
+    ----------
+    group : (row,) of a random sample of rows; -1 is nobody
+    near : (row, neighbor) groups of their nearest
+    """
+    own = group >= 0
+    counts = np.bincount(group[own])
+    if own.sum() < 2 or len(counts[counts > 0]) < 2:
+        return 0.0
+    share = counts[group[own]] / own.sum()
+    chance, found = float(share.mean()), float((near[own] == group[own, None]).mean())
+    return max(0.0, (found - chance) / (1.0 - chance))
 
 
 def level_of(chance: Floats) -> npt.NDArray[np.int8]:

@@ -126,10 +126,10 @@ def differ(rates: Rates, certain: Certain, a: int) -> tuple[float, float, float]
     spread = (1.0 - purity) * (certain.right[a] - certain.other[a])
     variance = alone + (MIXED * n * spread) ** 2
     part = alone / variance
-    less = (len(n) - 1.0) / len(n)
+    less = 1.0 - told / told.sum()  # as the one rate is fitted
     statistic = float(((bad - n * expected) ** 2 / variance).sum())
     fourth = 2.0 + 1.0 / alone - 6.0 / n
-    return statistic, less * float(part.sum()), less * float((part**2 * fourth).sum())
+    return statistic, float((less * part).sum()), float((less * part**2 * fourth).sum())
 
 
 def p_value(statistic: float, mean: float, variance: float) -> float:

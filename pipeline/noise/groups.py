@@ -16,6 +16,9 @@ from pipeline.noise.rates import UNSUPPORTED, WEAK, Support
 Floats = npt.NDArray[np.float64]
 FEW, TOO_FEW = 30, 10
 """Nearly certain rows of a rate for full, or any, support."""
+APART = 0.3
+"""How far groups live apart from which their rates are at most ``weak``: their rows' neighbors are
+judged by labels of their own."""
 LISTED = 20
 """Classes of a group that are listed at most."""
 _RANK: dict[Support, int] = {"unsupported": 0, "weak": 1, "supported": 2}
@@ -74,6 +77,8 @@ class Groups:
     """The rate that each class' estimates are drawn to."""
     weight: list[float | None]
     """Nearly certain rows that the whole counts for in a shrunken rate; many: groups are alike."""
+    apart: float
+    """How much oftener a neighbor is of the same group than by chance: 0 not at all, 1 always."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,15 @@ class Whole:
     """(class,) standard errors of the diagonal"""
     support: Sequence[Support]
     """(class,)"""
+    apart: float = 0.0
+    """How far groups live apart (`group_cells.apart`)."""
+
+    def most(self, classes: list[int]) -> Support:
+        """The verdict that a rate of some classes has at most."""
+        found = [self.support[a] for a in classes]
+        if self.apart > APART:
+            found.append("weak")
+        return min(found, key=_RANK.__getitem__) if classes else "unsupported"
 
 
 class _Of:
@@ -156,6 +170,7 @@ def group_rates(
         [None if test is None else p_value(*test) for test in tests],
         [None if np.isnan(value) else float(value) for value in drawn],
         [None if np.isnan(value) else float(value) for value in weight],
+        whole.apart,
     )
 
 
@@ -184,7 +199,7 @@ def _group(value: ClassName, counts: Ints, of: _Of, certain: Certain, whole: Who
             float(of.estimate[a]),
             (float(of.low[a]), float(of.high[a])),
             float(of.shrunk[a]),
-            _support(float(half[a]), float(gap[a]), float(of.rows[a]), whole.support[a]),
+            _support(float(half[a]), float(gap[a]), float(of.rows[a]), whole.most([a])),
         )
         for a in order.tolist()
     ]
@@ -194,8 +209,7 @@ def _group(value: ClassName, counts: Ints, of: _Of, certain: Certain, whole: Who
         float(np.linalg.norm(share * (end[there] - of.estimate[there])))
         for end in (of.low, of.high)
     )
-    supports: list[Support] = [whole.support[a] for a in there.tolist()]
-    most = min(supports, key=_RANK.__getitem__) if supports else "unsupported"
+    most = whole.most(there.tolist())
     return Group(
         value,
         int(counts[0]),

@@ -154,6 +154,18 @@ def test_more_than_two_classes(tmp_path: Path) -> None:
     assert "whose labels, by 'who': 3 groups" in (tmp_path / "run" / "report.txt").read_text()
 
 
+def test_groups_that_live_apart_are_at_most_weak(tmp_path: Path) -> None:
+    there = table()
+    order = there["b"].argsort().argsort()
+    there["site"] = SITES[order * 4 // N]
+    there["b"] += 10 * (order * 4 // N)
+    there.drop(columns="month").to_csv(tmp_path / "t.csv", index=False)
+    report = fit(tmp_path / "t.csv", tmp_path / "run", by="site", label_column="sick")
+    assert report["groups"]["apart"] > 0.9
+    assert {group["support"] for group in report["groups"]["groups"]} <= {"weak", "unsupported"}
+    assert "groups live apart: " in (tmp_path / "run" / "report.txt").read_text()
+
+
 def test_corrected_labels_are_nobody_s(made: Path, tmp_path: Path) -> None:
     issues = pd.read_parquet(made / "run" / "label_issues.parquet")
     rows = issues.index[issues["is_label_issue"]][:50]

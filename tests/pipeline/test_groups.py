@@ -13,7 +13,7 @@ from strategies import generators
 from benchmarks.study.groups import compared, groups_of, shared
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import crossfit
-from pipeline.noise.group_cells import Layout, certain_rows, level_of, together
+from pipeline.noise.group_cells import Layout, apart, certain_rows, level_of, together
 from pipeline.noise.groups import Groups, Whole, group_rates
 from pipeline.noise.rates import clean_shares
 
@@ -56,6 +56,18 @@ def test_cells_of_parts_add_up(rng: np.random.Generator, n: int, cut: int) -> No
 
 def test_levels_divide_the_upper_half_of_chances() -> None:
     assert level_of(np.array([0.2, 0.5, 0.56, 0.99, 1.0])).tolist() == [-1, 0, 1, 9, 9]
+
+
+def test_groups_apart_are_told_from_mixed_ones() -> None:
+    rng = np.random.default_rng(0)
+    group = rng.choice([-1, 0, 1, 2], 3000, p=[0.1, 0.6, 0.2, 0.1])
+    mixed = rng.permutation(group)[rng.integers(0, 3000, (3000, 10))]
+    assert apart(group, mixed) < 0.02
+    assert apart(group, np.tile(group[:, None], 10)) == pytest.approx(1)
+    half = np.where(rng.random(mixed.shape) < 0.5, group[:, None], mixed)
+    assert apart(group, half) == pytest.approx(0.46, abs=0.03)  # of the others a tenth is nobody's
+    assert apart(np.zeros(5, int), np.zeros((5, 3), int)) == 0
+    assert apart(np.full(5, -1), np.full((5, 3), -1)) == 0
 
 
 def test_certain_rows_begin_where_labels_say_so() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.report.groups import left_out, verdict
+from flows.report.groups import remarks, verdict
 from flows.report.model import Training
 from flows.report.page.render import with_controls_shown
 from flows.report.page.svg import COLORS as C
@@ -28,7 +28,7 @@ def shown(report: Training) -> dict[str, Any]:
         "column": groups.column,
         "n": len(groups.groups),
         "verdict": verdict(groups),
-        "left_out": left_out(groups),
+        "remarks": remarks(groups),
         "groups": groups.groups[:LISTED],
         "classes": report.classes if len(report.classes) == 2 else [],
         "rates": [{r.true: r for r in group.rates} for group in groups.groups[:LISTED]],
