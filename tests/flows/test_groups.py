@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +202,12 @@ def test_bad_input_is_one_line(tmp_path: Path, change: Any, options: Any, said: 
     with pytest.raises(InputError, match=said):
         fit(tmp_path / "t.csv", tmp_path / "run", label_column="sick", **options)
     assert not (tmp_path / "run").exists()
+
+
+def test_damaged_groups_are_made_again(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "run", tmp_path / "run")
+    for lost in ("group/c/0", "group/zarr.json"):
+        (tmp_path / "run" / "results.zarr" / "pool" / lost).unlink()
+    options = {"label_column": "sick", "k": None, "block_rows": 1200, "by": "site"}
+    fit(made / "pool.csv", tmp_path / "run", **options)
+    assert results(tmp_path / "run") == results(made / "run")
