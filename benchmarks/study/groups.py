@@ -32,7 +32,7 @@ SETTINGS = ("apart", "skewed", "regions", "alike", "one +0.05", "one +0.1", "one
 """Rates drawn for each group; the same, and classes shared unequally; the same, and each group in a
 region of its own; all alike; all but one."""
 ODD = 13
-"""Of 1,000 rows: the group that differs where one does."""
+"""The group that differs where one does."""
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

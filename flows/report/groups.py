@@ -19,6 +19,12 @@ def verdict(groups: Groups) -> str:
     return f"they differ ({p})" if groups.p_value < SURE else f"they do not surely differ ({p})"
 
 
+def counted(groups: Groups) -> str:
+    """The number of groups."""
+    n = len(groups.groups)
+    return f"{n:,} group{'' if n == 1 else 's'}"
+
+
 def remarks(groups: Groups) -> list[str]:
     """What limits the rates, and rows that count for no group, as sentences."""
     checked = sum(group.checked for group in groups.groups)
@@ -51,7 +57,7 @@ def lines(report: Training) -> list[str]:
     more = len(groups.groups) - SHOWN
     return [
         "",
-        f"whose labels, by {groups.column!r}: {len(groups.groups):,} groups, {verdict(groups)}",
+        f"whose labels, by {groups.column!r}: {counted(groups)}, {verdict(groups)}",
         *(f"  {_line(report, group)}" for group in groups.groups[:SHOWN]),
         *([f"  {more:,} more groups in report.json"] if more > 0 else []),
         *(f"  {line}" for line in remarks(groups)),
@@ -60,7 +66,10 @@ def lines(report: Training) -> list[str]:
 
 def _line(report: Training, group: Group) -> str:
     low, high = group.wrong_interval
-    told = f"{group.wrong:.1%} wrong (95 % interval {low:.1%} to {high:.1%})"
+    told = (
+        f"{group.wrong:.1%} wrong (95 % interval {low:.1%} to {high:.1%}; "
+        f"shrunken {group.wrong_shrunk:.1%})"
+    )
     if isinstance(report, TrainReport):
         by_class = {rate.true: rate for rate in group.rates}
         rates = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.report.groups import remarks, verdict
+from flows.report.groups import counted, remarks, verdict
 from flows.report.model import Training
 from flows.report.page.render import with_controls_shown
 from flows.report.page.svg import COLORS as C
@@ -26,7 +26,7 @@ def shown(report: Training) -> dict[str, Any]:
         return {"whose": None, "whose_figure": None}
     whose = {
         "column": groups.column,
-        "n": len(groups.groups),
+        "counted": counted(groups),
         "verdict": verdict(groups),
         "remarks": remarks(groups),
         "groups": groups.groups[:LISTED],
