@@ -30,6 +30,7 @@ from flows.steps.anchors import find_anchors, find_pairs
 from flows.steps.checks import Checked, check_data
 from flows.steps.class_labels import find_class_issues
 from flows.steps.classes import Classes, ClassEstimates, count_classes, estimate_classes
+from flows.steps.groups import find_groups
 from flows.steps.ingest import Ingested, corrections_used, ingest
 from flows.steps.labels import export_label_issues, find_label_issues
 from flows.steps.partition import Blocks, Wanted
@@ -39,6 +40,7 @@ from flows.steps.widening import Graph, widen_until
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.labels import LabelSpace
 from pipeline.methods.rules import RULES
+from pipeline.noise.groups import Groups
 from storage.errors import InputError
 from storage.location import Location
 from storage.pool import Pool
@@ -180,6 +182,12 @@ def _train(job: Job, source: Source, params: TrainParams) -> TrainReport | Class
     estimated, issues = judge(job, pool, ingested, graph.blocks, grid, params)
     as_task("export", lambda: export_label_issues(job, ingested.label_values or []))
 
+    groups = None
+    if params.by is not None:
+        told = ingested.label_values or [], ingested.class_counts or []
+        groups = as_task(
+            "groups", lambda: find_groups(job, pool, graph.blocks, *told, estimated=estimated)
+        )
     checked = as_task(
         "checks",
         lambda: check_data(
@@ -192,7 +200,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> TrainReport | Class
     )
 
     def write(run: Run) -> Output:
-        report = _report(job, params, ingested, builder, graph, estimated, issues, checked)
+        report = _report(job, params, ingested, builder, graph, estimated, issues, checked, groups)
         written = reports.save(run, report, reports.train_text(report))
         return Output([*written, *reports.describe(run, report)])
 
@@ -276,6 +284,7 @@ def _report(
     estimated: RateEstimates | ClassEstimates,
     n_label_issues: int,
     checked: Checked,
+    groups: Groups | None,
 ) -> TrainReport | ClassReport:
     """Compose the report."""
     blocks, recall = graph.blocks, graph.recall
@@ -320,6 +329,7 @@ def _report(
         "n_outliers": checked.outliers,
         "n_near_duplicates": checked.near_duplicates,
         "n_contradicting": checked.contradicting,
+        "groups": groups,
         "n_filled": ingested.n_filled,
         "n_dropped": ingested.n_dropped,
         "n_unlabeled": ingested.n_unlabeled,

@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from storage.errors import InputError
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -56,6 +58,24 @@ class Training:
         import numpy as np
 
         return np.array(self.summary["transition_matrix"])
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """A row for each group of `by`, worst first: rows, suspects, share of wrong labels with its
+        95 % interval, drawn to the whole's, and the verdict; of two classes p0 and p1, too.
+
+        Raises
+        ------
+        storage.errors.InputError
+            the training was given no `by`.
+        """
+        import pandas as pd
+
+        found = self.summary["groups"]
+        if found is None:
+            raise InputError(f"{self.run}: trained without by; give the column that says whose")
+        rows = [_group(group, self.label_values) for group in found["groups"]]
+        return pd.DataFrame(rows).set_index("group").rename_axis(found["column"])
 
     @property
     def label_issues(self) -> pd.DataFrame:
@@ -163,6 +183,22 @@ class Scores:
     def _repr_html_(self) -> str:
         shown = self.frame.head(SHOWN).to_html(index=False, float_format="%.3f")
         return f"<p>{self.summary['n_rows']:,} rows scored</p>{shown}"
+
+
+def _group(group: dict[str, Any], label_values: list[Any]) -> dict[str, Any]:
+    """A group as a row of a table."""
+    low, high = group["wrong_interval"]
+    row = {name: group[name] for name in ("rows", "checked", "suspects", "wrong")}
+    row = {"group": group["value"], **row, "low": low, "high": high}
+    row |= {"wrong_shrunk": group["wrong_shrunk"], "support": group["support"]}
+    if len(label_values) == 2:
+        rates = {rate["true"]: rate for rate in group["rates"]}
+        for code, value in enumerate(label_values):
+            rate = rates.get(value)
+            ends = (float("nan"), float("nan")) if rate is None else rate["interval"]
+            estimate = float("nan") if rate is None else rate["estimate"]
+            row |= {f"p{code}": estimate, f"p{code}_low": ends[0], f"p{code}_high": ends[1]}
+    return row
 
 
 def _read(path: str) -> pd.DataFrame:

@@ -46,6 +46,9 @@ def _row(description: str) -> Column:
 _X = Column(("row", "feature"), "float32", float("nan"), "features")
 _ID = Column(("row",), "string", "", "id of the row, as text", optional=True)
 _GIVEN = _label("code of the given (possibly wrong) label")
+_GROUP = Column(
+    ("row",), "int16", -1, "whose label: place in `group_values`; -1 is nobody's", optional=True
+)
 
 GROUPS: dict[str, dict[str, Column]] = {
     "pool": {
@@ -54,6 +57,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "row": _row("position in the source"),
         "source_id": Column(("row",), "int32", -1, "index in the attribute `files`"),
         "id": _ID,
+        "group": _GROUP,
     },
     "queries": {
         "x": Column(("row", "feature"), "float32", float("nan"), "features as read, unscaled"),
@@ -90,6 +94,12 @@ GROUPS: dict[str, dict[str, Column]] = {
         "neighbor": Column(("row", "rank"), "int64", -1, "training rows nearest first"),
         "distance": Column(("row", "rank"), "float32", float("nan"), "Euclidean, ascending"),
         "neighbor_label": Column(("row", "rank"), "int32", -1, "code of its given label"),
+    },
+    "group_cells": {
+        "cell": Column(("cell",), "int64", -1, "group, class and level of certainty, ascending"),
+        "rows": Column(("cell",), "int64", -1, "rows of the cell"),
+        "wrong": Column(("cell",), "int64", -1, "those given another class than the cell's"),
+        "suspect": Column(("cell",), "int64", -1, "those whose label is suspect"),
     },
     "bounds": {
         "bound": Column(("row",), "float32", float("nan"), "distance that holds all neighbors"),

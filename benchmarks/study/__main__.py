@@ -18,6 +18,7 @@ from benchmarks.study import (
     cost,
     coverage,
     gao_tables,
+    groups,
     multiclass,
     partial,
     plateau,
@@ -51,6 +52,7 @@ def main() -> None:
         "acquire": lambda a: acquire.run(a.data, a.results),
         "partial": lambda a: partial.run(a.data, a.results),
         "review": lambda a: review.run(a.data, a.results),
+        "groups": lambda a: groups.run(a.results),
         "certificates": lambda a: certificates.run(a.results),
     }
     parser.add_argument("--only", nargs="*", choices=studies, default=list(studies))

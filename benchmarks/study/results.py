@@ -31,6 +31,7 @@ KERNELS = {
     "certificates": SPECULATE,
     "acquire": ("methods/growing_net", "methods/bought_labels"),
     "review": (*DECISION, "decision/review"),
+    "groups": (*DECISION, "noise/group_cells", "noise/group_rates", "noise/groups"),
     "partial": ("methods/partial_labels", "methods/partial_features"),
 }
 """The modules of `pipeline` each study rests on, beside the exact search."""

@@ -11,6 +11,7 @@ from benchmarks.study import (
     pages_certificates,
     pages_coverage,
     pages_gao,
+    pages_groups,
     pages_multiclass,
     pages_partial,
     pages_rates,
@@ -49,6 +50,8 @@ def pages(work: Path, docs: Path) -> None:
         pages_partial.partial(found["partial"], docs)
     if found["review"]:
         pages_review.review(found["review"], docs)
+    if found["groups"]:
+        pages_groups.groups(found["groups"], docs)
     if found["suspects"]:
         pages_suspects.suspects(found["suspects"], docs)
     if found["verdicts"]:

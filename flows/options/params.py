@@ -200,6 +200,11 @@ class Chosen(Params):
         description="columns of text that are numbers, by name or pattern: thousands, percent, "
         "datetime, boolean, or the format of a date such as %d.%m.%Y (again for more)",
     )
+    by: Name = Field(
+        None,
+        description="column that says whose label each is (annotator, site, source, month), of at "
+        "most 1,000 values: no feature; how often each of them is wrong is reported",
+    )
     corrections: File | None = Field(
         None,
         description="labels that somebody checked, which count as certain: the answers of a "
@@ -230,7 +235,7 @@ class Chosen(Params):
         from storage.sources import Columns
 
         keep, leave = tuple(self.features or ()), tuple(self.exclude or ())
-        return Columns(self.id_column, keep, leave, left_out)
+        return Columns(self.id_column, keep, leave, left_out, group=self.by)
 
 
 class Method(Chosen):
@@ -313,6 +318,10 @@ class Method(Chosen):
             raise ValueError(
                 f"--p0 and --p1: need rates in [0, 1) with p0 + p1 < 1, "
                 f"not {self.p0:g} and {self.p1:g}"
+            )
+        if self.by is not None and self.noise == "minmax" and self.p0 is None:
+            raise ValueError(
+                "--by needs rates that are not read as plain extremes: leave out --noise minmax"
             )
         if self.rule == "rknn" and self.p0 is not None:
             raise ValueError("--rule rknn estimates the rates its own way: leave out --p0 and --p1")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from flows.report import groups
 from flows.report.model import (
     ClassReport,
     ClassScoreReport,
@@ -126,6 +127,7 @@ def train_text(report: TrainReport | ClassReport) -> str:
         "data_issues.parquet",
         *_corrections(report.corrections),
         *report.since,
+        *groups.lines(report),
         "",
         *_coding_lines(report),
         _recall_line(report),

@@ -14,7 +14,7 @@ from pipeline.decision.tempering import MatrixDecision
 from pipeline.decision.threshold import Decision
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule
-from pipeline.noise.rates import NoiseRates, Support
+from pipeline.noise.rates import NoiseRates, Support, clean_shares
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import of_rates
 from storage.groups import read_array
@@ -63,11 +63,9 @@ def of_two(estimated: RateEstimates, class_counts: list[int]) -> TwoClassNoise:
     rates = estimated.rates
     matrix = of_rates(rates)
     assert matrix.interval is not None
-    left = 1.0 - rates.p0 - rates.p1
-    given = class_counts[1] / sum(class_counts)
-    one = float(np.clip((given - rates.p0) / left, 0.0, 1.0)) if left > 0 else given
+    prior = clean_shares(rates.p0, rates.p1, class_counts[1] / sum(class_counts))
     return {
-        "clean_prior": [1.0 - one, one],
+        "clean_prior": list(prior),
         "transition_matrix": matrix.matrix.tolist(),
         "transition_interval": matrix.interval.tolist(),
         "class_support": list(matrix.class_support),

@@ -16,6 +16,7 @@ from pipeline.decision.tempering import MatrixDecision
 from pipeline.decision.threshold import Decision
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule
+from pipeline.noise.groups import Groups
 from pipeline.noise.rates import NoiseRates, Support
 from pipeline.noise.regions import Regions
 
@@ -162,6 +163,8 @@ class Training(Report):
     """Those among them with such a neighbor that was given another label."""
     corrections: CorrectionsUsed | None = None
     """Labels that somebody checked; None where the training was given none."""
+    groups: Groups | None = None
+    """Whose labels are wrong; None where the training was given no `--by`."""
     config: RunConfig
 
 

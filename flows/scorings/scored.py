@@ -18,7 +18,13 @@ from flows.orchestration.config import describe
 from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
 from flows.report.content import recall_warning
-from flows.report.model import ClassReport, ClassScoreReport, ScoreReport, TrainReport
+from flows.report.model import (
+    ClassReport,
+    ClassScoreReport,
+    RunConfig,
+    ScoreReport,
+    TrainReport,
+)
 from flows.steps import probes, scoring
 from flows.steps.ingest import Ingested, ingest
 from flows.steps.projection import PROJECTION, transform
@@ -62,7 +68,7 @@ class Trained:
             given or asked.get("id_column"),
             tuple(asked.get("features") or ()),
             tuple(asked.get("exclude") or ()),
-            () if config.health is None else config.health.left_out,
+            _left_out(config),
             id_needed=given is not None,
         )
         dialect = Dialect.of_json((config.source.model_extra or {}).get("dialect"))
@@ -98,6 +104,12 @@ class Trained:
             report.builder == "exact",
             next(step for step in report.steps if step.split("-")[0] == "blocks"),
         )
+
+
+def _left_out(config: RunConfig) -> tuple[str, ...]:
+    """Columns that are no features where they are there: left out of training, or whose label."""
+    by = config.parameters.get("by")
+    return (*(() if config.health is None else config.health.left_out), *([by] if by else []))
 
 
 def _rule(report: TrainReport | ClassReport) -> Rule | probes.ClassRule:

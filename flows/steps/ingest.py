@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from storage.sources import (
     Corrections,
     FiniteCheck,
     Gaps,
+    GroupCodes,
     LabelCodes,
     Source,
     are_whole,
@@ -119,6 +120,8 @@ class _Pass:
         self.groups = self.source.coding.groups(self.source.feature_names)
         self.unseen = dict.fromkeys(self.groups, 0)
         self.id_whole = self.source.id_name is not None
+        by = self.source.group_name
+        self.of_group = None if by is None else GroupCodes(by)
         self.n_rows = 0
         self.certain: list[npt.NDArray[np.int64]] = []
         """(2, row) places among the corrections, and among the rows that were kept."""
@@ -151,6 +154,12 @@ class _Pass:
         if self.gaps.other:
             return f"has no label in any of its {self.gaps.other:,} rows"
         return "holds no rows"
+
+    def coded(self, chunk: Chunk) -> Chunk:
+        """A chunk with codes in place of its groups, if it has any."""
+        if self.of_group is None or chunk.group is None:
+            return chunk
+        return replace(chunk, group=self.of_group.encode(chunk.group, chunk.start))
 
     def chosen(self, scale: str) -> tuple[str, str]:
         """The scaling, and why it is this one."""
@@ -219,7 +228,7 @@ def ingest(
 
     def finish(run: Run) -> Output:
         n_features = len(source.feature_names)
-        optional = () if source.id_name is None else ("id",)
+        optional = _optional(source)
         rows = pool_chunk_rows(n_features)
         writer = ChunkWriter(run, path, rows, optional=optional, feature=n_features)
         seen = _Pass(source, seed, pca)
@@ -236,6 +245,12 @@ def ingest(
     return ingested
 
 
+def _optional(source: Source) -> list[str]:
+    """The columns of a pool that not every source has."""
+    there = {"id": source.id_name, "group": source.group_name}
+    return [column for column, name in there.items() if name is not None]
+
+
 def _repair(job: Job, path: str, done: Ingested, seen: _Pass) -> None:
     """Write the chunks of a finished pool that have no record any more."""
     step = f"ingest-{path}"
@@ -243,7 +258,7 @@ def _repair(job: Job, path: str, done: Ingested, seen: _Pass) -> None:
     missing = {n for n in range(done.n_chunks) if _Write.name(n) not in there}
     if not missing:
         return
-    optional = () if done.id_name is None else ("id",)
+    optional = _optional(seen.source)
     writer = ChunkWriter(
         job.run,
         path,
@@ -287,6 +302,8 @@ class _Write:
             columns["source_id"] = self.chunk.source_id
         if self.chunk.id is not None:
             columns["id"] = self.chunk.id
+        if self.chunk.group is not None:
+            columns["group"] = self.chunk.group
         return Output(self.writer.chunk(self.number, **columns))
 
 
@@ -311,7 +328,7 @@ def _parts(seen: _Pass, writer: ChunkWriter) -> Iterator[_Write | None]:
     """The chunks to write; None for each after a bad value, when only the others are counted."""
     for number, chunk in enumerate(seen.source.chunks(writer.rows, gaps=seen.gaps)):
         seen.see(chunk)
-        yield None if seen.finite.count else _Write(writer, number, chunk)
+        yield None if seen.finite.count else _Write(writer, number, seen.coded(chunk))
     if seen.n_rows == 0:
         raise InputError(f"{seen.source.files[0]} {seen.why_empty()}")
 
@@ -349,13 +366,21 @@ def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[
         id_name=source.id_name,
         id_whole=seen.id_whole,
     )
-    written = writer.finish(seen.n_rows, result.as_json(), **columns)
+    written = writer.finish(seen.n_rows, {**result.as_json(), **_groups(seen)}, **columns)
     for name, sample in seen.samples.items():
         write_group(run.store, f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})
         written.append(run.key(f"samples/{name}"))
     if seen.covariance is not None and seen.pca is not None:
         written += keep_projection(run, seen.covariance, seen.pca, result.scaling)
     return Output([*written, *corrected], result)
+
+
+def _groups(seen: _Pass) -> dict[str, Any]:
+    """What the attributes of a pool say of its groups; nothing where it has none."""
+    if seen.of_group is None:
+        return {}
+    seen.of_group.check()
+    return {"group_name": seen.of_group.name, "group_values": list(seen.of_group.values)}
 
 
 def _correct(

@@ -99,7 +99,7 @@ def _for_difference(rates: NoiseRates) -> NoiseRates:
     less = min(1.0, MOST_NOISE / max(p0 + p1, MOST_NOISE))
     p0, p1, half = p0 * less, p1 * less, [1.96 * PLAIN_ERROR] * 2
     if rates.plain is None:
-        half = [min(1.96 * error, 1.96 * BLENDED_ERROR) for error in _errors(rates)]
+        half = [min(1.96 * error, 1.96 * BLENDED_ERROR) for error in rates.standard_errors]
     return replace(
         rates,
         p0=p0,
@@ -108,14 +108,6 @@ def _for_difference(rates: NoiseRates) -> NoiseRates:
         p1_interval=(p1 - half[1], p1 + half[1]),
         errors=None,
     )
-
-
-def _errors(rates: NoiseRates) -> tuple[float, float]:
-    """Standard errors of the two rates."""
-    if rates.errors is not None:
-        return rates.errors
-    e0, e1 = ((high - low) / (2.0 * 1.96) for low, high in (rates.p0_interval, rates.p1_interval))
-    return e0, e1
 
 
 def _gains(
@@ -129,7 +121,7 @@ def _gains(
     total, noise = np.cumsum(rows), np.cumsum(rows * share * (1.0 - share))
     truly = (np.cumsum(ones) - rates.p0 * total) / keep
     gain = sign * (2.0 * truly - total)
-    e0, e1 = _errors(rates)
+    e0, e1 = rates.standard_errors
     error = 2.0 / keep * np.sqrt(noise + ((total - truly) * e0) ** 2 + (truly * e1) ** 2)
     return np.concatenate([[0.0], gain]), np.concatenate([[0.0], error])
 

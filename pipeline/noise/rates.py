@@ -47,6 +47,22 @@ class NoiseRates:
     errors: tuple[float, float] | None = None
     """Standard errors of (p0, p1) if mistakes depend on the class alone; None: the intervals'."""
 
+    @property
+    def standard_errors(self) -> tuple[float, float]:
+        """Standard errors of (p0, p1)."""
+        if self.errors is not None:
+            return self.errors
+        intervals = (self.p0_interval, self.p1_interval)
+        e0, e1 = ((high - low) / (2.0 * 1.96) for low, high in intervals)
+        return e0, e1
+
+
+def clean_shares(p0: float, p1: float, given: float) -> tuple[float, float]:
+    """Shares of the clean classes 0 and 1, where a share `given` of the labels is 1."""
+    left = 1.0 - p0 - p1
+    one = min(1.0, max(0.0, (given - p0) / left)) if left > 0 else given
+    return 1.0 - one, one
+
 
 def given(p0: float, p1: float) -> NoiseRates:
     """Rates the user knows. ValueError unless both lie in [0, 1) and p0 + p1 < 1."""

@@ -8,6 +8,7 @@ from .corrections import Corrections, with_corrections
 from .dialect import Dialect
 from .fingerprint import same
 from .glance import Glance, look_at
+from .groups import GroupCodes
 from .ids import are_whole
 from .labels import Label, LabelCodes
 from .opening import list_sources, open_source
@@ -22,6 +23,7 @@ __all__ = [
     "FiniteCheck",
     "Gaps",
     "Glance",
+    "GroupCodes",
     "Label",
     "LabelCodes",
     "Source",

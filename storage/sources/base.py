@@ -52,6 +52,8 @@ class Chunk:
     """`(row,)` ids as text (object), None if not read."""
     row: npt.NDArray[np.int64] | None = None
     """`(row,)` positions in the source where rows were left out; None: from `start` on."""
+    group: Labels | None = None
+    """`(row,)` values of the column that says whose label it is, None if not read."""
 
     @property
     def rows(self) -> npt.NDArray[np.int64]:
@@ -67,20 +69,17 @@ class Block(NamedTuple):
     source_id: npt.NDArray[np.int32]
     id: Labels | None = None
     row: npt.NDArray[np.int64] | None = None
+    group: Labels | None = None
 
     def cut(self, first: int, stop: int) -> "Block":
         """Rows `first` to `stop` of this block, as views."""
-        label = None if self.label is None else self.label[first:stop]
-        ids = None if self.id is None else self.id[first:stop]
-        row = None if self.row is None else self.row[first:stop]
-        return Block(self.x[first:stop], label, self.source_id[first:stop], ids, row)
+        columns: list[Any] = [None if column is None else column[first:stop] for column in self]
+        return Block(*columns)
 
     def kept(self, keep: npt.NDArray[np.bool_], start: int) -> "Block":
         """The rows to keep; the first row is `start` of the source."""
-        label = None if self.label is None else self.label[keep]
-        ids = None if self.id is None else self.id[keep]
-        row = start + np.flatnonzero(keep)
-        return Block(self.x[keep], label, self.source_id[keep], ids, row)
+        columns: list[Any] = [None if column is None else column[keep] for column in self]
+        return Block(*columns)._replace(row=start + np.flatnonzero(keep))
 
 
 class Reader(Protocol):
@@ -117,6 +116,8 @@ class Source:
     """What becomes of gaps."""
     id_name: str | None = None
     """Column or array of the ids; None if the source is read without them."""
+    group_name: str | None = None
+    """Column or array that says whose label each is; None if the source is read without it."""
     corrections: "Corrections | None" = None
     """Labels that are certain, whatever the source gives."""
     only: Literal["labeled", "unlabeled"] | None = None
@@ -124,7 +125,7 @@ class Source:
 
     def unlabeled(self) -> "Source":
         """The rows of a labeled source that have no label, as a source without labels."""
-        return replace(self, only="unlabeled", label_name=None, n_rows=None)
+        return replace(self, only="unlabeled", label_name=None, group_name=None, n_rows=None)
 
     @property
     def embedded(self) -> npt.NDArray[np.bool_]:
@@ -173,7 +174,7 @@ class Source:
                 with readable(self.files[0]):
                     for block in rechunk(self._wanted(at, rows, gaps or Gaps()), rows):
                         x = np.ascontiguousarray(block.x)
-                        yield Chunk(start, x, block.label, block.source_id, block.id, block.row)
+                        yield Chunk(start, x, *block[1:])
                         start += len(x)
                         at = start if block.row is None else int(block.row[-1]) + 1
                         patience = Patience()
@@ -194,7 +195,7 @@ class Source:
                 keep = are_there(block.label) == (self.only == "labeled")
                 gaps.other += int((~keep[new]).sum())
             if self.only == "unlabeled":
-                block = block._replace(label=None)
+                block = block._replace(label=None, group=None)
             if fills is not None or drop:
                 gap = np.isnan(block.x) & keep[:, None]
                 lost = np.asarray(gap.any(axis=1) & drop)
@@ -252,12 +253,14 @@ def join(blocks: list[Block]) -> Block:
     labels = [block.label for block in blocks if block.label is not None]
     rows = [block.row for block in blocks if block.row is not None]
     ids = [block.id for block in blocks if block.id is not None]
+    groups = [block.group for block in blocks if block.group is not None]
     return Block(
         np.concatenate([block.x for block in blocks]),
         join_labels(labels) if labels else None,
         np.concatenate([block.source_id for block in blocks]),
         np.concatenate(ids) if ids else None,
         np.concatenate(rows) if rows else None,
+        join_labels(groups) if groups else None,
     )
 
 

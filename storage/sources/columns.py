@@ -26,6 +26,8 @@ class Columns:
     """Columns that are no features, by name alone; whether they are there does not matter."""
     id_needed: bool = True
     """Whether a source without the column of ids is refused."""
+    group: str | None = None
+    """Column that says whose label each is: no feature."""
 
     def features(self, where: str, names: tuple[str, ...], *, strict: bool) -> tuple[str, ...]:
         """Those of some columns that are features, in their order.
@@ -69,6 +71,25 @@ class Columns:
         if self.id == label:
             raise InputError(f"{where}: {shown(self.id)} cannot be both labels and ids")
         return self.id
+
+    def group_among(
+        self, where: str, names: tuple[str, ...], label: str | None, id_name: str | None
+    ) -> str | None:
+        """The column that says whose label each is; None if none was asked for.
+
+        Raises `InputError` if it is not there, or is that of the labels or the ids.
+        """
+        if self.group is not None and self.group not in names:
+            raise InputError(
+                f"{where}: --by {shown(self.group)} is not there; columns are {listed(names)}"
+            )
+        for other, what in ((label, "labels"), (id_name, "ids")):
+            if self.group is not None and self.group == other:
+                raise InputError(
+                    f"{where}: --by {shown(self.group)} is the column of the {what}; name the one "
+                    "that says whose labels they are"
+                )
+        return self.group
 
 
 def is_place(name: str) -> bool:

@@ -49,7 +49,7 @@ class CsvReader:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Columns read as text: label, ids, those read as they are and those watched."""
+        """Columns read as text: label, ids, groups, those read as they are and those watched."""
         features = set(self.features)
         found = dict.fromkeys((*self.selection.columns, *self.watched))
         return tuple(name for name in found if name not in features)

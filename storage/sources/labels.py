@@ -2,9 +2,10 @@
 
 import math
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -82,11 +83,16 @@ def label_array(values: list[Label | None]) -> Labels:
 class LabelCodes:
     """Code labels by first appearance, chunk by chunk; `finish` tells the sorted codes.
 
-    `values` continues where another instance stopped: its `values`, in order.
+    `values` continues where another instance stopped: its `values`, in order. `refuse` raises an
+    error of its own for a value too many: the values, and the row of that one.
     """
 
     def __init__(
-        self, max_classes: int = 2, where: str = "labels", values: tuple[Label, ...] = ()
+        self,
+        max_classes: int = 2,
+        where: str = "labels",
+        values: tuple[Label, ...] = (),
+        refuse: Callable[[list[Label], int], NoReturn] | None = None,
     ) -> None:
         if not 2 <= max_classes <= 1000:
             raise ValueError(f"max_classes={max_classes}: need 2 to 1,000")
@@ -95,6 +101,7 @@ class LabelCodes:
         """Whether all classes were known before: any other label is a mistake."""
         self.where = where
         """What to name in messages: the file and column."""
+        self._other = refuse
         self._codes: dict[Label, int] = {value: code for code, value in enumerate(values)}
         self.n_rows = 0
         """Rows seen by this instance."""
@@ -178,6 +185,8 @@ class LabelCodes:
                 seen[value] = None
             if len(seen) == self.max_classes + 3:
                 break
+        if self._other is not None:
+            self._other(list(seen), row)
         wanted = "two" if self.max_classes == 2 else f"at most {self.max_classes:,}"
         raise InputError(
             f"{self.where}: labels must be {wanted} values, found {listed(list(seen))} "

@@ -12,7 +12,14 @@ from storage.errors import InputError
 from .ids import check_id_type
 from .paths import SourcePath, shown
 from .request import Request
-from .tables import Feature, Selection, check_label_type, is_embedding, is_number
+from .tables import (
+    Feature,
+    Selection,
+    check_group_type,
+    check_label_type,
+    is_embedding,
+    is_number,
+)
 from .texts import parse_hint
 
 
@@ -84,11 +91,9 @@ class Look:
             return int(kind.list_size)  # type: ignore[union-attr]
         return len(self.first(name) or ())
 
-    def check(
-        self, features: tuple[Feature, ...], label: str | None, id_column: str | None = None
-    ) -> None:
-        """Raise `InputError` unless the columns can be features, label and ids."""
-        for feature in features:
+    def check(self, wanted: Selection) -> None:
+        """Raise `InputError` unless the columns can be features, label, ids and groups."""
+        for feature in wanted.features:
             kind = self.kinds.get(feature.column)
             plain = feature == Feature(feature.column)
             if kind is not None and plain and not is_number(kind):
@@ -99,8 +104,10 @@ class Look:
                     f"numeric: {shown(value)} at row 0; {hint}leave it out with --exclude "
                     f"{feature.column}"
                 )
-        if label is not None and self.kinds.get(label) is not None:
-            check_label_type(self.location.name, label, self.kinds[label])
-        kind = None if id_column is None else self.kinds.get(id_column)
-        if id_column is not None and kind is not None:
-            check_id_type(self.location.name, id_column, kind)
+        for column, check in (
+            (wanted.label, check_label_type),
+            (wanted.id, check_id_type),
+            (wanted.group, check_group_type),
+        ):
+            if column is not None and (kind := self.kinds.get(column)) is not None:
+                check(self.location.name, column, kind)

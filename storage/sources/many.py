@@ -80,7 +80,7 @@ def open_tables(
         found = _with(look(location, request), constants[number] if constants else {})
         if first is None:
             first, places = found, found.expanded(request)
-            names, label, id_column = _chosen(found, list(found.names), places, request)
+            names, label, id_column, group = _chosen(found, list(found.names), places, request)
             _check_parse(found.location.name, found.names, request)
             features = tuple(places[name] for name in names)
         elif set(found.names) != set(first.names):
@@ -89,11 +89,11 @@ def open_tables(
                 f"{first.location.name}: {listed(first.names)}; give files of one table"
             )
         given = tuple(constants[number].items()) if constants else ()
-        selection = Selection(features, label, number, given, id_column)
+        selection = Selection(features, label, number, given, id_column, group=group)
         if request.raw:
             selection = Selection((), None, number, given, raw=tuple(_stored(selection)))
         else:
-            found.check(features, label, id_column)
+            found.check(selection)
         tables.append(found.reader(selection))
     known = [table.n_rows for table in tables]
     n_rows = None if None in known else sum(filter(None, known))
@@ -111,13 +111,14 @@ def open_tables(
         ),
         reader=TablesReader(tuple(tables), features),
         id_name=id_column,
+        group_name=group,
     )
 
 
 def _chosen(
     look: Look, stored: list[str], places: Mapping[str, Feature], request: Request
-) -> tuple[tuple[str, ...], str | None, str | None]:
-    """Feature names in the order wanted, the label column and the column of ids."""
+) -> tuple[tuple[str, ...], str | None, str | None, str | None]:
+    """Feature names in the order wanted, and the columns of labels, ids and groups."""
     twice = len(set(stored)) < len(stored)
     try:
         return choose_columns(look.location.name, stored if twice else list(places), request)

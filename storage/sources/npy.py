@@ -25,6 +25,7 @@ from .rows import (
     check_features,
     check_labels,
     check_real,
+    with_groups,
     with_ids,
 )
 from .zips import open_member, open_zip
@@ -161,6 +162,8 @@ def open_npy(location: SourcePath, request: Request) -> Source:
     """Features in an npy file; it holds no labels."""
     if request.columns.id is not None and request.columns.id_needed:
         raise InputError(f"{location.name}: an .npy file holds no ids; leave out --id-column")
+    if request.columns.group is not None:
+        raise InputError(f"{location.name}: an .npy file holds no groups; leave out --by")
     if request.with_labels:
         raise InputError(f"{location.name}: an .npy file holds no labels; give a labels file too")
     array = read_npy(location)
@@ -183,15 +186,17 @@ def open_npz(location: SourcePath, request: Request) -> Source:
     id_name = request.id_among(location.name, tuple(found))
     if id_name is not None:
         features = with_ids(features, read_npy(location, f"{id_name}.npy"), n_rows)
+    group = request.group_among(location.name, tuple(found))
+    if group is not None:
+        features = with_groups(features, read_npy(location, f"{group}.npy"), n_rows)
+    aside: dict[str, Any] = {"id_name": id_name, "group_name": group}
     if not request.with_labels:
-        return Source(
-            "npz", (location.name,), names, None, n_rows, (part,), features, id_name=id_name
-        )
+        return Source("npz", (location.name,), names, None, n_rows, (part,), features, **aside)
     label = pick(location.name, found, *((request.label,) if request.label else ("y", "Y")))
     labels = read_npy(location, f"{label}.npy")
     check_labels(labels, n_rows)
     reader = LabeledReader(features, labels)
-    return Source("npz", (location.name,), names, label, n_rows, (part,), reader, id_name=id_name)
+    return Source("npz", (location.name,), names, label, n_rows, (part,), reader, **aside)
 
 
 def pick(where: str, found: list[str], *wanted: str) -> str:

@@ -41,11 +41,17 @@ class Request:
         """The column or array of ids among some names; raises as `Columns.id_among`."""
         return self.columns.id_among(where, names, self.label if self.with_labels else None)
 
+    def group_among(self, where: str, names: tuple[str, ...]) -> str | None:
+        """The column or array of groups among some names; raises as `Columns.group_among`."""
+        label = self.label if self.with_labels else None
+        return self.columns.group_among(where, names, label, self.columns.id)
+
 
 def choose_columns(
     where: str, columns: list[str], request: Request
-) -> tuple[tuple[str, ...], str | None, str | None]:
-    """Feature names in the order wanted, the label and the id column, of a table's `columns`.
+) -> tuple[tuple[str, ...], str | None, str | None, str | None]:
+    """Feature names in the order wanted, and the columns of labels, ids and groups, of a table's
+    `columns`.
 
     Raises `InputError` for columns that are unnamed, double, missing or too many.
     """
@@ -64,12 +70,13 @@ def choose_columns(
     if label is not None and label not in columns:
         raise InputError(f"{where}: no column {label!r}; columns are {listed(columns)}")
     id_column = request.id_among(where, tuple(columns))
-    aside = {request.label, request.ignore, id_column}
+    group = request.group_among(where, tuple(columns))
+    aside = {request.label, request.ignore, id_column, group}
     found = tuple(name for name in columns if name not in aside)
     if not found:
         raise InputError(f"{where}: no feature columns, only {listed(columns)}; add numeric ones")
     found = request.columns.features(where, found, strict=request.features is None)
-    return check_names(where, found, request.features), label, id_column
+    return check_names(where, found, request.features), label, id_column, group
 
 
 def check_width(where: str, columns: int) -> None:

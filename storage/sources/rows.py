@@ -110,11 +110,11 @@ class ArrayReader:
 
 @dataclass(frozen=True)
 class LabeledReader:
-    """The features of one reader with the labels, or the ids, of an array, row by row."""
+    """The features of one reader with the labels, the ids or the groups of an array, row by row."""
 
     features: Reader
     labels: Rows
-    what: Literal["label", "id"] = "label"
+    what: Literal["label", "id", "group"] = "label"
 
     def blocks(self, start: int, rows: int) -> Iterator[Block]:
         """The rows from `start` on, in the blocks of the features."""
@@ -130,6 +130,8 @@ class LabeledReader:
             values = spare[: len(block.x)]
             if self.what == "id":
                 yield block._replace(id=text_ids(values, self.labels.name))
+            elif self.what == "group":
+                yield block._replace(group=values)
             else:
                 yield block._replace(label=values)
             spare = spare[len(block.x) :]
@@ -148,6 +150,12 @@ def with_ids(reader: Reader, ids: Rows, n_rows: int) -> LabeledReader:
     check_real(ids.name, ids.dtype, "ids", "iuSUT")
     check_labels(ids, n_rows, "ids")
     return LabeledReader(reader, ids, "id")
+
+
+def with_groups(reader: Reader, groups: Rows, n_rows: int) -> LabeledReader:
+    """A reader whose blocks have the groups of an array, too; `InputError` unless it fits."""
+    check_labels(groups, n_rows, "groups")
+    return LabeledReader(reader, groups, "group")
 
 
 def plain_labels(piece: np.ndarray) -> Labels:

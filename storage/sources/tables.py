@@ -44,6 +44,8 @@ class Selection:
     id: str | None = None
     raw: tuple[str, ...] = ()
     """Further columns to be read as they are stored."""
+    group: str | None = None
+    """Column that says whose label each is."""
 
     @property
     def coded(self) -> set[str]:
@@ -53,20 +55,24 @@ class Selection:
     @property
     def texts(self) -> set[str]:
         """Columns that a format without types reads as text."""
-        named = {name for name in (self.label, self.id) if name is not None}
-        return {*named, *self.raw, *self.coded}
+        return {name for name in (*self.aside, *self.coded) if name is not None}
+
+    @property
+    def aside(self) -> tuple[str | None, ...]:
+        """What is read besides features."""
+        return self.label, self.id, self.group, *self.raw
 
     @property
     def columns(self) -> list[str]:
         """The stored columns that are read, each once."""
         given = {name for name, _ in self.constants}
         names = [feature.column for feature in self.features]
-        names += [name for name in (self.label, self.id, *self.raw) if name is not None]
+        names += [name for name in self.aside if name is not None]
         return [name for name in dict.fromkeys(names) if name not in given]
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One batch with the columns that the path of its file gives, as far as they are read."""
-        used = {*(feature.column for feature in self.features), self.label, self.id, *self.raw}
+        used = {*(feature.column for feature in self.features), *self.aside}
         for name, value in self.constants:
             if name in used:
                 scalar = pa.scalar(value, pa.string() if isinstance(value, str) else pa.float64())
@@ -79,7 +85,9 @@ class Selection:
         source_id = np.full(batch.num_rows, self.file, np.int32)
         raw = None if self.label is None else to_labels(batch.column(self.label))
         ids = None if self.id is None else text_ids(batch.column(self.id), where)
-        return Block(to_floats(batch, self.features, where, start), raw, source_id, ids)
+        group = None if self.group is None else to_labels(batch.column(self.group))
+        x = to_floats(batch, self.features, where, start)
+        return Block(x, raw, source_id, ids, group=group)
 
 
 def to_floats(
@@ -175,6 +183,16 @@ def is_embedding(kind: pa.DataType) -> bool:
     """Whether columns of this Arrow type hold lists of numbers."""
     found = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     return bool(found and is_number(kind.value_type) and not types.is_dictionary(kind.value_type))
+
+
+def check_group_type(where: str, name: str, kind: pa.DataType) -> None:
+    """Raise `InputError` unless columns of this Arrow type can say whose label each is."""
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        raise InputError(
+            f"{where}: --by {name!r} is {kind}; groups are text, whole numbers, booleans or dates"
+        )
 
 
 def check_label_type(where: str, name: str, kind: pa.DataType) -> None:

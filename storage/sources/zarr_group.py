@@ -17,7 +17,14 @@ from .fingerprint import SourceFile
 from .npy import pick
 from .paths import SourcePath, readable
 from .request import Request, array_names
-from .rows import ArrayReader, LabeledReader, check_features, check_labels, with_ids
+from .rows import (
+    ArrayReader,
+    LabeledReader,
+    check_features,
+    check_labels,
+    with_groups,
+    with_ids,
+)
 
 MARKS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
 """Files that make a folder a Zarr node."""
@@ -142,14 +149,19 @@ def open_zarr(location: SourcePath, request: Request) -> Source:
     if id_name is not None:
         reader = with_ids(reader, _rows(location, id_name), n_rows)
         parts += _parts("ids", location, id_name)
+    group = request.group_among(location.name, tuple(found))
+    if group is not None:
+        reader = with_groups(reader, _rows(location, group), n_rows)
+        parts += _parts("groups", location, group)
+    aside: dict[str, Any] = {"id_name": id_name, "group_name": group}
     if not request.with_labels:
-        return Source("zarr", files, names, None, n_rows, parts, reader, id_name=id_name)
+        return Source("zarr", files, names, None, n_rows, parts, reader, **aside)
     label = pick(location.name, found, *((request.label,) if request.label else ("y", "Y")))
     labels = _rows(location, label)
     check_labels(labels, n_rows)
     parts += _parts("labels", location, label)
     labeled = LabeledReader(reader, labels)
-    return Source("zarr", files, names, label, n_rows, parts, labeled, id_name=id_name)
+    return Source("zarr", files, names, label, n_rows, parts, labeled, **aside)
 
 
 def _parts(role: str, location: SourcePath, array: str) -> tuple[SourceFile, ...]:

@@ -32,6 +32,7 @@ from storage.run import Run
 
 NASTY = "<script>alert(1)</script>"
 FEATURES = (NASTY, 'a"b&c', "$x_1$", "d")
+WHO = ("<i>ann", "$x_2$ & bob of a very long name", "\u202eeve")
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +45,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wrong = rng.random(1500) < np.where(clean == 1, 0.1, 0.3)
     names = np.array(["no & <i>", "yes $5$ & <i>"])
     table = pd.DataFrame(x, columns=list(FEATURES)).assign(sick=names[clean ^ wrong])
+    table["<i>who"] = np.array(WHO)[np.arange(1500) % 3]
     table.to_csv(folder / "train.csv", index=False)
     pd.DataFrame({"truth": names[clean]}).to_csv(folder / "truth.csv", index=False)
     run = str(folder / "a<b")
-    fit(folder / "train.csv", run, label_column="sick", k=None)
+    fit(folder / "train.csv", run, label_column="sick", k=None, by="<i>who")
     out = str(folder / "scores.parquet")
     score.fn(str(folder / "train.csv"), run, out, workers=0, quiet=True)
     assert command(folder, run, "--scores", out, "--truth", folder / "truth.csv") == 0
@@ -190,7 +192,7 @@ def test_page_in_a_browser(browser: Chrome, made: Path, width: int, dark: bool) 
     inner = "return [document.documentElement.scrollWidth, document.body.scrollWidth]"
     assert max(browser.execute_script(inner)) <= width  # type: ignore[no-untyped-call]
     figures = browser.find_elements(By.CSS_SELECTOR, "figure svg")
-    assert len(figures) == 7
+    assert len(figures) == 8
     for figure in figures:
         assert figure.is_displayed()
         assert min(figure.size["width"], figure.size["height"]) > 100

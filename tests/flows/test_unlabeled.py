@@ -74,6 +74,18 @@ def test_what_is_done_is_not_done_again_and_what_is_lost_is(tmp_path: Path) -> N
     assert (run / "unlabeled.parquet").read_bytes() == before
 
 
+def test_with_everything_else_that_columns_can_be(tmp_path: Path) -> None:
+    found = table().assign(site=np.arange(N) % 3, price=[f"{i % 50},000.5" for i in range(N)])
+    found.loc[3, "a"] = np.nan
+    found.to_csv(tmp_path / "t.csv", index=False)
+    more = {"by": "site", "pca": 3, "impute": "median", "parse": ["price=thousands"]}
+    report = run_train(str(tmp_path / "t.csv"), run=str(tmp_path / "run"), **PREDICT, **more)
+    assert report["n_unlabeled"] == found["y"].isna().sum()
+    assert report["n_filled"] + report["unlabeled"]["n_filled"] == 1
+    predicted = pd.read_parquet(tmp_path / "run/unlabeled.parquet")
+    assert predicted["row"].tolist() == found.index[found["y"].isna()].tolist()
+
+
 def test_labels_that_somebody_gave_them_count(tmp_path: Path) -> None:
     found = table()
     found.loc[7, "a"] = np.nan  # and is left out

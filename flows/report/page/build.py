@@ -11,7 +11,7 @@ import numpy.typing as npt
 from flows.report import content as reports
 from flows.report.content import confused
 from flows.report.model import ClassReport, TrainReport
-from flows.report.page import classes, figures, pictures, words
+from flows.report.page import classes, figures, groups, pictures, words
 from flows.report.page.files import files
 from flows.report.page.gather import block_recalls, picture, sample, scan
 from flows.report.page.render import render
@@ -66,6 +66,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport 
         feature_names=names[:FEATURES],
         id_name=report.config.id_name,
         n_features=len(names),
+        **groups.shown(report),
         **shown,
     )
     write_bytes(target, page.encode())

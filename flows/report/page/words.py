@@ -124,7 +124,8 @@ def parameters(report: Training) -> list[tuple[str, str, str]]:
         came["pca"] = f"{report.pca.variance_kept:.1%} of the variance kept"
     if isinstance(report, TrainReport):
         came |= {"p0": f"{report.p0:.4f}", "p1": f"{report.p1:.4f}"}
-    none = {"id_column": "none", "features": "all", "exclude": "none", "pca": "none"}
+    none = {"id_column": "none", "features": "all", "exclude": "none", "by": "none"}
+    none["pca"] = "none"
     return [
         (name, none.get(name, "auto") if value is None else str(value), str(came.get(name, value)))
         for name, value in asked.items()

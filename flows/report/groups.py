@@ -1,0 +1,84 @@
+"""Whose labels are wrong, in words."""
+
+from __future__ import annotations
+
+from flows.report.model import Training, TrainReport
+from pipeline.noise.groups import APART, Group, Groups
+
+SURE = 0.05
+"""p-value below which groups are said to differ."""
+SHOWN = 10
+"""Groups that the text lists."""
+
+
+def verdict(groups: Groups) -> str:
+    """Whether the groups differ."""
+    if groups.p_value is None:
+        return "nothing tells whether they differ"
+    p = f"p = {groups.p_value:.3f}" if groups.p_value >= 0.001 else "p < 0.001"
+    return f"they differ ({p})" if groups.p_value < SURE else f"they do not surely differ ({p})"
+
+
+def counted(groups: Groups) -> str:
+    """The number of groups."""
+    n = len(groups.groups)
+    return f"{n:,} group{'' if n == 1 else 's'}"
+
+
+def remarks(groups: Groups) -> list[str]:
+    """What limits the rates, and rows that count for no group, as sentences."""
+    checked = sum(group.checked for group in groups.groups)
+    return [
+        *(
+            [
+                f"groups live apart: a neighbor is of the same group {groups.apart:.0%} more often "
+                "than by chance, so that a group's own mistakes can hide; rates are at most weak"
+            ]
+            if groups.apart > APART
+            else []
+        ),
+        *([f"{groups.nobody:,} rows have no {groups.column!r}"] if groups.nobody else []),
+        *(
+            [
+                f"{checked:,} labels that somebody checked count for no group; where suspects were "
+                "checked, the labels left look better than the group's are"
+            ]
+            if checked
+            else []
+        ),
+    ]
+
+
+def lines(report: Training) -> list[str]:
+    """The groups of a training as a person reads them; nothing where it has none."""
+    groups = report.groups
+    if groups is None:
+        return []
+    more = len(groups.groups) - SHOWN
+    return [
+        "",
+        f"whose labels, by {groups.column!r}: {counted(groups)}, {verdict(groups)}",
+        *(f"  {_line(report, group)}" for group in groups.groups[:SHOWN]),
+        *([f"  {more:,} more groups in report.json"] if more > 0 else []),
+        *(f"  {line}" for line in remarks(groups)),
+    ]
+
+
+def _line(report: Training, group: Group) -> str:
+    low, high = group.wrong_interval
+    told = (
+        f"{group.wrong:.1%} wrong (95 % interval {low:.1%} to {high:.1%}; "
+        f"shrunken {group.wrong_shrunk:.1%})"
+    )
+    if isinstance(report, TrainReport):
+        by_class = {rate.true: rate for rate in group.rates}
+        rates = [
+            f"p{code} {by_class[value].estimate:.3f}"
+            for code, value in enumerate(report.label_values)
+            if value in by_class
+        ]
+        told = ", ".join([told, *rates])
+    return (
+        f"{group.value!r}: {told}; {group.rows:,} rows, {group.suspects:,} suspect "
+        f"({group.suspects / max(1, group.rows):.1%}); {group.support}"
+    )

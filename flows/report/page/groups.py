@@ -1,0 +1,72 @@
+"""What the page shows of whose labels are wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flows.report.groups import counted, remarks, verdict
+from flows.report.model import Training
+from flows.report.page.render import with_controls_shown
+from flows.report.page.svg import COLORS as C
+from flows.report.page.svg import Drawing, axes, drawing
+from flows.report.page.words import percent
+from pipeline.noise.groups import Groups
+
+DRAWN = 15
+"""Groups in the figure."""
+LISTED = 200
+"""Groups in the table."""
+_LONGEST = 18
+
+
+def shown(report: Training) -> dict[str, Any]:
+    """What the section of the groups shows; None for each thing where there are none."""
+    groups = report.groups
+    if groups is None:
+        return {"whose": None, "whose_figure": None}
+    whose = {
+        "column": groups.column,
+        "counted": counted(groups),
+        "verdict": verdict(groups),
+        "remarks": remarks(groups),
+        "groups": groups.groups[:LISTED],
+        "classes": report.classes if len(report.classes) == 2 else [],
+        "rates": [{r.true: r for r in group.rates} for group in groups.groups[:LISTED]],
+        "more": max(0, len(groups.groups) - LISTED),
+    }
+    return {"whose": whose, "whose_figure": _figure(groups)}
+
+
+def _figure(groups: Groups) -> Drawing:
+    """Share of wrong labels of the worst groups, with intervals."""
+    worst = groups.groups[:DRAWN]
+    with axes("whose", height=0.9 + 0.24 * len(worst)) as (ax, figure):
+        for y, group in enumerate(worst):
+            color = C["muted"] if group.support == "unsupported" else C["one"]
+            ax.plot(group.wrong_interval, [y, y], color=color, lw=5, alpha=0.35)
+            ax.plot(group.wrong, y, "o", color=color, ms=6)
+            ax.plot(group.wrong_shrunk, y, "|", color=C["accent"], ms=11, mew=1.8)
+        ax.set_yticks(range(len(worst)), [_name(group.value) for group in worst])
+        ax.set_ylim(len(worst) - 0.4, -0.6)
+        ax.set_xlim(0, 1.05 * max(0.05, *(group.wrong_interval[1] for group in worst)))
+        ax.grid(axis="y", visible=False)
+        ax.grid(axis="x", visible=True)
+        ax.set_xlabel("share of wrong labels")
+        text = "; ".join(
+            f"{_name(group.value)}: {percent(group.wrong)}, from {percent(group.wrong_interval[0])}"
+            f" to {percent(group.wrong_interval[1])}"
+            for group in worst
+        )
+        caption = (
+            "Points are estimates, bars their 95 % intervals, strokes the shrunken estimates. "
+            "Gray: too few rows to tell."
+        )
+        more = len(groups.groups) - len(worst)
+        title = "The worst groups" if more > 0 else "Groups, the worst first"
+        return drawing(figure, "whose", title, caption, f"{text}.")
+
+
+def _name(value: object) -> str:
+    """A group on an axis."""
+    text = str(with_controls_shown(" ".join(str(value).split())))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

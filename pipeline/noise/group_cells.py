@@ -1,0 +1,188 @@
+"""Rows counted by whose label they have: group by group, how many are surely of a class and were
+given another.
+
+What a row's class is, and how sure that is, is told by its neighbors without the row's own label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import isotonic_regression
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+CERTAIN = 0.9
+"""Chance of its class from which a row is nearly certain."""
+NEAREST = 10
+"""Neighbors of a row by which it is told whether groups live apart."""
+LEVELS = 10
+"""Levels of chances from a half on."""
+
+
+class Cells(NamedTuple):
+    """Rows by cell; each cell once, ascending. Cells of parts add up (`together`)."""
+
+    cell: Ints
+    """(cell,) number of the cell, see `Layout`"""
+    rows: Ints
+    """(cell,)"""
+    wrong: Ints
+    """(cell,) those given another class than the cell's"""
+    suspect: Ints
+    """(cell,) those whose label is suspect"""
+
+
+class Places(NamedTuple):
+    """Where cells lie."""
+
+    group: Ints
+    """(cell,) `n_groups` is nobody"""
+    kind: Ints
+    """(cell,) class; `n_classes` is unsure, `n_classes + 1` checked"""
+    level: Ints
+    """(cell,)"""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How cells are numbered: by group (the last is nobody), by class, by level of certainty.
+
+    Two classes more are "unsure" and "checked": a label that somebody checked is no group's.
+    """
+
+    n_groups: int
+    n_classes: int
+    n_levels: int
+
+    def count(
+        self,
+        group: npt.NDArray[np.integer],
+        likely: npt.NDArray[np.integer],
+        level: npt.NDArray[np.integer],
+        given: npt.NDArray[np.integer],
+        suspect: npt.NDArray[np.bool_],
+        checked: npt.NDArray[np.int64],
+    ) -> Cells:
+        """Count the rows of one part.
+
+        Parameters
+        ----------
+        group : (row,) from 0; -1 is nobody
+        likely : (row,) likeliest class by the neighbors
+        level : (row,) how sure that is; -1: unsure
+        given : (row,) given class
+        suspect : (row,)
+        checked : places among the rows of those whose labels somebody checked
+        """
+        kind = np.where(level >= 0, likely.astype(np.int64), self.n_classes)
+        kind[checked] = self.n_classes + 1
+        who = np.where(group < 0, self.n_groups, group).astype(np.int64)
+        cell = (who * (self.n_classes + 2) + kind) * self.n_levels + np.maximum(level, 0)
+        one = np.ones(len(cell), np.int64)
+        wrong = given.astype(np.int64) != likely
+        return _summed(Cells(cell, one, wrong.astype(np.int64), suspect.astype(np.int64)))
+
+    def places(self, cells: Cells) -> Places:
+        """Group, class and level of each cell."""
+        above, level = np.divmod(cells.cell, self.n_levels)
+        group, kind = np.divmod(above, self.n_classes + 2)
+        return Places(group, kind, level)
+
+
+def together(parts: Iterable[Cells]) -> Cells:
+    """The cells of several parts, one part after the other."""
+    none = np.empty(0, np.int64)
+    total = Cells(none, none, none, none)
+    for part in parts:
+        total = _summed(Cells(*(np.concatenate(pair) for pair in zip(total, part, strict=True))))
+    return total
+
+
+def table(at: tuple[Ints, ...], count: Ints, shape: tuple[int, ...]) -> Ints:
+    """Sums of counts (cell,) by their places in an array."""
+    found = np.zeros(shape, np.int64)
+    np.add.at(found, at, count)
+    return found
+
+
+def _summed(cells: Cells) -> Cells:
+    """Each cell once."""
+    cell, where = np.unique(cells.cell, return_inverse=True)
+    return Cells(cell, *(table((where,), count, cell.shape) for count in cells[1:]))
+
+
+def apart(group: npt.NDArray[np.integer], near: npt.NDArray[np.integer]) -> float:
+    """How far groups live apart: how much oftener a row's neighbor is of its own group than some
+    other row is; 0 is not at all, 1 is always.
+
+    Parameters
+    ----------
+    group : (row,) of a random sample of rows; -1 is nobody
+    near : (row, neighbor) groups of their nearest
+    """
+    own = group >= 0
+    counts = np.bincount(group[own])
+    if own.sum() < 2 or len(counts[counts > 0]) < 2:
+        return 0.0
+    share = counts[group[own]] / own.sum()
+    chance, found = float(share.mean()), float((near[own] == group[own, None]).mean())
+    return max(0.0, (found - chance) / (1.0 - chance))
+
+
+def level_of(chance: Floats) -> npt.NDArray[np.int8]:
+    """(row,) level of the chance of each row's likeliest class; -1 below a half."""
+    level = np.floor((chance - 0.5) * 2 * LEVELS)
+    return np.clip(level, -1, LEVELS - 1).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class Certain:
+    """The nearly certain rows of each class."""
+
+    level: Ints
+    """(class,) level from which rows are nearly certain; `n_levels` where none are"""
+    purity: Floats
+    """(class,) share of them that are truly of the class; NaN where there are none"""
+    right: Floats
+    """(class,) P(given the class | truly of it), in the whole"""
+    other: Floats
+    """(class,) P(given the class | truly of another), in the whole"""
+
+
+def certain_rows(rows: Ints, wrong: Ints, matrix: Floats, prior: Floats) -> Certain:
+    """From which level on rows are nearly certain, by what all groups' labels say of them.
+
+    The share of right labels at a level is ``purity * right + (1 - purity) * other``; it is
+    smoothed to rise with the level.
+
+    Parameters
+    ----------
+    rows, wrong : (class, level), over all groups
+    matrix : (class, class) P(given | true), row = true class
+    prior : (class,) shares of the clean classes
+    """
+    n_classes, n_levels = rows.shape
+    right = np.diag(matrix).copy()
+    rest = np.maximum(1.0 - prior, 1e-12)
+    other = np.asarray((prior @ matrix - prior * right) / rest)
+    level = np.full(n_classes, n_levels, np.int64)
+    purity = np.full(n_classes, np.nan)
+    for a in range(n_classes):
+        filled = np.flatnonzero(rows[a])
+        if not len(filled) or right[a] <= other[a]:
+            continue
+        share = 1.0 - wrong[a, filled] / rows[a, filled]
+        rising = isotonic_regression(share, weights=rows[a, filled].astype(np.float64)).x
+        sure = rising - other[a] >= CERTAIN * (right[a] - other[a])
+        if not sure[-1]:
+            continue
+        level[a] = filled[int(np.argmax(sure))]
+        n, bad = rows[a, level[a] :].sum(), wrong[a, level[a] :].sum()
+        found = (1.0 - bad / n - other[a]) / (right[a] - other[a])
+        purity[a] = min(1.0, float(found))
+    return Certain(level, purity, right, other)

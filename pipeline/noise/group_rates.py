@@ -1,0 +1,137 @@
+"""Noise rates of groups, from counts of their nearly certain rows.
+
+A group's rate is read where the whole's is: on rows that are nearly certain by their neighbors, as
+the share whose own label is another. No row's own label says that it is certain, so the share is
+unbiased; the few rows of other classes among them are taken off. Rates of small groups are drawn to
+the whole's by as much as the groups differ (empirical Bayes of beta-binomial counts).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaln, gammaincc
+
+from pipeline.noise.group_cells import Certain
+
+Floats = npt.NDArray[np.float64]
+MIXED = 0.25
+"""Part of what is taken off for rows of other classes that is its standard error."""
+STEADY = 20.0
+"""Rows of the whole's mixture of classes that are added to a group's."""
+WEIGHTS = np.logspace(0.0, 5.0, 51)
+"""Rows that the whole may count for in a group's shrunken rate."""
+LEAST = 1e-4
+"""Of the mean that rates are drawn to."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Rates of all groups; (group, class) each, NaN where there is no row."""
+
+    rows: Floats
+    wrong: Floats
+    purity: Floats
+    estimate: Floats
+    low: Floats
+    high: Floats
+    shrunk: Floats
+
+
+def estimates(
+    rows: Floats, wrong: Floats, certain: Certain, error: Floats
+) -> tuple[Rates, Floats, Floats]:
+    """Rates of the groups; what they are drawn to, (class,), and by how many rows.
+
+    Parameters
+    ----------
+    rows, wrong : (group + 1, class) nearly certain rows, and those of them given another class; the
+        last group is nobody
+    error : (class,) standard errors of the whole's rates
+    """
+    purity = _purity(rows, certain)[:-1]
+    n, bad = rows[:-1], wrong[:-1]
+    taken = (1.0 - purity) * (1.0 - certain.other)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = bad / n
+        middle = np.clip((share - taken) / purity, 0.0, 1.0)
+        low, high = ((end - taken) / purity for end in _wilson(share, n))
+        spread = (1.0 - purity) * (certain.right - certain.other)
+        common = 1.96 * np.hypot(error, MIXED * spread)
+        low = np.clip(middle - np.hypot(np.maximum(middle - low, 0.0), common), 0.0, 1.0)
+        high = np.clip(middle + np.hypot(np.maximum(high - middle, 0.0), common), 0.0, 1.0)
+    shrunk, drawn, weight = np.full(n.shape, np.nan), *np.full((2, n.shape[1]), np.nan)
+    for a in range(n.shape[1]):
+        there = n[:, a] > 0
+        if there.any():
+            told = n[there, a] * purity[there, a] ** 2
+            drawn[a], weight[a] = _prior(middle[there, a] * told, told)
+            shrunk[:, a] = drawn[a]
+            shrunk[there, a] = (middle[there, a] * told + weight[a] * drawn[a]) / (told + weight[a])
+    return Rates(n, bad, purity, middle, low, high, shrunk), drawn, weight
+
+
+def _purity(rows: Floats, certain: Certain) -> Floats:
+    """(group + 1, class) share of the nearly certain rows that are truly of the class: where a
+    group has fewer of a class, more of what looks like it is of another."""
+    total = rows.sum(axis=0)
+    whole = total / max(float(total.sum()), 1.0)
+    mixture = rows + STEADY * whole
+    mixture = mixture / np.maximum(mixture.sum(axis=1, keepdims=True), 1e-6)
+    mixture = np.clip(mixture, 1e-6, 1.0 - 1e-6)
+    whole = np.clip(whole, 1e-6, 1.0 - 1e-6)
+    odds = (1.0 - certain.purity) / certain.purity
+    times = (1.0 - mixture) / mixture * whole / (1.0 - whole)
+    return np.asarray(1.0 / (1.0 + odds * times))
+
+
+def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Ends of the 95 % Wilson intervals, element by element."""
+    z = 1.96
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return middle - half, middle + half
+
+
+def _prior(wrong: Floats, rows: Floats) -> tuple[float, float]:
+    """Mean and weight, in rows, of the beta distribution that makes the counts likeliest, of some
+    weights; the mean is that of the least variance. (group,) each, not whole numbers after what was
+    taken off."""
+    weight = WEIGHTS[:, None]
+    told = rows / (1.0 + np.maximum(rows - 1.0, 0.0) / (weight + 1.0))
+    mean = (told * (wrong / rows)).sum(axis=1, keepdims=True) / told.sum(axis=1, keepdims=True)
+    mean = np.clip(mean, LEAST, 1.0 - LEAST)
+    a, b = mean * weight, (1.0 - mean) * weight
+    likelihood = (betaln(wrong + a, rows - wrong + b) - betaln(a, b)).sum(axis=1)
+    best = int(np.argmax(likelihood))
+    return float(mean[best, 0]), float(WEIGHTS[best])
+
+
+def differ(rates: Rates, certain: Certain, a: int) -> tuple[float, float, float] | None:
+    """Pearson's statistic of one class against one rate for all groups, its mean and its variance
+    if that is so (of binomial counts, exactly); None for fewer than two groups."""
+    there = rates.rows[:, a] > 0
+    if there.sum() < 2:
+        return None
+    n, bad, purity = (column[there, a] for column in (rates.rows, rates.wrong, rates.purity))
+    taken = (1.0 - purity) * (1.0 - certain.other[a])
+    told = n * purity
+    rate = float(np.clip((bad - n * taken).sum() / told.sum(), 0.0, 1.0))
+    expected = np.clip(taken + purity * rate, 0.0, 1.0)
+    alone = n * expected * (1.0 - expected)
+    if not (alone > 0).all():
+        return None
+    spread = (1.0 - purity) * (certain.right[a] - certain.other[a])
+    variance = alone + (MIXED * n * spread) ** 2
+    part = alone / variance
+    less = 1.0 - told / told.sum()  # as the one rate is fitted
+    statistic = float(((bad - n * expected) ** 2 / variance).sum())
+    fourth = 2.0 + 1.0 / alone - 6.0 / n
+    return statistic, float((less * part).sum()), float((less * part**2 * fourth).sum())
+
+
+def p_value(statistic: float, mean: float, variance: float) -> float:
+    """Upper tail of the gamma distribution with this mean and variance."""
+    return float(gammaincc(mean**2 / variance, statistic * mean / variance))

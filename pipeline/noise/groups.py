@@ -1,0 +1,223 @@
+"""Whose labels are wrong: the groups of a pool, each with its noise rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.labels import ClassName
+from pipeline.noise.group_cells import Cells, Certain, Ints, Layout, certain_rows, table
+from pipeline.noise.group_rates import Rates, differ, estimates, p_value
+from pipeline.noise.rates import UNSUPPORTED, WEAK, Support
+
+Floats = npt.NDArray[np.float64]
+FEW, TOO_FEW = 30, 10
+"""Nearly certain rows of a rate for full, or any, support."""
+APART = 0.3
+"""How far groups live apart from which their rates are at most ``weak``: their rows' neighbors are
+judged by labels of their own."""
+LISTED = 20
+"""Classes of a group that are listed at most."""
+_RANK: dict[Support, int] = {"unsupported": 0, "weak": 1, "supported": 2}
+
+
+@dataclass(frozen=True)
+class GroupRate:
+    """How often one group labels the rows of one class wrongly."""
+
+    true: ClassName
+    rows: int
+    """Nearly certain rows of the class that the group labeled."""
+    wrong: int
+    """Those given another class."""
+    estimate: float
+    """P(given another | true)."""
+    interval: tuple[float, float]
+    """95 % interval of the estimate."""
+    shrunk: float
+    """The estimate drawn to the whole's."""
+    support: Support
+
+
+@dataclass(frozen=True)
+class Group:
+    """Whose labels, and how they are."""
+
+    value: ClassName
+    rows: int
+    checked: int
+    """Rows whose labels somebody checked; they count for no rate."""
+    suspects: int
+    """Labels suspected wrong."""
+    wrong: float
+    """Share of labels that are wrong, as estimated; 0 where no row is nearly certain."""
+    wrong_interval: tuple[float, float]
+    wrong_shrunk: float
+    support: Support
+    rates: list[GroupRate]
+    """A rate per class, most rows first; classes of which no row is nearly certain are left out."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a training, worst first by their shrunken share of wrong labels."""
+
+    column: str
+    groups: list[Group]
+    nobody: int
+    """Rows without a group."""
+    p_value: float | None
+    """Of the hypothesis that all groups have the same rates; None where nothing can be said."""
+    class_p_values: list[float | None]
+    """The same, class by class."""
+    whole: list[float | None]
+    """The rate that each class' estimates are drawn to."""
+    weight: list[float | None]
+    """Nearly certain rows that the whole counts for in a shrunken rate; many: groups are alike."""
+    apart: float
+    """How much oftener a neighbor is of the same group than by chance: 0 not at all, 1 always."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What is known of the noise of all groups together."""
+
+    classes: Sequence[ClassName]
+    matrix: Floats
+    """(class, class) P(given | true), row = true class"""
+    prior: Floats
+    """(class,) shares of the clean classes"""
+    error: Floats
+    """(class,) standard errors of the diagonal"""
+    support: Sequence[Support]
+    """(class,)"""
+    apart: float = 0.0
+    """How far groups live apart (`group_cells.apart`)."""
+
+    def most(self, classes: list[int]) -> Support:
+        """The verdict that a rate of some classes has at most."""
+        found = [self.support[a] for a in classes]
+        if self.apart > APART:
+            found.append("weak")
+        return min(found, key=_RANK.__getitem__) if classes else "unsupported"
+
+
+class _Of:
+    """The rates of one group, (class,) each."""
+
+    def __init__(self, rates: Rates, g: int, total: Floats) -> None:
+        self._total = total
+        self.rows, self.wrong, self.estimate = rates.rows[g], rates.wrong[g], rates.estimate[g]
+        self.low, self.high, self.shrunk = rates.low[g], rates.high[g], rates.shrunk[g]
+
+    def share(self, prior: Floats) -> Floats:
+        """Clean shares of the classes that it has rows of, if its rows are as often nearly certain
+        as the whole's."""
+        there = self.rows > 0
+        found = prior[there] * self.rows[there] / self._total[there]
+        return np.asarray(found / max(float(found.sum()), 1e-12))
+
+
+def group_rates(
+    cells: Cells, layout: Layout, whole: Whole, column: str, values: Sequence[ClassName]
+) -> Groups:
+    """Rates, intervals and the test of all groups.
+
+    Parameters
+    ----------
+    cells : the whole pool's
+    column : name of the column that says whose label each is
+    values : (group,) its values, by code
+    """
+    group, kind, level = layout.places(cells)
+    n, n_classes = layout.n_groups + 1, layout.n_classes
+    told = kind < n_classes
+    at_level, wrong_there = (
+        table((kind[told], level[told]), count[told], (n_classes, layout.n_levels))
+        for count in (cells.rows, cells.wrong)
+    )
+    certain = certain_rows(at_level, wrong_there, whole.matrix, whole.prior)
+    told &= level >= np.append(certain.level, [layout.n_levels] * 2)[kind]
+    rows, wrong = (
+        table((group[told], kind[told]), count[told], (n, n_classes)).astype(np.float64)
+        for count in (cells.rows, cells.wrong)
+    )
+    rates, drawn, weight = estimates(rows, wrong, certain, whole.error)
+    tests = [differ(rates, certain, a) for a in range(n_classes)]
+    known = [test for test in tests if test is not None]
+    total = rates.rows.sum(axis=0)
+    checked = kind == n_classes + 1
+    counts = np.stack(
+        [
+            table((group,), cells.rows, (n,)),
+            table((group[checked],), cells.rows[checked], (n,)),
+            table((group,), cells.suspect, (n,)),
+        ],
+        axis=1,
+    )
+    found = [
+        _group(value, counts[g], _Of(rates, g, total), certain, whole)
+        for g, value in enumerate(values)
+    ]
+    return Groups(
+        column,
+        sorted(found, key=lambda group: (-group.wrong_shrunk, -group.rows, str(group.value))),
+        int(counts[-1, 0]),
+        p_value(*np.sum(known, axis=0)) if known else None,
+        [None if test is None else p_value(*test) for test in tests],
+        [None if np.isnan(value) else float(value) for value in drawn],
+        [None if np.isnan(value) else float(value) for value in weight],
+        whole.apart,
+    )
+
+
+def _support(half: float, gap: float, rows: float, whole: Support) -> Support:
+    """The verdict of a rate, at most that of the whole: known to a fraction of the range that is
+    left, as the whole's."""
+    own: Support = "supported"
+    if half > WEAK * gap or rows < FEW:
+        own = "weak"
+    if half > UNSUPPORTED * gap or rows < TOO_FEW:
+        own = "unsupported"
+    return min(own, whole, key=_RANK.__getitem__)
+
+
+def _group(value: ClassName, counts: Ints, of: _Of, certain: Certain, whole: Whole) -> Group:
+    """One group, its classes by rows; `counts` are rows, checked ones and suspects."""
+    gap = certain.right - certain.other
+    half = (of.high - of.low) / 2.0
+    there = np.flatnonzero(of.rows > 0)
+    order = there[np.argsort(-of.rows[there], kind="stable")][:LISTED]
+    listed = [
+        GroupRate(
+            whole.classes[a],
+            int(of.rows[a]),
+            int(of.wrong[a]),
+            float(of.estimate[a]),
+            (float(of.low[a]), float(of.high[a])),
+            float(of.shrunk[a]),
+            _support(float(half[a]), float(gap[a]), float(of.rows[a]), whole.most([a])),
+        )
+        for a in order.tolist()
+    ]
+    share = of.share(whole.prior)
+    mean, drawn = (float(share @ column[there]) for column in (of.estimate, of.shrunk))
+    below, above = (
+        float(np.linalg.norm(share * (end[there] - of.estimate[there])))
+        for end in (of.low, of.high)
+    )
+    most = whole.most(there.tolist())
+    return Group(
+        value,
+        int(counts[0]),
+        int(counts[1]),
+        int(counts[2]),
+        mean,
+        (max(0.0, mean - below), min(1.0, mean + above)) if len(there) else (0.0, 1.0),
+        drawn,
+        _support((above + below) / 2.0, float(share @ gap[there]), float(of.rows.sum()), most),
+        listed,
+    )

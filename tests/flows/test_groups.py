@@ -1,0 +1,213 @@
+"""Whose labels: a column from the table to the report, to Python and to the page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from classes import clouds, names
+from processes import committed, kill_tree, running, wait_for
+from runs import fit, results
+
+import knnoise
+from flows.cli import main
+from storage.errors import InputError
+
+N = 3000
+SITES = np.array(["Aachen", "Bern", "Chur", "Davos"])
+RATES = np.array([0.05, 0.1, 0.2, 0.35])
+
+
+def table(n: int = N, seed: int = 0) -> pd.DataFrame:
+    """Two clouds; the four sites are mixed, and label wrongly at `RATES`."""
+    rng = np.random.default_rng(seed)
+    clean, site = rng.integers(0, 2, n), rng.integers(0, 4, n)
+    x = rng.normal(size=(n, 3)) + 3.0 * clean[:, None]
+    sick = clean ^ (rng.random(n) < RATES[site])
+    when = np.datetime64("2026-01-01") + rng.integers(0, 3, n) * np.timedelta64(40, "D")
+    columns = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "site": SITES[site], "month": when}
+    return pd.DataFrame({**columns, "sick": np.where(sick, "yes", "no")})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training by site, and one that was never told of sites."""
+    folder = tmp_path_factory.mktemp("groups")
+    table().drop(columns="month").to_csv(folder / "pool.csv", index=False)
+    options: dict[str, Any] = {"label_column": "sick", "k": None, "block_rows": 1200}
+    fit(folder / "pool.csv", folder / "run", by="site", **options)
+    fit(folder / "pool.csv", folder / "plain", exclude=["site"], **options)
+    return folder
+
+
+def test_groups_are_found_worst_first(made: Path) -> None:
+    report = json.loads((made / "run" / "report.json").read_text())
+    groups = report["groups"]
+    assert groups["column"] == "site"
+    assert groups["p_value"] < 1e-6
+    assert [group["value"] for group in groups["groups"]] == SITES[::-1].tolist()
+    for group, rate in zip(groups["groups"], RATES[::-1], strict=True):
+        low, high = group["wrong_interval"]
+        assert low <= rate <= high
+        assert abs(group["wrong"] - rate) < 0.05
+        assert [one["true"] for one in sorted(group["rates"], key=lambda r: r["true"])] == [
+            *("no", "yes")
+        ]
+    assert sum(group["rows"] for group in groups["groups"]) == N
+    assert sum(group["suspects"] for group in groups["groups"]) == report["n_label_issues"]
+    text = (made / "run" / "report.txt").read_text()
+    assert "whose labels, by 'site': 4 groups, they differ (p < 0.001)" in text
+    assert text.index("'Davos'") < text.index("'Aachen'")
+
+
+def test_the_column_changes_nothing_else(made: Path) -> None:
+    one, two = (json.loads((made / run / "report.json").read_text()) for run in ("run", "plain"))
+    for name in ("p0", "p1", "k", "threshold", "n_label_issues", "n_features"):
+        assert one[name] == two[name]
+    assert two["groups"] is None
+    first, second = results(made / "run"), results(made / "plain")
+    assert {key for key in first if key not in second} >= {"results.zarr/pool/group/zarr.json"}
+    changed = [key for key in second if first[key] != second[key]]
+    assert all(key.startswith("results.zarr/pool/") for key in changed)
+
+
+@pytest.mark.parametrize("step", ["ingest-pool", "group-counts"])
+def test_killed_run_ends_with_the_same_bits(made: Path, tmp_path: Path, step: str) -> None:
+    args = ("-m", "flows.cli", "train", made / "pool.csv", "--run", tmp_path / "run")
+    options = ("--label-column", "sick", "--by", "site", "--block-rows", "1200", "--workers", "0")
+    with running(*args, *options, log=tmp_path / "log") as process:
+        wait_for(lambda: committed(tmp_path / "run", step) >= 1 or process.poll() is not None)
+        kill_tree(process.pid)
+    options = {"label_column": "sick", "k": None, "block_rows": 1200, "by": "site"}
+    report = fit(made / "pool.csv", tmp_path / "run", **options)
+    assert results(tmp_path / "run") == results(made / "run")
+    assert report["groups"] == json.loads((made / "run" / "report.json").read_text())["groups"]
+
+
+def test_scored_tables_may_have_the_column_or_not(made: Path, tmp_path: Path) -> None:
+    new = table(60, 1).drop(columns="month")
+    new.to_csv(tmp_path / "with.csv", index=False)
+    new.drop(columns=["site", "sick"]).to_csv(tmp_path / "without.csv", index=False)
+    scores = []
+    for name in ("with", "without"):
+        out = tmp_path / f"{name}.parquet"
+        args = ("score", str(tmp_path / f"{name}.csv"), "--run", str(made / "run"))
+        assert main([*args, "--out", str(out), "--workers", "0", "-q"]) == 0
+        scores.append(pd.read_parquet(out))
+    pd.testing.assert_frame_equal(*scores)
+
+
+def test_check_takes_the_column_for_no_feature(made: Path, capsys: Any) -> None:
+    args = ("check", str(made / "pool.csv"), "--label-column", "sick", "--json")
+    assert main([*args, "--by", "site"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["n_features"] == 3
+    assert not any("site" in finding["columns"] for finding in found["findings"])
+
+
+def test_pages_show_the_groups(made: Path, tmp_path: Path) -> None:
+    for run, shown in (("run", True), ("plain", False)):
+        page = tmp_path / f"{run}.html"
+        assert main(["report", "--run", str(made / run), "--html", str(page)]) == 0
+        text = page.read_text()
+        assert ('<h2 id="h-whose">Whose labels</h2>' in text) == shown
+        assert ('<title id="whose-t">' in text) == shown
+
+
+def test_dates_numbers_and_gaps_from_python(tmp_path: Path) -> None:
+    frame = table(800).drop(columns="site")
+    frame.loc[frame.index[:30], "month"] = pd.NaT
+    options = {"label_column": "sick", "workers": 0, "quiet": True, "k": 10}
+    found = knnoise.train(frame, tmp_path / "run", by="month", **options)
+    groups = found.groups
+    assert groups.index.name == "month"
+    assert sorted(groups.index) == [f"2026-{day} 00:00:00" for day in ("01-01", "02-10", "03-22")]
+    assert groups["rows"].sum() == 770
+    assert found.summary["groups"]["nobody"] == 30
+    assert (groups["low"] <= groups["wrong"]).all()
+    assert {"p0", "p1_low", "wrong_shrunk", "support"} <= set(groups.columns)
+    assert "30 rows have no 'month'" in str(found)
+    plain = knnoise.train(frame.drop(columns="month"), tmp_path / "plain", **options)
+    with pytest.raises(InputError, match="trained without by"):
+        _ = plain.groups
+
+
+def test_more_than_two_classes(tmp_path: Path) -> None:
+    x, clean, _ = clouds(2400, 5)
+    rng = np.random.default_rng(1)
+    group = rng.integers(0, 3, len(x))
+    wrong = rng.random(len(x)) < np.array([0.05, 0.2, 0.4])[group]
+    given = np.where(wrong, (clean + 1) % 5, clean)
+    np.savez(tmp_path / "pool.npz", X=x, y=names(5)[given], who=group * 10)
+    report = fit(tmp_path / "pool.npz", tmp_path / "run", by="who", k=15)
+    groups = report["groups"]
+    assert [one["value"] for one in groups["groups"]] == [20, 10, 0]
+    assert groups["p_value"] < 1e-6
+    for one, rate in zip(groups["groups"], (0.4, 0.2, 0.05), strict=True):
+        assert len(one["rates"]) == 5
+        assert abs(one["wrong"] - rate) < 0.05
+        assert np.allclose([r["estimate"] for r in one["rates"]], rate, atol=0.12)
+    assert "whose labels, by 'who': 3 groups" in (tmp_path / "run" / "report.txt").read_text()
+
+
+def test_groups_that_live_apart_are_at_most_weak(tmp_path: Path) -> None:
+    there = table()
+    order = there["b"].argsort().argsort()
+    there["site"] = SITES[order * 4 // N]
+    there["b"] += 10 * (order * 4 // N)
+    there.drop(columns="month").to_csv(tmp_path / "t.csv", index=False)
+    report = fit(tmp_path / "t.csv", tmp_path / "run", by="site", label_column="sick")
+    assert report["groups"]["apart"] > 0.9
+    assert {group["support"] for group in report["groups"]["groups"]} <= {"weak", "unsupported"}
+    assert "groups live apart: " in (tmp_path / "run" / "report.txt").read_text()
+
+
+def test_corrected_labels_are_nobody_s(made: Path, tmp_path: Path) -> None:
+    issues = pd.read_parquet(made / "run" / "label_issues.parquet")
+    rows = issues.index[issues["is_label_issue"]][:50]
+    other = np.where(issues.loc[rows, "given_label"] == "yes", "no", "yes")
+    pd.DataFrame({"row": rows, "label": other}).to_csv(tmp_path / "checked.csv", index=False)
+    report = fit(
+        made / "pool.csv",
+        tmp_path / "run",
+        by="site",
+        label_column="sick",
+        corrections=str(tmp_path / "checked.csv"),
+    )
+    groups = report["groups"]["groups"]
+    assert sum(group["checked"] for group in groups) == 50
+    assert "50 labels that somebody checked count for no group" in (
+        (tmp_path / "run" / "report.txt").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        ({}, {"by": "town"}, "--by 'town' is not there; columns are 'a', 'b', 'c', 'site'"),
+        ({}, {"by": "sick"}, "--by 'sick' is the column of the labels"),
+        ({}, {"by": "site", "id_column": "site"}, "--by 'site' is the column of the ids"),
+        ({"site": np.arange(1100)}, {"by": "site"}, r"--by 'site': more than 1,000 values by row "),
+        ({"site": np.nan}, {"by": "site"}, "--by 'site': the column is empty"),
+        ({}, {"by": "site", "noise": "minmax"}, "leave out --noise minmax"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, change: Any, options: Any, said: str) -> None:
+    table(1100).drop(columns="month").assign(**change).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match=said):
+        fit(tmp_path / "t.csv", tmp_path / "run", label_column="sick", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_damaged_groups_are_made_again(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "run", tmp_path / "run")
+    for lost in ("group/c/0", "group/zarr.json"):
+        (tmp_path / "run" / "results.zarr" / "pool" / lost).unlink()
+    options = {"label_column": "sick", "k": None, "block_rows": 1200, "by": "site"}
+    fit(made / "pool.csv", tmp_path / "run", **options)
+    assert results(tmp_path / "run") == results(made / "run")
