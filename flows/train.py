@@ -24,6 +24,7 @@ from flows.report import content as reports
 from flows.report.compare import drift
 from flows.report.content import builder_reason, recall_warning
 from flows.report.estimates import of_classes, of_two
+from flows.report.findings import order_warning
 from flows.report.model import ClassReport, RunConfig, TrainReport
 from flows.steps.anchors import find_anchors, find_pairs
 from flows.steps.checks import Checked, check_data
@@ -33,7 +34,9 @@ from flows.steps.ingest import Ingested, corrections_used, ingest
 from flows.steps.labels import export_label_issues, find_label_issues
 from flows.steps.partition import Blocks, Wanted
 from flows.steps.rates import RateEstimates, count_labels, estimate_rates
+from flows.steps.segments import find_segments
 from flows.steps.widening import Graph, widen_until
+from pipeline.diagnostics.segments import Segment
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.labels import LabelSpace
 from pipeline.methods.rules import RULES
@@ -166,8 +169,12 @@ def _train(job: Job, source: Source, params: TrainParams) -> TrainReport | Class
         lambda: check_data(job, pool, graph.blocks, estimated.k, renumbered=ingested.n_dropped > 0),
     )
 
+    segments = as_task("segments", lambda: find_segments(job, pool))
+
     def write(run: Run) -> Output:
-        report = _report(job, params, ingested, builder, graph, estimated, issues, checked)
+        report = _report(
+            job, params, ingested, builder, graph, estimated, issues, checked, segments
+        )
         written = reports.save(run, report, reports.train_text(report))
         return Output([*written, *reports.describe(run, report)])
 
@@ -251,6 +258,7 @@ def _report(
     estimated: RateEstimates | ClassEstimates,
     n_label_issues: int,
     checked: Checked,
+    segments: list[Segment],
 ) -> TrainReport | ClassReport:
     """Compose the report."""
     blocks, recall = graph.blocks, graph.recall
@@ -284,7 +292,10 @@ def _report(
         "seed": params.seed,
         "n_label_issues": n_label_issues,
         "corrections": corrections_used(job.run),
-        "warnings": recall_warning(recall.value, params.target_recall, remedy),
+        "warnings": [
+            *recall_warning(recall.value, params.target_recall, remedy),
+            *order_warning(checked.order),
+        ],
         "seconds": dict(job.seconds),
         "peak_rss_mb": worker_memory(job),
         "driver_peak_rss_mb": peak_rss_mb(),
@@ -292,6 +303,8 @@ def _report(
         "n_outliers": checked.outliers,
         "n_near_duplicates": checked.near_duplicates,
         "n_contradicting": checked.contradicting,
+        "order": checked.order,
+        "segments": segments,
         "n_filled": ingested.n_filled,
         "n_dropped": ingested.n_dropped,
         "unseen": ingested.unseen,

@@ -13,6 +13,8 @@ from pipeline.blocks.partition import Halo
 from pipeline.decision.choose_k import Choice
 from pipeline.decision.tempering import MatrixDecision
 from pipeline.decision.threshold import Decision
+from pipeline.diagnostics.file_order import FileOrder
+from pipeline.diagnostics.segments import Segment
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule
 from pipeline.noise.rates import NoiseRates, Support
@@ -153,6 +155,12 @@ class Training(Report):
     """Rows with an equal or nearly equal neighbor."""
     n_contradicting: int = 0
     """Those among them with such a neighbor that was given another label."""
+    order: FileOrder | None = None
+    """How near in the source the pairs of nearest rows stand; None without pairs, or where the
+    training is of an earlier version."""
+    segments: list[Segment] = []
+    """Where suspects are most frequent, the worst first; features are numbered as in
+    `config.feature_names`."""
     corrections: CorrectionsUsed | None = None
     """Labels that somebody checked; None where the training was given none."""
     config: RunConfig
@@ -208,6 +216,10 @@ class Scoring(Report):
     classes: list[LabelValue]
     n_predicted: list[int]
     """Rows predicted each class."""
+    n_equal_to_training: int = 0
+    """Rows equal to a training row."""
+    n_near_training: int = 0
+    """Rows equal or nearly equal to one."""
     probes: float
     """Blocks searched per row."""
     rule: str

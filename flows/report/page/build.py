@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from flows.report import content as reports
 from flows.report.content import confused
+from flows.report.findings import order_sentence, segment_sentences
 from flows.report.model import ClassReport, TrainReport
 from flows.report.page import classes, figures, pictures, words
 from flows.report.page.gather import block_recalls, picture, sample, scan
@@ -62,6 +63,8 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport 
         feature_names=names[:FEATURES],
         id_name=report.config.id_name,
         n_features=len(names),
+        order=None if report.order is None else order_sentence(report.order),
+        segments=segment_sentences(report),
         **shown,
     )
     write_bytes(target, page.encode())
