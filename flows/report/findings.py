@@ -23,17 +23,20 @@ def findings(report: Training) -> list[str]:
 
 
 def order_sentence(order: FileOrder) -> str:
-    """How near in the file the pairs of nearest rows stand."""
+    """How near in the file neighbors stand."""
     if not order.ordered:
         return (
-            f"order of the rows: none seen; pairs of nearest rows stand as far apart as any "
-            f"({order.pairs:,} pairs, p = {order.p_value:.2g})"
+            f"order of the rows: none that matters; {_percent(order.share)} of neighbors stand "
+            f"{_apart(order)}, in a shuffled file {_percent(order.expected)} ({_p(order)})"
         )
     return (
-        f"order of the rows: {_percent(order.share)} of the {order.pairs:,} pairs of nearest rows "
-        f"stand {_apart(order)}, where {_percent(order.expected)} of random pairs do "
-        f"(p {'<' if order.p_value < TINY else '='} {max(order.p_value, TINY):.1g})"
+        f"order of the rows: {_percent(order.share)} of neighbors stand {_apart(order)}, in a "
+        f"shuffled file {_percent(order.expected)} ({_p(order)})"
     )
+
+
+def _p(order: FileOrder) -> str:
+    return f"p = {order.p_value:.2g}" if order.p_value >= TINY else f"p < {TINY:g}"
 
 
 def order_warning(order: FileOrder | None) -> list[str]:
@@ -41,10 +44,10 @@ def order_warning(order: FileOrder | None) -> list[str]:
     if order is None or not order.ordered:
         return []
     return [
-        f"rows that follow each other are alike: {_percent(order.share)} of the pairs of nearest "
-        f"rows stand {_apart(order)}, by chance {_percent(order.expected)}. Is the source sorted "
-        "or drifting, or are rows repeated measurements? Intervals take rows as independent; cut "
-        "test sets by time or group, not at random"
+        f"rows that follow each other are alike: {_percent(order.share)} of neighbors stand "
+        f"{_apart(order)}, in a shuffled file {_percent(order.expected)}. Is the source sorted or "
+        "drifting, or are rows repeated measurements? Intervals take rows as independent; cut test "
+        "sets by time or group, not at random"
     ]
 
 

@@ -156,7 +156,7 @@ class Training(Report):
     n_contradicting: int = 0
     """Those among them with such a neighbor that was given another label."""
     order: FileOrder | None = None
-    """How near in the source the pairs of nearest rows stand; None without pairs, or where the
+    """How near in the source neighbors stand; None where they are too few to tell, or where the
     training is of an earlier version."""
     segments: list[Segment] = []
     """Where suspects are most frequent, the worst first; features are numbered as in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -11,13 +11,7 @@ from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.steps.lists import Sent, slices_by_destination
 from flows.steps.partition import Blocks, block_name
-from pipeline.diagnostics.file_order import (
-    DISTANCES,
-    FileOrder,
-    by_distance,
-    file_order,
-    mutual_pairs,
-)
+from pipeline.diagnostics.file_order import NONE, FileOrder, Gaps, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
     Usual,
     mean_distance,
@@ -59,8 +53,8 @@ class Looked(Result):
 
     sent: Sent
     valued: Sent
-    apart: list[int] = field(default_factory=lambda: [0] * DISTANCES)
-    """Pairs of nearest rows by how far apart they stand in the file."""
+    gaps: Gaps = NONE
+    """How far apart in the file neighbors stand."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +121,7 @@ def check_data(job: Job, pool: Pool, blocks: Blocks, k: int, *, renumbered: bool
         write_table(run, "checks", run.location.path(FILE), COLUMNS, ids="pool")
         counts = [Counted.of(record) for record in found]
         total = [sum(column) for column in zip(*(asdict(c).values() for c in counts), strict=True)]
-        apart = np.sum([Looked.of(record).apart for record in looked], axis=0)
-        order = file_order(apart, pool.n_rows)
+        order = file_order(together(Looked.of(record).gaps for record in looked), pool.n_rows)
         return Output([*written, FILE], replace(Checked(*total), near=usual.near, order=order))
 
     return Checked.of(job.once("data-issues", finish))
@@ -160,8 +153,7 @@ def look_part(run: Run, part: Part[Look]) -> Output:
         part.name, pool.part_of(listed), n_parts, {"row": listed, "value": value}
     )
     written = [look.rows.key(part.name), look.values.key(part.name)]
-    apart = by_distance(mutual_pairs(row, neighbor, distance))
-    return Output(written, Looked(sent, valued, apart.tolist()))
+    return Output(written, Looked(sent, valued, gaps(row, neighbor, distance, pool.n_rows)))
 
 
 def gather_part(run: Run, part: Part[Gather]) -> Output:
