@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flows.engine.claim import claimed
 from flows.engine.cluster import check_reachable, fitting
 from flows.engine.guard import refuse_while_imported
-from flows.engine.job import Job, Output, outcomes, peak_rss_mb
+from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
 from flows.engine.tasks.context import flow_run_context
@@ -22,25 +22,24 @@ from flows.orchestration.run_folders import dated, latest
 from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
 from flows.report.compare import drift, since_text
-from flows.report.content import builder_reason, recall_warning
-from flows.report.estimates import of_classes, of_two
+from flows.report.compose import Results, composed
 from flows.report.model import ClassReport, RunConfig, TrainReport
 from flows.scorings.scored import Trained
 from flows.steps.anchors import find_anchors, find_pairs
-from flows.steps.checks import Checked, check_data
+from flows.steps.checks import check_data
 from flows.steps.class_labels import find_class_issues
 from flows.steps.classes import Classes, ClassEstimates, count_classes, estimate_classes
 from flows.steps.groups import find_groups
-from flows.steps.ingest import Ingested, corrections_used, ingest
+from flows.steps.ingest import Ingested, ingest
 from flows.steps.labels import export_label_issues, find_label_issues
 from flows.steps.partition import Blocks, Wanted
-from flows.steps.projection import check_pca, pca_used, transform
+from flows.steps.projection import check_pca, transform
 from flows.steps.rates import RateEstimates, count_labels, estimate_rates
-from flows.steps.widening import Graph, widen_until
+from flows.steps.segments import find_segments
+from flows.steps.widening import widen_until
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.labels import LabelSpace
 from pipeline.methods.rules import RULES
-from pipeline.noise.groups import Groups
 from storage.errors import InputError
 from storage.location import Location
 from storage.pool import Pool
@@ -199,8 +198,12 @@ def _train(job: Job, source: Source, params: TrainParams) -> TrainReport | Class
         ),
     )
 
+    segments = as_task("segments", lambda: find_segments(job, pool))
+
     def write(run: Run) -> Output:
-        report = _report(job, params, ingested, builder, graph, estimated, issues, checked, groups)
+        results = Results(builder, graph, estimated, issues, checked, groups, segments)
+        report = composed(job, params, ingested, results, worker_memory(job))
+        report = _since(job, report, params.compare_with)
         written = reports.save(run, report, reports.train_text(report))
         return Output([*written, *reports.describe(run, report)])
 
@@ -275,79 +278,17 @@ def _check_classes(labels: LabelSpace, params: TrainParams) -> None:
             )
 
 
-def _report(
-    job: Job,
-    params: TrainParams,
-    ingested: Ingested,
-    builder: str,
-    graph: Graph,
-    estimated: RateEstimates | ClassEstimates,
-    n_label_issues: int,
-    checked: Checked,
-    groups: Groups | None,
+def _since(
+    job: Job, report: TrainReport | ClassReport, compare_with: str | None
 ) -> TrainReport | ClassReport:
-    """Compose the report."""
-    blocks, recall = graph.blocks, graph.recall
-    remedy = "give --block-rows a larger value or --target-recall a lower one"
-    assert ingested.label_name is not None
-    common: dict[str, Any] = {
-        "n_rows": ingested.n_rows,
-        "n_features": ingested.n_features,
-        "label_name": ingested.label_name,
-        "label_values": ingested.label_values or [],
-        "classes": ingested.label_values or [],
-        "class_counts": ingested.class_counts or [],
-        "k": estimated.k,
-        "k_curve": estimated.k_curve,
-        "rule": params.rule,
-        "recall": recall.value,
-        "recall_interval": recall.interval,
-        "recall_rows": recall.n_rows,
-        "target_recall": params.target_recall,
-        "n_blocks": len(blocks.sizes),
-        "largest_block_rows": max(blocks.sizes),
-        "halo": blocks.halo,
-        "copies": sum(blocks.sizes) / sum(blocks.core),
-        "predicted_recall_ceiling": blocks.ceiling,
-        "notes": graph.notes,
-        "builder": builder,
-        "builder_reason": builder_reason(
-            params.builder, ingested.n_rows, params.pca or ingested.n_features
-        ),
-        "block_rows": params.block_rows,
-        "scale": ingested.scale,
-        "scale_reason": ingested.scale_reason,
-        "pca": pca_used(job.run),
-        "seed": params.seed,
-        "n_label_issues": n_label_issues,
-        "corrections": corrections_used(job.run),
-        "warnings": recall_warning(recall.value, params.target_recall, remedy),
-        "seconds": dict(job.seconds),
-        "peak_rss_mb": worker_memory(job),
-        "driver_peak_rss_mb": peak_rss_mb(),
-        "steps": outcomes(job.run),
-        "n_outliers": checked.outliers,
-        "n_near_duplicates": checked.near_duplicates,
-        "n_contradicting": checked.contradicting,
-        "groups": groups,
-        "n_filled": ingested.n_filled,
-        "n_dropped": ingested.n_dropped,
-        "n_unlabeled": ingested.n_unlabeled,
-        "unseen": ingested.unseen,
-        "config": RunConfig.model_validate(job.run.config()),
-    }
-    report: TrainReport | ClassReport
-    if isinstance(estimated, RateEstimates):
-        report = TrainReport(**common, **of_two(estimated, ingested.class_counts or []))
-    else:
-        report = ClassReport(**common, **of_classes(job.run, estimated, ingested))
-    if params.compare_with is not None:
-        since, drifted = _drift(job, report, params.compare_with)
-        warnings = [*report.warnings, *drifted]
-        for warning in warnings:
-            job.reporter.say(f"WARNING: {warning}")
-        report = report.model_copy(update={"warnings": warnings, "since": since})
-    return report
+    """The report with what changed since an earlier training, and a warning per rate that moved."""
+    if compare_with is None:
+        return report
+    since, drifted = _drift(job, report, compare_with)
+    warnings = [*report.warnings, *drifted]
+    for warning in warnings:
+        job.reporter.say(f"WARNING: {warning}")
+    return report.model_copy(update={"warnings": warnings, "since": since})
 
 
 def _drift(

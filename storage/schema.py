@@ -49,6 +49,7 @@ _GIVEN = _label("code of the given (possibly wrong) label")
 _GROUP = Column(
     ("row",), "int16", -1, "whose label: place in `group_values`; -1 is nobody's", optional=True
 )
+_NEAR = Column(("row",), "int32", -1, "neighbors that are near duplicates")
 
 GROUPS: dict[str, dict[str, Column]] = {
     "pool": {
@@ -159,7 +160,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "is_outlier": Column(("row",), "bool", False, "far above the upper quartile of distances"),
         "nearest_row": _row("position of the nearest row"),
         "nearest_distance": Column(("row",), "float32", float("nan"), "to that row"),
-        "near_duplicates": Column(("row",), "int32", -1, "neighbors that are near duplicates"),
+        "near_duplicates": _NEAR,
         "contradicting_duplicates": Column(
             ("row",), "int32", -1, "near duplicates with another given label"
         ),
@@ -194,6 +195,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "vote_share": Column(
             ("row",), "float32", float("nan"), "share of the k nearest given the predicted label"
         ),
+        "near_duplicates": _NEAR,
         "top_label": Column(("row", "top"), "int16", -1, "likeliest true classes, likeliest first"),
         "top_posterior": Column(("row", "top"), "float32", float("nan"), "P(true label) of each"),
     },
@@ -227,5 +229,6 @@ GROUPS: dict[str, dict[str, Column]] = {
         "eta_corr": Column(("row",), "float32", float("nan"), "share of the k nearest given 1"),
         "posterior": Column(("row",), "float32", float("nan"), "P(true label 1), noise removed"),
         "predicted_label": Column(("row",), "int8", -1, "label by the corrected threshold"),
+        "near_duplicates": _NEAR,
     },
 }

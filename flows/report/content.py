@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from flows.report import groups
+from flows.report.findings import findings, known_rows
 from flows.report.model import (
     ClassReport,
     ClassScoreReport,
@@ -125,6 +126,7 @@ def train_text(report: TrainReport | ClassReport) -> str:
         f"outliers: {report.n_outliers:,}; rows with near duplicates: "
         f"{report.n_near_duplicates:,}, {report.n_contradicting:,} of them with another label: "
         "data_issues.parquet",
+        *findings(report),
         *_corrections(report.corrections),
         *report.since,
         *groups.lines(report),
@@ -246,6 +248,7 @@ def score_text(report: ScoreReport | ClassScoreReport) -> str:
     predicted = predicted_text(report.classes, report.n_predicted, ones)
     lines = [
         f"{report.n_rows:,} rows scored, {predicted}",
+        *known_rows(report),
         *_coding_lines(report),
         _recall_line(report),
         f"  {report.probes:.2f} blocks searched a row",

@@ -14,6 +14,8 @@ from pipeline.blocks.partition import Halo
 from pipeline.decision.choose_k import Choice
 from pipeline.decision.tempering import MatrixDecision
 from pipeline.decision.threshold import Decision
+from pipeline.diagnostics.file_order import FileOrder
+from pipeline.diagnostics.segments import Segment
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule
 from pipeline.noise.groups import Groups
@@ -161,6 +163,12 @@ class Training(Report):
     """Rows with an equal or nearly equal neighbor."""
     n_contradicting: int = 0
     """Those among them with such a neighbor that was given another label."""
+    order: FileOrder | None = None
+    """How near in the source neighbors stand; None where they are too few to tell, or where the
+    training is of an earlier version."""
+    segments: list[Segment] = []
+    """Where suspects are most frequent, the worst first; features are numbered as in
+    `config.feature_names`."""
     corrections: CorrectionsUsed | None = None
     """Labels that somebody checked; None where the training was given none."""
     groups: Groups | None = None
@@ -218,6 +226,10 @@ class Scoring(Report):
     classes: list[LabelValue]
     n_predicted: list[int]
     """Rows predicted each class."""
+    n_equal_to_training: int = 0
+    """Rows equal to a training row."""
+    n_near_training: int = 0
+    """Rows equal or nearly equal to one."""
     probes: float
     """Blocks searched per row."""
     rule: str

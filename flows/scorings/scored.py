@@ -11,13 +11,13 @@ from typing import Any
 from flows.engine.claim import claimed
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
 from flows.engine.progress.reporter import Reporter
-from flows.engine.results import LabelValue
 from flows.engine.tasks.as_task import as_task
 from flows.options.params import Compute, Written
 from flows.orchestration.config import describe
 from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
 from flows.report.content import recall_warning
+from flows.report.findings import in_training
 from flows.report.model import (
     ClassReport,
     ClassScoreReport,
@@ -26,6 +26,7 @@ from flows.report.model import (
     TrainReport,
 )
 from flows.steps import probes, scoring
+from flows.steps.checks import Checked
 from flows.steps.ingest import Ingested, ingest
 from flows.steps.projection import PROJECTION, transform
 from pipeline.methods.rules import Rule
@@ -93,7 +94,7 @@ class Trained:
             raise StorageError(
                 f"{self.run.location.url}: its ledger has no pool; run train again to repair"
             )
-        report = self.report
+        report, checked = self.report, self.run.ledger.get("data-issues", "all")
         return probes.Model(
             self.run,
             transform(self.run, Ingested.of(record).scaling),
@@ -103,6 +104,7 @@ class Trained:
             report.target_recall,
             report.builder == "exact",
             next(step for step in report.steps if step.split("-")[0] == "blocks"),
+            0.0 if checked is None else Checked.of(checked).near,
         )
 
 
@@ -158,7 +160,7 @@ def score_into(
             claimed(folder, lambda: config, lambda _: None, reporter) as owned,
             open_job(owned, compute, reporter) as job,
         ):
-            report = _score(job, source, model, trained.report.classes)
+            report = _score(job, source, model, trained.report)
     else:
         reporter.say("these rows were scored before: nothing to compute")
     scoring.export_scores(folder, out, identity(config), trained.report.classes)
@@ -166,7 +168,7 @@ def score_into(
 
 
 def _score(
-    job: Job, source: Source, model: probes.Model, classes: list[LabelValue]
+    job: Job, source: Source, model: probes.Model, training: TrainReport | ClassReport
 ) -> ScoreReport | ClassScoreReport:
     """The steps, in order."""
     job.verify()
@@ -175,15 +177,13 @@ def _score(
     as_task("truth", lambda: probes.find_truth(job, model))
     probes_of = as_task("probes", lambda: probes.choose_probes(job, model))
     lists = as_task("search", lambda: scoring.search_queries(job, queries, model, probes_of))
-    recall, predicted = as_task(
-        "scores", lambda: scoring.write_scores(job, queries, model, lists, probes_of)
-    )
-    target = model.target_recall
+    total = as_task("scores", lambda: scoring.write_scores(job, queries, model, lists, probes_of))
+    recall, predicted, target = total.recall, total.predicted, model.target_recall
 
     def write(run: Run) -> Output:
         common: dict[str, Any] = {
             "n_rows": queries.n_rows,
-            "classes": classes,
+            "classes": training.classes,
             "n_predicted": predicted,
             "recall": recall.value,
             "recall_interval": recall.interval,
@@ -191,9 +191,12 @@ def _score(
             "target_recall": target,
             "probes": probes_of.probes,
             "k": model.k,
-            "warnings": recall_warning(
-                recall.value, target, "train again with larger --block-rows"
-            ),
+            "n_equal_to_training": total.equal,
+            "n_near_training": total.near,
+            "warnings": [
+                *recall_warning(recall.value, target, "train again with larger --block-rows"),
+                *in_training(total.equal, total.near, queries.n_rows, training),
+            ],
             "seconds": dict(job.seconds),
             "peak_rss_mb": worker_memory(job),
             "driver_peak_rss_mb": peak_rss_mb(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.steps.lists import Sent, slices_by_destination
 from flows.steps.partition import Blocks, block_name
+from pipeline.diagnostics.file_order import NONE, FileOrder, Gaps, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
     Usual,
     mean_distance,
@@ -52,6 +53,8 @@ class Looked(Result):
 
     sent: Sent
     valued: Sent
+    gaps: Gaps = NONE
+    """How far apart in the file neighbors stand."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,21 @@ class Gather:
 
 
 @dataclass(frozen=True)
-class Checked(Result):
+class Counted(Result):
     """What was found in some rows."""
 
     outliers: int
     near_duplicates: int
     contradicting: int
+
+
+@dataclass(frozen=True)
+class Checked(Counted):
+    """What was found in all rows."""
+
+    near: float = 0.0
+    """Distance below which two rows are near duplicates."""
+    order: FileOrder | None = None
 
 
 def check_data(job: Job, pool: Pool, blocks: Blocks, k: int, *, renumbered: bool) -> Checked:
@@ -107,9 +119,10 @@ def check_data(job: Job, pool: Pool, blocks: Blocks, k: int, *, renumbered: bool
         writer = ChunkWriter(run, "checks", pool.part_rows, pool.n_rows)
         written = writer.finish(pool.n_rows, {"k": k, **asdict(usual)})
         write_table(run, "checks", run.location.path(FILE), COLUMNS, ids="pool")
-        counts = [Checked.of(record) for record in found]
+        counts = [Counted.of(record) for record in found]
         total = [sum(column) for column in zip(*(asdict(c).values() for c in counts), strict=True)]
-        return Output([*written, FILE], Checked(*total))
+        order = file_order(together(Looked.of(record).gaps for record in looked), pool.n_rows)
+        return Output([*written, FILE], replace(Checked(*total), near=usual.near, order=order))
 
     return Checked.of(job.once("data-issues", finish))
 
@@ -140,7 +153,7 @@ def look_part(run: Run, part: Part[Look]) -> Output:
         part.name, pool.part_of(listed), n_parts, {"row": listed, "value": value}
     )
     written = [look.rows.key(part.name), look.values.key(part.name)]
-    return Output(written, Looked(sent, valued))
+    return Output(written, Looked(sent, valued, gaps(row, neighbor, distance, pool.n_rows)))
 
 
 def gather_part(run: Run, part: Part[Gather]) -> Output:
@@ -171,4 +184,4 @@ def gather_part(run: Run, part: Part[Gather]) -> Output:
     )
     near, other = columns["near_duplicates"], columns["contradicting_duplicates"]
     counts = (int(np.count_nonzero(column)) for column in (outlying, near, other))
-    return Output(written, Checked(*counts))
+    return Output(written, Counted(*counts))

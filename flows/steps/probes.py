@@ -50,6 +50,8 @@ class Model:
     """Whether blocks are searched exactly, as the training was."""
     blocks_step: str
     """Step that committed the blocks."""
+    near: float = 0.0
+    """Distance below which two rows are near duplicates."""
 
     @property
     def recall_of_parts(self) -> float:

@@ -22,6 +22,7 @@ from pipeline.decision.class_rule import decide
 from pipeline.decision.quality import KEPT
 from pipeline.decision.threshold import posterior
 from pipeline.decision.votes import share_of_ones
+from pipeline.diagnostics.neighborhood import is_near
 from pipeline.graph.walk import nearest_in_block, walks_pay
 from pipeline.knn.lists import ABSENT, Neighbors, places
 from pipeline.knn.recall import Recall, row_recall, summarize
@@ -39,9 +40,10 @@ BATCH_BYTES = 256 << 20
 """Features of these queries, at most."""
 SCORING = "knnoise.scoring"
 """Key of the metadata of a file of scores that holds their identity."""
-COLUMNS = ("row", "eta_corr", "posterior", "predicted_label")
+COLUMNS = ("row", "eta_corr", "posterior", "predicted_label", "near_duplicates")
 CLASS_COLUMNS = (
-    *("row", "predicted_label", "posterior", "vote_share", "top_label", "top_posterior"),
+    *("row", "predicted_label", "posterior", "vote_share", "near_duplicates"),
+    *("top_label", "top_posterior"),
 )
 
 
@@ -83,10 +85,15 @@ class Score:
 
 @dataclass(frozen=True)
 class Scored(Result):
-    """Recall at the sampled queries among some rows, and how many rows are predicted each class."""
+    """Recall at the sampled queries among some rows, how many rows are predicted each class, and
+    how many are in the training pool."""
 
     recall: list[float]
     predicted: list[int]
+    equal: int = 0
+    """Rows equal to a training row."""
+    near: int = 0
+    """Rows equal or nearly equal to one."""
 
 
 def search_queries(job: Job, queries: Pool, model: Model, probes: Probes) -> list[list[Slice]]:
@@ -173,13 +180,20 @@ def _listed(model: Model, number: int, rows: npt.NDArray[np.int64]) -> npt.NDArr
     return places(rows, read_array(model.run.group(f"graph/{number:05d}"), "neighbor"))
 
 
+@dataclass(frozen=True)
+class Total:
+    """What the rows of all parts come to, as in `Scored`."""
+
+    recall: Recall
+    predicted: list[int]
+    equal: int
+    near: int
+
+
 def write_scores(
     job: Job, queries: Pool, model: Model, slices: list[list[Slice]], probes: Probes
-) -> tuple[Recall, list[int]]:
-    """Write the group `scores`, in the order of the source.
-
-    Returns recall at the sampled queries, and the numbers of rows predicted each class.
-    """
+) -> Total:
+    """Write the group `scores`, in the order of the source."""
     _writer(job.run, queries, model)
     limit = np.array([np.inf if d is None else d for d in probes.limit], np.float32)
     records = job.parts(
@@ -198,7 +212,12 @@ def write_scores(
     job.once("scored", finish)
     results = [Scored.of(record) for record in records]
     recalls = np.concatenate([result.recall for result in results])
-    return summarize(recalls), np.sum([result.predicted for result in results], axis=0).tolist()
+    return Total(
+        summarize(recalls),
+        np.sum([result.predicted for result in results], axis=0).tolist(),
+        sum(result.equal for result in results),
+        sum(result.near for result in results),
+    )
 
 
 def _writer(run: Run, queries: Pool, model: Model) -> ChunkWriter:
@@ -225,6 +244,8 @@ def score_part(run: Run, part: Part[Score]) -> Output:
         )
     columns = _two(lists, model.rule) if isinstance(model.rule, Rule) else _many(lists, model)
     columns["row"] = queries.read("row", rows)
+    near = is_near(lists.distance, model.near).sum(axis=1, dtype=np.int32)
+    columns["near_duplicates"] = near
     written = _writer(run, queries, model).chunk(part.args.number, **columns)
     sampled, _ = audit_queries(run, model.scaling)
     here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
@@ -232,7 +253,8 @@ def score_part(run: Run, part: Part[Score]) -> Output:
     recall = row_recall(listed, part.args.limit[here, None])
     n_classes = 2 if isinstance(model.rule, Rule) else model.rule.n_classes
     predicted = np.bincount(columns["predicted_label"], minlength=n_classes).tolist()
-    return Output(written, Scored(recall.tolist(), predicted))
+    equal = int(np.count_nonzero(lists.distance[:, 0] == 0))
+    return Output(written, Scored(recall.tolist(), predicted, equal, int(np.count_nonzero(near))))
 
 
 def _two(lists: Neighbors, rule: Rule) -> Arrays:
@@ -267,7 +289,8 @@ def export_scores(
     run: Run, target: str, identity: str, classes: Sequence[LabelValue] | None = None
 ) -> None:
     """The scores as one Parquet file, which says of which rows and training they are."""
-    columns = COLUMNS if classes is None or len(classes) == 2 else CLASS_COLUMNS
+    wanted = COLUMNS if classes is None or len(classes) == 2 else CLASS_COLUMNS
+    columns = tuple(name for name in wanted if name in run.group("scores"))  # of earlier versions
     write_table(run, "scores", target, columns, {SCORING: identity}, ids="queries", classes=classes)
 
 

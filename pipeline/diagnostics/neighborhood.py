@@ -50,11 +50,16 @@ def outlier_score(mean: npt.NDArray[np.float64], usual: Usual) -> Distances:
     return np.exp(-mean / scale).astype(np.float32)
 
 
+def is_near(distance: Distances, below: float) -> npt.NDArray[np.bool_]:
+    """Which distances are those of near duplicates; equal rows are so in any case."""
+    return np.asarray((distance < below) | (distance == 0))
+
+
 def near_duplicates(
     distance: Distances, neighbor_label: Labels, given: Labels, usual: Usual
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """(row,) listed neighbors that are near duplicates, and those of them given another label."""
-    near = (distance < usual.near) | (distance == 0)
+    near = is_near(distance, usual.near)
     other = near & (neighbor_label != given[:, None])
     return near.sum(axis=1, dtype=np.int32), other.sum(axis=1, dtype=np.int32)
 

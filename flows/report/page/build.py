@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from flows.report import content as reports
 from flows.report.content import confused
+from flows.report.findings import order_sentence, segment_sentences
 from flows.report.model import ClassReport, TrainReport
 from flows.report.page import classes, figures, groups, pictures, words
 from flows.report.page.files import files
@@ -67,6 +68,8 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport 
         id_name=report.config.id_name,
         n_features=len(names),
         **groups.shown(report),
+        order=None if report.order is None else order_sentence(report.order),
+        segments=segment_sentences(report),
         **shown,
     )
     write_bytes(target, page.encode())

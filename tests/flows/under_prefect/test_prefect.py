@@ -39,7 +39,7 @@ def test_flows_are_tasks_by_step(pool: PoolWriter, tmp_path: Path) -> None:
     assert scored["n_rows"] == 40
     assert task_names("knnoise-train") == [
         *("ingest", "anchors", "pairs", "partition", "blocks", "neighbors", "audit"),
-        *("regression", "rates", "labels", "export", "checks", "report"),
+        *("regression", "rates", "labels", "export", "checks", "segments", "report"),
     ]
     assert task_names("knnoise-score") == [
         "ingest",

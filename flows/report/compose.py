@@ -1,0 +1,96 @@
+"""What the steps of a training found, as its report."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from flows.engine.job import Job, outcomes, peak_rss_mb
+from flows.options.params import TrainParams
+from flows.report.content import builder_reason, recall_warning
+from flows.report.estimates import of_classes, of_two
+from flows.report.findings import order_warning
+from flows.report.model import ClassReport, RunConfig, TrainReport
+from flows.steps.checks import Checked
+from flows.steps.classes import ClassEstimates
+from flows.steps.ingest import Ingested, corrections_used
+from flows.steps.projection import pca_used
+from flows.steps.rates import RateEstimates
+from flows.steps.widening import Graph
+from pipeline.diagnostics.segments import Segment
+from pipeline.noise.groups import Groups
+
+
+class Results(NamedTuple):
+    """What the steps of a training found."""
+
+    builder: str
+    graph: Graph
+    estimated: RateEstimates | ClassEstimates
+    n_label_issues: int
+    checked: Checked
+    groups: Groups | None
+    segments: list[Segment]
+
+
+def composed(
+    job: Job, params: TrainParams, ingested: Ingested, results: Results, peak_mb: float
+) -> TrainReport | ClassReport:
+    """The report of a training whose largest worker took `peak_mb` MB."""
+    builder, graph, estimated, n_label_issues, checked, groups, segments = results
+    blocks, recall = graph.blocks, graph.recall
+    remedy = "give --block-rows a larger value or --target-recall a lower one"
+    assert ingested.label_name is not None
+    common: dict[str, Any] = {
+        "n_rows": ingested.n_rows,
+        "n_features": ingested.n_features,
+        "label_name": ingested.label_name,
+        "label_values": ingested.label_values or [],
+        "classes": ingested.label_values or [],
+        "class_counts": ingested.class_counts or [],
+        "k": estimated.k,
+        "k_curve": estimated.k_curve,
+        "rule": params.rule,
+        "recall": recall.value,
+        "recall_interval": recall.interval,
+        "recall_rows": recall.n_rows,
+        "target_recall": params.target_recall,
+        "n_blocks": len(blocks.sizes),
+        "largest_block_rows": max(blocks.sizes),
+        "halo": blocks.halo,
+        "copies": sum(blocks.sizes) / sum(blocks.core),
+        "predicted_recall_ceiling": blocks.ceiling,
+        "notes": graph.notes,
+        "builder": builder,
+        "builder_reason": builder_reason(
+            params.builder, ingested.n_rows, params.pca or ingested.n_features
+        ),
+        "block_rows": params.block_rows,
+        "scale": ingested.scale,
+        "scale_reason": ingested.scale_reason,
+        "pca": pca_used(job.run),
+        "seed": params.seed,
+        "n_label_issues": n_label_issues,
+        "corrections": corrections_used(job.run),
+        "warnings": [
+            *recall_warning(recall.value, params.target_recall, remedy),
+            *order_warning(checked.order),
+        ],
+        "seconds": dict(job.seconds),
+        "peak_rss_mb": peak_mb,
+        "driver_peak_rss_mb": peak_rss_mb(),
+        "steps": outcomes(job.run),
+        "n_outliers": checked.outliers,
+        "n_near_duplicates": checked.near_duplicates,
+        "n_contradicting": checked.contradicting,
+        "groups": groups,
+        "order": checked.order,
+        "segments": segments,
+        "n_filled": ingested.n_filled,
+        "n_dropped": ingested.n_dropped,
+        "n_unlabeled": ingested.n_unlabeled,
+        "unseen": ingested.unseen,
+        "config": RunConfig.model_validate(job.run.config()),
+    }
+    if isinstance(estimated, RateEstimates):
+        return TrainReport(**common, **of_two(estimated, ingested.class_counts or []))
+    return ClassReport(**common, **of_classes(job.run, estimated, ingested))

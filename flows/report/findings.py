@@ -1,0 +1,125 @@
+"""What the neighbor graph tells besides the labels, in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from flows.report.model import ClassReport, Scoring, Training, TrainReport
+from pipeline.diagnostics.file_order import FileOrder
+from pipeline.diagnostics.segments import Segment
+
+NOTICEABLE = 0.01
+"""Share of scored rows, beyond what is usual in the training pool, that is worth a warning."""
+TINY = 1e-12
+"""p-values below are not told apart."""
+
+
+def findings(report: Training) -> list[str]:
+    """The lines of the text of a training."""
+    order = [] if report.order is None else [order_sentence(report.order)]
+    worst = segment_sentences(report)
+    return [*order, *(["where labels are worst:"] if worst else []), *(f"  {s}" for s in worst)]
+
+
+def order_sentence(order: FileOrder) -> str:
+    """How near in the file neighbors stand."""
+    if not order.ordered:
+        return (
+            f"order of the rows: none that matters; {_percent(order.share)} of neighbors stand "
+            f"{_apart(order)}, in a shuffled file {_percent(order.expected)} ({_p(order)})"
+        )
+    return (
+        f"order of the rows: {_percent(order.share)} of neighbors stand {_apart(order)}, in a "
+        f"shuffled file {_percent(order.expected)} ({_p(order)})"
+    )
+
+
+def _p(order: FileOrder) -> str:
+    return f"p = {order.p_value:.2g}" if order.p_value >= TINY else f"p < {TINY:g}"
+
+
+def order_warning(order: FileOrder | None) -> list[str]:
+    """What every output says where rows come in an order."""
+    if order is None or not order.ordered:
+        return []
+    return [
+        f"rows that follow each other are alike: {_percent(order.share)} of neighbors stand "
+        f"{_apart(order)}, in a shuffled file {_percent(order.expected)}. Is the source sorted or "
+        "drifting, or are rows repeated measurements? Intervals take rows as independent; cut test "
+        "sets by time or group, not at random"
+    ]
+
+
+def _apart(order: FileOrder) -> str:
+    return "next to each other" if order.within == 1 else f"at most {order.within:,} rows apart"
+
+
+def segment_sentences(report: Training) -> list[str]:
+    """Where suspects are most frequent, the worst first."""
+    coding = report.config.coding or {}
+    names: dict[str, tuple[str, str]] = {
+        f"{column}={value}": (column, value)
+        for column, values in coding.get("categories", {}).items()
+        for value in values
+    }
+    return [_segment(segment, report.config.feature_names, names) for segment in report.segments]
+
+
+def _segment(
+    segment: Segment, features: list[str], categories: Mapping[str, tuple[str, str]]
+) -> str:
+    low, high = segment.interval
+    where = " and ".join(
+        _bound(features[feature], least, most, categories.get(features[feature]))
+        for feature, least, most in segment.bounds
+    )
+    return (
+        f"{where}: {_percent(segment.share)} suspect ({_percent(low)} to {_percent(high)}), "
+        f"{_percent(segment.elsewhere)} elsewhere; {_percent(segment.size)} of the rows"
+    )
+
+
+def _bound(
+    name: str, low: float | None, high: float | None, category: tuple[str, str] | None
+) -> str:
+    """Bounds of one feature, low < value ≤ high, in words."""
+    if category is not None:
+        column, value = category
+        return f"{column} {'=' if low is not None else '≠'} {value}"
+    if low is None:
+        return f"{name} ≤ {high:.6g}"
+    if high is None:
+        return f"{name} > {low:.6g}"
+    return f"{low:.6g} < {name} ≤ {high:.6g}"
+
+
+def known_rows(report: Scoring) -> list[str]:
+    """Scored rows that are in the training pool, where there are any."""
+    if not report.n_near_training:
+        return []
+    nearly = report.n_near_training - report.n_equal_to_training
+    return [f"{report.n_equal_to_training:,} rows equal a training row, {nearly:,} more nearly"]
+
+
+def in_training(
+    equal: int, near: int, n_rows: int, training: TrainReport | ClassReport
+) -> list[str]:
+    """A warning where more scored rows are in the training pool than new rows would be.
+
+    Of new rows about as many have an equal or nearly equal training row as training rows have
+    another one.
+    """
+    usual = training.n_near_duplicates / training.n_rows
+    error = math.sqrt(usual * (1 - usual) / n_rows)
+    if near / n_rows < usual + max(NOTICEABLE, 3 * error):
+        return []
+    return [
+        f"{near:,} of the {n_rows:,} scored rows ({_percent(near / n_rows)}) are in the training "
+        f"pool, {equal:,} of them exactly; among the training rows {_percent(usual)} have such a "
+        "neighbor. What is measured on them, such as accuracy, flatters"
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"

@@ -1,0 +1,171 @@
+"""Where suspect labels are frequent, as bounds on few features that a person can read.
+
+A shallow decision tree finds the segments on one half of a sample, and the other half says how many
+labels are suspect in each: what is reported was not chosen for the rows it is counted on. Splits
+are those of scikit-learn's `DecisionTreeClassifier(criterion="entropy")`, whose import would cost
+every small training most of a second.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.knn.recall import wilson
+
+Bound = tuple[int, float | None, float | None]
+"""(feature, low, high): low < value ≤ high; None where an end is open."""
+MOST_ROWS, MOST_CELLS = 1 << 15, 1 << 22
+"""Rows that are looked at, and rows times features."""
+DEPTH = 3
+"""Bounds of a segment at most, but for several on one feature."""
+FEWEST = 25
+"""Rows of a segment at least, in each half."""
+SMALLEST = 0.01
+"""Share of the rows in a segment at least."""
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows among which suspects are more frequent than elsewhere."""
+
+    bounds: tuple[Bound, ...]
+    size: float
+    """Share of the rows."""
+    share: float
+    """Of them with a suspect label."""
+    interval: tuple[float, float]
+    """95 % interval of the share."""
+    elsewhere: float
+    """Share of suspect labels among all other rows."""
+
+
+def sample_rows(n_features: int) -> int:
+    """Rows of a sample that are looked at."""
+    return min(MOST_ROWS, max(1, MOST_CELLS // n_features))
+
+
+def worst_segments(
+    x: npt.NDArray[np.float32], suspect: npt.NDArray[np.bool_]
+) -> tuple[Segment, ...]:
+    """The segments of highest share, worst first; none where none is surely worse than the rest.
+
+    A split counts where its likelihood ratio beats the best of so many splits by chance (twice the
+    logarithm of rows times features); a segment is told where its 95 % interval lies above that of
+    the other rows.
+
+    Parameters
+    ----------
+    x : (row, feature) finite, as a person knows them; rows in random order
+    suspect : (row,) whether the label is suspect
+    """
+    half = len(x) // 2
+    grown, told = slice(0, half), slice(half, None)
+    fewest = max(FEWEST, math.ceil(SMALLEST * half))
+    if half < 2 * fewest or not 0 < suspect[grown].sum() < half:
+        return ()
+    found = [
+        segment
+        for bounds in _leaves(x[grown], suspect[grown], fewest, 2 * math.log(x[grown].size))
+        if (segment := _told(bounds, x[told], suspect[told], fewest)) is not None
+    ]
+    return tuple(sorted(found, key=lambda segment: -segment.share)[:SHOWN])
+
+
+def inside(x: npt.NDArray[np.float32], bounds: tuple[Bound, ...]) -> npt.NDArray[np.bool_]:
+    """(row,) which rows of `x`, (row, feature), keep all bounds."""
+    keeps = np.ones(len(x), np.bool_)
+    for feature, low, high in bounds:
+        if low is not None:
+            keeps &= x[:, feature] > np.float32(low)
+        if high is not None:
+            keeps &= x[:, feature] <= np.float32(high)
+    return keeps
+
+
+def _leaves(
+    x: npt.NDArray[np.float32],
+    suspect: npt.NDArray[np.bool_],
+    fewest: int,
+    least: float,
+    within: tuple[Bound, ...] = (),
+    depth: int = DEPTH,
+) -> list[tuple[Bound, ...]]:
+    """The bounds of each leaf of the tree on some rows, which lie `within` bounds; `least` is the
+    likelihood ratio of a split."""
+    ratio, feature, cut = best_split(x, suspect, fewest) if depth else (0.0, 0, 0.0)
+    if ratio <= least:
+        return [within]
+    below = x[:, feature] <= cut
+    return [
+        leaf
+        for here, ends in ((below, (None, cut)), (~below, (cut, None)))
+        for leaf in _leaves(
+            *(x[here], suspect[here], fewest, least, _narrowed(within, feature, ends), depth - 1)
+        )
+    ]
+
+
+def _narrowed(
+    bounds: tuple[Bound, ...], feature: int, ends: tuple[float | None, float | None]
+) -> tuple[Bound, ...]:
+    """Bounds with another end of a feature in place of an older one; a new feature comes last."""
+    known = {f: (low, high) for f, low, high in bounds}
+    low, high = known.get(feature, (None, None))
+    known[feature] = (low if ends[0] is None else ends[0], high if ends[1] is None else ends[1])
+    return tuple((f, *span) for f, span in known.items())
+
+
+def best_split(
+    x: npt.NDArray[np.float32], suspect: npt.NDArray[np.bool_], fewest: int
+) -> tuple[float, int, float]:
+    """The likelihood ratio (twice the gain in log likelihood), feature and value of the split of
+    rows into those at most the value and those above that tells most of `suspect`; of equal ones
+    the first. The ratio is 0 where no split leaves `fewest` rows on both sides.
+
+    x, suspect : (row, feature) float32 and (row,)
+    """
+    n, total, best = len(x), int(suspect.sum()), (0.0, 0, 0.0)
+    below = np.arange(1, n)
+    roomy = (below >= fewest) & (n - below >= fewest)
+    for feature in range(x.shape[1]):
+        order = np.argsort(x[:, feature], kind="stable")
+        value = x[order, feature]
+        cuts = np.flatnonzero(roomy & (value[:-1] < value[1:]))
+        if not len(cuts):
+            continue
+        m, hits = below[cuts], np.cumsum(suspect[order], dtype=np.int64)[cuts]
+        ratio = 2 * (_likelihood(hits, m) + _likelihood(total - hits, n - m))
+        ratio -= 2 * _likelihood(np.array([total]), np.array([n]))
+        top = int(np.argmax(ratio))
+        if ratio[top] > best[0]:
+            best = float(ratio[top]), feature, float(value[cuts[top]])
+    return best
+
+
+def _likelihood(hits: npt.NDArray[np.int64], n: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The greatest log likelihood of `hits` among `n` alike rows."""
+    one, two, three = (k * np.log(np.maximum(k, 1)) for k in (hits, n - hits, n))
+    return np.asarray(one + two - three)
+
+
+def _told(
+    bounds: tuple[Bound, ...],
+    x: npt.NDArray[np.float32],
+    suspect: npt.NDArray[np.bool_],
+    fewest: int,
+) -> Segment | None:
+    """What rows that the tree has not seen say of a segment; None where it is not surely worse."""
+    here = inside(x, bounds)
+    n_here, n_there = int(here.sum()), int((~here).sum())
+    if min(n_here, n_there) < fewest:
+        return None
+    share, elsewhere = float(suspect[here].mean()), float(suspect[~here].mean())
+    interval = wilson(share, float(n_here))
+    if interval[0] <= wilson(elsewhere, float(n_there))[1]:
+        return None
+    return Segment(bounds, n_here / len(x), share, interval, elsewhere)

@@ -1,0 +1,98 @@
+"""Segments, order and leakage as a user meets them: text, JSON, page and warnings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.cli import main
+
+QUIET = ("--workers", "0", "-q")
+
+
+def patients(n: int, seed: int) -> pd.DataFrame:
+    """Two separate classes, whatever age and site; the labels of old patients of site B are wrong
+    more often."""
+    rng = np.random.default_rng(seed)
+    clean, age, site = rng.integers(0, 2, n), rng.integers(20, 80, n), rng.choice([*"ABC"], n)
+    x = 40 * rng.normal(size=(n, 4)) + 200 * clean[:, None]
+    wrong = rng.random(n) < np.where((site == "B") & (age > 60), 0.4, 0.03)
+    names = np.array(["no", "yes"])[clean ^ wrong]
+    labs = {name: x[:, i] for i, name in enumerate("abcd")}
+    return pd.DataFrame({**labs, "age": age, "site": site, "sick": names})
+
+
+def train(source: Path, run: Path) -> int:
+    command = ("train", str(source), "--label-column", "sick", "--run", str(run), *QUIET)
+    return main([*command, "--encode", "one-hot", "--scale", "none"])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("segments")
+    patients(3000, 0).to_csv(folder / "train.csv", index=False)
+    assert train(folder / "train.csv", folder / "run") == 0
+    return folder
+
+
+def test_the_worst_segment_is_a_sentence_over_raw_columns(made: Path) -> None:
+    report = json.loads((made / "run" / "report.json").read_text())
+    issues = pd.read_parquet(made / "run" / "label_issues.parquet")["is_label_issue"]
+    data = pd.read_csv(made / "train.csv")
+    here = (data["site"] == "B") & (data["age"] > 60)
+    worst = report["segments"][0]
+    features = report["config"]["feature_names"]
+    bounds = {features[feature]: (low, high) for feature, low, high in worst["bounds"]}
+    assert bounds.pop("site=B") == (0.0, None)
+    ((name, (low, high)),) = bounds.items()
+    assert (name, high) == ("age", None)
+    assert 57 <= low <= 63
+    assert worst["interval"][0] < issues[here].mean() < worst["interval"][1]
+    text = (made / "run" / "report.txt").read_text()
+    (line,) = [line for line in text.splitlines() if " suspect (" in line][:1]
+    assert "site = B" in line
+    assert f"age > {low:.0f}" in line
+    page = made / "page.html"
+    assert main(["report", "--run", str(made / "run"), "--html", str(page)]) == 0
+    assert "site = B" in page.read_text()
+    assert "Where labels are worst" in page.read_text()
+
+
+def test_a_file_in_order_is_said_and_a_shuffled_one_not(made: Path, tmp_path: Path) -> None:
+    shuffled = json.loads((made / "run" / "report.json").read_text())
+    assert shuffled["order"]["p_value"] > 0.01
+    assert shuffled["warnings"] == []
+    pd.read_csv(made / "train.csv").sort_values("a").to_csv(tmp_path / "sorted.csv", index=False)
+    assert train(tmp_path / "sorted.csv", tmp_path / "run") == 0
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["order"]["p_value"] < 1e-6
+    (warning,) = report["warnings"]
+    assert warning.startswith("rows that follow each other are alike")
+    assert "order of the rows: none that matters" in (made / "run" / "report.txt").read_text()
+
+
+def test_scored_rows_of_the_training_pool_are_counted(made: Path, tmp_path: Path) -> None:
+    known, new = pd.read_csv(made / "train.csv").head(60), patients(240, 5)
+    nearly = known.head(20).assign(a=known["a"] + 1e-3)
+    pd.concat([known, new, nearly]).to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "scores.parquet"
+    scoring = ("score", str(tmp_path / "new.csv"), "--run", str(made / "run"), *QUIET)
+    assert main([*scoring, "--out", str(out)]) == 0
+    (folder,) = (made / "run" / "scores").iterdir()
+    report = json.loads((folder / "report.json").read_text())
+    near = pd.read_parquet(out)["near_duplicates"]
+    assert (near[:60] >= 1).all()
+    assert (near[300:] >= 1).all()
+    assert report["n_near_training"] == (near > 0).sum()
+    assert 60 <= report["n_equal_to_training"] <= 60 + 20
+    assert any("are in the training pool" in line for line in report["warnings"])
+    new.to_csv(tmp_path / "new.csv", index=False)
+    assert main([*scoring, "--out", str(out)]) == 0
+    (again,) = [f for f in (made / "run" / "scores").iterdir() if f != folder]
+    report = json.loads((again / "report.json").read_text())
+    assert report["n_equal_to_training"] == 0
+    assert report["warnings"] == []
