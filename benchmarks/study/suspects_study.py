@@ -18,7 +18,7 @@ from benchmarks.study.noises import KINDS, corrupted
 from benchmarks.study.results import Results
 from pipeline.decision.quality import FIT_ROWS, correction
 from pipeline.decision.suspects import suspects_of
-from pipeline.decision.tempering import PARTS, TRUSTED, change_gains, choose_part, softened
+from pipeline.decision.tempering import PARTS, TRUSTED, believed, change_gains, choose_part, softened
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import anchor_plan
 from pipeline.noise.simplex import posterior_simplex
@@ -89,15 +89,16 @@ def case(
     near = given[index[:, : min(K_PEERS, longest)]]
     share = np.stack([(near == b).mean(axis=1) for b in range(c)], axis=1)
     counts = np.bincount(given, minlength=c)
-    by = correction(softened(noise.matrix, counts, TRUSTED[noise.support]), counts)
+    matrix = believed(noise.matrix, counts, noise.class_support)
+    by = correction(softened(matrix, counts, TRUSTED[noise.support]), counts)
     rows = np.sort(np.random.default_rng([0, 7]).permutation(n)[:FIT_ROWS])
     ours = suspects_of(index[:, :longest], distance[:, :longest], given, by, rows)
     before = posterior_simplex(share, noise.matrix)[np.arange(n), given]
     scores = {"before": before, "ours": ours.label_quality, **_peers(share, given)}
     plain = share.argmax(axis=1)
-    inverse = np.asarray(np.linalg.pinv(noise.matrix), np.float64)
+    inverse = np.asarray(np.linalg.pinv(matrix), np.float64)
     votes = {
-        part: posterior_simplex(share, softened(noise.matrix, counts, part)).argmax(axis=1)
+        part: posterior_simplex(share, softened(matrix, counts, part)).argmax(axis=1)
         for part in PARTS
     }
     decision = choose_part(

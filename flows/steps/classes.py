@@ -20,7 +20,7 @@ from pipeline.decision.class_rule import temper
 from pipeline.decision.class_votes import ClassVotes, class_losses, class_votes, vote_sizes
 from pipeline.decision.quality import FIT_ROWS, FIT_STREAM, Correction, Weights, correction
 from pipeline.decision.suspects import PORTION, fit_first
-from pipeline.decision.tempering import TRUSTED, MatrixDecision, softened
+from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
 from pipeline.knn.lists import ABSENT
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
@@ -198,15 +198,16 @@ def estimate_classes(
             x=anchor_features(run, neighbor[:, 0]),
         )
         near, own, votes = read_sample(run, counted, n_classes)
-        decision = temper(near, own, k, found.matrix, counts, found.support)
-        by = correction(softened(found.matrix, counts, TRUSTED[found.support]), counts)
+        matrix = believed(found.matrix, counts, found.class_support)
+        decision = temper(near, own, k, matrix, counts, found.support)
+        by = correction(softened(matrix, counts, TRUSTED[found.support]), counts)
         assert found.interval is not None
         prior = counts / counts.sum() if found.prior is None else found.prior
         transition = {
             "matrix": found.matrix,
             "low": found.interval[:, :, 0],
             "high": found.interval[:, :, 1],
-            "decision": softened(found.matrix, counts, decision.part),
+            "decision": softened(matrix, counts, decision.part),
         }
         write_group(run.store, "transition", "transition", transition)
         columns = {name: getattr(by, name) for name in Correction.__dataclass_fields__}

@@ -9,6 +9,7 @@ a change of its prediction from a to b is worth: ``inverse(T)[given, b] - invers
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,12 +40,31 @@ class MatrixDecision:
 
 def softened(matrix: Floats, given_counts: npt.NDArray[np.integer], part: float) -> Floats:
     """``part`` of the matrix (class, class), row = true class, the rest of its symmetric peer."""
+    return np.asarray(part * matrix + (1.0 - part) * _symmetric(matrix, given_counts))
+
+
+def believed(
+    matrix: Floats, given_counts: npt.NDArray[np.integer], class_support: Sequence[Support]
+) -> Floats:
+    """The matrix, the rows of unsupported classes replaced by those of its symmetric peer.
+
+    A class of few rows takes the mistakes of large ones for its own labels: corrected by such a
+    row, votes would move whole classes to it, and the inverse of the matrix would praise that.
+    """
+    found = matrix.copy()
+    weak = np.array([one == "unsupported" for one in class_support], np.bool_)
+    found[weak] = _symmetric(matrix, given_counts)[weak]
+    return found
+
+
+def _symmetric(matrix: Floats, given_counts: npt.NDArray[np.integer]) -> Floats:
+    """As many right labels, the wrong ones alike to all other classes."""
     c = len(matrix)
     share = given_counts / max(1, int(given_counts.sum()))
     right = float(np.clip(np.diag(matrix) @ share, 1 / c + 0.25 * (1 - 1 / c), 0.95))
     alike = np.full((c, c), (1.0 - right) / (c - 1))
     np.fill_diagonal(alike, right)
-    return np.asarray(part * matrix + (1.0 - part) * alike)
+    return alike
 
 
 def change_gains(
