@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, hstack, issparse
+from scipy.sparse import csr_array, get_index_dtype, hstack, issparse
 
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
@@ -32,9 +32,13 @@ def as_rows(x: Rows, metric: str) -> Rows:
     -------
     `x` for `euclidean`; for `cosine` (row, feature + 1), rows of length 1
     """
-    if issparse(x) and not x.has_canonical_format:
-        x = x.copy()
+    if issparse(x):
+        x = csr_array((x.data, x.indices, x.indptr), shape=x.shape, copy=not x.has_canonical_format)
         x.sum_duplicates()
+        least = get_index_dtype(
+            (x.indptr, x.indices), check_contents=True
+        )  # trees take int32 alone
+        x.indptr, x.indices = (part.astype(least, copy=False) for part in (x.indptr, x.indices))
     return x if metric == "euclidean" else _unit(x)
 
 
