@@ -7,8 +7,6 @@ import difflib
 import json
 import os
 import sys
-import tempfile
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -16,11 +14,9 @@ from typing import Any, TextIO, cast
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import get_completion_class
 
 from flows.engine import stdout
 from flows.engine.guard import check_handles
-from flows.engine.progress.detail import in_detail
 from flows.engine.signals import Terminated, terminated_by_signal
 from flows.options.command_line import completed, of_model, path, quiet
 from flows.options.extras import needs
@@ -108,6 +104,9 @@ def _usage(error: click.ClickException) -> str:
 
 def _unexpected(error: Exception, run: str | None) -> str:
     """One line for an error that should not be; the trace goes to a file."""
+    import tempfile
+    import traceback
+
     with tempfile.NamedTemporaryFile("w", prefix="knnoise-", suffix=".txt", delete=False) as trace:
         trace.write(redacted("".join(traceback.format_exception(error))))
     again = f"; what is done is kept in {run}" if run else ""
@@ -126,6 +125,12 @@ class _Group(click.Group):
             meant = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
             more = f", did you mean {meant[0]}?" if meant else ""
             raise click.UsageError(f"there is no command {args[0]}{more}", ctx) from error
+
+
+def _in_detail() -> contextlib.AbstractContextManager[None]:
+    from flows.engine.progress.detail import in_detail
+
+    return in_detail()
 
 
 def _print(report: dict[str, Any], text: str) -> None:
@@ -157,7 +162,7 @@ def _command(
             silent = not tells and kwargs.pop("quiet") and not json
             if extra is not None:
                 needs(extra, click.get_current_context().command_path)
-            with in_detail() if verbose else contextlib.nullcontext():
+            with _in_detail() if verbose else contextlib.nullcontext():
                 report, text, *damage = call(**kwargs)
             if not silent:
                 _print(report, text)
@@ -222,6 +227,8 @@ def _scores_to_stdout(params: dict[str, Any]) -> Called:
     """Scores as CSV, all or none."""
     if params["new_files"]:
         raise InputError("--out -: --new-files writes a file for each; give --out FOLDER")
+    import tempfile
+
     from flows.report.content import score_text, scoring
 
     with tempfile.TemporaryDirectory(prefix="knnoise-") as folder:
@@ -401,6 +408,8 @@ def _demo(dir: str, quiet: bool) -> Called:
 @_command(cli, "completion", "print a script by which a shell completes commands", extra=None)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def _completion(shell: str) -> Called:
+    from click.shell_completion import get_completion_class
+
     made = get_completion_class(shell)
     assert made is not None
     script = made(cli, {}, "knnoise", "_KNNOISE_COMPLETE").source()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +29,8 @@ def put_file(path: str) -> None:
 
     Raises `Unread`.
     """
+    import shutil
+
     with _read(), open(path, "rb") as file:
         sys.stdout.flush()
         shutil.copyfileobj(file, sys.stdout.buffer, _COPY_BYTES)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from flows.options.extras import needs
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class OfModel(click.Command):
@@ -98,7 +100,15 @@ def completed(word: str | None) -> Callable[..., list[CompletionItem]] | None:
     kind = {"FILE": "file", "PEM": "file", "DIR": "dir"}.get(word or "")
     if kind is None:
         return None
-    return lambda context, param, incomplete: [CompletionItem(incomplete, type=kind)]
+
+    def complete(
+        context: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type=kind)]
+
+    return complete
 
 
 def quiet(help: str) -> Callable[[Any], Any]:
