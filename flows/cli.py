@@ -281,6 +281,7 @@ def _submit_group() -> None:
 
 
 def _submit(flow: str, deployment: str | None, watch: bool, params: dict[str, Any]) -> Called:
+    needs("prefect", "knnoise submit")
     from flows.orchestration import submit
 
     if params.get("out") == STDOUT:

@@ -9,21 +9,23 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from runs import PoolWriter
 
+from flows.cli import main
 from flows.options.extras import EXTRAS
 
 ROOT = Path(__file__).parent.parent
-WITHOUT = f"""
-import sys
-for name in {sum(EXTRAS.values(), ())!r}:
-    sys.modules[name] = None  # as where it is not installed
-"""
+
+
+def without(names: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:
+    """Python where some packages cannot be imported, as where they are not installed."""
+    absent = f"import sys\nfor name in {names!r}:\n    sys.modules[name] = None\n"
+    command = [sys.executable, "-c", absent + code]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
 
 def without_extras(code: str) -> subprocess.CompletedProcess[str]:
-    """Python where no extra can be imported."""
-    command = [sys.executable, "-c", WITHOUT + code]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    return without(sum(EXTRAS.values(), ()), code)
 
 
 def test_what_is_looked_for_is_what_the_extras_bring() -> None:
@@ -52,19 +54,13 @@ def test_help_and_completion_need_no_extra() -> None:
     assert "estimate noise rates" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("main(['train', 'x.csv', '--run', 'r'])", "knnoise train needs pydantic"),
-        ("main(['status', '--run', 'r'])", "knnoise status needs pydantic"),
-        ("main(['submit', 'train'])", "knnoise submit train needs pydantic"),
-    ],
-)
-def test_a_command_says_what_to_install(code: str, said: str) -> None:
-    done = without_extras(f"from flows.cli import main\nsys.exit({code})")
+@pytest.mark.parametrize("command", [["train", "x.csv", "--run", "r"], ["status", "--run", "r"]])
+def test_a_command_says_what_to_install(command: list[str]) -> None:
+    done = without_extras(f"from flows.cli import main\nsys.exit(main({command}))")
     assert done.returncode == 2
     assert done.stderr == (
-        f'knnoise: {said}, which is not installed: pip install "knnoise[flows]"\n'
+        f"knnoise: knnoise {command[0]} needs pydantic, which is not installed: pip install "
+        '"knnoise[flows]"\n'
     )
 
 
@@ -76,19 +72,32 @@ def test_a_function_says_what_to_install() -> None:
     assert "MissingExtra" in done.stderr
 
 
-def test_a_page_says_what_to_install() -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-c"),
-            "import sys; sys.modules['matplotlib'] = None\nfrom flows.cli import main\n"
-            "sys.exit(main(['report', '--run', 'r', '--html', 'r.html']))",
-        ],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
+@pytest.mark.parametrize(
+    ("extra", "command", "said"),
+    [
+        ("report", ["report", "--run", "r", "--html", "r.html"], "--html needs matplotlib"),
+        ("prefect", ["submit", "train"], "knnoise submit needs prefect"),
+        ("prefect", ["train", "x.csv", "--run", "r"], "PREFECT_API_URL needs prefect"),
+    ],
+)
+def test_other_extras_are_named_too(
+    extra: str,
+    command: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    for name in EXTRAS[extra]:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert main(command) == 2
+    assert capsys.readouterr().err == (
+        f'knnoise: {said}, which is not installed: pip install "knnoise[{extra}]"\n'
     )
-    assert done.returncode == 2
-    assert done.stderr == (
-        'knnoise: --html needs matplotlib, which is not installed: pip install "knnoise[report]"\n'
-    )
+
+
+def test_training_needs_no_prefect(pool: PoolWriter, tmp_path: Path) -> None:
+    train = ["train", str(pool()), "--run", str(tmp_path / "run"), "--workers", "0", "-q"]
+    done = without(EXTRAS["prefect"], f"from flows.cli import main\nsys.exit(main({train}))")
+    assert done.returncode == 0, done.stderr
+    assert "noise rates" in done.stdout

@@ -10,9 +10,10 @@ from storage.errors import InputError
 EXTRAS = {
     "flows": (
         *("pydantic", "dask", "distributed", "bokeh", "cryptography", "zarr", "xarray", "pyarrow"),
-        *("fsspec", "google_crc32c", "psutil", "rich", "prefect", "fastapi", "uvicorn"),
-        *("sqlalchemy", "jinja2", "markupsafe"),
+        *("fsspec", "google_crc32c", "psutil", "rich", "fastapi", "uvicorn"),
+        *("jinja2", "markupsafe"),
     ),
+    "prefect": ("prefect", "sqlalchemy"),
     "report": ("matplotlib",),
 }
 """What is imported of each extra of pyproject.toml."""
