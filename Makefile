@@ -25,7 +25,7 @@ BARE   := dist/bare/bin
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all,$(EXTRAS)]"
 	touch $@
 
 demo: $(VENV)/.installed
@@ -69,7 +69,7 @@ release: $(VENV)/.installed
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist
 	$(PYTHON) -m venv dist/bare
-	$(BARE)/python -m pip install --quiet --constraint constraints.txt dist/*.whl
+	$(BARE)/python -m pip install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[all]"
 	$(BARE)/python -m pip check
 	cd dist && bare/bin/knnoise --version && bare/bin/knnoise demo --dir trial
 	rm dist/bare/lib/python*/site-packages/knnoise-*/direct_url.json # which names a path of this host

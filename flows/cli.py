@@ -7,8 +7,6 @@ import difflib
 import json
 import os
 import sys
-import tempfile
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -17,10 +15,16 @@ from typing import Any, TextIO, cast
 import click
 from click.core import ParameterSource
 
+from flows.engine import stdout
 from flows.engine.guard import check_handles
 from flows.engine.signals import Terminated, terminated_by_signal
+from flows.options.command_line import completed, of_model, path, quiet
+from flows.options.extras import needs
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
 from storage.redaction import RedactedStream, redacted, redacted_values
+
+STDOUT = "-"
+"""What `--out` is called for scores that go to stdout."""
 
 Called = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, str | None]
 """What a command prints as JSON and as text, and the damage that it then fails for."""
@@ -29,7 +33,7 @@ Called = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, str | None]
 def process() -> None:
     """The command as a process of its own, whose end nothing holds up."""
     status = main()
-    sys.stdout.flush()
+    stdout.flush()
     sys.stderr.flush()
     if status == ClusterError.exit_code:  # a part may hang in a thread that would be waited for
         os._exit(status)
@@ -70,6 +74,8 @@ def _main(args: list[str]) -> int:
         return InputError.exit_code
     except click.ClickException as error:
         return _fail(_usage(error), InputError.exit_code)
+    except stdout.Unread:
+        return 0
     except KnnoiseError as error:
         return _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
@@ -98,6 +104,9 @@ def _usage(error: click.ClickException) -> str:
 
 def _unexpected(error: Exception, run: str | None) -> str:
     """One line for an error that should not be; the trace goes to a file."""
+    import tempfile
+    import traceback
+
     with tempfile.NamedTemporaryFile("w", prefix="knnoise-", suffix=".txt", delete=False) as trace:
         trace.write(redacted("".join(traceback.format_exception(error))))
     again = f"; what is done is kept in {run}" if run else ""
@@ -118,133 +127,56 @@ class _Group(click.Group):
             raise click.UsageError(f"there is no command {args[0]}{more}", ctx) from error
 
 
-class _OfModel(click.Command):
-    """A command with the fields of a model in `flows.options.params`, read when it is used."""
+def _in_detail() -> contextlib.AbstractContextManager[None]:
+    from flows.engine.progress.detail import in_detail
 
-    model: str
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        from flows.options import params
-
-        fields = getattr(params, self.model).model_fields
-        wanted = not getattr(self, "to_submit", False)
-        made = [_parameter(name, field, wanted) for name, field in fields.items()]
-        config = click.Option(
-            ["--config"],
-            metavar="FILE",
-            is_eager=True,
-            expose_value=False,
-            callback=_configured,
-            help="TOML file of options, those of this command in a table of its name",
-        )
-        return [*made, config, *super().get_params(ctx)]
-
-
-def _configured(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Take the options of a file as defaults."""
-    if value is None or ctx.resilient_parsing:
-        return
-    from flows.options.settings import read_settings
-
-    known = {
-        p.name: getattr(p, "multiple", False)
-        for p in ctx.command.get_params(ctx)
-        if p.name is not None and p.name not in ("config", "help")
-    }
-    ctx.default_map = read_settings(value, ctx.command.name or "", known)
-
-
-class _Train(_OfModel):
-    model = "TrainParams"
-
-
-class _Check(_OfModel):
-    model = "CheckParams"
-
-
-class _Score(_OfModel):
-    model = "ScoreParams"
-
-
-class _Certify(_OfModel):
-    model = "CertifyParams"
-
-
-class _Review(_OfModel):
-    model = "ReviewParams"
-
-
-class _Acquire(_OfModel):
-    model = "AcquireParams"
-
-
-class _SubmitTrain(_Train):
-    to_submit = True
-
-
-class _SubmitScore(_Score):
-    to_submit = True
-
-
-class _Auto(click.ParamType[Any]):
-    """A value, or `auto` for none."""
-
-    def __init__(self, kind: type) -> None:
-        self.kind = click.types.convert_type(kind)
-        self.name = self.kind.name
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return None if value == "auto" else self.kind.convert(value, param, ctx)
-
-
-def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:
-    """One field on the command line; `wanted`: the required ones are."""
-    from flows.options.params import bare_type, choices, is_many, metavar, option
-
-    if name == "source":
-        return click.Argument(["source"], required=wanted)
-    kind, allowed = bare_type(field), choices(field)
-    names = [option(name), *({"quiet": ["-q"]}.get(name, [])), name]
-    if kind is bool:
-        return click.Option(names, is_flag=True, help=field.description)
-    if is_many(field):
-        many = {"multiple": True, "metavar": metavar(field), "help": field.description}
-        return click.Option(names, type=str, **many)
-    default = None if field.is_required() else field.default
-    said = field.description + (f" (default {default})" if default is not None else "")
-    return click.Option(
-        names,
-        type=click.Choice(allowed) if allowed else _Auto(kind) if default is None else kind,
-        **({} if default is None else {"default": default}),
-        required=wanted and field.is_required(),
-        metavar=None if allowed else metavar(field),
-        help=said,
-    )
+    return in_detail()
 
 
 def _print(report: dict[str, Any], text: str) -> None:
-    """The result of a command, as `--json` has it or as text."""
-    context = click.get_current_context()
-    as_json = context.params.get("json")
-    print(json.dumps(redacted_values(report)) if as_json else redacted(text.rstrip()))
+    """The result of a command, as `--json` has it or as text; on stderr where scores are on
+    stdout."""
+    given = click.get_current_context().params
+    said = json.dumps(redacted_values(report)) if given["json"] else redacted(text.rstrip())
+    if given.get("out") == STDOUT:
+        print(said, file=sys.stderr)
+    else:
+        stdout.put(said)
 
 
 def _command(
-    group: click.Group, name: str, text: str, cls: type[click.Command] | None = None
+    group: click.Group,
+    name: str,
+    text: str,
+    cls: type[click.Command] = click.Command,
+    *,
+    extra: str | None = "flows",
 ) -> Callable[[Callable[..., Called]], None]:
     """Register a function as a command that prints what it returns."""
 
     def register(call: Callable[..., Called]) -> None:
-        def run(json: bool, **kwargs: Any) -> None:
-            report, text, *damage = call(**kwargs)
-            _print(report, text)
+        options: list[click.Parameter] = getattr(call, "__click_params__", [])
+        tells = getattr(cls, "tells", False) or any(p.name == "quiet" for p in options)
+
+        def run(json: bool, verbose: bool, **kwargs: Any) -> None:
+            silent = not tells and kwargs.pop("quiet") and not json
+            if extra is not None:
+                needs(extra, click.get_current_context().command_path)
+            with _in_detail() if verbose else contextlib.nullcontext():
+                report, text, *damage = call(**kwargs)
+            if not silent:
+                _print(report, text)
             for line in damage:
                 if line is not None:
                     raise StorageError(line)
 
-        run.__click_params__ = getattr(call, "__click_params__", [])  # type: ignore[attr-defined]
+        run.__click_params__ = options  # type: ignore[attr-defined]
+        if not tells:
+            run = quiet("print no text: the exit status tells")(run)
         run = click.option("--json", is_flag=True, help="one JSON object on stdout")(run)
-        group.command(name, help=text, short_help=text, cls=cls or click.Command)(run)
+        said = "print each part on stderr, and the trace of an error"
+        run = click.option("-v", "--verbose", is_flag=True, help=said)(run)
+        group.command(name, help=text, short_help=text, cls=cls)(run)
 
     return register
 
@@ -255,7 +187,7 @@ def cli() -> None:
     """Learn from wrongly labeled rows: noise rates, scores, suspect labels."""
 
 
-@_command(cli, "train", "estimate noise rates and find suspect labels", _Train)
+@_command(cli, "train", "estimate noise rates and find suspect labels", of_model("TrainParams"))
 def _train(**params: Any) -> Called:
     report = _call("train", params)
     from flows.report.content import train_text, training
@@ -270,7 +202,12 @@ def _train(**params: Any) -> Called:
     return report, text + f"results: {params['run']}\n"
 
 
-@_command(cli, "check", "look at a source: what is understood, and what is suspicious", _Check)
+@_command(
+    cli,
+    "check",
+    "look at a source: what is understood, and what is suspicious",
+    of_model("CheckParams", tells=False),
+)
 def _check(**params: Any) -> Called:
     from flows.intake.health import Health, health_text
     from flows.intake.preflight import run_check
@@ -279,8 +216,10 @@ def _check(**params: Any) -> Called:
     return found, health_text(Health.model_validate(found))
 
 
-@_command(cli, "score", "score new rows with a finished run", _Score)
+@_command(cli, "score", "score new rows with a finished run", of_model("ScoreParams"))
 def _score(**params: Any) -> Called:
+    if params["out"] == STDOUT:
+        return _scores_to_stdout(params)
     report = _call("score", params)
     from flows.report.content import new_files_text, score_text, scoring
     from flows.report.model import NewFilesReport
@@ -290,7 +229,27 @@ def _score(**params: Any) -> Called:
     return report, score_text(scoring(report))
 
 
-@_command(cli, "certify", "bound the error of a finished run without held-out rows", _Certify)
+def _scores_to_stdout(params: dict[str, Any]) -> Called:
+    """Scores as CSV, all or none."""
+    if params["new_files"]:
+        raise InputError("--out -: --new-files writes a file for each; give --out FOLDER")
+    import tempfile
+
+    from flows.report.content import score_text, scoring
+
+    with tempfile.TemporaryDirectory(prefix="knnoise-") as folder:
+        file = f"{folder}/scores.csv"
+        report = {**_call("score", {**params, "out": file}), "out": STDOUT}
+        stdout.put_file(file)
+    return report, score_text(scoring(report))
+
+
+@_command(
+    cli,
+    "certify",
+    "bound the error of a finished run without held-out rows",
+    of_model("CertifyParams"),
+)
 def _certify(**params: Any) -> Called:
     report = _call("certify", params)
     from flows.report.certificate import CertifyReport, certify_text
@@ -298,7 +257,7 @@ def _certify(**params: Any) -> Called:
     return report, certify_text(CertifyReport.model_validate(report))
 
 
-@_command(cli, "review", "check suspect labels on a page of this host", _Review)
+@_command(cli, "review", "check suspect labels on a page of this host", of_model("ReviewParams"))
 def _review(**params: Any) -> Called:
     from flows.review import review_text, run_review
 
@@ -306,7 +265,9 @@ def _review(**params: Any) -> Called:
     return result, review_text(result)
 
 
-@_command(cli, "acquire", "buy the few labels of a pool that are worth most", _Acquire)
+@_command(
+    cli, "acquire", "buy the few labels of a pool that are worth most", of_model("AcquireParams")
+)
 def _acquire(**params: Any) -> Called:
     result = _call("acquire", params)
     from flows.acquire import acquire_text
@@ -326,8 +287,11 @@ def _submit_group() -> None:
 
 
 def _submit(flow: str, deployment: str | None, watch: bool, params: dict[str, Any]) -> Called:
+    needs("prefect", "knnoise submit")
     from flows.orchestration import submit
 
+    if params.get("out") == STDOUT:
+        raise InputError("--out -: a run on a worker has no stdout; give --out FILE")
     context = click.get_current_context()
     given = {
         name: value
@@ -346,29 +310,32 @@ def _submit(flow: str, deployment: str | None, watch: bool, params: dict[str, An
     return run.as_json(), text
 
 
-def _submit_command(flow: str, cls: type[click.Command], deployment: str) -> None:
+def _submit_command(flow: str, deployment: str) -> None:
     @click.option("--deployment", metavar="NAME", help=f"name of the deployment ({deployment})")
     @click.option("--watch", is_flag=True, help="follow the run to its end")
     def call(deployment: str | None, watch: bool, **params: Any) -> Called:
         return _submit(flow, deployment, watch, params)
 
     text = f"submit a run of {flow} to its deployment; paths are as the worker sees them, and what "
+    cls = of_model(f"{flow.capitalize()}Params", to_submit=True)
     _command(_submit_group, flow, text + "is not given is as the deployment has it", cls)(call)
 
 
-_submit_command("train", _SubmitTrain, "weekly")
-_submit_command("score", _SubmitScore, "nightly")
+_submit_command("train", "weekly")
+_submit_command("score", "nightly")
 
 
 @_command(cli, "report", "show the report of a finished run")
-@click.option("--run", required=True, metavar="DIR", help="folder of the run")
-@click.option("--html", metavar="FILE", help="also write it as one self-contained page")
-@click.option("--scores", metavar="FILE", help="scores of rows whose labels are known")
-@click.option("--truth", metavar="FILE", help="their clean labels: npy, csv, tsv, txt")
+@path("--run", "DIR", "folder of the run", required=True)
+@path("--html", "FILE", "also write it as one self-contained page")
+@path("--scores", "FILE", "scores of rows whose labels are known")
+@path("--truth", "FILE", "their clean labels: npy, csv, tsv, txt")
 @click.option("--truth-column", metavar="NAME", help="column of the clean labels")
 def _report(
     run: str, html: str | None, scores: str | None, truth: str | None, truth_column: str | None
 ) -> Called:
+    if html is not None:
+        needs("report", "--html")
     from flows.report.content import load, train_text
     from storage.location import Location
     from storage.run import Run, below
@@ -398,7 +365,7 @@ def _besides(run: Any, report: Any) -> str:
 
 
 @_command(cli, "settings", "print the settings of a training as a file for --config")
-@click.option("--run", required=True, metavar="DIR", help="folder of the run")
+@path("--run", "DIR", "folder of the run", required=True)
 def _settings(run: str) -> Called:
     from flows.options.settings import settings_text
     from flows.report.model import RunConfig
@@ -410,10 +377,12 @@ def _settings(run: str) -> Called:
 
 
 @_command(cli, "compare", "show what changed between two trainings")
-@click.argument("before", metavar="RUN_A")
-@click.argument("after", metavar="RUN_B")
-@click.option("--html", metavar="FILE", help="also write it as one self-contained page")
+@click.argument("before", metavar="RUN_A", shell_complete=completed("DIR"))
+@click.argument("after", metavar="RUN_B", shell_complete=completed("DIR"))
+@path("--html", "FILE", "also write it as one self-contained page")
 def _compare(before: str, after: str, html: str | None) -> Called:
+    if html is not None:
+        needs("report", "--html")
     from flows.report.compare import compare, compare_text
 
     comparison = compare(before, after)
@@ -427,7 +396,7 @@ def _compare(before: str, after: str, html: str | None) -> Called:
 
 
 @_command(cli, "status", "show which steps are done and which parts are missing")
-@click.option("--run", required=True, metavar="DIR", help="folder of the run")
+@path("--run", "DIR", "folder of the run", required=True)
 def _status(run: str) -> Called:
     from flows.report.status import status, status_text
 
@@ -436,12 +405,24 @@ def _status(run: str) -> Called:
 
 
 @_command(cli, "demo", "train and score on two pools whose noise is known")
-@click.option("--dir", default="demo", metavar="DIR", help="folder to work in (default demo)")
-def _demo(dir: str) -> Called:
+@path("--dir", "DIR", "folder to work in (default demo)", default="demo")
+@quiet("print no progress on stderr")
+def _demo(dir: str, quiet: bool) -> Called:
     from flows.demo import demo, demo_text
 
-    results = demo(dir)
+    results = demo(dir, quiet=quiet)
     return {name: asdict(shown) for name, shown in results.items()}, demo_text(results)
+
+
+@_command(cli, "completion", "print a script by which a shell completes commands", extra=None)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def _completion(shell: str) -> Called:
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None
+    script = made(cli, {}, "knnoise", "_KNNOISE_COMPLETE").source()
+    return {"shell": shell, "script": script}, script
 
 
 if __name__ == "__main__":

@@ -58,10 +58,10 @@ class Shown:
     scores: str
 
 
-def demo(folder: str) -> dict[str, Shown]:
+def demo(folder: str, *, quiet: bool = False) -> dict[str, Shown]:
     """Make both pools below a folder, train on each, score its test rows; by name of the pool."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    return {data.name: _one(Path(folder), data) for data in (_cancer(), _sheets())}
+    return {data.name: _one(Path(folder), data, quiet) for data in (_cancer(), _sheets())}
 
 
 def _cancer() -> _Data:
@@ -76,7 +76,7 @@ def _sheets() -> _Data:
     return _Data("sheets", x, y, N_SIMULATED, "none")
 
 
-def _one(folder: Path, data: _Data) -> Shown:
+def _one(folder: Path, data: _Data, quiet: bool) -> Shown:
     p0, p1 = RATES[data.name]
     n, clean = data.n_train, data.y
     given = flip(clean[:n], p0, p1, SEED)
@@ -85,9 +85,11 @@ def _one(folder: Path, data: _Data) -> Shown:
     run, out = str(folder / data.name), str(folder / f"{data.name}-scores.parquet")
     source, queries = (str(folder / f"{data.name}-{part}.npz") for part in ("train", "test"))
     trained = TrainReport.model_validate(
-        call("train", {"source": source, "run": run, "scale": data.scale})
+        call("train", {"source": source, "run": run, "scale": data.scale, "quiet": quiet})
     )
-    scored = ScoreReport.model_validate(call("score", {"source": queries, "run": run, "out": out}))
+    scored = ScoreReport.model_validate(
+        call("score", {"source": queries, "run": run, "out": out, "quiet": quiet})
+    )
     table = pq.read_table(out)
     eta = table["eta_corr"].to_numpy()
     ours = table["predicted_label"].to_numpy()

@@ -1,4 +1,5 @@
-"""Learn from wrongly labeled rows: `train`, `score`, `open_run`, `check`.
+"""Learn from wrongly labeled rows: `train`, `score`, `open_run`, `check`, which take the extra
+`flows`, and `RobustKNeighborsClassifier`.
 
 Nothing is imported before it is used.
 """
@@ -10,8 +11,17 @@ from knnoise._shadows import check_shadows
 if TYPE_CHECKING:
     from knnoise.api import check, open_run, score, train
     from knnoise.result import Scores, Training
+    from pipeline.estimator import RobustKNeighborsClassifier
 
-__all__ = ["Scores", "Training", "check", "open_run", "score", "train"]
+__all__ = [
+    "RobustKNeighborsClassifier",
+    "Scores",
+    "Training",
+    "check",
+    "open_run",
+    "score",
+    "train",
+]
 
 check_shadows()
 
@@ -20,6 +30,13 @@ def __getattr__(name: str) -> Any:
     """The public names, when they are used."""
     if name not in __all__:
         raise AttributeError(f"module 'knnoise' has no attribute {name!r}")
+    if name == "RobustKNeighborsClassifier":
+        from pipeline.estimator import RobustKNeighborsClassifier
+
+        return RobustKNeighborsClassifier
+    from flows.options.extras import needs
+
+    needs("flows", f"knnoise.{name}")
     if name in ("Scores", "Training"):
         from knnoise import result
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from flows.options.extras import needs
 from storage.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Training:
 
     def report(self, path: str | None = None) -> str:
         """Write the run's page to `path` and return that; without a path, return the page."""
+        needs("report", "the page")
         from flows.report.page import write_page
         from storage.location import Location
         from storage.run import Run
@@ -216,6 +218,7 @@ def _read(path: str) -> pd.DataFrame:
 def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
+    needs("report", "a figure")
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(6, 2.5), layout="constrained")[1]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -10,19 +13,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pipeline.blocks.sampling import ANCHORS, in_sample, row_hash
+from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, temper
 from pipeline.decision.class_votes import class_losses
 from pipeline.decision.quality import FIT_ROWS, FIT_STREAM, correction
 from pipeline.decision.suspects import Suspects, suspects_of
-from pipeline.decision.tempering import TRUSTED, MatrixDecision, softened
+from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
 from pipeline.decision.threshold import posterior, tempered, vote_table
 from pipeline.decision.votes import counts, extremes_with_self, k_grid
-from pipeline.graph.build import NeighborParams, build_lists, choose_builder
-from pipeline.knn.exact import nearest
-from pipeline.methods.rules import RULES, rule_of
-from pipeline.noise.extrema import anchor_plan, minmax
+from pipeline.in_memory import training_lists
+from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
+from pipeline.methods.rules import rule_of
+from pipeline.noise.extrema import minmax
 from pipeline.noise.rates import given as known
 from pipeline.noise.transition import Transition, of_rates, transition_matrix
 
@@ -32,6 +35,8 @@ FEWEST_ROWS = 40
 Floats = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 _HAIR = 2.0**-53
+_ROWS: dict[str, Any] = {"dtype": np.float32, "order": "C", "accept_sparse": "csr"}
+"""What scikit-learn makes of X."""
 
 
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -43,8 +48,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         the best leave-one-out Brier score on the given labels
     noise : "crossfit", "minmax" (Algorithm 2 of Reeve & Kabán 2019; two classes), or the transition
         matrix where it is known: (class, class), row = true class
-    builder : "auto", "exact" or "pynndescent", how neighbors of training rows are found
-    random_state : seed of pynndescent and of the sample of rows that the rates are read from
+    metric : "euclidean", or "cosine": rows are scaled to length 1; a row of zeros is
+        orthogonal to all others
+    builder : "auto", "exact", "join" or "pynndescent", how neighbors of training rows are found;
+        sparse rows are searched exactly
+    random_state : seed of the search and of the sample of rows that the rates are read from
+    verbose : whether to print each stage and the seconds it takes
 
     Attributes
     ----------
@@ -84,20 +93,27 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         n_neighbors: int | str = "auto",
         *,
         noise: str | npt.ArrayLike = "crossfit",
+        metric: str = "euclidean",
         builder: str = "auto",
         random_state: int = 0,
+        verbose: bool = False,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.noise = noise
+        self.metric = metric
         self.builder = builder
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Find neighbors, choose k, and read the noise off the given labels.
 
+        All rows count alike: as in scikit-learn's own neighbors there is no `sample_weight`.
+
         Parameters
         ----------
-        X : (row, feature), finite; searched in float32
+        X : (row, feature), finite, dense or sparse; searched in float32. Sparse rows stay sparse,
+            and give what they give as a dense array
         y : (row,) given labels of any classes
 
         Raises
@@ -105,18 +121,22 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         ValueError
             for parameters or data that make no sense.
         """
-        x, y = validate_data(self, X, y, dtype=np.float32, order="C", ensure_min_samples=2)
+        x, y = validate_data(self, X, y, **_ROWS, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, self._label = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}: nothing to tell apart")
-        self._x = x
-        self._check()
-        index, distance, anchors = self._lists()
+        self._check(x)
+        self._x = as_rows(x, self.metric)
+        with self._told(f"neighbors of {x.shape[0]:,} rows"):
+            index, distance, anchors = training_lists(
+                self._x, self.n_neighbors, self.builder, self.random_state
+            )
         near = self._label[index]
         self.n_neighbors_ = self._choose_k(near) if self.n_neighbors == "auto" else near.shape[1]
         near = near[:, : self.n_neighbors_]
-        noise = self._noise(near, anchors)
+        with self._told(f"noise, with k = {self.n_neighbors_}"):
+            noise = self._noise(near, anchors)
         self.support_, self.reason_ = noise.support, noise.reason
         self.transition_interval_, self.class_support_ = noise.interval, noise.class_support
         self.transition_matrix_, self.noise_rates_, self.threshold_ = noise.matrix, None, None
@@ -125,8 +145,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self._rule = rule_of(noise.rates, tempered(noise.rates, votes))
             self.noise_rates_ = (noise.rates.p0, noise.rates.p1)
             self.threshold_ = self._rule.threshold
-        self.correction_ = None if noise.rates is not None else self._temper(near, noise)
-        suspects = self._suspects(index, distance, noise)
+        with self._told("suspect labels"):
+            self.correction_ = None if noise.rates is not None else self._temper(near, noise)
+            suspects = self._suspects(index, distance, noise)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]
         return self
@@ -145,13 +166,31 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         chance[tied, chosen[tied]] = 0.5 + _HAIR
         return chance
 
-    def _check(self) -> None:
+    def __sklearn_tags__(self) -> Any:
+        """As scikit-learn has them: sparse rows are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @contextmanager
+    def _told(self, stage: str) -> Iterator[None]:
+        """Print a stage when it begins, and the seconds it took."""
+        begun = time.perf_counter()
+        if self.verbose:
+            print(f"[{type(self).__name__}] {stage} ...", end=" ", flush=True)
+        yield
+        if self.verbose:
+            print(f"{time.perf_counter() - begun:.1f} s", flush=True)
+
+    def _check(self, x: Rows) -> None:
         if self.n_neighbors != "auto":
             k = self.n_neighbors
-            if not isinstance(k, int | np.integer) or not 1 <= k < len(self._x):
+            if not isinstance(k, int | np.integer) or not 1 <= k < x.shape[0]:
                 raise ValueError(
-                    f"n_neighbors={k!r}: need 'auto' or a number from 1 to {len(self._x) - 1}"
+                    f"n_neighbors={k!r}: need 'auto' or a number from 1 to {x.shape[0] - 1}"
                 )
+        if self.metric not in METRICS:
+            raise ValueError(f"metric={self.metric!r}: need {' or '.join(map(repr, METRICS))}")
         if isinstance(self.noise, str):
             allowed = ("crossfit", "minmax") if len(self.classes_) == 2 else ("crossfit",)
             if self.noise not in allowed:
@@ -159,26 +198,6 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                     f"noise={self.noise!r} with {len(self.classes_)} classes: need "
                     f"{' or '.join(map(repr, allowed))}, or a transition matrix"
                 )
-
-    def _lists(self) -> tuple[Int64, npt.NDArray[np.float32], Int64]:
-        """Neighbors of every row with their distances, and longer exact lists of the anchors, each
-        its own first."""
-        x, n = self._x, len(self._x)
-        builder = choose_builder(self.builder, *x.shape)
-        asked = None if self.n_neighbors == "auto" else int(self.n_neighbors)
-        longest = min(RULES["corrected"].list_length(asked, n, builder), n - 1)
-        n_anchors, width = anchor_plan(*x.shape)
-        if n_anchors == n and builder == "exact":
-            index, distance = nearest(x, x, max(longest, width - 1), exclude=np.arange(n))
-            row, more = np.arange(n), index
-        else:
-            params = NeighborParams(longest, builder, seed=self.random_state)
-            index, distance, *_ = build_lists(x, params)
-            order = np.argsort(row_hash(np.arange(n), self.random_state, ANCHORS), kind="stable")
-            row = np.sort(order[:n_anchors])
-            more, _ = nearest(x[row], x, width - 1, exclude=row)
-        lists = np.column_stack([row, more[:, : width - 1]])
-        return index[:, :longest], distance[:, :longest], lists
 
     def _choose_k(self, near: Int64) -> int:
         """The size of the least sum of the classes' leave-one-out scores."""
@@ -192,7 +211,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
     def _noise(self, near: Int64, anchors: Int64) -> Transition:
         """The matrix and how far it can be trusted."""
-        n, c = len(self._x), len(self.classes_)
+        n, c = self._x.shape[0], len(self.classes_)
         if not isinstance(self.noise, str):
             matrix = np.asarray(self.noise, np.float64)
             if matrix.shape != (c, c) or matrix.min() < 0 or np.abs(matrix.sum(1) - 1).max() > 1e-6:
@@ -217,9 +236,16 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         counts_of = np.bincount(self._label, minlength=c)
         given = not isinstance(self.noise, str)
         part = 1.0 if given else TRUSTED[noise.support]
-        by = correction(softened(noise.matrix, counts_of, part), counts_of)
+        by = correction(softened(self._believed(noise), counts_of, part), counts_of)
         drawn = np.flatnonzero(self._drawn())
         return suspects_of(index, distance, self._label, by, drawn)
+
+    def _believed(self, noise: Transition) -> Floats:
+        """The matrix without the rows that nothing supports; two classes are tempered by rate."""
+        if noise.rates is not None or noise.class_support is None:
+            return noise.matrix
+        counts_of = np.bincount(self._label, minlength=len(self.classes_))
+        return believed(noise.matrix, counts_of, noise.class_support)
 
     def _temper(self, near: Int64, noise: Transition) -> MatrixDecision:
         """How far the matrix corrects predictions, from a sample of rows."""
@@ -229,27 +255,28 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         else:
             rows, k = np.flatnonzero(self._drawn()), near.shape[1]
             own = self._label[rows]
-            decision = temper(near[rows], own, k, noise.matrix, counts_of, noise.support)
+            decision = temper(near[rows], own, k, self._believed(noise), counts_of, noise.support)
         part = decision.part
-        self._matrix = softened(noise.matrix, counts_of, part) if part else None
+        self._matrix = softened(self._believed(noise), counts_of, part) if part else None
         return decision
 
     def _drawn(self) -> npt.NDArray[np.bool_]:
         """(row,) whether weights are fitted on the row."""
-        n = len(self._x)
+        n = self._x.shape[0]
         return in_sample(np.arange(n), n, FIT_ROWS, self.random_state, FIT_STREAM)
 
     def _decided(self, X: npt.ArrayLike) -> tuple[Floats, Int64]:
         """(row, class) chances of the true class, and (row,) place of the one predicted."""
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float32, order="C", reset=False)
-        near = self._label[nearest(x, self._x, self.n_neighbors_)[0]]
+        x = as_rows(validate_data(self, X, **_ROWS, reset=False), self.metric)
+        with self._told(f"neighbors of {x.shape[0]:,} new rows"):
+            near = self._label[nearest_rows(x, self._x, self.n_neighbors_)[0]]
         if self.noise_rates_ is not None:
             share = near.mean(axis=1)
             one = posterior(share, self._rule.p0, self._rule.p1)
             return np.stack([1.0 - one, one], axis=1), self._rule.predict(share).astype(np.int64)
         found = decide(near, len(self.classes_), self.n_neighbors_, self._matrix)
-        chance = np.zeros((len(x), len(self.classes_)))
+        chance = np.zeros((x.shape[0], len(self.classes_)))
         row, place = np.nonzero(found.code >= 0)
         chance[row, found.code[row, place]] = found.chance[row, place]
         return chance, found.predicted

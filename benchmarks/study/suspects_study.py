@@ -18,7 +18,14 @@ from benchmarks.study.noises import KINDS, corrupted
 from benchmarks.study.results import Results
 from pipeline.decision.quality import FIT_ROWS, correction
 from pipeline.decision.suspects import suspects_of
-from pipeline.decision.tempering import PARTS, TRUSTED, believed, change_gains, choose_part, softened
+from pipeline.decision.tempering import (
+    PARTS,
+    TRUSTED,
+    believed,
+    change_gains,
+    choose_part,
+    softened,
+)
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import anchor_plan
 from pipeline.noise.simplex import posterior_simplex

@@ -3,9 +3,9 @@ which would begin its run again; too few file handles."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import resource
+import sys
 
 from storage.errors import StorageError
 
@@ -35,5 +35,6 @@ def check_handles() -> None:
 
 def refuse_while_imported() -> None:
     """End a process that multiprocessing has started, if it is still importing the program."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
+    started = sys.modules.get("multiprocessing")
+    if started and getattr(started.current_process(), "_inheriting", False):
         os._exit(IMPORTED)

@@ -88,7 +88,7 @@ else:
 class Params(BaseModel):
     """Parameters of one flow."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     @classmethod
     def of(cls: type[P], *args: Any, **kwargs: Any) -> P:
@@ -392,7 +392,8 @@ class Unscored(Written):
         description="folder of the finished training; of a pattern like `runs/pool-*` the last"
     )
     out: File = Field(
-        description="file to write, .parquet, .csv, .feather or .arrow; a folder with new_files"
+        description="file to write, .parquet, .csv, .feather or .arrow, or on the command line - "
+        "for CSV on stdout; a folder with new_files"
     )
     id_column: Name = Field(
         None, description="column that names the rows; default that of the training, if it is there"

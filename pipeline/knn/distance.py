@@ -1,6 +1,6 @@
 """Euclidean distances with one exact value for each pair, whoever asks.
 
-Squares are summed in one fixed order: `_LANES` partial sums, feature f in number f modulo `_LANES`,
+Squares are summed in one fixed order: `LANES` partial sums, feature f in number f modulo `LANES`,
 folded in halves; then the features that are left over, one by one. A compiler that may choose the
 order chooses it by kernel and by CPU, and beyond some 1e8 pairs two sums of one pair round to
 different float32 values.
@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.prefetch import prefetch
 
-_LANES = 8
+LANES = 8
 """Partial sums of one distance; a power of two."""
 _AHEAD = 6
 """Rows between the one whose distance is summed and the one that is fetched."""
@@ -90,17 +90,17 @@ def rank_lists(
 
 
 def _sum_in_lanes(typing: Any, p: Any, q: Any, stop: Any) -> Any:
-    """Sum of (p[f] - q[f])² over f < stop, a multiple of `_LANES`; p, q: contiguous float32.
+    """Sum of (p[f] - q[f])² over f < stop, a multiple of `LANES`; p, q: contiguous float32.
 
-    Written as vectors of `_LANES` doubles, which LLVM turns into the widest instructions of the CPU
+    Written as vectors of `LANES` doubles, which LLVM turns into the widest instructions of the CPU
     without a change of the order, or of any rounding.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide = ir.VectorType(ir.DoubleType(), _LANES)
-        total = cgutils.alloca_once_value(builder, ir.Constant(wide, [0.0] * _LANES))
+        wide = ir.VectorType(ir.DoubleType(), LANES)
+        total = cgutils.alloca_once_value(builder, ir.Constant(wide, [0.0] * LANES))
         first, stop = ir.Constant(args[2].type, 0), args[2]
-        step = ir.Constant(args[2].type, _LANES)
+        step = ir.Constant(args[2].type, LANES)
         with cgutils.for_range_slice(builder, first, stop, step, inc=True) as (feature, _):
             p, q = (
                 _load(builder, context.make_array(kind)(context, builder, value).data, feature)
@@ -115,8 +115,8 @@ def _sum_in_lanes(typing: Any, p: Any, q: Any, stop: Any) -> Any:
 
 
 def _load(builder: Any, base: Any, at: Any) -> Any:
-    """`_LANES` floats from an address on, as doubles."""
-    narrow, wide = (ir.VectorType(kind, _LANES) for kind in (ir.FloatType(), ir.DoubleType()))
+    """`LANES` floats from an address on, as doubles."""
+    narrow, wide = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.DoubleType()))
     pointer = builder.bitcast(builder.gep(base, [at]), narrow.as_pointer())
     return builder.fpext(builder.load(pointer, align=4), wide)
 
@@ -142,7 +142,7 @@ _in_lanes = intrinsic(_sum_in_lanes)
 
 @njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def _distance(p: Float32, q: Float32) -> np.float32:
-    whole = len(p) - len(p) % _LANES
+    whole = len(p) - len(p) % LANES
     total = _in_lanes(p, q, whole) if whole else 0.0
     for f in range(whole, len(p)):
         total += (np.float64(p[f]) - np.float64(q[f])) ** 2

@@ -7,6 +7,7 @@ import doctest
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.sparse import csr_array
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pipeline import estimator
@@ -19,7 +20,13 @@ Floats = npt.NDArray[np.float64]
 MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
 
 
-@parametrize_with_checks([RobustKNeighborsClassifier(), RobustKNeighborsClassifier(5)])
+@parametrize_with_checks(
+    [
+        RobustKNeighborsClassifier(),
+        RobustKNeighborsClassifier(5),
+        RobustKNeighborsClassifier(metric="cosine"),
+    ]
+)
 def test_scikit_learns_checks(estimator, check) -> None:  # type: ignore[no-untyped-def]
     check(estimator)
 
@@ -119,6 +126,66 @@ def test_few_rows_keep_the_plain_vote() -> None:
     assert model.threshold_ == 0.5
 
 
+def wide_indices(x: Floats) -> csr_array:
+    """Sparse rows as text counts often come: 64-bit indices."""
+    rows = csr_array(x)
+    return csr_array(
+        (rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), x.shape
+    )
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("n", [400, 2000])
+def test_sparse_rows_give_what_dense_ones_do(metric: str, n: int) -> None:
+    x, y, given = clouds(n, 0)
+    x = np.column_stack([np.maximum(x, 0), np.maximum(-x, 0), np.zeros((n, 30)), np.ones(n)])
+    dense, sparse = (
+        RobustKNeighborsClassifier(metric=metric, builder="exact").fit(kind(x), given)
+        for kind in (np.asarray, wide_indices)
+    )
+    for name in ("transition_matrix_", "label_quality_", "label_issues_", "likely_label_"):
+        assert np.array_equal(getattr(dense, name), getattr(sparse, name))
+    assert (dense.support_, dense.n_neighbors_) == (sparse.support_, sparse.n_neighbors_)
+    chances = dense.predict_proba(x)
+    for model in (dense, sparse):
+        for kind in (np.asarray, csr_array, wide_indices):
+            assert np.array_equal(model.predict_proba(kind(x)), chances)
+    assert (sparse.predict(csr_array(x)) == y).mean() > 0.97
+
+
+def test_cosine_does_not_see_lengths() -> None:
+    x, y, given = clouds(1500, 1)
+    longer = x * np.random.default_rng(0).choice([0.25, 1.0, 64.0], len(x))[:, None]
+    models = [RobustKNeighborsClassifier(metric="cosine").fit(rows, given) for rows in (x, longer)]
+    assert np.array_equal(models[0].label_quality_, models[1].label_quality_)
+    assert (models[1].predict(x) == y).mean() > 0.97
+
+
+def test_rows_count_alike() -> None:
+    x, y, _ = gao(100, 0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sample_weight'"):
+        RobustKNeighborsClassifier().fit(x, y, sample_weight=np.ones(100))  # type: ignore[call-arg]
+
+
+def test_verbose_tells_each_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    x, y, _ = gao(300, 0)
+    RobustKNeighborsClassifier(5, verbose=True).fit(x, y).predict(x)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith("[RobustKNeighborsClassifier] ") for line in lines)
+    assert [line.split("] ")[1].split(" ...")[0] for line in lines] == [
+        *("neighbors of 300 rows", "noise, with k = 5", "suspect labels"),
+        "neighbors of 300 new rows",
+    ]
+    RobustKNeighborsClassifier(5).fit(x, y)
+    assert capsys.readouterr().out == ""
+
+
+def test_sparse_rows_are_searched_exactly() -> None:
+    x, y, _ = gao(100, 0)
+    with pytest.raises(ValueError, match="builder='join' with sparse X: need 'auto' or 'exact'"):
+        RobustKNeighborsClassifier(builder="join").fit(csr_array(x), y)
+
+
 def test_same_seed_same_answer_with_pynndescent() -> None:
     x, y, _ = sheets(3000, 0)
     models = [RobustKNeighborsClassifier(8, builder="join").fit(x, y) for _ in range(2)]
@@ -131,6 +198,8 @@ def test_same_seed_same_answer_with_pynndescent() -> None:
         ({"n_neighbors": 0}, "a number from 1 to 599"),
         ({"n_neighbors": 600}, "a number from 1 to 599"),
         ({"n_neighbors": "many"}, "'auto' or a number"),
+        ({"metric": "manhattan"}, "'euclidean' or 'cosine'"),
+        ({"builder": "tree"}, "'auto', 'join', 'pynndescent', 'exact'"),
         ({"noise": "plain"}, "'crossfit' or 'minmax'"),
         ({"noise": [[1, 0]]}, r"\(2, 2\) matrix"),
         ({"noise": [[0.5, 0.4], [0, 1]]}, "distributions"),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from flows.options.extras import needs
 
 if TYPE_CHECKING:
     from prefect.context import FlowRunContext, TaskRunContext
@@ -30,7 +33,14 @@ def task_run_context() -> TaskRunContext | None:
 
 
 def server_configured() -> bool:
-    """True where the environment or a profile names a Prefect server."""
+    """True where the environment or a profile names a Prefect server.
+
+    Raises `MissingExtra` where the environment does, and Prefect is not installed.
+    """
+    if sys.modules.get("prefect") is None and find_spec("prefect") is None:
+        if os.environ.get("PREFECT_API_URL"):
+            needs("prefect", "PREFECT_API_URL")
+        return False
     if "prefect" not in sys.modules and not _settings_anywhere():
         return False
     from prefect.settings import PREFECT_API_URL

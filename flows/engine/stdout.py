@@ -1,0 +1,58 @@
+"""What a command prints on stdout; that nobody reads it any more is no error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_COPY_BYTES = 1 << 20
+
+
+class Unread(BaseException):
+    """Who read stdout has gone, as `head` goes after its lines."""
+
+
+def put(text: str) -> None:
+    """Print a text.
+
+    Raises `Unread`.
+    """
+    with _read():
+        print(text)
+        sys.stdout.flush()
+
+
+def put_file(path: str) -> None:
+    """Print the bytes of a file.
+
+    Raises `Unread`.
+    """
+    import shutil
+
+    with _read(), open(path, "rb") as file:
+        sys.stdout.flush()
+        shutil.copyfileobj(file, sys.stdout.buffer, _COPY_BYTES)
+        sys.stdout.flush()
+
+
+def flush() -> None:
+    """Print what is not printed yet, where somebody reads it."""
+    try:
+        with _read():
+            sys.stdout.flush()
+    except Unread:
+        pass
+
+
+@contextmanager
+def _read() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        # What is left in the buffer has to go somewhere when the process ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        raise Unread from error

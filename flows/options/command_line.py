@@ -1,0 +1,122 @@
+"""Options of the command line: those of a model in `flows.options.params`, and paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flows.options.extras import needs
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+class OfModel(click.Command):
+    """A command with the fields of a model in `flows.options.params`, read when it is used."""
+
+    model: str
+    to_submit = False
+    """Whether to a deployment, which has the required ones."""
+    tells = True
+    """Whether it tells of its progress, and its model has `quiet`."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        needs("flows", ctx.command_path)
+        from flows.options import params
+
+        fields = getattr(params, self.model).model_fields
+        made = [_parameter(name, field, not self.to_submit) for name, field in fields.items()]
+        config = click.Option(
+            ["--config"],
+            metavar="FILE",
+            is_eager=True,
+            expose_value=False,
+            callback=_configured,
+            help="TOML file of options, those of this command in a table of its name",
+        )
+        return [*made, config, *super().get_params(ctx)]
+
+
+def of_model(model: str, **more: bool) -> type[click.Command]:
+    """The class of commands with the fields of a model."""
+    return type(model, (OfModel,), {"model": model, **more})
+
+
+def _configured(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Take the options of a file as defaults."""
+    if value is None or ctx.resilient_parsing:
+        return
+    from flows.options.settings import read_settings
+
+    known = {
+        p.name: getattr(p, "multiple", False)
+        for p in ctx.command.get_params(ctx)
+        if p.name is not None and p.name not in ("config", "help")
+    }
+    ctx.default_map = read_settings(value, ctx.command.name or "", known)
+
+
+class _Auto(click.ParamType[Any]):
+    """A value, or `auto` for none."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = click.types.convert_type(kind)
+        self.name = self.kind.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value == "auto" else self.kind.convert(value, param, ctx)
+
+
+def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:
+    """One field on the command line; `wanted`: the required ones are."""
+    from flows.options.params import bare_type, choices, is_many, metavar, option
+
+    if name == "source":
+        return click.Argument(["source"], required=wanted, shell_complete=completed("FILE"))
+    kind, allowed = bare_type(field), choices(field)
+    names = [option(name), *({"quiet": ["-q"]}.get(name, [])), name]
+    if kind is bool:
+        return click.Option(names, is_flag=True, help=field.description)
+    if is_many(field):
+        many = {"multiple": True, "metavar": metavar(field), "help": field.description}
+        return click.Option(names, type=str, **many)
+    default = None if field.is_required() else field.default
+    said = field.description + (f" (default {default})" if default is not None else "")
+    return click.Option(
+        names,
+        type=click.Choice(allowed) if allowed else _Auto(kind) if default is None else kind,
+        **({} if default is None else {"default": default}),
+        required=wanted and field.is_required(),
+        metavar=None if allowed else metavar(field),
+        help=said,
+        shell_complete=completed(metavar(field)),
+    )
+
+
+def completed(word: str | None) -> Callable[..., list[CompletionItem]] | None:
+    """What completes a value: files or folders of the shell, else what click has."""
+    kind = {"FILE": "file", "PEM": "file", "DIR": "dir"}.get(word or "")
+    if kind is None:
+        return None
+
+    def complete(
+        context: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type=kind)]
+
+    return complete
+
+
+def quiet(help: str) -> Callable[[Any], Any]:
+    """The option `--quiet` of a command without a model."""
+    return click.option("-q", "--quiet", is_flag=True, help=help)
+
+
+def path(name: str, word: str, help: str, **more: Any) -> Callable[[Any], Any]:
+    """An option that is a path."""
+    by_shell = completed(word)
+    return click.option(name, metavar=word, help=help, shell_complete=by_shell, **more)

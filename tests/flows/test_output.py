@@ -1,0 +1,134 @@
+"""What the command line prints: quiet, in detail, scores on stdout, scripts for shells."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pandas as pd
+import pytest
+from runs import PoolWriter, fit
+
+from flows.cli import cli, main
+
+Capture = pytest.CaptureFixture[str]
+COMMAND = [sys.executable, "-m", "flows.cli"]
+
+
+@pytest.fixture(scope="module")
+def source(shared_pool: PoolWriter) -> Path:
+    return shared_pool()
+
+
+@pytest.fixture(scope="module")
+def run(source: Path) -> str:
+    fit(source, source.parent / "run")
+    return str(source.parent / "run")
+
+
+def commands(group: click.Group = cli) -> list[tuple[str, ...]]:
+    found = []
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            found += [(name, *below) for below in commands(command)]
+        else:
+            found.append((name,))
+    return found
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_every_command_can_be_quiet_and_tell_more(
+    command: tuple[str, ...], capsys: Capture
+) -> None:
+    assert main([*command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "-q, --quiet" in out
+    assert "-v, --verbose" in out
+
+
+def test_quiet_leaves_the_exit_status(run: str, source: Path, capsys: Capture) -> None:
+    for command in (["status", "--run", run], ["check", str(source)], ["report", "--run", run]):
+        assert main([*command, "-q"]) == 0
+        assert not any(capsys.readouterr())
+    assert main(["status", "-q", "--run", run, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["finished"]
+    assert main(["status", "-q", "--run", f"{run}-absent"]) != 0
+    assert capsys.readouterr().err.startswith("knnoise: ")
+
+
+def test_verbose_tells_each_part_once(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    train = ["train", str(source), "--k", "10", "--workers", "0"]
+    assert main([*train, "--run", str(tmp_path / "a"), "-v"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert len([line for line in told if line.startswith("regression block-00000: ")]) == 1
+    assert main([*train, "--run", str(tmp_path / "b")]) == 0
+    assert "block-00000" not in capsys.readouterr().err
+    assert main([*train, "--run", str(tmp_path / "c"), "-qv"]) == 0
+    assert "block-00000" in capsys.readouterr().err
+
+
+def test_verbose_traces_an_error_without_its_secrets(run: str, capsys: Capture) -> None:
+    assert main(["status", "--run", "s3://me:hunter2@bucket/run", "-v"]) != 0
+    err = capsys.readouterr().err
+    assert err.startswith("Traceback (most recent call last)")
+    assert err.splitlines()[-1].startswith("knnoise: ")
+    assert "hunter2" not in err
+
+
+def test_scores_on_stdout_are_the_file(run: str, source: Path, tmp_path: Path) -> None:
+    score = ["score", str(source), "--run", run, "--workers", "0"]
+    assert main([*score, "--out", str(tmp_path / "scores.csv")]) == 0
+    command = [*COMMAND, *score, "--out", "-", "--json"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert done.stdout == (tmp_path / "scores.csv").read_bytes()
+    assert len(pd.read_csv(io.BytesIO(done.stdout))) == 600
+    assert json.loads(done.stderr.decode().splitlines()[-1])["out"] == "-"
+
+
+def test_who_reads_only_the_head_hears_of_no_error(run: str, source: Path) -> None:
+    for command in (["score", source, "--run", run, "--out", "-", "-qv"], ["report", "--run", run]):
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run(
+            [*COMMAND, *command], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+        )
+        os.close(write)
+        assert done.returncode == 0
+        assert "Error" not in done.stderr
+        assert "knnoise: " not in done.stderr
+
+
+def test_stdout_is_one_file_of_this_process(run: str, source: Path, capsys: Capture) -> None:
+    many = ["score", str(source.parent), "--run", run, "--out", "-", "--new-files"]
+    assert main(many) == 2
+    assert "--out -: --new-files writes a file for each" in capsys.readouterr().err
+    assert main(["submit", "score", "--out", "-"]) == 2
+    assert "--out -: a run on a worker has no stdout" in capsys.readouterr().err
+
+
+def test_a_script_completes_commands_and_paths(tmp_path: Path) -> None:
+    (tmp_path / "patients.csv").touch()
+    script = subprocess.run(
+        [*COMMAND, "completion", "bash"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "_KNNOISE_COMPLETE=bash_complete" in script
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    words = {"knnoise tra": "plain,train", "knnoise train pat": "file,pat"}
+    for line, expected in words.items():
+        count = str(len(line.split()) - 1)
+        asked = {"_KNNOISE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": count}
+        done = subprocess.run(
+            COMMAND, capture_output=True, text=True, env={**os.environ, **asked}, check=False
+        )
+        assert done.stdout.splitlines() == [expected]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_scripts_too(shell: str, capsys: Capture) -> None:
+    assert main(["completion", shell]) == 0
+    assert f"_KNNOISE_COMPLETE={shell}_complete" in capsys.readouterr().out

@@ -1,0 +1,103 @@
+"""The small installation: what it can do, and what it says of the rest."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from runs import PoolWriter
+
+from flows.cli import main
+from flows.options.extras import EXTRAS
+
+ROOT = Path(__file__).parent.parent
+
+
+def without(names: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:
+    """Python where some packages cannot be imported, as where they are not installed."""
+    absent = f"import sys\nfor name in {names!r}:\n    sys.modules[name] = None\n"
+    command = [sys.executable, "-c", absent + code]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+
+
+def without_extras(code: str) -> subprocess.CompletedProcess[str]:
+    return without(sum(EXTRAS.values(), ()), code)
+
+
+def test_what_is_looked_for_is_what_the_extras_bring() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for extra, modules in EXTRAS.items():
+        wanted = {re.split(r"[>=<\[]", line)[0] for line in project["optional-dependencies"][extra]}
+        assert {name.replace("-", "_") for name in wanted} - {"knnoise"} == set(modules)
+
+
+def test_the_estimator_needs_no_extra() -> None:
+    done = without_extras(
+        "from knnoise import RobustKNeighborsClassifier\n"
+        "from pipeline.simulate import flip, sheets\n"
+        "x, y, _ = sheets(500, 0)\n"
+        "print(RobustKNeighborsClassifier(5).fit(x, flip(y, 0.3, 0.1, 0)).predict(x).shape)\n"
+    )
+    assert done.stdout == "(500,)\n", done.stderr
+
+
+def test_help_and_completion_need_no_extra() -> None:
+    done = without_extras(
+        "from flows.cli import main\n"
+        "assert main(['--help']) == main(['completion', 'fish']) == main(['--version']) == 0\n"
+    )
+    assert done.returncode == 0
+    assert "estimate noise rates" in done.stdout
+
+
+@pytest.mark.parametrize("command", [["train", "x.csv", "--run", "r"], ["status", "--run", "r"]])
+def test_a_command_says_what_to_install(command: list[str]) -> None:
+    done = without_extras(f"from flows.cli import main\nsys.exit(main({command}))")
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"knnoise: knnoise {command[0]} needs pydantic, which is not installed: pip install "
+        '"knnoise[flows]"\n'
+    )
+
+
+def test_a_function_says_what_to_install() -> None:
+    done = without_extras("from knnoise import train")
+    assert done.stderr.splitlines()[-1].endswith(
+        'knnoise.train needs pydantic, which is not installed: pip install "knnoise[flows]"'
+    )
+    assert "MissingExtra" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("extra", "command", "said"),
+    [
+        ("report", ["report", "--run", "r", "--html", "r.html"], "--html needs matplotlib"),
+        ("prefect", ["submit", "train"], "knnoise submit needs prefect"),
+        ("prefect", ["train", "x.csv", "--run", "r"], "PREFECT_API_URL needs prefect"),
+    ],
+)
+def test_other_extras_are_named_too(
+    extra: str,
+    command: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    for name in EXTRAS[extra]:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert main(command) == 2
+    assert capsys.readouterr().err == (
+        f'knnoise: {said}, which is not installed: pip install "knnoise[{extra}]"\n'
+    )
+
+
+def test_training_needs_no_prefect(pool: PoolWriter, tmp_path: Path) -> None:
+    train = ["train", str(pool()), "--run", str(tmp_path / "run"), "--workers", "0", "-q"]
+    done = without(EXTRAS["prefect"], f"from flows.cli import main\nsys.exit(main({train}))")
+    assert done.returncode == 0, done.stderr
+    assert "noise rates" in done.stdout
