@@ -147,7 +147,7 @@ DIFFERENCES = "\n".join(
         "",
         "- **Outliers and near duplicates.** Thresholds are the same functions of quartiles and",
         "  medians; ours are those of a uniform sample of rows (the anchors), since a pool may not",
-        "  fit in memory. Where all rows are anchors they are equal; of more rows, verdicts next to",
+        "  fit in memory. Where all rows are anchors they are equal; of more, verdicts next to",
         "  the threshold differ. Scores are scaled by such a median, which changes no rank.",
         "- **Near duplicates.** Datalab counts a row that is in another's list though the other is",
         "  not in its own; we count what is in the row's own list. That differs where more than k",
