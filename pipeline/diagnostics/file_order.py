@@ -4,7 +4,7 @@ Rows drawn independently may stand in any order, so neighbors stand as far apart
 would have them after a shuffle. Where they stand nearer, rows come in an order: drift, blocks,
 repeated measurements of one thing, or sorting. The question is that of the non-iid check of
 cleanlab's Datalab, which shuffles 25 times; here mean and variance over all shuffles are computed,
-from the degrees of the graph alone.
+from the degrees of the graph.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Gaps:
     counts: tuple[int, ...] = (0,) * DISTANCES
     """Neighbors at most 1, 2, 4, … rows apart, and farther than the one before."""
     squares: int = 0
-    """Sum over rows of the squared number of lists that the row and its neighbors share."""
+    """Sum over rows of the squared number of neighbors that it lists or that list it."""
     mutual: int = 0
     """Neighbors that list the row, too."""
 
