@@ -24,13 +24,16 @@ LOW, HIGH = 0.05, 0.35
 POOLS = {"blobs": 2, "sheets": 2, "moons": 2, "hypercube": 1, "rare": 1}
 """Pools of each kind."""
 K = 30
-DRAWS = 6
+DRAWS = 5
 """Draws of wrong labels of each pool and setting."""
 ASSIGNED = 20
 """Ways to deal the rows to groups, of each draw where groups are alike."""
-SETTINGS = ("apart", "skewed", "regions", "alike", "one +0.05", "one +0.1", "one +0.15")
+SETTINGS = (
+    *("apart", "skewed", "regions", "alike", "skewed, alike"),
+    *("one +0.05", "one +0.1", "one +0.15"),
+)
 """Rates drawn for each group; the same, and classes shared unequally; the same, and each group in a
-region of its own; all alike; all but one."""
+region of its own; all alike; the same, and classes shared unequally; all but one."""
 ODD = 13
 """The group that differs where one does."""
 Ints = NDArray[np.int64]
@@ -59,16 +62,16 @@ def pool(kind: str, n: int, seed: int, sizes: tuple[int, ...] = SIZES) -> list[d
     for setting in SETTINGS:
         for draw in range(DRAWS):
             rng = np.random.default_rng([8, seed, SETTINGS.index(setting), draw])
-            group = shared(y, sizes, rng, skewed=setting == "skewed")
+            group = shared(y, sizes, rng, skewed=setting.startswith("skewed"))
             if setting == "regions":
                 group = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(np.argsort(x[:, 0]))]
             rates = drawn(setting, len(sizes), rng)
             given = (y ^ (rng.random(n) < rates[group, y])).astype(np.int8)
             whole = crossfit(lists, given[lists], n)
-            for _ in range(ASSIGNED if setting == "alike" else 1):
+            for _ in range(ASSIGNED if "alike" in setting else 1):
                 found = groups_of(near, given, group, whole, len(sizes))
                 cases.append({"setting": setting, **compared(found, rates, sizes)})
-                group = rng.permutation(group)
+                group = shared(y, sizes, rng, skewed=setting.startswith("skewed"))
     return cases
 
 

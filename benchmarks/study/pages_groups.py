@@ -17,7 +17,7 @@ Rows = list[dict[str, Any]]
 def groups(rows: Rows, docs: Path) -> None:
     sizes = sorted(set(SIZES))
     lines = []
-    for setting in ("apart", "skewed", "regions", "alike"):
+    for setting in ("apart", "skewed", "regions", "alike", "skewed, alike"):
         for size in sizes:
             told = [rate for rate in rates(rows, setting) if rate[0] == size]
             error, shrunk = (np.abs([rate[i] for rate in told]).mean() for i in (1, 2))
@@ -37,7 +37,7 @@ def groups(rows: Rows, docs: Path) -> None:
             case["p_value"] is not None and case["p_value"] < 0.05
             for row in some
             for case in row["cases"]
-            if case["setting"] == "alike"
+            if "alike" in case["setting"]
         ]
         error = np.abs([rate[1] for rate in told]).mean() if told else np.nan
         kinds.append(

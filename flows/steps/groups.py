@@ -11,15 +11,12 @@ import numpy.typing as npt
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
-from flows.steps.class_tops import joined, portions
-from flows.steps.classes import ClassEstimates, decision_matrix
+from flows.steps.classes import ClassEstimates
+from flows.steps.group_votes import VOTES, find_votes
 from flows.steps.ingest import certain
-from flows.steps.lists import Routed, incoming
 from flows.steps.lookup import pick
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from flows.steps.rates import RateEstimates
-from pipeline.decision.class_rule import decide
-from pipeline.decision.tempering import MatrixDecision
 from pipeline.decision.threshold import predict, threshold
 from pipeline.noise.group_cells import (
     LEVELS,
@@ -27,7 +24,6 @@ from pipeline.noise.group_cells import (
     Cells,
     Layout,
     apart,
-    level_of,
     together,
 )
 from pipeline.noise.groups import Groups, Whole, group_rates
@@ -39,22 +35,9 @@ from storage.groups import array, read_array, read_group, write_group
 from storage.pool import Pool, Rows
 from storage.run import Run
 
-VOTES = "group-votes"
 CELLS = "group-cells"
 ANCHORS = 2000
 """Rows whose neighbors tell whether groups live apart."""
-
-
-@dataclass(frozen=True)
-class Votes:
-    """One block of a pool of more than two classes, whose rows' neighbors vote."""
-
-    block: int
-    pool: Pool
-    n_classes: int
-    k: int
-    decision: MatrixDecision
-    to: Exchange
 
 
 @dataclass(frozen=True)
@@ -98,7 +81,7 @@ def find_groups(
         rates = crossfitted(estimated)
         at, levels = threshold(rates.p0, rates.p1), estimated.k + 1
     else:
-        votes = _votes(job, pool, blocks, len(classes), estimated)
+        votes = find_votes(job, pool, blocks, len(classes), estimated)
     layout = Layout(len(values), len(classes), levels)
     job.parts(
         "group-counts",
@@ -151,41 +134,6 @@ def _whole(
     error = np.diag(high - low) / (2.0 * 1.96)
     prior, support = np.array(estimated.prior), estimated.class_support
     return Whole(classes, matrix, prior, error, support, apart)
-
-
-def _votes(
-    job: Job, pool: Pool, blocks: Blocks, n_classes: int, found: ClassEstimates
-) -> list[list[Slice]]:
-    """What the neighbors of all rows say, sent to source order."""
-    exchange = Exchange(job.run.location, VOTES)
-    voted = job.parts(
-        VOTES,
-        votes_part,
-        [
-            Part(block_name(b), Votes(b, pool, n_classes, found.k, found.decision, exchange))
-            for b in range(len(blocks.sizes))
-        ],
-    )
-    return incoming(voted, len(pool.parts()))
-
-
-def votes_part(run: Run, part: Part[Votes]) -> Output:
-    """The likeliest class of each row of one block by its neighbors, and how sure they are."""
-    votes, pool, exchange = part.args, part.args.pool, part.args.to
-    matrix, found = decision_matrix(run, votes.decision), []
-    for _, some in portions(run, votes.block):
-        decided = decide(some["neighbor_label"], votes.n_classes, votes.k, matrix)
-        found.append(
-            {
-                "row": some["row"],
-                "likely": decided.predicted.astype(np.int16),
-                "level": level_of(decided.chance.max(axis=1)),
-            }
-        )
-    kinds = {"row": "i8", "likely": "i2", "level": "i1"}
-    columns = joined(found, {name: np.empty(0, kind) for name, kind in kinds.items()})
-    sent = exchange.send(part.name, pool.part_of(columns["row"]), len(pool.parts()), columns)
-    return Output([exchange.key(part.name)], Routed(sent))
 
 
 def count_part(run: Run, part: Part[Count]) -> Output:

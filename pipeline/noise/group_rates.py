@@ -19,8 +19,10 @@ from pipeline.noise.group_cells import Certain
 Floats = npt.NDArray[np.float64]
 MIXED = 0.25
 """Part of what is taken off for rows of other classes that is its standard error."""
-STEADY = 20.0
+STEADY = 5.0
 """Rows of the whole's mixture of classes that are added to a group's."""
+ROUNDS = 4
+"""Times that a group's mixture of classes is read anew without the rows that look like another."""
 WEIGHTS = np.logspace(0.0, 5.0, 51)
 """Rows that the whole may count for in a group's shrunken rate."""
 LEAST = 1e-4
@@ -34,6 +36,10 @@ class Rates:
     rows: Floats
     wrong: Floats
     purity: Floats
+    mixed: Floats
+    """Standard error of what is taken off for rows of other classes."""
+    lean: Floats
+    """How much more a group's rate moves than the whole's where that is off by a standard error."""
     estimate: Floats
     low: Floats
     high: Floats
@@ -51,15 +57,15 @@ def estimates(
         last group is nobody
     error : (class,) standard errors of the whole's rates
     """
-    purity = _purity(rows, certain)[:-1]
+    purity, times = (column[:-1] for column in _purity(rows, certain))
     n, bad = rows[:-1], wrong[:-1]
     taken = (1.0 - purity) * (1.0 - certain.other)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = bad / n
         middle = np.clip((share - taken) / purity, 0.0, 1.0)
         low, high = ((end - taken) / purity for end in _wilson(share, n))
-        spread = (1.0 - purity) * (certain.right - certain.other)
-        common = 1.96 * np.hypot(error, MIXED * spread)
+        mixed = MIXED * (1.0 - purity) * (certain.right - certain.other)
+        common = 1.96 * np.hypot(error * times, mixed)
         low = np.clip(middle - np.hypot(np.maximum(middle - low, 0.0), common), 0.0, 1.0)
         high = np.clip(middle + np.hypot(np.maximum(high - middle, 0.0), common), 0.0, 1.0)
     shrunk, drawn, weight = np.full(n.shape, np.nan), *np.full((2, n.shape[1]), np.nan)
@@ -70,21 +76,29 @@ def estimates(
             drawn[a], weight[a] = _prior(middle[there, a] * told, told)
             shrunk[:, a] = drawn[a]
             shrunk[there, a] = (middle[there, a] * told + weight[a] * drawn[a]) / (told + weight[a])
-    return Rates(n, bad, purity, middle, low, high, shrunk), drawn, weight
+    lean = error * (times - 1.0)
+    return Rates(n, bad, purity, mixed, lean, middle, low, high, shrunk), drawn, weight
 
 
-def _purity(rows: Floats, certain: Certain) -> Floats:
-    """(group + 1, class) share of the nearly certain rows that are truly of the class: where a
-    group has fewer of a class, more of what looks like it is of another."""
-    total = rows.sum(axis=0)
-    whole = total / max(float(total.sum()), 1.0)
-    mixture = rows + STEADY * whole
-    mixture = mixture / np.maximum(mixture.sum(axis=1, keepdims=True), 1e-6)
-    mixture = np.clip(mixture, 1e-6, 1.0 - 1e-6)
-    whole = np.clip(whole, 1e-6, 1.0 - 1e-6)
-    odds = (1.0 - certain.purity) / certain.purity
-    times = (1.0 - mixture) / mixture * whole / (1.0 - whole)
-    return np.asarray(1.0 / (1.0 + odds * times))
+def _purity(rows: Floats, certain: Certain) -> tuple[Floats, Floats]:
+    """(group + 1, class) share of the nearly certain rows that are truly of the class, and how many
+    times as high as in the whole the odds are that one is not: where a group has fewer of a class,
+    more of what looks like it is of another."""
+    pure = np.nan_to_num(certain.purity, nan=1.0)
+    found = rows * pure
+    whole = found.sum(axis=0) / max(float(found.sum()), 1.0)
+    odds, apart = (1.0 - pure) / pure, _odds(whole)
+    for _ in range(ROUNDS):
+        mixture = found + STEADY * whole
+        times = apart / _odds(mixture / np.maximum(mixture.sum(axis=1, keepdims=True), 1e-6))
+        purity = 1.0 / (1.0 + odds * times)
+        found = rows * purity
+    return purity, times
+
+
+def _odds(share: Floats) -> Floats:
+    share = np.clip(share, 1e-6, 1.0 - 1e-6)
+    return np.asarray(share / (1.0 - share))
 
 
 def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
@@ -111,7 +125,8 @@ def _prior(wrong: Floats, rows: Floats) -> tuple[float, float]:
 
 def differ(rates: Rates, certain: Certain, a: int) -> tuple[float, float, float] | None:
     """Pearson's statistic of one class against one rate for all groups, its mean and its variance
-    if that is so (of binomial counts, exactly); None for fewer than two groups."""
+    if that is so (of binomial counts, exactly); None for fewer than two groups. What the whole's
+    rate explains by being off is taken off."""
     there = rates.rows[:, a] > 0
     if there.sum() < 2:
         return None
@@ -123,11 +138,12 @@ def differ(rates: Rates, certain: Certain, a: int) -> tuple[float, float, float]
     alone = n * expected * (1.0 - expected)
     if not (alone > 0).all():
         return None
-    spread = (1.0 - purity) * (certain.right[a] - certain.other[a])
-    variance = alone + (MIXED * n * spread) ** 2
+    variance = alone + (n * rates.mixed[there, a]) ** 2
     part = alone / variance
     less = 1.0 - told / told.sum()  # as the one rate is fitted
-    statistic = float(((bad - n * expected) ** 2 / variance).sum())
+    away, lean = bad - n * expected, n * rates.lean[there, a]
+    leaning = (away * lean / variance).sum() ** 2 / (1.0 + (lean**2 / variance).sum())
+    statistic = float((away**2 / variance).sum() - leaning)
     fourth = 2.0 + 1.0 / alone - 6.0 / n
     return statistic, float((less * part).sum()), float((less * part**2 * fourth).sum())
 

@@ -13,7 +13,8 @@ from strategies import generators
 from benchmarks.study.groups import compared, groups_of, shared
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import crossfit
-from pipeline.noise.group_cells import Layout, apart, certain_rows, level_of, together
+from pipeline.noise.group_cells import Certain, Layout, apart, certain_rows, level_of, together
+from pipeline.noise.group_rates import differ, estimates, p_value
 from pipeline.noise.groups import Groups, Whole, group_rates
 from pipeline.noise.rates import clean_shares
 
@@ -143,6 +144,29 @@ def test_level_of_the_test_on_binomial_counts(sizes: tuple[int, ...]) -> None:
     assert alarms <= 19  # 10 are expected; more than 19 once in 500
 
 
+@pytest.mark.parametrize("off", [-1.0, 0.0, 1.0])
+def test_level_where_classes_are_shared_unequally(off: float) -> None:
+    """Every second group has four times as much of class 1, so that more of its rows that look like
+    class 0 are not; the whole's rates are off by a standard error."""
+    rng = np.random.default_rng(3)
+    p, mixed, error, alarms = np.array([0.2, 0.1]), 0.02, 0.01, 0
+    for _ in range(200):
+        ones = rng.binomial(500, np.tile([0.2, 0.8], 10))
+        true = np.column_stack([500 - ones, ones])
+        others = rng.binomial(true[:, ::-1], mixed)
+        rows = true + others
+        wrong = rng.binomial(true, p) + rng.binomial(others, 1 - p[::-1])
+        gap = 1 - p.sum()
+        purity = true.sum(axis=0) / rows.sum(axis=0) + off * error / gap
+        certain = Certain(np.zeros(2, int), np.minimum(purity, 1.0), 1 - p, p[::-1])
+        none = np.zeros((1, 2))
+        counts = np.vstack([rows, none]), np.vstack([wrong, none])
+        rates, _, _ = estimates(*counts, certain, np.full(2, error))
+        tests = [differ(rates, certain, a) for a in range(2)]
+        alarms += p_value(*np.sum([test for test in tests if test is not None], axis=0)) < 0.05
+    assert alarms <= 19
+
+
 def test_one_group_and_a_group_without_rows() -> None:
     found = counted(np.array([[300, 300]]), np.array([[60, 30]]))
     assert found.p_value is None
@@ -156,7 +180,7 @@ def test_one_group_and_a_group_without_rows() -> None:
 def test_rates_of_mixed_groups_from_neighbors() -> None:
     """Clouds of two classes, six groups of 500 and 1,500 rows with rates from 0.05 to 0.35."""
     sizes, told = (500,) * 3 + (1500,) * 3, []
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         y = rng.integers(0, 2, sum(sizes)).astype(np.int8)
         x = (rng.normal(size=(len(y), 3)) + 2.5 * y[:, None]).astype(np.float32)
@@ -170,9 +194,9 @@ def test_rates_of_mixed_groups_from_neighbors() -> None:
         assert found.p_value is not None
         assert found.p_value < 0.001
         told += compared(found, rates, sizes)["rates"]
-    assert len(told) == 36
+    assert len(told) == 24
     assert np.mean([abs(error) for _, error, *_ in told]) < 0.03
-    assert sum(covers for _, _, _, covers, *_ in told) >= 32
+    assert sum(covers for _, _, _, covers, *_ in told) >= 21
 
 
 def test_nothing_is_certain_where_rates_are_too_low() -> None:
