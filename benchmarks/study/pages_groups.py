@@ -51,8 +51,9 @@ def groups(rows: Rows, docs: Path) -> None:
         "the same, and the odds of class 1 nine times as high in every second group; `regions`: as "
         "`apart`, but each group is a slice of the first feature, its rows' neighbors its "
         "own, which the method is not made for; `alike`: "
-        f"(0.2, 0.1) in all; `one`: group {ODD}, of {SIZES[ODD]:,} rows, is wrong more often by "
-        "so much in both classes.",
+        "(0.2, 0.1) in all; `skewed, alike`: both; "
+        f"`one`: group {ODD}, of {SIZES[ODD]:,} rows, is "
+        "wrong more often by so much in both classes.",
         "Mean absolute error of a rate, the same of the shrunken one, mean error, and the share of "
         "95 % intervals that hold the rate of the group, by verdict (number of intervals):",
         table(
