@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.decision.tempering import PARTS, change_gains, choose_part, softened
+from pipeline.decision.class_rule import decide
+from pipeline.decision.tempering import PARTS, believed, change_gains, choose_part, softened
+from pipeline.noise.rates import Support
+
+SUPPORTS: tuple[Support, ...] = ("supported", "weak", "unsupported")
 
 
 @given(st.integers(2, 6), st.integers(0, 2**32 - 1))
@@ -55,3 +59,30 @@ def test_only_what_surely_pays_is_taken() -> None:
     assert choose_part(sums, "supported").part == PARTS[1]
     assert choose_part(sums, "unsupported").part == PARTS[3]
     assert choose_part(sums * [-1.0, 1.0], "supported").part == 0.0
+
+
+@given(st.integers(2, 8), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_rows_of_classes_that_nothing_supports_are_symmetric(c: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = rng.dirichlet(np.ones(c), c)
+    verdicts = [SUPPORTS[i] for i in rng.integers(0, 3, c)]
+    found = believed(matrix, rng.integers(1, 9, c), verdicts)
+    assert np.allclose(found.sum(axis=1), 1)
+    for row, verdict in enumerate(verdicts):
+        if verdict != "unsupported":
+            assert (found[row] == matrix[row]).all()
+        else:
+            assert np.ptp(np.delete(found[row], row)) < 1e-12
+            assert found[row, row] >= 1 / c
+
+
+def test_a_rare_class_takes_no_other_over() -> None:
+    """Its row holds a large class' mistakes, and the large one's row next to none."""
+    rng = np.random.default_rng(0)
+    near = rng.choice(3, size=(2000, 50), p=[0.6, 0.2, 0.2])  # around rows that are truly 0
+    matrix = np.array([[0.98, 0.01, 0.01], [0.2, 0.6, 0.2], [0.6, 0.2, 0.2]])
+    counts = np.array([9000, 900, 100])
+    assert (decide(near, 3, 50, matrix).predicted == 2).mean() > 0.9
+    found = believed(matrix, counts, ["weak", "weak", "unsupported"])
+    assert (decide(near, 3, 50, found).predicted == 0).mean() > 0.9
