@@ -68,8 +68,8 @@ def pool(found: Picture) -> Drawing:
 
 
 def recall(blocks: Sequence[BlockRecall], report: Training) -> Drawing | None:
-    """Recall of each block, lowest first; None where no block was audited."""
-    if not blocks:
+    """Recall of each block, lowest first; None where there are no two to compare."""
+    if len(blocks) < 2:
         return None
     at = np.arange(1, len(blocks) + 1)
     value = np.array([block.recall for block in blocks])
