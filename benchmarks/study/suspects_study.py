@@ -96,7 +96,7 @@ def case(
     near = given[index[:, : min(K_PEERS, longest)]]
     share = np.stack([(near == b).mean(axis=1) for b in range(c)], axis=1)
     counts = np.bincount(given, minlength=c)
-    matrix = believed(noise.matrix, counts, noise.class_support)
+    matrix = noise.matrix if c == 2 else believed(noise.matrix, counts, noise.class_support)
     by = correction(softened(matrix, counts, TRUSTED[noise.support]), counts)
     rows = np.sort(np.random.default_rng([0, 7]).permutation(n)[:FIT_ROWS])
     ours = suspects_of(index[:, :longest], distance[:, :longest], given, by, rows)
