@@ -17,10 +17,28 @@ from flows.options.extras import EXTRAS
 ROOT = Path(__file__).parent.parent
 
 
+ABSENT = """
+import sys
+
+class Hiding:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names!r}:
+            return None
+        return self.finder.find_spec(name, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+sys.meta_path[:] = [Hiding(finder) for finder in sys.meta_path]
+"""
+
+
 def without(names: tuple[str, ...], code: str) -> subprocess.CompletedProcess[str]:
     """Python where some packages cannot be imported, as where they are not installed."""
-    absent = f"import sys\nfor name in {names!r}:\n    sys.modules[name] = None\n"
-    command = [sys.executable, "-c", absent + code]
+    command = [sys.executable, "-c", ABSENT.format(names=names) + code]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
 

@@ -41,7 +41,13 @@ def test_options_come_from_a_file_and_go_into_one(
         score = ["score", str(source), "--run", str(run), "--out", out]
         assert main([*score, "-q", "--workers", "0"]) == 0
         found = frame(out)
-        assert list(found.columns) == ["row", "eta_corr", "posterior", "predicted_label"]
+        assert list(found.columns) == [
+            "row",
+            "eta_corr",
+            "posterior",
+            "predicted_label",
+            "near_duplicates",
+        ]
         assert found["row"].tolist() == list(range(600))
 
 
