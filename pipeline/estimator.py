@@ -242,22 +242,23 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
     def _believed(self, noise: Transition) -> Floats:
         """The matrix without the rows that nothing supports; two classes are tempered by rate."""
-        if noise.rates is not None or noise.class_support is None:
+        if noise.rates is not None or not noise.class_support:
             return noise.matrix
         counts_of = np.bincount(self._label, minlength=len(self.classes_))
         return believed(noise.matrix, counts_of, noise.class_support)
 
     def _temper(self, near: Int64, noise: Transition) -> MatrixDecision:
         """How far the matrix corrects predictions, from a sample of rows."""
-        counts_of = np.bincount(self._label, minlength=len(self.classes_))
+        c = len(self.classes_)
+        matrix, counts_of = self._believed(noise), np.bincount(self._label, minlength=c)
         if not isinstance(self.noise, str):
             decision = MatrixDecision(1.0, float("nan"), float("nan"))
         else:
             rows, k = np.flatnonzero(self._drawn()), near.shape[1]
             own = self._label[rows]
-            decision = temper(near[rows], own, k, self._believed(noise), counts_of, noise.support)
+            decision = temper(near[rows], own, k, matrix, counts_of, noise.support)
         part = decision.part
-        self._matrix = softened(self._believed(noise), counts_of, part) if part else None
+        self._matrix = softened(matrix, counts_of, part) if part else None
         return decision
 
     def _drawn(self) -> npt.NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import numpy as np
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
-from flows.steps.lists import Sent, slices_by_destination
+from flows.steps.lists import Sent, slices_by_destination, source_order
 from flows.steps.partition import Blocks, block_name
 from pipeline.diagnostics.file_order import NONE, FileOrder, Gaps, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
@@ -22,7 +22,6 @@ from pipeline.diagnostics.neighborhood import (
     usual_distances,
 )
 from storage.convert import write_table
-from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.groups import array, read_array, undamaged
 from storage.pool import ChunkWriter, Pool, Rows
@@ -160,10 +159,8 @@ def gather_part(run: Run, part: Part[Gather]) -> Output:
     """The findings on the rows of one part of the pool."""
     gather, pool, rows = part.args, part.args.pool, part.args.rows
     found = Exchange(run.location, "checks").receive(gather.slices)
-    order = np.argsort(found["row"])
+    order = source_order(found.pop("row"), rows, "lists")
     columns = {name: column[order] for name, column in found.items()}
-    if not np.array_equal(columns.pop("row"), np.arange(rows.start, rows.stop)):
-        raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: lists do not cover them")
     value = np.zeros(rows.stop - rows.start)
     if gather.values:
         sent = Exchange(run.location, "values").receive(gather.values)

@@ -30,7 +30,7 @@ from flows.steps.classes import (
 )
 from flows.steps.ingest import certain
 from flows.steps.labels import Checked, LabelIssues
-from flows.steps.lists import Routed, incoming
+from flows.steps.lists import Routed, incoming, source_order
 from flows.steps.partition import Blocks, block_name
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.class_rule import decide
@@ -44,7 +44,6 @@ from pipeline.decision.quality import (
 from pipeline.decision.suspects import fit_second, second_pass
 from pipeline.decision.suspects import smoothed_features as features_of
 from pipeline.decision.tempering import MatrixDecision
-from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.groups import read_group, write_group
 from storage.ledger import Record
@@ -239,10 +238,8 @@ def label_part(run: Run, part: Part[Check]) -> Output:
     check = part.args
     rows, pool = check.rows, check.pool
     columns = Exchange(run.location, VERDICTS).receive(check.slices)
-    order = np.argsort(columns["row"])
+    order = source_order(columns["row"], rows, "verdicts")
     columns = {name: column[order] for name, column in columns.items()}
-    if not np.array_equal(columns["row"], np.arange(rows.start, rows.stop)):
-        raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: verdicts do not cover them")
     label = pool.label_dtype()
     writer = ChunkWriter(
         run, "labels", pool.part_rows, pool.n_rows, kind="class_labels", label=label

@@ -20,7 +20,7 @@ from flows.steps.classes import (
     labels_of,
     read_correction,
 )
-from flows.steps.lists import Routed
+from flows.steps.lists import Routed, source_order
 from pipeline.decision.class_votes import class_votes, vote_sizes
 from pipeline.decision.quality import (
     KEPT,
@@ -110,9 +110,7 @@ def relay_part(run: Run, part: Part[Relay]) -> Output:
     """Send what the first pass says of some rows of the pool to the blocks that want to know."""
     rows, exchange = part.args.rows, part.args.to
     tops = Exchange(run.location, TOP).receive(part.args.tops)
-    order = np.argsort(tops["row"])
-    if not np.array_equal(tops["row"][order], np.arange(rows.start, rows.stop)):
-        raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: votes do not cover them")
+    order = source_order(tops["row"], rows, "votes")
     wanted: Arrays = {"row": np.empty(0, np.int64), "block": np.empty(0, np.int32)}
     if part.args.wanted:
         wanted = Exchange(run.location, "wanted").receive(part.args.wanted)

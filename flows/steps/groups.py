@@ -14,6 +14,7 @@ from flows.engine.results import LabelValue, Result
 from flows.steps.classes import ClassEstimates
 from flows.steps.group_votes import VOTES, find_votes
 from flows.steps.ingest import certain
+from flows.steps.lists import source_order
 from flows.steps.lookup import pick
 from flows.steps.partition import Blocks
 from flows.steps.rates import RateEstimates
@@ -29,7 +30,6 @@ from pipeline.noise.group_cells import (
 from pipeline.noise.groups import Groups, Whole, group_rates
 from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.transition import of_rates
-from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.groups import array, read_array, read_group, write_group
 from storage.pool import Pool, Rows
@@ -173,7 +173,5 @@ def _shared(eta: npt.NDArray[np.float32], count: Count) -> Told:
 def _received(run: Run, rows: Rows, slices: list[Slice]) -> Told:
     """Of more classes: what was sent."""
     found = Exchange(run.location, VOTES).receive(slices)
-    order = np.argsort(found["row"])
-    if not np.array_equal(found["row"][order], np.arange(rows.start, rows.stop)):
-        raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: votes do not cover them")
+    order = source_order(found["row"], rows, "votes")
     return found["likely"][order], found["level"][order]

@@ -11,12 +11,11 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.ingest import certain
-from flows.steps.lists import incoming
+from flows.steps.lists import incoming, source_order
 from flows.steps.rates import RateEstimates
 from pipeline.decision.threshold import is_label_issue, label_quality
 from pipeline.methods.rules import Rule
 from storage.convert import write_table
-from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.ledger import Record
 from storage.pool import ChunkWriter, Pool, Rows
@@ -97,10 +96,7 @@ def label_part(run: Run, part: Part[Check]) -> Output:
     check = part.args
     rows, pool, rule = check.rows, check.pool, check.rule
     columns = Exchange(run.location, "counts").receive(check.slices)
-    order = np.argsort(columns["row"])
-    row, count = columns["row"][order], columns["count"][order, check.column]
-    if not np.array_equal(row, np.arange(rows.start, rows.stop)):
-        raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: counts do not cover them")
+    count = columns["count"][source_order(columns["row"], rows, "counts"), check.column]
     given = pool.read("y", rows)
     eta = count / check.k
     issue = is_label_issue(eta, given, rule.p0, rule.p1)

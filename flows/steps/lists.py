@@ -14,6 +14,7 @@ from pipeline.knn.lists import Neighbors, empty, merge
 from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.ledger import Record
+from storage.pool import Rows
 
 Sent = list[tuple[int, int]]
 """(destination, rows) of a run, in the order in which the rows lie there."""
@@ -24,6 +25,23 @@ class Routed(Result):
     """What a part sent."""
 
     sent: Sent
+
+
+def source_order(row: npt.NDArray[np.int64], rows: Rows, what: str) -> npt.NDArray[np.int64]:
+    """The order that brings what was sent of some rows, one item a row, into that of the source.
+
+    row : (item,) the row that each is of
+    what : what the items are, for the message
+
+    Raises
+    ------
+    StorageError
+        there is not one item for each row.
+    """
+    order = np.argsort(row)
+    if not np.array_equal(row[order], np.arange(rows.start, rows.stop)):
+        raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: {what} do not cover them")
+    return order
 
 
 def send_lists(

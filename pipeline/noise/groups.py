@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pipeline.labels import ClassName
 from pipeline.noise.group_cells import Cells, Certain, Ints, Layout, certain_rows, table
 from pipeline.noise.group_rates import Rates, differ, estimates, p_value
-from pipeline.noise.rates import UNSUPPORTED, WEAK, Support
+from pipeline.noise.rates import UNSUPPORTED, WEAK, Support, worst
 
 Floats = npt.NDArray[np.float64]
 FEW, TOO_FEW = 30, 10
@@ -21,7 +21,6 @@ APART = 0.3
 judged by labels of their own."""
 LISTED = 20
 """Classes of a group that are listed at most."""
-_RANK: dict[Support, int] = {"unsupported": 0, "weak": 1, "supported": 2}
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class Whole:
         found = [self.support[a] for a in classes]
         if self.apart > APART:
             found.append("weak")
-        return min(found, key=_RANK.__getitem__) if classes else "unsupported"
+        return worst(found) if classes else "unsupported"
 
 
 class _Of:
@@ -182,7 +181,7 @@ def _support(half: float, gap: float, rows: float, whole: Support) -> Support:
         own = "weak"
     if half > UNSUPPORTED * gap or rows < TOO_FEW:
         own = "unsupported"
-    return min(own, whole, key=_RANK.__getitem__)
+    return worst((own, whole))
 
 
 def _group(value: ClassName, counts: Ints, of: _Of, certain: Certain, whole: Whole) -> Group:

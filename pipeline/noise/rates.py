@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -75,6 +76,11 @@ def blended(sides: list[dict[str, float]]) -> bool:
     """Whether there are rows enough, and a weak verdict is due to classes that blend alone."""
     rows = min(side["informative_rows"] for side in sides)
     return rows >= FEW and max(side["impurity"] for side in sides) > MIXED
+
+
+def worst(verdicts: Iterable[Support]) -> Support:
+    """The verdict that says least, of at least one."""
+    return min(verdicts, key=("unsupported", "weak", "supported").index)
 
 
 def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> tuple[Support, str]:

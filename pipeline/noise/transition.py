@@ -19,7 +19,7 @@ from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from pipeline.noise.extrema import CrossfitParams, crossfit, held_out
-from pipeline.noise.rates import MIXED, NoiseRates, Support
+from pipeline.noise.rates import MIXED, NoiseRates, Support, worst
 from pipeline.noise.regions import SURELY, RegionTest, region_test
 
 Floats = NDArray[np.float64]
@@ -266,10 +266,8 @@ def _judge(
         reason = (
             f"Mistakes depend on the features in {len(varies)} of {n_classes} classes. {reason}"
         )
-    rank = {"unsupported": 0, "weak": 1, "supported": 2}
-    worst = min(verdicts, key=rank.__getitem__)
     return Transition(
-        *(matrix, worst, reason, None, diagnostics, interval, tuple(verdicts)),
+        *(matrix, worst(verdicts), reason, None, diagnostics, interval, tuple(verdicts)),
         tuple(placed) if tests else (),
         prior,
     )
