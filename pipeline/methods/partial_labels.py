@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 Masks = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 _BITS = 64
+_ANY = np.empty((0, 1), np.uint64)
+"""No sets to begin with: all labels are possible."""
+NAME = "pl-aknn"
+"""The rule, as runs call it."""
 C1 = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 """Values of c1 that `choose` chooses from."""
 STOPS = (3, 5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 226, 320, 400)
@@ -54,6 +58,8 @@ class Predictions:
     """(query,) int64 neighbors used, those without any candidate not counted"""
     n_labels: Ints
     """(query,) int64 labels left at the end; 1 where the neighbors decided"""
+    n_closest: Ints
+    """(query,) int64 neighbors among which the label came closest to beating the others"""
 
 
 def pack(candidate: NDArray[np.bool_]) -> Masks:
@@ -70,6 +76,19 @@ def unpack(mask: Masks, n_classes: int) -> NDArray[np.bool_]:
     """(row, class) bool candidate sets of bit masks (row, word)."""
     bits = np.unpackbits(mask.astype("<u8").view(np.uint8), axis=1, bitorder="little")
     return bits[:, :n_classes].astype(np.bool_)
+
+
+def reordered(mask: Masks, place: Ints) -> Masks:
+    """(row, word) masks in which bit b of those given is bit ``place[b]``; ``place`` (class,) are
+    0, 1, 2, … in some order."""
+    moved: Masks = _moved(mask, place, -(-len(place) // _BITS))
+    return moved
+
+
+def holds(mask: Masks, label: Ints) -> NDArray[np.bool_]:
+    """(row,) whether each row's label (row,) is in its set (row, word)."""
+    word = mask[np.arange(len(mask)), label >> 6]
+    return np.asarray((word >> (label & 63).astype(np.uint64)) & np.uint64(1) != 0)
 
 
 def predict(
@@ -92,8 +111,54 @@ def predict(
     """
     stops = np.array([params.most_neighbors], np.int64)
     margin = params.margin(n, n_classes)
-    label, used, left = _adaptive(np.ascontiguousarray(neighbor), mask, n_classes, margin, stops)
-    return Predictions(label[:, 0], used, left)
+    label, *counts = _adaptive(np.ascontiguousarray(neighbor), mask, n_classes, margin, stops, _ANY)
+    return Predictions(label[:, 0], *counts)
+
+
+@dataclass(frozen=True)
+class Disambiguation:
+    """What the neighbors say of rows' own candidates."""
+
+    label: Ints
+    """(row,) int64 the likeliest of the row's candidates"""
+    in_candidates: NDArray[np.bool_]
+    """(row,) whether the predicted label is one"""
+    quality: NDArray[np.float64]
+    """(row,) 1 where it is, else exp(-lead² / 2)"""
+
+
+def disambiguate(
+    neighbor: NDArray[np.integer[Any]],
+    mask: Masks,
+    own: Masks,
+    found: Predictions,
+    n_classes: int,
+    n: int,
+    params: AdaptiveParams = AdaptiveParams(),
+) -> Disambiguation:
+    """The likeliest of each row's own candidates: the predicted label if it is one, else the answer
+    of Algorithm 2 that begins with the candidates in place of all labels.
+
+    Where it is none, the predicted label leads by (its count - the candidate's) / √k among the k
+    neighbors where it came closest to beating all others. By Hoeffding's inequality, k neighbors
+    that favor neither lead so far with probability exp(-lead² / 2) at most.
+
+    Parameters
+    ----------
+    own : (row, word) uint64 sets of the rows themselves, none empty
+    found : what `predict` said of the same rows with the same arguments; ``neighbor`` leaves the
+        row itself out
+    """
+    inside = holds(own, found.label)
+    label, quality = found.label.copy(), np.ones(len(own))
+    out = np.flatnonzero(~inside)
+    stops = np.array([params.most_neighbors], np.int64)
+    near, margin = np.ascontiguousarray(neighbor[out]), params.margin(n, n_classes)
+    label[out] = _adaptive(near, mask, n_classes, margin, stops, own[out])[0][:, 0]
+    ahead = _ahead(near, mask, found.label[out], label[out], found.n_closest[out])
+    lead = np.maximum(ahead, 0) / np.sqrt(np.maximum(found.n_closest[out], 1))
+    quality[out] = np.exp(-0.5 * np.square(lead))
+    return Disambiguation(label, inside, quality)
 
 
 def predict_each(
@@ -102,7 +167,7 @@ def predict_each(
     """(query, stop) int64 answers if no more than ``stops`` (stop,), ascending, neighbors are
     looked at; arguments as for `predict`, ``margin`` as by `AdaptiveParams.margin`."""
     label: Ints
-    label, _, _ = _adaptive(np.ascontiguousarray(neighbor), mask, n_classes, margin, stops)
+    label, *_ = _adaptive(np.ascontiguousarray(neighbor), mask, n_classes, margin, stops, _ANY)
     return label
 
 
@@ -175,9 +240,16 @@ def choose(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _adaptive(
-    neighbor: NDArray[np.integer[Any]], mask: Masks, n_classes: int, margin: float, stops: Ints
-) -> tuple[Ints, Ints, Ints]:
-    """Answers at each stop, neighbors used and labels left at the last one.
+    neighbor: NDArray[np.integer[Any]],
+    mask: Masks,
+    n_classes: int,
+    margin: float,
+    stops: Ints,
+    start: Masks,
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Answers at each stop; neighbors used, labels left and neighbors among which the answer came
+    closest at the last one. ``start`` (query, word) are the labels to begin with, without queries
+    all.
 
     ``M(k, y) = A - (count_y - m2) / sqrt(k)``, so that its least value belongs to the greatest
     lead over the second; leads are compared without rounding, by signed squares.
@@ -185,14 +257,17 @@ def _adaptive(
     n_query = len(neighbor)
     label = np.empty((n_query, len(stops)), np.int64)
     used, remaining = np.zeros(n_query, np.int64), np.empty(n_query, np.int64)
+    closest = np.empty(n_query, np.int64)
     count, alive = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
     lead, at = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
     for q in range(n_query):
         count[:] = 0
         at[:] = 0
-        left = n_classes
+        left = 0
         for y in range(n_classes):
-            alive[y] = y
+            if len(start) == 0 or (start[q, y >> 6] >> np.uint64(y & 63)) & np.uint64(1):
+                alive[left] = y
+                left += 1
         k, stop, j = 0, 0, 0
         while stop < len(stops):
             if left == 1 or j == neighbor.shape[1] or neighbor[q, j] < 0 or k == stops[stop]:
@@ -226,8 +301,8 @@ def _adaptive(
                     alive[kept] = y
                     kept += 1
             left = kept
-        used[q], remaining[q] = k, left
-    return label, used, remaining
+        used[q], remaining[q], closest[q] = k, left, at[label[q, -1]]
+    return label, used, remaining, closest
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -241,6 +316,39 @@ def _closest(alive: Ints, left: int, lead: Ints, at: Ints) -> int:
         if mine > other or (mine == other and at[y] < at[best]):
             best = int(y)
     return best
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _ahead(
+    neighbor: NDArray[np.integer[Any]], mask: Masks, label: Ints, other: Ints, used: Ints
+) -> Ints:
+    """(query,) how many more of the first ``used`` neighbors have the label among their candidates
+    than have the other one."""
+    ahead = np.zeros(len(neighbor), np.int64)
+    for q in range(len(neighbor)):
+        j, k, y, z = 0, 0, label[q], other[q]
+        while k < used[q]:
+            place = neighbor[q, j]
+            j += 1
+            filled = False
+            for word in range(mask.shape[1]):
+                filled = filled or mask[place, word] != 0
+            if filled:
+                k += 1
+                ahead[q] += np.int64((mask[place, y >> 6] >> np.uint64(y & 63)) & np.uint64(1))
+                ahead[q] -= np.int64((mask[place, z >> 6] >> np.uint64(z & 63)) & np.uint64(1))
+    return ahead
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _moved(mask: Masks, place: Ints, words: int) -> Masks:
+    """(row, word) masks with each bit at its place."""
+    moved = np.zeros((len(mask), words), np.uint64)
+    for row in range(len(mask)):
+        for b in range(len(place)):
+            if (mask[row, b >> 6] >> np.uint64(b & 63)) & np.uint64(1):
+                moved[row, place[b] >> 6] |= np.uint64(1) << np.uint64(place[b] & 63)
+    return moved
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -16,11 +16,13 @@ from pipeline.methods.partial_labels import (
     AdaptiveParams,
     agreement,
     choose,
+    disambiguate,
     most_voted,
     pack,
     predict,
     predict_aknn,
     predict_each,
+    reordered,
     unpack,
 )
 from pipeline.simulate import bags
@@ -29,11 +31,16 @@ SEED = st.integers(0, 2**32 - 1)
 
 
 def algorithm_2(
-    sets: list[set[int]], n_classes: int, n: int, params: AdaptiveParams
-) -> tuple[int, int, int]:
-    """Algorithm 2 of appendix D, with M exact: label, neighbors used, labels left."""
+    sets: list[set[int]],
+    n_classes: int,
+    n: int,
+    params: AdaptiveParams,
+    start: set[int] | None = None,
+) -> tuple[int, int, int, int]:
+    """Algorithm 2 of appendix D, with M exact: label, neighbors used, labels left, neighbors among
+    which the label came closest; from all labels or from those given."""
     a = params.c1 * math.sqrt(math.log(n) + math.log(n_classes / params.delta))
-    left, k = set(range(n_classes)), 0
+    left, k = set(range(n_classes)) if start is None else set(start), 0
     tau = [0] * n_classes
     m: dict[tuple[int, int], Fraction] = {}
     while len(left) > 1 and k < min(params.most_neighbors, len(sets)):
@@ -48,7 +55,7 @@ def algorithm_2(
                 left.remove(y)
     seen = {at: value for at, value in m.items() if at[1] in left}
     best = min(seen, key=lambda at: (seen[at], at)) if seen else (0, min(left))
-    return best[1], k, len(left)
+    return best[1], k, len(left), best[0]
 
 
 def random_bags(seed: int, n: int, n_classes: int) -> NDArray[np.bool_]:
@@ -69,7 +76,43 @@ def test_against_the_print(seed: int, n_classes: int, length: int, c1: float) ->
     for q, row in enumerate(neighbor):
         sets = [set(np.flatnonzero(candidate[j]).tolist()) for j in row]
         want = algorithm_2(sets, n_classes, 50, params)
-        assert (found.label[q], found.n_neighbors[q], found.n_labels[q]) == want
+        said = found.label[q], found.n_neighbors[q], found.n_labels[q], found.n_closest[q]
+        assert said == want
+
+
+@given(SEED, st.integers(2, 130), st.sampled_from([0.05, 0.3, 2.0]))
+@settings(max_examples=80, deadline=None)
+def test_the_likeliest_of_the_own_candidates(seed: int, n_classes: int, c1: float) -> None:
+    rng = np.random.default_rng(seed)
+    candidate, own = random_bags(seed, 50, n_classes), random_bags(seed + 1, 12, n_classes)
+    neighbor = np.stack([rng.permutation(50)[:25] for _ in range(12)])
+    params = AdaptiveParams(c1, 0.1, 20)
+    args = n_classes, 50, params
+    answer = predict(neighbor, pack(candidate), *args)
+    found = disambiguate(neighbor, pack(candidate), pack(own), answer, *args)
+    for q, row in enumerate(neighbor):
+        said, mine = int(answer.label[q]), set(np.flatnonzero(own[q]).tolist())
+        assert found.in_candidates[q] == (said in mine)
+        if said in mine:
+            assert (found.label[q], found.quality[q]) == (said, 1.0)
+            continue
+        sets = [set(np.flatnonzero(candidate[j]).tolist()) for j in row]
+        label = algorithm_2(sets, n_classes, 50, params, mine)[0]
+        used = candidate[row[: answer.n_closest[q]]]
+        lead = max(0, int(used[:, said].sum()) - int(used[:, label].sum()))
+        assert found.label[q] == label
+        assert np.isclose(found.quality[q], math.exp(-(lead**2) / (2 * max(1, len(used)))))
+
+
+@given(SEED, st.integers(2, 130))
+@settings(max_examples=50, deadline=None)
+def test_bits_are_moved_to_the_codes_of_their_classes(seed: int, n_classes: int) -> None:
+    place = np.random.default_rng(seed).permutation(n_classes)
+    candidate = random_bags(seed, 20, n_classes)
+    wide = np.pad(pack(candidate), ((0, 0), (0, 2)))
+    moved = reordered(wide, place)
+    assert np.array_equal(unpack(moved, n_classes)[:, place], candidate)
+    assert np.array_equal(moved, pack(candidate[:, np.argsort(place)]))
 
 
 @given(SEED, st.integers(2, 12))

@@ -1,0 +1,68 @@
+"""Lists of queries → predictions, by a training on candidate sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part
+from flows.steps.candidate_masks import Known, answers, ask
+from flows.steps.lists import receive_lists
+from flows.steps.probes import CandidateRule
+from pipeline.knn.lists import Neighbors
+from pipeline.labels import dtype_of
+from pipeline.methods.partial_labels import predict
+from storage.exchange import Exchange, Slice
+from storage.groups import Arrays
+from storage.pool import Pool, Rows
+from storage.run import Run
+
+COLUMNS = ("row", "predicted_label", "n_neighbors", "n_labels", "near_duplicates")
+
+
+@dataclass(frozen=True)
+class Want:
+    """Queries whose neighbors' candidates are asked for."""
+
+    rule: CandidateRule
+    number: int
+    rows: Rows
+    lists: list[Slice]
+
+
+def find_masks(
+    job: Job, queries: Pool, rule: CandidateRule, lists: list[list[Slice]]
+) -> list[tuple[Slice, ...]]:
+    """For each part of the queries where the candidates of its neighbors lie."""
+    parts = queries.parts()
+    asked = job.parts(
+        "wanted",
+        want_part,
+        [Part(f"rows-{i:06d}", Want(rule, i, rows, lists[i])) for i, rows in enumerate(parts)],
+    )
+    return [tuple(slices) for slices in answers(job, rule.pool, asked, len(parts))]
+
+
+def want_part(run: Run, part: Part[Want]) -> Output:
+    """Ask the training pool for the candidates of all neighbors of some queries."""
+    want = part.args
+    owners = np.arange(want.rows.start, want.rows.stop)
+    lists = receive_lists(Exchange(run.location, "lists"), want.lists, owners, want.rule.k)
+    key, sent = ask(run, part.name, want.rule.pool, lists.row, want.number)
+    return Output([key], sent)
+
+
+def candidate_columns(
+    run: Run, lists: Neighbors, rule: CandidateRule, masks: tuple[Slice, ...]
+) -> Arrays:
+    """Scores by PL A-kNN."""
+    known = Known(run, list(masks))
+    near = known.places(lists.row)
+    found = predict(near, known.mask, rule.n_classes, rule.pool.n_rows, rule.how)
+    return {
+        "predicted_label": found.label.astype(dtype_of(rule.n_classes)),
+        "n_neighbors": found.n_neighbors.astype(np.int32),
+        "n_labels": found.n_labels.astype(np.int32),
+    }
