@@ -1,0 +1,182 @@
+"""Simulated annotators of known skill: matrices and consensus against majority and Dawid-Skene."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from benchmarks.study.data import Absent, load
+from benchmarks.study.results import Results
+from pipeline.knn.exact import nearest
+from pipeline.noise.annotator_matrices import consensus_of
+from pipeline.noise.annotator_verdicts import told
+from pipeline.noise.annotators import NEAR, RowLabels, distance_weights
+from pipeline.noise.transition import transition_matrix
+
+Floats = NDArray[np.float64]
+SETS = ("magic04@5000", "landsat@5000", "pendigits@5000", "letter@5000", "fashion_mnist@5000")
+SEEDS = 2
+SMOOTHED = 0.01
+"""Labels added to each count of the majority's matrices, of which some have none."""
+
+
+class Crowd(NamedTuple):
+    """How many annotators there are, how many label a row, and how many of them do not look."""
+
+    annotators: int
+    fewest: int
+    most: int
+    spammers: int
+
+    @property
+    def told(self) -> str:
+        """The crowd in words."""
+        rows = str(self.most) if self.fewest == self.most else f"{self.fewest} to {self.most}"
+        return f"{self.annotators}, {rows} a row, {self.spammers} spammers"
+
+
+CROWDS = (
+    Crowd(5, 2, 2, 0),
+    Crowd(10, 1, 3, 2),
+    Crowd(10, 3, 3, 2),
+    Crowd(30, 1, 5, 4),
+    Crowd(30, 2, 2, 6),
+    Crowd(10, 1, 1, 2),
+)
+
+
+class Votes(NamedTuple):
+    """Annotations, and the matrices they were drawn by."""
+
+    row: NDArray[np.int64]
+    annotator: NDArray[np.int64]
+    label: NDArray[np.int64]
+    matrix: Floats
+    """(annotator, true, given) as realized: the shares of the labels that were drawn."""
+    seen: NDArray[np.bool_]
+    """(annotator, true) whether any row of the class was labeled."""
+
+
+def drawn(y: NDArray[np.int64], crowd: Crowd, rng: np.random.Generator) -> Votes:
+    """Annotators of skill 0.55 to 0.95, of each class 0.15 better or worse; mistakes go where a
+    Dirichlet(0.5) draw says. Spammers answer by one draw of classes, or by chance."""
+    c = int(y.max()) + 1
+    matrix = np.empty((crowd.annotators, c, c))
+    for j in range(crowd.annotators):
+        if j < crowd.spammers:
+            matrix[j] = rng.dirichlet(np.ones(c)) if j % 2 else 1.0 / c
+            continue
+        right = np.clip(rng.uniform(0.55, 0.95) + rng.uniform(-0.15, 0.15, c), 0.3, 0.98)
+        for a in range(c):
+            off = rng.dirichlet(np.full(c - 1, 0.5))
+            matrix[j, a] = np.insert(off * (1.0 - right[a]), a, right[a])
+    number = rng.integers(crowd.fewest, crowd.most + 1, len(y))
+    row = np.repeat(np.arange(len(y)), number)
+    who = np.concatenate([rng.permutation(crowd.annotators)[:n] for n in number])
+    below = rng.random(len(row))[:, None] > matrix[who, y[row]].cumsum(axis=1)
+    label = np.minimum(below.sum(axis=1), c - 1)
+    count = np.zeros((crowd.annotators, c, c))
+    np.add.at(count, (who, y[row], label), 1.0)
+    seen = count.sum(axis=2) > 0
+    return Votes(row, who, label, count / np.maximum(count.sum(axis=2, keepdims=True), 1.0), seen)
+
+
+def run(folder: Path, work: Path) -> None:
+    results = Results(work, "annotators")
+    for name in SETS:
+        keys = [(crowd, seed) for crowd in CROWDS for seed in range(SEEDS)]
+        left = [(c, s) for c, s in keys if f"{name}/{c.told}/{s}" not in results]
+        try:
+            x, y = load(folder, name)
+        except Absent as reason:
+            print(f"{name}: skipped, {reason}", flush=True)
+            continue
+        if not left:
+            continue
+        y = np.unique(y, return_inverse=True)[1].astype(np.int64)
+        neighbor, distance = nearest(x, x, 100, exclude=np.arange(len(x)))
+        for crowd, seed in left:
+            key = f"{name}/{crowd.told}/{seed}"
+            votes = drawn(y, crowd, np.random.default_rng(zlib.crc32(key.encode())))
+            results.add(
+                key, {"set": name, "crowd": crowd.told, **case(x, y, votes, neighbor, distance)}
+            )
+            print(key, results.rows[key], flush=True)
+
+
+def case(
+    x: NDArray[np.float32],
+    y: NDArray[np.int64],
+    votes: Votes,
+    neighbor: NDArray[np.int64],
+    distance: NDArray[np.float32],
+) -> dict[str, object]:
+    """Share of right labels and error of the matrices, by method."""
+    n, (n_annotators, c, _) = len(y), votes.matrix.shape
+    count = np.zeros((n, c))
+    np.add.at(count, (votes.row, votes.label), 1.0)
+    lot = np.random.default_rng(n).random(count.shape)
+    most = (count + 0.5 * lot).argmax(axis=1)
+    of_most = np.full((n_annotators, c, c), SMOOTHED)
+    np.add.at(of_most, (votes.annotator, most[votes.row], votes.label), 1.0)
+    theirs, their_matrix = dawid_skene(votes, n_annotators, c)
+    lists = np.column_stack([np.arange(n), neighbor])
+    given = transition_matrix(lists, most[lists], n, c, x=x).matrix
+    start = np.searchsorted(votes.row, np.arange(n + 1))
+    labels = RowLabels(start, votes.annotator.astype(np.int32), votes.label.astype(np.int32))
+    shares = np.bincount(most, minlength=c) / n
+    weight = distance_weights(distance)
+    judged, sums, skills = consensus_of(
+        neighbor[:, :NEAR], weight, labels, n_annotators, given, shares
+    )
+    found = {
+        "majority": (most, of_most / of_most.sum(axis=2, keepdims=True)),
+        "Dawid-Skene": (theirs, their_matrix),
+        "ours": (judged.consensus, skills.matrix),
+    }
+    accuracy = realized(votes, y, n_annotators)
+    inside = [
+        one.interval[0] <= accuracy[int(one.value)] <= one.interval[1]
+        for one in told(range(n_annotators), sums, skills, shared=True)
+    ]
+    return {
+        "n": n,
+        "classes": c,
+        "right": {name: float((label == y).mean()) for name, (label, _) in found.items()},
+        "error": {name: error(matrix, votes) for name, (_, matrix) in found.items()},
+        "certainty": float(judged.certainty.mean()),
+        "covered": float(np.mean(inside)),
+        "support": len(votes.row),
+    }
+
+
+def realized(votes: Votes, y: NDArray[np.int64], n_annotators: int) -> Floats:
+    """(annotator,) share of the labels that are right."""
+    right = np.bincount(votes.annotator, votes.label == y[votes.row], n_annotators)
+    return right / np.maximum(np.bincount(votes.annotator, minlength=n_annotators), 1)
+
+
+def error(matrix: Floats, votes: Votes) -> float:
+    """Mean absolute difference from the realized matrix, summed over a row, of rows with labels."""
+    return float(np.abs(matrix - votes.matrix).sum(axis=2)[votes.seen].mean())
+
+
+def dawid_skene(votes: Votes, n_annotators: int, c: int) -> tuple[NDArray[np.int64], Floats]:
+    """Labels and matrices of crowd-kit, 100 rounds at most."""
+    from crowdkit.aggregation import DawidSkene  # of the extra `crowd`; heavy
+
+    columns = {"task": votes.row, "worker": votes.annotator, "label": votes.label}
+    model = DawidSkene(n_iter=100)
+    label = model.fit_predict(pd.DataFrame(columns))
+    matrix = np.full((n_annotators, c, c), 1.0 / c)
+    errors = model.errors_
+    places = errors.index.to_frame().to_numpy(np.int64)
+    for a in errors.columns:
+        matrix[places[:, 0], int(a), places[:, 1]] = errors[a].to_numpy()
+    total = matrix.sum(axis=2, keepdims=True)
+    return label.sort_index().to_numpy(np.int64), matrix / np.where(total > 0, total, 1.0)

@@ -1,0 +1,104 @@
+"""Several labels per row: annotators and consensus, in words."""
+
+from __future__ import annotations
+
+from flows.report.model import Training
+from pipeline.noise.annotator_verdicts import Annotator, Annotators
+
+SHOWN = 10
+"""Annotators that the text lists."""
+FIRST = 5
+"""Rows to look at first that it lists."""
+
+
+def warnings(found: Annotators | None) -> list[str]:
+    """What is doubtful about the annotations, as sentences."""
+    if found is None:
+        return []
+    chance = [one for one in found.annotators if _is_no_better(one, found)]
+    rows = found.n_empty
+    return [
+        *(
+            [
+                "few rows have labels of several annotators, so that matrices rest on what "
+                "neighbors say, and verdicts are at most weak; let annotators share some rows"
+            ]
+            if not found.shared
+            else []
+        ),
+        *([f"{rows:,} lines of the annotations have no label and are left out"] if rows else []),
+        *(
+            [
+                f"{found.n_unused:,} annotations are of labels that are no row's majority, and are "
+                "left out; are they misspelled?"
+            ]
+            if found.n_unused
+            else []
+        ),
+        *(
+            [
+                f"{_named(chance)}: hardly better than chance; are labels swapped, or given "
+                "without a look?"
+            ]
+            if chance
+            else []
+        ),
+    ]
+
+
+def _is_no_better(one: Annotator, found: Annotators) -> bool:
+    """Whether an annotator is surely no better than a guess among the classes."""
+    n = 0 if one.matrix is None else len(one.matrix)
+    return one.support != "unsupported" and n > 0 and one.interval[1] < 1.25 / n
+
+
+def _named(some: list[Annotator]) -> str:
+    names = ", ".join(repr(one.value) for one in some[:3])
+    more = f" and {len(some) - 3:,} more" if len(some) > 3 else ""
+    return f"annotator{'s' if len(some) > 1 else ''} {names}{more}"
+
+
+def agreed(found: Annotators) -> str:
+    """How annotators agree."""
+    agreement = found.agreement
+    if not agreement.pairs:
+        return "no row has several annotations"
+    alike = agreement.agreeing / agreement.rows
+    return (
+        f"{agreement.rows:,} rows with several, all alike in {alike:.1%}; "
+        f"two annotators of a row agree in {agreement.equal / agreement.pairs:.1%}"
+    )
+
+
+def consensus(report: Training, found: Annotators) -> str:
+    """What comes of the annotations."""
+    return (
+        f"consensus in consensus.parquet: {found.n_changed:,} rows "
+        f"({found.n_changed / report.n_rows:.1%}) are not what most annotators say; mean certainty "
+        f"{found.certainty:.1%}"
+    )
+
+
+def lines(report: Training) -> list[str]:
+    """The annotators of a training as a person reads them; nothing where labels are single."""
+    found = report.annotators
+    if found is None:
+        return []
+    n, more = len(found.annotators), len(found.annotators) - SHOWN
+    return [
+        "",
+        f"annotators: {n:,}, {found.n_annotations:,} annotations; {agreed(found)}",
+        *(f"  {_line(one)}" for one in found.annotators[:SHOWN]),
+        *([f"  {more:,} more annotators in report.json"] if more > 0 else []),
+        consensus(report, found),
+        "  look first at rows "
+        + ", ".join(f"{row.row:,} ({row.certainty:.0%})" for row in found.look_first[:FIRST]),
+    ]
+
+
+def _line(one: Annotator) -> str:
+    low, high = one.interval
+    return (
+        f"{one.value!r}: {one.accuracy:.1%} right (95 % interval {low:.1%} to {high:.1%}); "
+        f"{one.labels:,} labels; {one.support}"
+    )

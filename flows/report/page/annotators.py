@@ -1,0 +1,34 @@
+"""What the page shows of several labels per row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flows.report.annotators import agreed, consensus
+from flows.report.model import Training
+
+LISTED = 200
+"""Annotators in the table."""
+CLASSES = 6
+"""Classes up to which it has a column for each."""
+
+
+def shown(report: Training) -> dict[str, Any]:
+    """What the section of the annotators shows; None where labels are single."""
+    found = report.annotators
+    if found is None:
+        return {"several": None}
+    some = found.annotators[:LISTED]
+    few = len(report.classes) <= CLASSES and all(one.matrix is not None for one in some)
+    return {
+        "several": {
+            "n_annotations": found.n_annotations,
+            "n": len(found.annotators),
+            "agreed": agreed(found),
+            "consensus": consensus(report, found),
+            "annotators": some,
+            "more": max(0, len(found.annotators) - LISTED),
+            "classes": list(enumerate(report.classes)) if few else [],
+            "look_first": found.look_first,
+        }
+    }

@@ -1,0 +1,205 @@
+"""Rows with several labels, one after the other: mixture of the neighbors, posterior, sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+CANDIDATES = 32
+"""Classes looked at per row: all, or those that its and its neighbors' annotators say most."""
+MIXED = 5
+"""Steps towards the likeliest mixture, from the pool's shares; few steps stay near them."""
+ALPHA = 1.0
+"""Neighbors that the pool's shares count for in a mixture."""
+LEAST = 1e-9
+"""Least chance of a class, and of a label."""
+_WRONG = -30.0
+"""Logarithm of the chance that a label which is certain is wrong."""
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _scale(x: Floats) -> None:
+    """Make numbers add up to 1."""
+    total = 0.0
+    for a in range(len(x)):
+        total += x[a]
+    for a in range(len(x)):
+        x[a] /= total
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _greatest(x: Floats) -> int:
+    """The place of the greatest number; of several, the first."""
+    best = 0
+    for a in range(1, len(x)):
+        if x[a] > x[best]:
+            best = a
+    return best
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _candidates(
+    i: int,
+    own: Ints,
+    near: Ints,
+    weight: Floats,
+    start: Ints,
+    label: Codes,
+    c: int,
+    votes: Ints,
+    out: Ints,
+) -> int:
+    """Fill ``out`` with the classes to look at, ascending; their number. ``votes`` is 0 before and
+    after."""
+    if c <= len(out):
+        for a in range(c):
+            out[a] = a
+        return c
+    for at in range(start[own[i]], start[own[i] + 1]):
+        votes[label[at]] += 1_000_000
+    for r in range(near.shape[1]):
+        if weight[i, r] > 0:
+            for at in range(start[near[i, r]], start[near[i, r] + 1]):
+                votes[label[at]] += 1
+    for _ in range(len(out)):
+        best = _greatest(votes)
+        if votes[best] > 0:
+            votes[best] = -1
+    n = 0
+    for a in range(c):
+        if votes[a] < 0:
+            out[n] = a
+            n += 1
+    for a in range(c):
+        votes[a] = 0
+    return n
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _likelihood(
+    row: int, codes: Ints, start: Ints, annotator: Codes, label: Codes, logs: Floats, out: Floats
+) -> None:
+    """Fill ``out`` with the chances of a row's annotations by class, scaled to add up to 1."""
+    top = -np.inf
+    for a in range(len(codes)):
+        out[a] = 0.0
+        for at in range(start[row], start[row + 1]):
+            if annotator[at] < 0:
+                out[a] += 0.0 if label[at] == codes[a] else _WRONG
+            else:
+                out[a] += logs[annotator[at], codes[a], label[at]]
+        top = max(top, out[a])
+    for a in range(len(codes)):
+        out[a] = np.exp(out[a] - top)
+    _scale(out)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _mixture(like: Floats, weight: Floats, used: int, share: Floats, f: Floats, g: Floats) -> None:
+    """Fill ``f`` with the mixture of classes that neighbors say."""
+    n = len(share)
+    for a in range(n):
+        f[a] = share[a]
+    for _ in range(MIXED):
+        for a in range(n):
+            g[a] = ALPHA * share[a]
+        for r in range(used):
+            s = 0.0
+            for a in range(n):
+                s += f[a] * like[r, a]
+            for a in range(n):
+                g[a] += weight[r] * f[a] * like[r, a] / max(s, 1e-300)
+        _scale(g)
+        for a in range(n):
+            f[a] = g[a]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _believed(f: Floats, top: int, chance: float) -> None:
+    """Give the class ``top`` of a mixture its learned chance; the others share the rest."""
+    if np.isnan(chance):
+        return
+    chance = min(max(chance, 1e-6), 1.0 - 1e-6)
+    rest = (1.0 - chance) / max(1.0 - f[top], LEAST)
+    for a in range(len(f)):
+        f[a] = max(chance if a == top else f[a] * rest, LEAST)
+    _scale(f)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def expect_rows(
+    own: Ints,
+    near: Ints,
+    weight: Floats,
+    start: Ints,
+    annotator: Codes,
+    label: Codes,
+    logs: Floats,
+    prior: Floats,
+    sure: Floats,
+    edges: Floats,
+    counts: Floats,
+    sure_sums: Floats,
+    prior_sums: Floats,
+    right: Floats,
+    consensus: Codes,
+    certainty: Floats,
+    n_annotations: Codes,
+    n_agreeing: Codes,
+) -> None:
+    """Judge rows and add up what they say: the arguments are those of `annotators.expect`, one by
+    one, with the logarithms of the matrices; the last eight are written."""
+    c, width = logs.shape[1], min(logs.shape[1], CANDIDATES)
+    found, votes = np.empty(width, np.int64), np.zeros(c, np.int64)
+    like, used_weight = np.empty((near.shape[1], width)), np.empty(near.shape[1])
+    f_all, g_all, q_all, s_all = (
+        np.empty(width),
+        np.empty(width),
+        np.empty(width),
+        np.empty(width),
+    )
+    for i in range(len(own)):
+        n = _candidates(i, own, near, weight, start, label, c, votes, found)
+        codes, f, g, q = found[:n], f_all[:n], g_all[:n], q_all[:n]
+        used = 0
+        for r in range(near.shape[1]):
+            if weight[i, r] > 0:
+                _likelihood(near[i, r], codes, start, annotator, label, logs, like[used, :n])
+                used_weight[used] = weight[i, r]
+                used += 1
+        share = s_all[:n]
+        for a in range(n):
+            share[a] = prior[codes[a]] + LEAST
+        _scale(share)
+        _mixture(like[:, :n], used_weight, used, share, f, g)
+        top = _greatest(f)
+        level = len(edges) - 1
+        while edges[level] > f[top]:
+            level -= 1
+        _believed(f, top, sure[codes[top], level])
+        _likelihood(own[i], codes, start, annotator, label, logs, q)
+        for a in range(n):
+            q[a] *= f[a]
+        _scale(q)
+        sure_sums[codes[top], level, 0] += 1.0
+        sure_sums[codes[top], level, 1] += q[top]
+        best = _greatest(q)
+        consensus[i], certainty[i] = codes[best], q[best]
+        for a in range(n):
+            prior_sums[codes[a]] += q[a]
+        for at in range(start[own[i]], start[own[i] + 1]):
+            j = annotator[at]
+            if j < 0:
+                continue
+            n_annotations[i] += 1
+            n_agreeing[i] += label[at] == codes[best]
+            right[j, 0] += 1.0
+            for a in range(n):
+                counts[j, codes[a], label[at]] += q[a]
+                if codes[a] == label[at]:
+                    right[j, 1] += q[a]
+                    right[j, 2] += q[a] * (1.0 - q[a])

@@ -1,0 +1,107 @@
+"""How good each annotator is, and how surely that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.knn.recall import wilson
+from pipeline.labels import ClassName
+from pipeline.noise.annotator_matrices import Agreement
+from pipeline.noise.annotators import Expected, Skills
+from pipeline.noise.rates import Support
+
+FEW, TOO_FEW = 100.0, 25.0
+"""Labels, less what is not known of their rows, for full, or any, support."""
+MOST_NUMBERS = 10_000
+"""Numbers of matrices that a report holds; more stand in the results alone."""
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """One annotator."""
+
+    value: ClassName
+    labels: int
+    accuracy: float
+    """Share of these labels that are right, as estimated."""
+    interval: tuple[float, float]
+    """95 % interval of the accuracy."""
+    support: Support
+    matrix: list[list[float]] | None
+    """P(given | true), a row per true class; None where all matrices are too many numbers."""
+    class_rows: list[float] | None
+    """Labels of rows that are truly of each class, as expected: what a row of the matrix rests
+    on."""
+
+
+@dataclass(frozen=True)
+class LookAt:
+    """A row that annotators and neighbors leave open."""
+
+    row: int
+    given: ClassName
+    consensus: ClassName
+    certainty: float
+
+
+@dataclass(frozen=True)
+class Annotators:
+    """Several labels per row: who gave them, how they agree and what comes of them."""
+
+    annotators: list[Annotator]
+    """The least accurate first."""
+    agreement: Agreement
+    shared: bool
+    """Whether annotations of the same rows tell how good annotators are."""
+    n_annotations: int
+    n_changed: int
+    """Rows whose consensus is not the label given, the majority's."""
+    certainty: float
+    """Mean over the rows."""
+    look_first: list[LookAt]
+    """The least certain rows."""
+    n_unused: int = 0
+    """Annotations whose label is no row's majority."""
+    n_empty: int = 0
+    """Lines without a label."""
+
+
+def told(
+    values: Sequence[ClassName], sums: Expected, skills: Skills, shared: bool
+) -> list[Annotator]:
+    """All annotators that gave any label, the least accurate first.
+
+    The interval is Wilson's for as many labels as are known as well: by Louis (*Finding the
+    observed information matrix when using the EM algorithm*, 1982) a row whose class is open takes
+    from what a label tells.
+    """
+    labels, right, open_ = sums.right.T
+    accuracy = right / np.maximum(labels, 1.0)
+    spread = np.maximum(labels * accuracy * (1.0 - accuracy), 1e-12)
+    known = labels * np.clip(1.0 - open_ / spread, 0.0, 1.0)
+    known = np.where(open_ < 1e-9, labels, known)
+    rows = sums.counts.sum(axis=2)
+    whole = skills.matrix.size <= MOST_NUMBERS
+    found = [
+        Annotator(
+            value=values[j],
+            labels=int(labels[j]),
+            accuracy=float(accuracy[j]),
+            interval=wilson(float(accuracy[j]), max(1.0, float(known[j]))),
+            support=_support(float(known[j]), shared),
+            matrix=skills.matrix[j].tolist() if whole else None,
+            class_rows=rows[j].tolist() if whole else None,
+        )
+        for j in np.lexsort((np.arange(len(labels)), accuracy))
+        if labels[j] > 0
+    ]
+    return found
+
+
+def _support(known: float, shared: bool) -> Support:
+    if known < TOO_FEW:
+        return "unsupported"
+    return "supported" if known >= FEW and shared else "weak"

@@ -1,0 +1,126 @@
+"""Several labels per row: what each annotator takes for what, and the likeliest class of each row.
+
+The model is that of Dawid & Skene (*Maximum likelihood estimation of observer error-rates using the
+EM algorithm*, 1979): given a row's class, its annotators label independently, each by a matrix of
+their own. Where theirs has one prior of classes for all rows, ours comes from each row's neighbors:
+the likeliest mixture of classes for the annotations of the neighbors alone, the row's own left out.
+How far neighbors are to be believed is learned, too: rows are told apart by the class that their
+neighbors say and by how clearly, and each such cell has its own chance that they are right. So a
+mixture that is too sure of itself, or too timid, biases no matrix.
+
+One pass (``expect``) adds up what all rows say; sums of blocks add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.noise.annotator_kernels import LEAST, expect_rows
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+NEAR = 50
+"""Neighbors whose annotations are looked at."""
+REACH = 1.5
+"""Standard deviation of the distance weights, in distances to the fifth neighbor."""
+EDGES = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99])
+"""Lower ends of the levels of clearness."""
+CERTAIN = -1
+"""The annotator whose labels are certain."""
+
+
+@dataclass(frozen=True)
+class RowLabels:
+    """The annotations of some rows, one row after the other."""
+
+    start: Ints
+    """(row + 1,) where those of each row begin."""
+    annotator: Codes
+    """(annotation,) codes; ``CERTAIN`` for a label that is known to be right."""
+    label: Codes
+    """(annotation,) codes."""
+
+
+@dataclass(frozen=True)
+class Skills:
+    """What is believed of annotators and of neighbors."""
+
+    matrix: Floats
+    """(annotator, true class, given class); rows add up to 1."""
+    prior: Floats
+    """(class,) shares of the classes."""
+    sure: Floats
+    """(class, level) chance that neighbors who say this class as clearly are right; NaN: as they
+    say."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Sums over rows, given what was believed."""
+
+    counts: Floats
+    """(annotator, true class, given class) labels."""
+    sure: Floats
+    """(class, level, 2) rows by what neighbors say, and those where they are right."""
+    prior: Floats
+    """(class,) rows."""
+    right: Floats
+    """(annotator, 3) labels, the right ones, and the variance of their number."""
+
+    @staticmethod
+    def none(n_annotators: int, c: int) -> Expected:
+        """The sums over no row."""
+        shapes = (n_annotators, c, c), (c, len(EDGES), 2), (c,), (n_annotators, 3)
+        return Expected(*(np.zeros(shape) for shape in shapes))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is said of some rows."""
+
+    consensus: Codes
+    """(row,) the likeliest class; of several, the first."""
+    certainty: Floats
+    """(row,) its chance."""
+    n_annotations: Codes
+    """(row,)"""
+    n_agreeing: Codes
+    """(row,) annotations that are the consensus."""
+
+
+def distance_weights(distance: npt.NDArray[np.floating]) -> Floats:
+    """(row, rank) weights of neighbors, nearest first; 0 where the distance is infinite."""
+    near = distance[:, :NEAR].astype(np.float64)
+    there = np.isfinite(near)
+    scale = np.maximum(near[:, min(4, near.shape[1] - 1)], 1e-12)[:, None]
+    scale = np.where(np.isfinite(scale), scale, 1.0)
+    weight = np.exp(-0.5 * (np.where(there, near, 0.0) / scale / REACH) ** 2) + 1e-3
+    return np.asarray(np.where(there, weight, 0.0))
+
+
+def expect(
+    own: Ints, near: Ints, weight: Floats, labels: RowLabels, skills: Skills
+) -> tuple[Judged, Expected]:
+    """The likeliest class of some rows, and what they say of annotators and neighbors.
+
+    own : (row,) their places in ``labels``
+    near : (row, rank) their neighbors' places; those of weight 0 are not read
+    weight : (row, rank) from ``distance_weights``
+    """
+    n, (n_annotators, c, _) = len(own), skills.matrix.shape
+    sums = Expected.none(n_annotators, c)
+    judged = Judged(
+        np.zeros(n, np.int32), np.zeros(n), np.zeros(n, np.int32), np.zeros(n, np.int32)
+    )
+    logs = np.log(np.maximum(skills.matrix, LEAST))
+    expect_rows(
+        *(own, near, weight, labels.start, labels.annotator, labels.label),
+        *(logs, skills.prior, skills.sure, EDGES),
+        *(sums.counts, sums.sure, sums.prior, sums.right),
+        *(judged.consensus, judged.certainty, judged.n_annotations, judged.n_agreeing),
+    )
+    return judged, sums

@@ -1,0 +1,155 @@
+"""Long tables of annotations: joined by id or row, whatever their order and the chunks read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import generators
+
+from storage.errors import InputError
+from storage.sources import Coding, Columns, Gaps, Source, open_source, with_annotations
+from storage.sources.annotation_table import read_annotations
+from storage.sources.annotations import keys, majority
+from storage.sources.dialect import PLAIN
+
+N = 50
+
+
+def table(rng: np.random.Generator, ids: list[str]) -> pd.DataFrame:
+    """Up to three labels of most rows."""
+    lines = [
+        (name, f"who{who}", str(rng.choice(["no", "yes", "?"])))
+        for name in ids
+        for who in rng.permutation(4)[: rng.integers(0, 4)]
+    ]
+    return pd.DataFrame(lines, columns=["id", "annotator", "label"]).sample(frac=1, random_state=1)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    rng = np.random.default_rng(0)
+    ids = [f"p{i}" if i % 2 else str(i) for i in rng.permutation(N)]
+    frame = pd.DataFrame({"id": ids, "a": rng.normal(size=N), "b": rng.normal(size=N)})
+    frame.loc[::7, "a"] = np.nan
+    frame.to_csv(tmp_path / "pool.csv", index=False)
+    table(rng, ids).to_csv(tmp_path / "votes.csv", index=False)
+    drop = Coding(drop=True)
+    return open_source(
+        tmp_path / "pool.csv", with_labels=False, columns=Columns(id="id"), coding=drop
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 7, 100])
+def test_every_row_gets_its_annotations(source: Source, tmp_path: Path, rows: int) -> None:
+    joined = with_annotations(source, str(tmp_path / "votes.csv"), None, None, PLAIN)
+    found, gaps = joined.annotations, Gaps()
+    assert found is not None
+    long = pd.read_csv(tmp_path / "votes.csv", dtype=str)
+    seen = 0
+    for chunk in joined.chunks(rows, gaps=gaps):
+        assert chunk.id is not None
+        assert chunk.label is not None
+        votes = found.of(chunk)
+        for place, (name, label) in enumerate(zip(chunk.id, chunk.label, strict=True)):
+            mine = long[long.id == name]
+            told = votes.place == place
+            said = [found.values[code] for code in votes.label[told]]
+            who = [found.annotators[code] for code in votes.annotator[told]]
+            assert sorted(zip(who, said, strict=True)) == sorted(
+                mine[["annotator", "label"]].itertuples(index=False, name=None)
+            )
+            count = Counter(said)
+            assert (label is None) == (not said)
+            assert not said or count[label] == max(count.values())
+            seen += len(said)
+    assert seen > 50
+    found.check(gaps, N)  # rows left out for a gap have been there, too
+
+
+def test_lines_in_any_order_are_the_same_annotations(source: Source, tmp_path: Path) -> None:
+    one = read_annotations(str(tmp_path / "votes.csv"), "id", None, None, PLAIN)
+    frame = pd.read_csv(tmp_path / "votes.csv", dtype=str).iloc[::-1]
+    frame.to_parquet(tmp_path / "votes.parquet", index=False)
+    two = read_annotations(str(tmp_path / "votes.parquet"), "id", None, None, PLAIN)
+    assert one.values == two.values == ("?", "no", "yes")
+    assert np.array_equal(one.key, two.key)
+    assert np.array_equal(one.majority, two.majority)
+    said = [
+        np.sort(3 * np.repeat(np.arange(len(a.key)), np.diff(a.start)) + a.label)
+        for a in (one, two)
+    ]
+    assert np.array_equal(*said)
+
+
+@given(generators(), st.integers(1, 4))
+def test_the_majority_is_that_of_a_loop(rng: np.random.Generator, n_labels: int) -> None:
+    key = np.unique(rng.integers(0, 2**63, 20).astype(np.uint64))
+    length = rng.integers(1, 6, len(key))
+    start = np.concatenate([[0], np.cumsum(length)])
+    label = rng.integers(0, n_labels, start[-1]).astype(np.int16)
+    found = majority(key, start, label)
+    for row, code in enumerate(found):
+        count = Counter(label[start[row] : start[row + 1]].tolist())
+        assert count[int(code)] == max(count.values())
+    order = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in pairwise(start)])
+    assert np.array_equal(majority(key, start, label[order]), found)
+
+
+def test_ties_fall_on_all_labels_alike() -> None:
+    key, n = np.arange(3000, dtype=np.uint64), 3000
+    found = majority(key, 3 * np.arange(n + 1), np.tile(np.arange(3, dtype=np.int16), n))
+    assert np.bincount(found) / n == pytest.approx(1 / 3, abs=0.03)
+
+
+def test_whole_numbers_are_their_own_keys() -> None:
+    found = keys(pa.array(["7", "007", "p7", "7", "-7"]))
+    assert found[0] == found[3] == 7
+    assert len(set(found.tolist())) == 4
+
+
+def test_a_folder_of_tables_in_other_words(source: Source, tmp_path: Path) -> None:
+    frame = pd.read_csv(tmp_path / "votes.csv", dtype=str)
+    folder = tmp_path / "votes"
+    folder.mkdir()
+    renamed = frame.rename(columns={"annotator": "who", "label": "said"}).assign(more=1.5)
+    renamed[:20].to_csv(folder / "a.csv", index=False)
+    renamed[20:].to_csv(folder / "b.csv", index=False)
+    found = with_annotations(source, str(folder), "said", "who", PLAIN)
+    assert found.label_name == "said"
+    assert [part.role for part in found.parts] == ["features", "annotations", "annotations"]
+    assert found.annotations is not None
+    assert len(found.annotations.label) == len(frame)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,annotator,label\np1,,yes\n", "column 'annotator' is empty at row 0"),
+        ("id,annotator,label\n,a,yes\n", "column 'id' is empty at row 0"),
+        ("id,annotator,label\np1,a,\n", "holds no label"),
+        ('id,annotator,label\np1,a,"yes\np3,b,no"\n', "column 'label' holds a line break at row 0"),
+        ("id,annotator,label\np1,a,no\np3,a,yes\np1,a,no\n", "id 'p1' twice, at rows 0 and 2"),
+        ("id,label\np1,a\n", "no column 'annotator', only 'id', 'label'"),
+        ("id,annotator,label\n" + "".join(f"p1,{i},1\n" for i in range(10_001)), "by row 10,000"),
+        ("id,annotator,label\n" + "".join(f"p1,{i},x{i}\n" for i in range(1_001)), "1,000 values"),
+    ],
+)
+def test_bad_tables_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "votes.csv").write_text(text)
+    with pytest.raises(InputError, match=message.replace("(", r"\(")) as found:
+        read_annotations(str(tmp_path / "votes.csv"), "id", None, None, PLAIN)
+    assert "\n" not in str(found.value)
+
+
+def test_arrays_are_no_annotations(tmp_path: Path) -> None:
+    np.save(tmp_path / "votes.npy", np.zeros((4, 3)))
+    with pytest.raises(InputError, match="must be a table"):
+        read_annotations(str(tmp_path / "votes.npy"), None, None, None, PLAIN)
