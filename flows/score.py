@@ -10,7 +10,7 @@ from flows.engine.progress.reporter import Reporter
 from flows.options.params import ScoreParams, as_keywords
 from flows.orchestration.run_folders import latest
 from flows.scorings.new_files import score_new_files
-from flows.scorings.scored import Trained, score_source
+from flows.scorings.scored import Finished, score_source
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -32,7 +32,7 @@ def run_score(params: ScoreParams) -> dict[str, Any]:
     """
     refuse_while_imported()
     check_reachable(params)
-    trained = Trained.of(latest(params.run))
+    trained = Finished.of(latest(params.run), params.all_classes)
     reporter = Reporter(quiet=params.quiet)
     if params.new_files:
         return score_new_files(

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flows.engine.cluster import address_of, open_workers
+from flows.engine.cluster import address_of, fitting, open_workers
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute, Written
-from flows.report.model import (
-    ClassScoreReport,
-    NewFilesReport,
-    ScoredFile,
-    ScoreReport,
-    TrainReport,
-)
-from flows.scorings.scored import Trained, identity, score_source
+from flows.report.content import AnyScoring
+from flows.report.model import NewFilesReport, ScoredFile, TrainReport
+from flows.scorings.scored import Finished, identity, score_source
 from flows.steps.scoring import exported
 from storage.errors import InputError
 from storage.location import Location
@@ -26,7 +21,7 @@ SHOWN = 3
 
 
 def score_new_files(
-    trained: Trained,
+    trained: Finished,
     folder: str,
     out: str,
     compute: Compute,
@@ -98,15 +93,16 @@ def _targets(folder: str, out: str) -> dict[str, str]:
 
 
 def _scored(
-    trained: Trained,
+    trained: Finished,
     new: list[tuple[str, Source]],
     targets: dict[str, str],
     compute: Compute,
     reporter: Reporter,
-) -> Iterator[tuple[str, ScoreReport | ClassScoreReport | InputError]]:
+) -> Iterator[tuple[str, AnyScoring | InputError]]:
     """(file, its report or why it has none) of each new file; all on one cluster."""
     if not new:
         return
+    compute = fitting(compute, trained.work(opened for _, opened in new))
     with open_workers(compute, reporter) as workers:
         client = workers.client()
         if client is not None and address_of(compute) is None:

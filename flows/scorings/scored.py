@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
 from flows.engine.claim import claimed
+from flows.engine.cluster import fitting
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
@@ -19,39 +20,50 @@ from flows.report import content as reports
 from flows.report.content import recall_warning
 from flows.report.findings import in_training
 from flows.report.model import (
+    CandidateReport,
+    CandidateScoreReport,
     ClassReport,
     ClassScoreReport,
     RunConfig,
     ScoreReport,
     TrainReport,
 )
-from flows.steps import probes, scoring
+from flows.steps import probes, scoring, searching
 from flows.steps.checks import Checked
 from flows.steps.ingest import Ingested, ingest
+from flows.steps.networks import Probes
 from flows.steps.projection import PROJECTION, transform
+from pipeline.graph.build import scoring_seconds
+from pipeline.methods.partial_labels import NAME as PL_AKNN
+from pipeline.methods.partial_labels import AdaptiveParams
 from pipeline.methods.rules import Rule
-from storage.errors import StorageError
+from storage.errors import InputError, StorageError
 from storage.location import Location
+from storage.pool import Pool
 from storage.redaction import bare
 from storage.run import Run, below
 from storage.sources import Coding, Columns, Dialect, Source, open_source
 
 
 @dataclass(frozen=True)
-class Trained:
+class Finished:
     """A finished training."""
 
     run: Run
-    report: TrainReport | ClassReport
+    report: reports.AnyTraining
+    all_classes: bool = False
+    """Whether the posterior of every class is wanted."""
 
     @classmethod
-    def of(cls, path: str) -> Trained:
+    def of(cls, path: str, all_classes: bool = False) -> Finished:
         """Raise `InputError` where there is no finished run, `StorageError` where its ledger or its
         partition is damaged; blocks are checked where they are read."""
         run = Run(Location.of(path))
-        report = reports.load(run)
+        report = reports.load_any(run)
         run.check(below("partition", PROJECTION))
-        return cls(run, report)
+        if all_classes and isinstance(report, CandidateReport):
+            raise InputError("--all-classes is for posteriors, which candidate sets have not")
+        return cls(run, report, all_classes)
 
     def open(self, source: str, written: Written | None = None) -> Source:
         """A source with the features of this training, its text as that of the training but for
@@ -85,7 +97,25 @@ class Trained:
 
     def config_for(self, source: Source) -> dict[str, Any]:
         """What the run.json of a scoring says; reads the source once for its digest."""
-        return describe({"training": self.report.steps["rates"].digest}, source)
+        more = {"all_classes": True} if self.all_classes else {}
+        step = "choice" if isinstance(self.report, CandidateReport) else "rates"
+        return describe({"training": self.report.steps[step].digest, **more}, source)
+
+    def work(self, sources: Iterable[Source]) -> float:
+        """About how many core seconds it takes to score some sources."""
+        model, n_features = self.model(), self.report.n_features
+        work = 0.0
+        for source in sources:
+            guess = source.n_bytes // (12 * max(1, n_features))
+            work += scoring_seconds(
+                source.n_rows or guess,
+                model.n_rows,
+                n_features,
+                self.report.n_rows * self.report.copies / model.n_blocks,
+                model.probes.probes,
+                walked=model.probes.steps is not None,
+            )
+        return work
 
     def model(self) -> probes.Model:
         """What the steps of a scoring need."""
@@ -95,17 +125,38 @@ class Trained:
                 f"{self.run.location.url}: its ledger has no pool; run train again to repair"
             )
         report, checked = self.report, self.run.ledger.get("data-issues", "all")
+        chosen, ingested = self.run.ledger.get("probes", "all"), Ingested.of(record)
+        if chosen is None:
+            raise StorageError(
+                f"{self.run.location.url}: an earlier version of knnoise trained it and did not "
+                "choose how queries are searched; remove its report.json and run train again"
+            )
         return probes.Model(
             self.run,
-            transform(self.run, Ingested.of(record).scaling),
+            transform(self.run, ingested.scaling),
             report.k,
             report.n_blocks,
-            _rule(report),
+            _rule(report, ingested.pool(self.run, "pool")),
+            ingested.pool(self.run, "pool").n_rows,
             report.target_recall,
-            report.builder == "exact",
+            Probes.of(chosen),
             next(step for step in report.steps if step.split("-")[0] == "blocks"),
             0.0 if checked is None else Checked.of(checked).near,
+            self.all_classes,
         )
+
+
+@dataclass(frozen=True)
+class Trained(Finished):
+    """A finished training on single labels."""
+
+    report: TrainReport | ClassReport
+
+    @classmethod
+    def of(cls, path: str, all_classes: bool = False) -> Trained:
+        """Raises as that of any training, and `InputError` where labels are candidate sets."""
+        found = Finished.of(path, all_classes)
+        return cls(found.run, reports.load(found.run), all_classes)
 
 
 def _left_out(config: RunConfig) -> tuple[str, ...]:
@@ -114,8 +165,13 @@ def _left_out(config: RunConfig) -> tuple[str, ...]:
     return (*(() if config.health is None else config.health.left_out), *([by] if by else []))
 
 
-def _rule(report: TrainReport | ClassReport) -> Rule | probes.ClassRule:
+def _rule(
+    report: reports.AnyTraining, pool: Pool
+) -> Rule | probes.ClassRule | probes.CandidateRule:
     """The rule of a training."""
+    if isinstance(report, CandidateReport):
+        how = AdaptiveParams(report.c1, report.delta, report.k)
+        return probes.CandidateRule(pool, len(report.classes), how)
     if isinstance(report, TrainReport):
         return report.decision_rule
     return probes.ClassRule(len(report.classes), report.decision)
@@ -134,8 +190,8 @@ def identity(config: Mapping[str, Any]) -> str:
 
 
 def score_source(
-    trained: Trained, source: Source, out: str, compute: Compute, reporter: Reporter
-) -> ScoreReport | ClassScoreReport:
+    trained: Finished, source: Source, out: str, compute: Compute, reporter: Reporter
+) -> reports.AnyScoring:
     """Score a source and write the Parquet file `out`; only write it where it was scored before."""
     config = trained.config_for(source)
     name = identity(config)
@@ -145,17 +201,17 @@ def score_source(
 
 def score_into(
     folder: Run,
-    trained: Trained,
+    trained: Finished,
     source: Source,
     config: Mapping[str, Any],
     out: str,
     compute: Compute,
     reporter: Reporter,
-) -> ScoreReport | ClassScoreReport:
+) -> reports.AnyScoring:
     """Score a source, its steps kept in a folder, and write the Parquet file `out`."""
     report = reports.finished_scoring(folder)
     if report is None:
-        model = trained.model()
+        model, compute = trained.model(), fitting(compute, trained.work([source]))
         with (
             claimed(folder, lambda: config, lambda _: None, reporter) as owned,
             open_job(owned, compute, reporter) as job,
@@ -163,21 +219,21 @@ def score_into(
             report = _score(job, source, model, trained.report)
     else:
         reporter.say("these rows were scored before: nothing to compute")
-    scoring.export_scores(folder, out, identity(config), trained.report.classes)
+    scoring.export_scores(
+        folder, out, identity(config), trained.report.classes, trained.all_classes
+    )
     return report.model_copy(update={"out": bare(out)})
 
 
 def _score(
-    job: Job, source: Source, model: probes.Model, training: TrainReport | ClassReport
-) -> ScoreReport | ClassScoreReport:
+    job: Job, source: Source, model: probes.Model, training: reports.AnyTraining
+) -> reports.AnyScoring:
     """The steps, in order."""
     job.verify()
     ingested = as_task("ingest", lambda: ingest(job, source, path="queries", scale="none", seed=0))
     queries = ingested.pool(job.run, "queries")
-    as_task("truth", lambda: probes.find_truth(job, model))
-    probes_of = as_task("probes", lambda: probes.choose_probes(job, model))
-    lists = as_task("search", lambda: scoring.search_queries(job, queries, model, probes_of))
-    total = as_task("scores", lambda: scoring.write_scores(job, queries, model, lists, probes_of))
+    found = as_task("search", lambda: searching.search_queries(job, queries, model))
+    total = as_task("scores", lambda: scoring.write_scores(job, queries, model, found))
     recall, predicted, target = total.recall, total.predicted, model.target_recall
 
     def write(run: Run) -> Output:
@@ -189,7 +245,7 @@ def _score(
             "recall_interval": recall.interval,
             "recall_rows": recall.n_rows,
             "target_recall": target,
-            "probes": probes_of.probes,
+            "probes": found.probes,
             "k": model.k,
             "n_equal_to_training": total.equal,
             "n_near_training": total.near,
@@ -207,8 +263,11 @@ def _score(
             "unseen": ingested.unseen,
         }
         rule = model.rule
-        report: ScoreReport | ClassScoreReport
-        if isinstance(rule, probes.ClassRule):
+        report: reports.AnyScoring
+        if isinstance(rule, probes.CandidateRule):
+            told = {"rule": PL_AKNN, "c1": rule.how.c1, "n_decided": total.decided}
+            report = CandidateScoreReport(**common, **told)
+        elif isinstance(rule, probes.ClassRule):
             report = ClassScoreReport(**common, rule="corrected", part=rule.decision.part)
         else:
             told = {"rule": rule.rule, "threshold": rule.threshold, "p0": rule.p0, "p1": rule.p1}

@@ -1,4 +1,4 @@
-"""Which blocks a query is sent to, from the exact neighbors of a sample of queries."""
+"""What scoring takes from a training, and the audit: exact lists of a sample of queries."""
 
 from __future__ import annotations
 
@@ -9,23 +9,30 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
 from flows.engine.results import Result
-from flows.steps.partition import block_name
-from pipeline.blocks.cost import HALOS
-from pipeline.blocks.partition import Halo, in_halo, nearest_blocks
+from flows.steps.lists import Routed
+from flows.steps.networks import Probes, stored_network
+from flows.steps.partition import Block, block_name
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.tempering import MatrixDecision
-from pipeline.knn.exact import nearest
-from pipeline.knn.lists import ABSENT, select
+from pipeline.graph.walk import Network, walkable
+from pipeline.knn.distance import pair_distance
+from pipeline.knn.exact import kth_distance_bound, nearest
+from pipeline.methods.partial_labels import AdaptiveParams
 from pipeline.methods.rules import Rule
 from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
-from storage.groups import read_array, read_group
+from storage.groups import Arrays, read_array
+from storage.ledger import Record
+from storage.pool import Pool
 from storage.run import Run, lasting
 
-AUDIT_QUERIES = 500
-"""Queries searched exactly in all blocks: they choose the probes and measure recall."""
+AUDITED = (48, 500)
+"""Queries of a file whose lists are compared with exact ones: at least, and at most."""
+_QUERIES_TO_AUDITED = 250
+"""Exact search of all blocks costs about as much as 25 walks (measured): a tenth of the time."""
+_BOUND_ROWS = 1 << 15
+"""Rows of the training's sample from which the reach of exact lists is bounded."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,20 @@ class ClassRule:
 
 
 @dataclass(frozen=True)
+class CandidateRule:
+    """PL A-kNN on a pool of candidate sets."""
+
+    pool: Pool
+    n_classes: int
+    how: AdaptiveParams
+
+    @property
+    def k(self) -> int:
+        """Most neighbors looked at."""
+        return self.how.most_neighbors
+
+
+@dataclass(frozen=True)
 class Model:
     """What scoring takes from a finished training."""
 
@@ -44,140 +65,153 @@ class Model:
     scaling: Scaling
     k: int
     n_blocks: int
-    rule: Rule | ClassRule
+    rule: Rule | ClassRule | CandidateRule
+    n_rows: int
     target_recall: float
-    exact: bool
-    """Whether blocks are searched exactly, as the training was."""
+    probes: Probes
     blocks_step: str
     """Step that committed the blocks."""
     near: float = 0.0
     """Distance below which two rows are near duplicates."""
-
-    @property
-    def recall_of_parts(self) -> float:
-        """Recall that the choice of blocks is given, and the search in them: both together keep the
-        target. Exact search may miss what no block holds, alone."""
-        return 1.0 - (0.1 if self.exact else 0.4) * (1.0 - self.target_recall)
+    all_classes: bool = False
+    """Whether the posterior of every class is wanted."""
 
     def centroid(self) -> npt.NDArray[np.float32]:
         return read_array(self.run.group("partition"), "centroid")
 
-    def check_block(self, number: int) -> None:
-        """Raise `StorageError` where a block is not as it was committed."""
-        record = self.run.ledger.get(self.blocks_step, block_name(number))
+    def check_block(self, number: int) -> int:
+        """Rows of a block, halo included; `StorageError` where it is not as it was committed."""
+        return Block.of(self._check(self.blocks_step, number)).rows
+
+    def network(self, number: int, n_rows: int, x: npt.NDArray[np.float32]) -> Network | None:
+        """What walks follow in a block with features x; None where it is searched exactly, or has
+        borrowed rows.
+
+        Raises
+        ------
+        StorageError
+            it is not as it was committed.
+        """
+        if self.probes.steps is None or not walkable(n_rows, self.k):
+            return None
+        self._check("networks", number)
+        return stored_network(self.run, number, x)
+
+    def _check(self, step: str, number: int) -> Record:
+        record = self.run.ledger.get(step, block_name(number))
         if record is None:
             raise StorageError(
-                f"{self.run.location.url}/ledger/{self.blocks_step}/{block_name(number)}.json is "
+                f"{self.run.location.url}/ledger/{step}/{block_name(number)}.json is "
                 "damaged; run train again to repair"
             )
         self.run.check_records([record], lasting)
+        return record
 
 
 @dataclass(frozen=True)
-class Truth:
-    """A block in which sampled queries are searched exactly."""
+class Bounds(Result):
+    """How far the k-th neighbor of each audited query is, at most."""
 
-    block: int
-    model: Model
-    to: Exchange
-
-
-@dataclass(frozen=True)
-class Candidates(Result):
-    """Neighbors that a block has for the sampled queries."""
-
-    found: int
+    bound: list[float | None]
+    """None where nothing is known."""
 
 
 @dataclass(frozen=True)
-class Probes(Result):
-    """Which blocks a query is sent to."""
+class Found(Routed):
+    """What the search of a block sent."""
 
-    halo: Halo
-    probes: float
-    """Blocks searched per query."""
-    coverage: float
-    """Share of the sample's true neighbors that lie in those blocks."""
+    audited: int = 0
+    """Audited queries for which it has exact lists."""
+
+
+@dataclass(frozen=True)
+class Truth(Result):
+    """Distance of the k-th true neighbor of each audited query; None where there are fewer."""
+
     limit: list[float | None]
-    """Distance of the k-th true neighbor of each sampled query; None where there are fewer."""
 
 
-def find_truth(job: Job, model: Model) -> None:
-    """Exact lists of a sample of queries, and the blocks their neighbors are at home in."""
-    exchange = Exchange(job.run.location, "truth")
-    job.parts(
-        "truth",
-        truth_part,
-        [Part(block_name(b), Truth(b, model, exchange)) for b in range(model.n_blocks)],
-    )
+def n_audited(n_queries: int) -> int:
+    """How many queries of a file are audited."""
+    fewest, most = AUDITED
+    return min(n_queries, max(fewest, min(most, n_queries // _QUERIES_TO_AUDITED)))
 
 
-def audit_queries(run: Run, scaling: Scaling) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Rows, ascending, and scaled features of the sampled queries."""
-    sample, first = run.group("samples/anchors"), slice(0, AUDIT_QUERIES)
+def audit_queries(
+    run: Run, scaling: Scaling, n: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Rows, ascending, and scaled features of the audited queries, n of them."""
+    sample, first = run.group("samples/anchors"), slice(0, n)
     row, x = read_array(sample, "row", first), read_array(sample, "x", first)
     order = np.argsort(row)
     return row[order], scaling.apply(x[order])
 
 
-def truth_part(run: Run, part: Part[Truth]) -> Output:
-    """Nearest rows at home in one block, for each sampled query."""
-    model, exchange = part.args.model, part.args.to
-    model.check_block(part.args.block)
-    block = read_group(model.run.store, f"blocks/{part.args.block:05d}")
-    core = block["core"]
-    row, x = audit_queries(run, model.scaling)
-    index, distance = nearest(x, block["x"][core], model.k)
-    there = index != ABSENT
-    columns = {
-        "owner": np.broadcast_to(np.arange(len(row))[:, None], index.shape)[there],
-        "row": block["row"][core][index[there]],
-        "distance": distance[there],
-    }
-    n_found = int(there.sum())
-    exchange.send(part.name, np.zeros(n_found, np.int64), 1, columns)
-    return Output([exchange.key(part.name)], Candidates(n_found))
+def bound_audit(job: Job, queries: Pool, model: Model) -> list[float | None]:
+    """A distance within which each audited query surely has its neighbors: what lies beyond needs
+    not be read."""
+
+    def find(run: Run) -> Output:
+        _, x = audit_queries(run, model.scaling, n_audited(queries.n_rows))
+        sample = model.run.group("samples/partition")
+        rows = model.scaling.apply(read_array(sample, "x", slice(0, _BOUND_ROWS)))
+        return Output([], Bounds(_known(kth_distance_bound(x, rows, model.k, model.n_rows))))
+
+    return Bounds.of(job.once("audit", find)).bound
 
 
-def choose_probes(job: Job, model: Model) -> Probes:
-    """Which blocks a query is sent to: the fewest that keep a margin above the target recall."""
-
-    def choose(run: Run) -> Output:
-        _, x = audit_queries(run, model.scaling)
-        owner, distance, home = _true_lists(run, model, len(x))
-        block, reach = nearest_blocks(x, model.centroid())
-        options = []
-        for halo in HALOS:
-            probed = in_halo(reach, halo)
-            hit = (block[owner] == home[:, None]) & probed[owner]
-            options.append((float(probed.sum(axis=1).mean()), float(hit.any(axis=1).mean()), halo))
-        wanted = model.recall_of_parts
-        enough = [option for option in options if option[1] >= wanted]
-        probes, coverage, halo = (
-            min(enough, key=lambda o: o[0]) if enough else max(options, key=lambda o: (o[1], -o[0]))
-        )
-        limit = np.full(len(x), np.float32(np.inf))
-        limit[owner] = distance  # sorted by distance within owner: the last stays
-        known = [float(d) if np.isfinite(d) else None for d in limit]
-        return Output([], Probes(halo, probes, coverage, known))
-
-    return Probes.of(job.once("probes", choose))
+def in_reach(
+    model: Model, number: int, x: npt.NDArray[np.float32], bound: npt.NDArray[np.float32]
+) -> npt.NDArray[np.int64]:
+    """Numbers of the queries x that may have a neighbor among the rows at home in a block."""
+    radius = float(model.run.group(f"blocks/{number:05d}").attrs["radius"])  # type: ignore[arg-type]
+    center = model.centroid()[number : number + 1]
+    every = np.arange(len(x))
+    to_center = pair_distance(x, center, every, np.zeros_like(every))
+    return np.flatnonzero(to_center * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
 
 
-def _true_lists(run: Run, model: Model, n_queries: int) -> tuple[npt.NDArray[Any], ...]:
-    """(item,) query, distance and home block of the k nearest of each sampled query."""
-    exchange = Exchange(run.location, "truth")
-    best: list[npt.NDArray[Any]] = [
-        np.empty(0, kind) for kind in (np.int64, np.int64, np.float32, np.int64)
-    ]
-    for b, record in enumerate(run.ledger.records("truth").values()):
-        found = Candidates.of(record).found
-        if not found:
-            continue
-        new = exchange.receive([Slice(record.part, 0, found)])
-        fields = [new["owner"], new["row"], new["distance"], np.full(found, b)]
-        best = [np.concatenate(pair) for pair in zip(best, fields, strict=True)]
-        chosen, _ = select(best[0], best[1], best[2], model.k)
-        best = [column[chosen] for column in best]
-    owner, _, distance, home = best
-    return owner, distance, home
+def send_truth(
+    exchange: Exchange,
+    producer: str,
+    model: Model,
+    block: Arrays,
+    owner: npt.NDArray[np.int64],
+    x: npt.NDArray[np.float32],
+    bound: npt.NDArray[np.float32],
+) -> None:
+    """Send the distances of the rows at home in a block that are nearest to some audited queries.
+
+    owner, x, bound : number, features and reach of each of these queries
+    """
+    _, distance = nearest(x, block["x"][block["core"]], model.k, bound=bound)
+    exchange.send(
+        producer, np.zeros(len(owner), np.int64), 1, {"owner": owner, "distance": distance}
+    )
+
+
+def true_limits(job: Job, model: Model, n: int, searched: list[Record]) -> list[float | None]:
+    """Distance of the k-th true neighbor of each of the n audited queries."""
+
+    def merge(run: Run) -> Output:
+        exchange = Exchange(run.location, "truth")
+        nearest_found = np.full((n, model.k), np.inf, np.float32)
+        for record in searched:
+            found = Found.of(record).audited
+            if found:
+                new = exchange.receive([Slice(record.part, 0, found)])
+                owner = new["owner"]
+                both = np.concatenate([nearest_found[owner], new["distance"]], axis=1)
+                nearest_found[owner] = np.sort(both, axis=1)[:, : model.k]
+        return Output([], Truth(_known(nearest_found[:, -1])))
+
+    return Truth.of(job.once("truth", merge)).limit
+
+
+def _known(distance: npt.NDArray[np.float32]) -> list[float | None]:
+    return [float(d) if np.isfinite(d) else None for d in distance]
+
+
+def as_distances(known: list[float | None]) -> npt.NDArray[np.float32]:
+    """(query,) float32; inf where nothing is known."""
+    return np.array([np.inf if d is None else d for d in known], np.float32)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
-from threadpoolctl import threadpool_limits
 
 from pipeline.graph.build import of_unit_size, spatial_order
 from pipeline.graph.local_join import Found, near
@@ -15,91 +16,135 @@ from pipeline.knn.distance import Float32, rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.prefetch import prefetch
-from pipeline.knn.recall import row_recall
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
-_LINKS = 20
+LINKS = 20
 """Neighbors of a list's beginning that a walk follows; half as many that list the row, too."""
 _ROWS_PER_GATE = 256
 _GATES = 4
 """Gates from which a walk begins: the nearest of rows drawn at random."""
-_PAYS = 256
-"""Rows to a query up to which it pays to prepare walks rather than to search all rows."""
 _FEWEST_ROWS = 4096
-_TRIED = 256
-"""Queries searched exactly, to choose how far walks go."""
+"""Rows below which a block is searched exactly, however many the queries are."""
 _SPARE = 2
 """Places beyond k: a search in float32 may misplace the last ones."""
-_CHUNK = 4096
+_RUNGS = 20
 
 
 @dataclass(frozen=True)
 class Network:
     """The rows of one block, near ones next to each other, and where walks go from each."""
 
-    row: Int64
-    """(row,) number in the block"""
+    order: Int64
+    """(row,) number in the block of each place"""
     x: Float32
-    """(row, feature)"""
+    """(place, feature)"""
     link: Int32
-    """(row, most) rows, none twice; ABSENT at the end"""
+    """(place, most) places, none twice; ABSENT at the end"""
     gate: Int64
-    """(gate,) rows from which walks begin"""
+    """(gate,) places from which walks begin"""
+
+
+def walkable(n_rows: int, k: int) -> bool:
+    """Whether a block of so many rows is walked for k of them: a matter of the block, not of who
+    asks, so that a query finds the same rows in whatever company."""
+    return n_rows >= max(_FEWEST_ROWS, k + 1)
+
+
+def efforts(k: int) -> list[int]:
+    """How far walks may go, ascending: numbers of steps to try."""
+    steps = [max(4, k // 4)]
+    while len(steps) < _RUNGS:
+        steps.append(steps[-1] + steps[-1] // 4)
+    return steps
 
 
 def nearest_in_block(
-    query: Float32, x: Float32, k: int, recall: float, listed: Int32 | None
+    query: Float32, x: Float32, network: Network, k: int, steps: int
 ) -> tuple[Int64, Float32]:
-    """The k nearest rows of a block for each query: exactly, or where there are many of both by
-    walks, as far as a share `recall` of the true neighbors takes. A list is short only where the
-    block has fewer than k rows: a query whose walk finds too few is searched exactly.
+    """About the k nearest rows of a block for each query, by walks of `steps`. A list is short only
+    where the block has fewer than k rows: a query whose walk finds too few is searched exactly.
 
-    Other parameters and results are those of ``exact.nearest``.
+    Other parameters and results are those of ``exact.nearest``; what a query gets is its own
+    affair, whatever others are asked with it.
 
     Parameters
     ----------
-    listed : (row, any) neighbor lists of the rows of the block, ABSENT where there is none; None if
-        not known
+    network : of these rows
+    steps : at least 1
     """
-    if recall >= 1.0 or listed is None or not walks_pay(len(query), len(x)):
-        return nearest(query, x, k)
-    with threadpool_limits(1, user_api="blas"):
-        network = lay_out(x, listed)
-        few = min(_TRIED, len(query))
-        tried = query[np.linspace(0, len(query) - 1, few).astype(np.int64)]
-        _, exact = nearest(tried, network.x, k)
-        steps = max(4, k // 4)
-        while row_recall(walk(tried, network, k, steps)[1], exact).mean() < recall:
-            steps += steps // 2
-            if steps > len(x) // _PAYS:
-                return nearest(query, x, k)
-        index, distance = walk(query, network, k, steps)
+    index, distance = walk(query, network, k, steps)
     short = np.flatnonzero(index[:, -1] == ABSENT)
     if len(short):
         index[short], distance[short] = nearest(query[short], x, k)
     return index, distance
 
 
-def walks_pay(n_queries: int, n_rows: int) -> bool:
-    """Whether walks to so many rows, all preparations counted, cost less than exact search."""
-    return n_rows >= _FEWEST_ROWS and n_queries * _PAYS >= n_rows
+def met_by_effort(
+    query: Float32,
+    network: Network,
+    true_distance: Float32,
+    held: npt.NDArray[np.bool_],
+    own: Int64,
+    steps: Sequence[int],
+    most: float,
+) -> Int64:
+    """How many true neighbors in a block walks of so many steps meet; rows that are in the block
+    stand for queries, each left out of its own walk.
+
+    Parameters
+    ----------
+    true_distance : (query, k) float32, ascending: to the k nearest rows anywhere
+    held : (query, k) which of them are in this block
+    own : (query,) row of the block that the query is, ABSENT for none
+    steps : ascending
+    most : share of the neighbors held beyond which more steps are not tried, and taken to meet
+        what the last ones met
+
+    Returns
+    -------
+    (step,) int64, of `held.sum()`
+    """
+    n_held, k = held.sum(axis=1), held.shape[1]
+    place = np.append(np.argsort(network.order), ABSENT)
+    met: list[int] = []
+    for effort in steps:
+        if not met or met[-1] < most * n_held.sum():
+            distance = walk(query, network, k, effort, place[own])[1]
+            within = (distance <= true_distance[:, -1:]).sum(axis=1)
+            met.append(int(np.minimum(within, n_held).sum()))
+        else:
+            met.append(met[-1])
+    return np.array(met, np.int64)
 
 
 def lay_out(x: Float32, listed: Int32) -> Network:
-    """The network of a block."""
+    """The network of a block.
+
+    Parameters
+    ----------
+    listed : (row, any) neighbor lists of the rows of the block, ABSENT where there is none
+    """
     order = spatial_order(x)
     place = np.append(np.argsort(order), ABSENT).astype(np.int32)  # ABSENT stays ABSENT
     index = place[listed[order]]
     lists = Found(index, np.empty((0, 0), np.float32), np.zeros(index.shape, np.uint8))  # no far
-    forward = min(_LINKS, index.shape[1])
-    joins = near(lists, forward, _LINKS // 2)
+    forward = min(LINKS, index.shape[1])
+    joins = near(lists, forward, LINKS // 2)
+    return network_of(x, order, joins.index)
+
+
+def network_of(x: Float32, order: npt.NDArray[np.integer[Any]], link: Int32) -> Network:
+    """The network of rows whose order and links are known."""
     drawn = np.random.default_rng(0).permutation(len(x))[: max(1, len(x) // _ROWS_PER_GATE)]
-    return Network(order, np.ascontiguousarray(x[order]), joins.index, np.sort(drawn))
+    rows = order.astype(np.int64)
+    return Network(rows, np.ascontiguousarray(x[rows]), link, np.sort(drawn))
 
 
-def walk(query: Float32, network: Network, k: int, steps: int) -> tuple[Int64, Float32]:
+def walk(
+    query: Float32, network: Network, k: int, steps: int, left_out: Int64 | None = None
+) -> tuple[Int64, Float32]:
     """About the k nearest rows of each query: from the nearest gates, always to the neighbors of
     the nearest row not left yet, until the `steps` nearest rows met have been left.
 
@@ -107,6 +152,7 @@ def walk(query: Float32, network: Network, k: int, steps: int) -> tuple[Int64, F
     ----------
     query : (query, feature) float32, finite
     steps : at least 1
+    left_out : (query,) one place of the network that is not met, ABSENT for none
 
     Returns
     -------
@@ -118,16 +164,11 @@ def walk(query: Float32, network: Network, k: int, steps: int) -> tuple[Int64, F
     scaled, unit = of_unit_size(network.x)
     asked = query if unit == 1.0 else query * np.float32(unit)
     gates = network.gate.astype(np.int32)
-    at = scaled[gates]
-    half = np.einsum("ij,ij->i", at, at) / np.float32(2.0)
+    unmet = np.full(len(query), ABSENT, np.int64) if left_out is None else left_out
     order = spatial_order(asked)
-    for start in range(0, len(query), _CHUNK):
-        some = order[start : start + _CHUNK]
-        score = asked[some] @ at.T - half
-        n_gates = min(_GATES, len(gates))
-        first = np.argpartition(-score, n_gates - 1, axis=1)[:, :n_gates]
-        _walk(asked, some, gates[first], scaled, network.link, steps, place)
-    return rank_lists(query, network.x, place, network.row, k)
+    n_first = min(_GATES, len(gates))
+    _walk(asked, order, unmet, gates, scaled[gates], n_first, scaled, network.link, steps, place)
+    return rank_lists(query, network.x, place, network.order, k)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
@@ -143,25 +184,43 @@ def _apart(query: Float32, x: Float32) -> np.float32:
 def _walk(
     query: Float32,
     order: Int64,
-    first: Int32,
+    left_out: Int64,
+    gate: Int32,
+    door: Float32,
+    n_first: int,
     x: Float32,
     link: Int32,
     steps: int,
     place: Int32,
 ) -> None:
-    """Places of the nearest rows met by the queries named in `order`."""
+    """Places of the nearest rows met by the queries named in `order`; `door` are the features of
+    the gates."""
     width = place.shape[1]
     far = np.empty(width, np.float32)
     left = np.empty(width, np.uint8)
     met = np.full(len(x), ABSENT, np.int32)
+    first = np.empty(n_first, np.int32)
+    reach = np.empty(n_first, np.float32)
     for number in range(len(order)):
         q = order[number]
         index = place[q]
         far[:] = np.inf
         left[:] = 1
+        if left_out[q] != ABSENT:
+            met[left_out[q]] = number
+        first[:] = gate[:n_first]
+        reach[:] = np.inf
+        for g in range(len(gate)):
+            d = _apart(query[q], door[g])
+            if d < reach[n_first - 1]:
+                at = n_first - 1
+                while at > 0 and reach[at - 1] > d:
+                    reach[at], first[at] = reach[at - 1], first[at - 1]
+                    at -= 1
+                reach[at], first[at] = d, gate[g]
         row, turn = -1, 0
         while True:
-            rows = first[number] if row < 0 else link[row]
+            rows = first if row < 0 else link[row]
             low = width
             for c in rows:
                 prefetch(x, c)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import xarray as xr
 from runs import PoolWriter, fit
 
 from flows.score import score
-from storage import InputError
+from storage import InputError, StorageError
+from storage.location import Location
+from storage.run import Run
 
 
 def apply(source: Path, run: Path, out: Path) -> dict[str, Any]:
@@ -59,6 +63,18 @@ def test_scaling_is_that_of_training(pool: PoolWriter, tmp_path: Path) -> None:
     assert np.allclose(eta, brute_eta(x[:7], x, data["y"], 10), atol=0.11)
 
 
+def test_posteriors_of_both_classes(pool: PoolWriter, tmp_path: Path) -> None:
+    fit(pool(), tmp_path / "run")
+    queries = str(pool(n=30, seed=5, name="queries.npz"))
+    for all_classes, name in ((True, "a.parquet"), (False, "b.parquet")):
+        options: dict[str, Any] = {"all_classes": all_classes, "workers": 0, "quiet": True}
+        score.fn(queries, str(tmp_path / "run"), str(tmp_path / name), **options)
+    both, plain = (pd.read_parquet(tmp_path / name) for name in ("a.parquet", "b.parquet"))
+    assert np.array_equal(both.pop("posterior_1"), both["posterior"])
+    assert np.allclose(both.pop("posterior_0"), 1 - both["posterior"])
+    pd.testing.assert_frame_equal(both, plain)
+
+
 def test_same_rows_are_not_scored_twice(pool: PoolWriter, tmp_path: Path) -> None:
     fit(pool(), tmp_path / "run")
     queries = pool(n=30, seed=5, name="queries.npz")
@@ -68,6 +84,81 @@ def test_same_rows_are_not_scored_twice(pool: PoolWriter, tmp_path: Path) -> Non
     assert list((tmp_path / "run" / "scores").iterdir()) == folders
     assert again["seconds"] == first["seconds"]
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two blocks that are walked; its source and queries beside it."""
+    folder = tmp_path_factory.mktemp("walked")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(12_500, 6)).astype(np.float32)
+    y = ((x[:, 0] > 0) ^ (rng.random(len(x)) < 0.2)).astype(np.int8)
+    np.savez(folder / "pool.npz", X=x[:12_000], y=y[:12_000])
+    np.savez(folder / "queries.npz", X=x[12_000:])
+    fit(folder / "pool.npz", folder / "run", builder="join", block_rows=6000)
+    return folder
+
+
+def test_a_row_has_one_score_whatever_file_it_is_in(walked: Path, tmp_path: Path) -> None:
+    x = np.load(walked / "queries.npz")["X"]
+    some = np.random.default_rng(1).permutation(len(x))[:60]
+    np.savez(tmp_path / "some.npz", X=x[some])
+    report = apply(walked / "queries.npz", walked / "run", tmp_path / "all.parquet")
+    assert 0.95 <= report["recall"] < 1.0  # lists are walked, not searched
+    assert report["recall_rows"] == 48
+    apply(tmp_path / "some.npz", walked / "run", tmp_path / "some.parquet")
+    every, few = (pd.read_parquet(tmp_path / name) for name in ("all.parquet", "some.parquet"))
+    again = every.iloc[some].drop(columns="row").reset_index(drop=True)
+    pd.testing.assert_frame_equal(few.drop(columns="row"), again, check_exact=True)
+
+
+def test_the_audit_is_that_of_exact_search(walked: Path, tmp_path: Path) -> None:
+    """Against every distance of every query: pruned blocks lose no neighbor."""
+    report = apply(walked / "queries.npz", walked / "run", tmp_path / "all.parquet")
+    (folder,) = [
+        path.parent
+        for path in (walked / "run" / "scores").glob("*/report.json")
+        if '"n_rows": 500' in path.read_text()
+    ]
+    limit = json.loads((folder / "ledger/truth/all.json").read_text())["result"]["limit"]
+    sampled = xr.open_zarr(folder / "results.zarr", group="samples/anchors", consolidated=False)
+    x, pool = sampled["x"].values[:48], np.load(walked / "pool.npz")["X"]
+    x = x[np.argsort(sampled["row"].values[:48])]
+    distance = np.sqrt(np.square(x[:, None].astype(np.float64) - pool[None]).sum(axis=-1))
+    assert np.allclose(limit, np.sort(distance, axis=1)[:, 9], rtol=1e-6)
+    assert report["recall_interval"][0] <= report["recall"] <= report["recall_interval"][1]
+
+
+def test_a_damaged_network_is_named_and_made_again(walked: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(walked / "run", run)
+    shutil.rmtree(run / "scores", ignore_errors=True)
+    (chunk,) = (run / "results.zarr/network/00000/link/c/0").iterdir()
+    before = chunk.read_bytes()
+    chunk.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    with pytest.raises(StorageError, match=r"network/00000/link.*run train again"):
+        apply(walked / "queries.npz", run, tmp_path / "out.parquet")
+    fit(walked / "pool.npz", run, builder="join", block_rows=6000)
+    assert chunk.read_bytes() == before
+
+
+def test_a_run_of_an_earlier_version_is_refused(walked: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(walked / "run", run)
+    shutil.rmtree(run / "scores", ignore_errors=True)
+    shutil.rmtree(run / "ledger" / "probes")
+    report = json.loads((run / "report.json").read_text())
+    del report["steps"]["probes"]
+    content = json.dumps(report).encode()
+    (run / "report.json").write_bytes(content)
+    ledger = Run(Location.of(str(run))).ledger
+    ledger.forget("report", "all")
+    ledger.commit("report", "all", ["report.json"], {}, {})
+    with pytest.raises(StorageError, match=r"remove its report.json and run train again"):
+        apply(walked / "queries.npz", run, tmp_path / "out.parquet")
+    (run / "report.json").unlink()
+    fit(walked / "pool.npz", run, builder="join", block_rows=6000)
+    assert apply(walked / "queries.npz", run, tmp_path / "out.parquet")["n_rows"] == 500
 
 
 def test_scores_open_as_zarr(pool: PoolWriter, tmp_path: Path) -> None:
