@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.engine.guard import IMPORTED, MESSAGE
 from flows.engine.progress.reporter import Reporter
+from flows.engine.threads import n_cores
 from flows.engine.tls import Tls, check_encrypted
 from flows.options.params import Compute
 from storage.errors import ClusterError
@@ -50,12 +51,12 @@ def address_of(compute: Compute) -> str | None:
 
 
 def fitting(compute: Compute, core_seconds: float) -> Compute:
-    """The same; or this process alone, where the choice is left to us and the work is done before
-    workers would have started."""
+    """The same; or threads of this process, where the choice is left to us and the work is done
+    before workers would have started."""
     chosen = compute.workers is not None or address_of(compute) is not None
     if chosen or compute.performance_report or core_seconds >= _WORTH_WORKERS:
         return compute
-    return compute.model_copy(update={"workers": 0})
+    return compute.in_threads(n_cores())
 
 
 class Workers:

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from threadpoolctl import threadpool_limits
-
 from flows.engine.cluster import Workers
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, lost_cluster, run_parts
 from flows.engine.performance import Performance
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome, Result
+from flows.engine.threads import one_thread
 from flows.engine.vigil import count_workers
 from storage.errors import ClusterError, StorageError
 from storage.ledger import Record, digest
@@ -57,7 +56,7 @@ def execute(run: Run, step: str, do: Do[A], part: Part[A]) -> Record:
     start = time.perf_counter()
     try:
         look()
-        with threadpool_limits(1), noted(look) as writes:
+        with one_thread(), noted(look) as writes:
             output = do(run, part)
     except _Done as twin:
         return twin.record
@@ -186,6 +185,7 @@ class Job:
                 step=step,
                 deadline=Deadline(step, self.step_timeout),
                 run=name,
+                threads=self.workers.compute.threads,
             )
         except Exception as error:
             lost = lost_cluster(error)

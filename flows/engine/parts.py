@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from flows.engine.deadline import Deadline
+from flows.engine.threads import run_threads
 from flows.engine.vigil import Vigil
 
 if TYPE_CHECKING:
@@ -47,11 +48,13 @@ def run_parts(
     deadline: Deadline | None = None,
     run: str = "knnoise",
     retries: int = 2,
+    threads: int = 1,
 ) -> Iterator[T]:
     """Results of all parts, as they complete.
 
     `client` is asked before each part that would run here, so that a cluster which becomes ready
-    meanwhile takes the rest. Parts are started in the order given: put long ones first. Dask's
+    meanwhile takes the rest; with more than one of `threads` there is none, and they share the
+    parts. Parts are started in the order given: put long ones first. Dask's
     spans tell the tasks by `run`, then by `step`.
 
     Raises
@@ -63,6 +66,9 @@ def run_parts(
     """
     deadline = deadline or Deadline(step)
     left = list(parts)
+    if threads > 1 and len(left) > 1:
+        yield from run_threads(do, left, min(threads, len(left)), deadline)
+        return
     while left:
         cluster = client()
         if cluster is None:

@@ -21,9 +21,9 @@ from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.knn.lists import ABSENT, empty, select
 from pipeline.noise.extrema import anchor_plan
 from storage.exchange import Exchange, Slice
-from storage.groups import Arrays, array, read_array, read_group, write_group
+from storage.groups import Arrays, array, chunk_rows, read_array, read_group, write_group
 from storage.ledger import Record
-from storage.pool import Pool, Rows
+from storage.pool import ChunkWriter, Pool, Rows
 from storage.run import Run
 
 MERGE_BYTES = 8 << 20
@@ -83,12 +83,12 @@ def anchor_features(run: Run, row: npt.NDArray[np.int64]) -> npt.NDArray[np.floa
 
 @dataclass(frozen=True)
 class SearchAll:
-    """A group of anchors whose neighbors are looked for in the whole pool."""
+    """Anchors, some chunks of their lists, whose neighbors are looked for in the whole pool."""
 
     plan: AnchorPlan
     scaling: Scaling
-    n_groups: int
-    group: int
+    pool: Pool
+    chunks: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -129,27 +129,35 @@ def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) ->
     """
     n_sampled = array(job.run.group("samples/anchors"), "row").shape[0]
     plan = plan_anchors(pool, k, n_sampled, rates=rates)
-    list_bytes = plan.n_anchors * plan.n_columns * _PAIR_BYTES
     if 4 * pool.n_rows * pool.n_features <= WHOLE_BYTES:
-        n_groups = min(plan.n_anchors, 1 + list_bytes // GROUP_BYTES)
-        found = job.parts(
+        writer = _writer(job.run, plan, pool)
+        n_chunks = -(-plan.n_anchors // writer.rows)
+        step = max(1, GROUP_BYTES // (_PAIR_BYTES * plan.n_columns * writer.rows))
+        chunks = [(a, min(a + step, n_chunks)) for a in range(0, n_chunks, step)]
+        job.parts(
             "anchors-search",
             search_all_part,
             [
-                Part(f"group-{g:04d}", SearchAll(plan, scaling, n_groups, g))
-                for g in range(n_groups)
+                Part(f"group-{g:04d}", SearchAll(plan, scaling, pool, some))
+                for g, some in enumerate(chunks)
             ],
         )
+        job.once("anchors", lambda run: Output(_writer(run, plan, pool).finish(plan.n_anchors, {})))
     else:
-        n_groups = max(1, list_bytes // MERGE_BYTES)
-        found = _merged(job, pool, plan, scaling, n_groups)
-    job.once("anchors", lambda run: _gather(run, [record.part for record in found]))
+        found = _merged(job, pool, plan, scaling)
+        job.once("anchors", lambda run: _gather(run, [record.part for record in found]))
 
 
-def _merged(
-    job: Job, pool: Pool, plan: AnchorPlan, scaling: Scaling, n_groups: int
-) -> list[Record]:
+def _writer(run: Run, plan: AnchorPlan, pool: Pool) -> ChunkWriter:
+    """Of the group `anchors`, where each part finds its lists where they stay."""
+    columns, label = plan.n_columns, pool.label_dtype()
+    rows = chunk_rows(8 * columns)
+    return ChunkWriter(run, "anchors", rows, plan.n_anchors, label=label, rank=columns)
+
+
+def _merged(job: Job, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> list[Record]:
     """Lists from every part of the pool, merged group by group."""
+    n_groups = max(1, plan.n_anchors * plan.n_columns * _PAIR_BYTES // MERGE_BYTES)
     exchange = Exchange(job.run.location, "anchors")
     job.once("anchor-bounds", lambda run: _bound(run, pool, plan, scaling))
     searched = job.parts(
@@ -183,14 +191,16 @@ def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:
 
 def search_all_part(run: Run, part: Part[SearchAll]) -> Output:
     """The exact lists of some anchors in the whole pool."""
-    plan, scaling, n_groups = part.args.plan, part.args.scaling, part.args.n_groups
+    plan, scaling = part.args.plan, part.args.scaling
+    writer = _writer(run, plan, part.args.pool)
     anchors = anchor_rows(run, plan, scaling)
-    mine = plan.group(np.arange(plan.n_anchors), n_groups) == part.args.group
-    row, asked = anchors["row"][mine], anchors["x"][mine]
     group = run.group("pool")
     x, y = scaling.apply(read_array(group, "x")), read_array(group, "y")
+    first, last = part.args.chunks
+    mine = slice(first * writer.rows, last * writer.rows)
+    row = anchors["row"][mine]
     start = time.perf_counter()
-    index, distance = nearest(asked, x, plan.n_columns - 1, exclude=row)
+    index, distance = nearest(anchors["x"][mine], x, plan.n_columns - 1, exclude=row)
     seconds = time.perf_counter() - start
     columns = {
         "row": row,
@@ -198,8 +208,11 @@ def search_all_part(run: Run, part: Part[SearchAll]) -> Output:
         "distance": np.concatenate([np.zeros((len(row), 1), np.float32), distance], axis=1),
         "neighbor_label": np.concatenate([y[row][:, None], y[index]], axis=1),
     }
-    write_group(run.scratch, f"anchor-groups/{part.name}", "anchors", columns)
-    return Output([f"scratch.zarr/anchor-groups/{part.name}"], kernel_seconds=seconds)
+    written = []
+    for chunk in range(first, last):
+        here = slice((chunk - first) * writer.rows, (chunk + 1 - first) * writer.rows)
+        written += writer.chunk(chunk, **{name: value[here] for name, value in columns.items()})
+    return Output(written, kernel_seconds=seconds)
 
 
 def search_part(run: Run, part: Part[Search]) -> Output:

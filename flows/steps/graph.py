@@ -13,6 +13,7 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.steps.lists import Routed, incoming, receive_lists, send_lists
+from flows.steps.lookup import pick
 from flows.steps.names import GRAPH, NEIGHBORS
 from flows.steps.partition import Blocks, block_name
 from pipeline.blocks.partition import nearest_blocks
@@ -21,7 +22,7 @@ from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT, Neighbors, merge, no_label
 from storage.exchange import Exchange, Slice
-from storage.groups import Arrays, read_array, read_group, write_group
+from storage.groups import Arrays, array, read_array, read_group, write_group
 from storage.run import Run
 
 
@@ -71,12 +72,15 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     """
     exchange = None if blocks.disjoint else Exchange(job.run.location, blocks.name("lists"))
     n_blocks = len(blocks.sizes)
-    exact = params.builder == "exact"
+    do = neighbor_part
     if params.builder == "pynndescent":
         job.reporter.say("pynndescent's kernels compile in each worker first: about a minute")
+    elif params.builder == "exact":
+        every = array(job.run.group("anchors"), "row").shape[0] == sum(blocks.core)
+        do = anchored_part if every else exact_part
     found = job.parts(
         blocks.name(NEIGHBORS),
-        exact_part if exact else neighbor_part,
+        do,
         [Part(block_name(b), Build(b, params, n_blocks, exchange)) for b in blocks.largest_first()],
     )
     if exchange is None:
@@ -210,6 +214,19 @@ def exact_part(run: Run, part: Part[Build]) -> Output:
         lists = merge(np.concatenate([everything, everything[reach]]), both, len(everything))
     assert lists is not None
     return Output(*_deliver(run, part, own, lists, repaired=0), seconds)
+
+
+def anchored_part(run: Run, part: Part[Build]) -> Output:
+    """The same lists where every row is an anchor: they have been found."""
+    own = read_group(run.store, f"blocks/{part.args.block:05d}")
+    place = np.searchsorted(read_array(run.group("anchors"), "row"), own["row"])
+    lists = Neighbors(
+        *(
+            pick(run, "anchors", name, place)[:, 1 : part.args.params.k + 1]
+            for name in ("neighbor", "distance", "neighbor_label")
+        )
+    )
+    return Output(*_deliver(run, part, own, lists, repaired=0))
 
 
 def graph_part(run: Run, part: Part[MergeLists]) -> Output:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from storage.errors import StorageError
 from storage.groups import array, read_array, undamaged
+from storage.pool import Pool
 from storage.run import Run
 
 
@@ -17,6 +18,27 @@ def pick(run: Run, path: str, name: str, rows: npt.NDArray[np.int64]) -> npt.NDA
     group = run.group(path)
     with undamaged(f"{group.store_path}/{name}"):
         return np.asarray(array(group, name).oindex[rows])
+
+
+def source_rows(run: Run, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The rows of the source that rows of a pool are, of any shape; negative ones stay. They differ
+    where rows of the source were left out."""
+    some, back = np.unique(rows, return_inverse=True)
+    there = some >= 0
+    some[there] = pick(run, "pool", "row", some[there])
+    return some[back].reshape(rows.shape)
+
+
+def places(pool: Pool, rows: npt.NDArray[np.int64]) -> dict[int, int]:
+    """Row of the source → its place in the pool, for some rows that are in it."""
+    wanted = np.unique(rows)
+    found: dict[int, int] = {}
+    for part in pool.parts():
+        row = pool.read("row", part)
+        at = np.minimum(np.searchsorted(row, wanted), len(row) - 1)
+        here = row[at] == wanted
+        found.update(zip(wanted[here].tolist(), (at[here] + part.start).tolist(), strict=True))
+    return found
 
 
 def lists_of(

@@ -22,7 +22,7 @@ from storage.pool import Pool, Rows
 from storage.run import Run
 
 EXACT_BLOCK_ROWS = 50_000
-MOST_UNEVEN = 1.5
+MOST_UNEVEN = 1.6
 """Rows of the largest block, halo included, over the largest size that is tried."""
 _NEIGHBOR_BYTES = 12
 

@@ -19,15 +19,19 @@ from pipeline.blocks.partition import (
     share_together,
 )
 
-BLOCK_ROWS = (25_000, 50_000, 100_000, 150_000, 200_000)
+BLOCK_ROWS = (25_000, 50_000, 100_000, 150_000, 200_000, 250_000)
 """Block sizes tried where the user names none."""
-BLOCK_BYTES = 128 << 20
+BLOCK_BYTES = 160 << 20
 """Features and lists of a block: sizes beyond it are not tried."""
 
 HALOS = (
     Halo(0.0, 1),
-    *(Halo(eps, 2) for eps in (0.05, 0.1, 0.2, 0.35, 0.6, 9.0)),
-    *(Halo(eps, copies) for copies in (3, 4) for eps in (0.1, 0.15, 0.2, 0.3, 0.4, 9.0)),
+    *(Halo(eps, 2) for eps in (0.03, 0.05, 0.07, 0.1, 0.2, 0.35, 0.6, 9.0)),
+    *(
+        Halo(eps, copies)
+        for copies in (3, 4)
+        for eps in (0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 9.0)
+    ),
     *(Halo(eps, copies) for copies in (6, 8) for eps in (0.2, 0.4, 9.0)),
 )
 

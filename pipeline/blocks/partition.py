@@ -134,9 +134,23 @@ def share_together(
 
     a, b : `nearest_blocks` of the two rows of each pair
     """
-    in_a, in_b = in_halo(a[1], halo), in_halo(b[1], halo)
-    together = (a[0][:, :, None] == b[0][:, None, :]) & in_a[:, :, None] & in_b[:, None, :]
-    return float(together.any(axis=(1, 2)).mean())
+    return share_held(a, b, halo, halo)
+
+
+def share_held(
+    query: tuple[npt.NDArray[np.int32], Float32],
+    row: tuple[npt.NDArray[np.int32], Float32],
+    probed: Halo,
+    halo: Halo,
+) -> float:
+    """Share of pairs of which a block that the query probes holds the row, at home or as a copy.
+
+    query, row : `nearest_blocks` of the two of each pair
+    probed, halo : the blocks that a query probes, and that a row is in
+    """
+    asked, there = in_halo(query[1], probed), in_halo(row[1], halo)
+    held = (query[0][:, :, None] == row[0][:, None, :]) & asked[:, :, None] & there[:, None, :]
+    return float(held.any(axis=(1, 2)).mean())
 
 
 def spread(

@@ -22,6 +22,9 @@ _EXACT_PAIR_NS = (2.0, 0.06)
 _EXACT_SECONDS = 2.0
 """Core seconds of exact search below which approximate lists save too little to matter."""
 
+_READ_SECONDS, _WALK_SECONDS = 5e-8, 2e-6
+"""Core seconds to a feature: of a row that is read and searched for a few queries, and of a walk
+(measured, 32 and 64 features)."""
 _ROW_SECONDS = 5e-5
 """Core seconds that a row takes, lists and all else each (measured at 64 features, k = 30)."""
 
@@ -66,6 +69,21 @@ def training_seconds(builder: str, n_rows: int, n_features: int) -> float:
     exact = choose_builder(builder, n_rows, n_features) == "exact"
     lists = exact_seconds(n_rows, n_features) if exact else n_rows * _ROW_SECONDS
     return lists + n_rows * _ROW_SECONDS
+
+
+def scoring_seconds(
+    n_queries: int, n_rows: int, n_features: int, block_rows: float, probes: float, walked: bool
+) -> float:
+    """About how many core seconds it takes to score queries: blocks are read and audited, then
+    walked or searched exactly.
+
+    block_rows : rows of a block
+    probes : blocks that a query is sent to
+    """
+    read = n_rows * n_features * _READ_SECONDS
+    pair = _EXACT_PAIR_NS[0] + _EXACT_PAIR_NS[1] * n_features
+    search = n_features * _WALK_SECONDS if walked else block_rows * pair * 1e-9
+    return read + n_queries * probes * search
 
 
 def build_lists(x: Float32, params: NeighborParams) -> tuple[npt.NDArray[np.int64], Float32, int]:

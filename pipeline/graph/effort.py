@@ -10,7 +10,6 @@ import numpy.typing as npt
 from pipeline.graph.carving import carve
 from pipeline.graph.local_join import (
     Found,
-    Near,
     join_all,
     join_cells,
     join_groups,
@@ -104,18 +103,18 @@ def lists_of_recall(x: Float32, k: int, recall: float, seed: int) -> Int32:
     base = min(found.index.shape[1], max(k, base_length(k)))
     axes = _leading_axes(x, sample)
     found = found.widened(k + _SPARE)
-    joins, reached = _tried(x, axes, found, base, k, recall, sample)
+    forward, reached = _tried(x, axes, found, base, k, recall, sample)
     if share >= _MUCH_FOUND and reached < recall:
         forward = base // 2
         join_groups(x, carve(x, _GROUP_ROWS, seed + _CARVINGS), forward, forward // 2, found)
-        joins, reached = _tried(x, axes, found, base, k, recall, sample)
+        forward, reached = _tried(x, axes, found, base, k, recall, sample)
     missing = 1.0
     for _ in range(_PASSES):
-        join_near(x, axes, joins, np.arange(len(x)), found)
+        join_near(x, axes, near(found, forward, forward // 2), np.arange(len(x)), found)
         if reached >= recall or 1.0 - reached > _STALLED * missing:
             break
         missing = 1.0 - reached
-        joins, reached = _tried(x, axes, found, base, k, recall, sample)
+        forward, reached = _tried(x, axes, found, base, k, recall, sample)
     return found.index
 
 
@@ -143,18 +142,22 @@ def base_length(k: int) -> int:
 
 def _tried(
     x: Float32, axes: Float32, found: Found, base: int, k: int, recall: float, sample: Sample
-) -> tuple[Near, float]:
-    """The least join of neighbors' neighbors that reaches a recall, tried on the sampled rows, or
-    the largest; and the recall it reaches."""
-    for share in _SHARES:
-        forward = round(share * base)
-        joins = near(found, forward, forward // 2)
+) -> tuple[int, float]:
+    """How many neighbors of a list the least join of neighbors' neighbors takes that reaches a
+    recall, tried on the sampled rows, or the largest; and the recall it reaches."""
+
+    def reached(forward: int) -> float:
         lists = found.of(sample.rows)
-        join_near(x, axes, joins, sample.rows, lists)
-        reached = sample.recall(x, lists, k)
-        if reached >= recall:
-            break
-    return joins, reached
+        join_near(x, axes, near(found, forward, forward // 2, sample.rows), sample.rows, lists)
+        return sample.recall(x, lists, k)
+
+    *fewer, most = (round(share * base) for share in _SHARES)
+    best = reached(most)
+    for forward in fewer if best >= recall else ():
+        less = reached(forward)
+        if less >= recall:
+            return forward, less
+    return most, best
 
 
 def _leading_axes(x: Float32, sample: Sample) -> Float32:

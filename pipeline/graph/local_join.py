@@ -27,6 +27,8 @@ _GLANCE = 16
 """Values looked at together before any is looked at alone."""
 _AHEAD = 8
 """Candidates between the one that is compared and the one that is fetched."""
+_STAMPS = 255
+"""Rows whose candidates are told apart before the marks of all are taken away."""
 
 UInt8 = npt.NDArray[np.uint8]
 
@@ -105,10 +107,19 @@ def join_groups(x: Float32, groups: Cells, forward: int, backward: int, found: F
     _join_groups(x, groups.row, groups.start, listed, listing, found.index, found.far, found.joined)
 
 
-def near(found: Found, forward: int, backward: int) -> Near:
+def near(found: Found, forward: int, backward: int, rows: Int64 | None = None) -> Near:
     """The first `forward` neighbors of each row and up to `backward` rows more that have it among
-    their first `forward`, by rank and row."""
-    index, count, n_new = _near(found.index, found.joined, forward, backward)
+    their first `forward`, by rank and row.
+
+    rows : (any,) whose neighbors' neighbors are asked for; other rows than these and their
+        neighbors may be left without any. None: all rows
+    """
+    asked = np.full(len(found.index), rows is None)
+    if rows is not None:
+        asked[rows] = True
+        first = _near(found.index, found.joined, forward, backward, asked)[0][rows]
+        asked[first[first != ABSENT]] = True
+    index, count, n_new = _near(found.index, found.joined, forward, backward, asked)
     return Near(index, count, n_new, forward)
 
 
@@ -283,32 +294,64 @@ def _join_groups(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _near(index: Int32, joined: UInt8, forward: int, backward: int) -> tuple[Int32, Int32, Int32]:
+def _near(
+    index: Int32, joined: UInt8, forward: int, backward: int, asked: npt.NDArray[np.bool_]
+) -> tuple[Int32, Int32, Int32]:
     n = len(index)
     found = np.full((n, forward + backward), ABSENT, np.int32)
     count, n_back = np.zeros(n, np.int32), np.zeros(n, np.int32)
     n_new = np.zeros(n, np.int32)
+    source, target, start = _links(index, joined, forward, asked)
     for old in range(2):
         for i in range(n):
+            if not asked[i]:
+                continue
             for r in range(forward):
                 if index[i, r] != ABSENT and joined[i, r] == old:
                     found[i, count[i]] = index[i, r]
                     count[i] += 1
-        for r in range(forward):
-            for i in range(n):
-                j = index[i, r]
-                if j == ABSENT or joined[i, r] != old or n_back[j] >= backward:
-                    continue
-                listed = 0
-                for s in range(forward):
-                    listed += index[j, s] == i
-                if listed == 0:
-                    found[j, count[j]] = i
-                    count[j] += 1
-                    n_back[j] += 1
+        for e in range(start[old * forward], start[(old + 1) * forward]):
+            if e + _AHEAD < len(target):
+                prefetch(index, target[e + _AHEAD])
+            i, j = source[e], target[e]
+            if n_back[j] >= backward:
+                continue
+            listed = 0
+            for s in range(forward):
+                listed += index[j, s] == i
+            if listed == 0:
+                found[j, count[j]] = i
+                count[j] += 1
+                n_back[j] += 1
         if old == 0:
             n_new[:] = count
     return found, count, n_new
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _links(
+    index: Int32, joined: UInt8, forward: int, asked: npt.NDArray[np.bool_]
+) -> tuple[Int32, Int32, Int64]:
+    """Rows and the rows asked for that they list first, by age, rank and row; and where each rank
+    of each age begins."""
+    start = np.zeros(2 * forward + 1, np.int64)
+    for filling in range(2):
+        if filling == 1:
+            start[1:] = np.cumsum(start[1:])
+            place = start[:-1].copy()
+            source, target = np.empty(start[-1], np.int32), np.empty(start[-1], np.int32)
+        for i in range(len(index)):
+            for r in range(forward):
+                j = index[i, r]
+                if j == ABSENT or not asked[j]:
+                    continue
+                rank = joined[i, r] * forward + r
+                if filling == 0:
+                    start[rank + 1] += 1
+                else:
+                    source[place[rank]], target[place[rank]] = i, j
+                    place[rank] += 1
+    return source, target, start
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
@@ -324,31 +367,35 @@ def _join_near(
     joined: UInt8,
 ) -> None:
     width = index.shape[1]
-    seen = np.full(len(x), ABSENT, np.int32)
+    seen, stamp = np.zeros(len(x), np.uint8), np.uint8(0)  # a byte: it stays in the cache
     candidate = np.empty(near.shape[1] * (near.shape[1] + 1) + 1, np.int32)
     least = np.empty(len(candidate), np.float32)
     for p in range(len(rows)):
         i = rows[p]
+        if stamp == _STAMPS:
+            seen[:] = 0
+            stamp = np.uint8(0)
+        stamp += np.uint8(1)
         if p + 1 < len(rows):
             for h in range(count[rows[p + 1]]):
                 prefetch(near, near[rows[p + 1], h])
-        seen[i] = i
+        seen[i] = stamp
         for j in index[p]:
             if j != ABSENT:
-                seen[j] = i
+                seen[j] = stamp
         n = 0
         for h in range(count[i]):
             j = near[i, h]
             candidate[n] = j
-            n += seen[j] != i  # overwritten if it was seen: a branch would cost more
-            seen[j] = i
+            n += seen[j] != stamp  # overwritten if it was seen: a branch would cost more
+            seen[j] = stamp
         for h in range(count[i]):
             j = near[i, h]
             for r in range(count[j] if h < n_new[i] else n_new[j]):
                 c = near[j, r]
                 candidate[n] = c
-                n += seen[c] != i
-                seen[c] = i
+                n += seen[c] != stamp
+                seen[c] = stamp
         limit = far[p, width - 1]
         n_near = 0
         for q in range(n):

@@ -141,7 +141,7 @@ _in_lanes = intrinsic(_sum_in_lanes)
 
 
 @njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _distance(p: Float32, q: Float32) -> np.float32:
+def one_distance(p: Float32, q: Float32) -> np.float32:
     whole = len(p) - len(p) % LANES
     total = _in_lanes(p, q, whole) if whole else 0.0
     for f in range(whole, len(p)):
@@ -167,7 +167,7 @@ def _rank(
             p = place[i, q]
             if p == ABSENT:
                 continue
-            d, r = _distance(query[i], x[p]), row[p]
+            d, r = one_distance(query[i], x[p]), row[p]
             at = n_ranked
             while at > 0 and (
                 d < distance[i, at - 1] or (d == distance[i, at - 1] and r < index[i, at - 1])
@@ -185,4 +185,4 @@ def _rank(
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _fill(a: Float32, b: Float32, i: Index, j: Index, out: Float32) -> None:
     for pair in range(len(i)):
-        out[pair] = _distance(a[i[pair]], b[j[pair]])
+        out[pair] = one_distance(a[i[pair]], b[j[pair]])

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.knn.distance import Float32, list_distance, pair_distance, rank_lists
-from pipeline.knn.lists import ABSENT, rank_in_group
+from pipeline.knn.closest import collect, lists_of, no_keys, reach
+from pipeline.knn.distance import Float32, rank_lists
+from pipeline.knn.lists import ABSENT
 
 _QUERY_ROWS, _X_ROWS = 512, 2048
 """Tile of the distance matrix; 4 MB in float32. Queries are more where rows are few."""
@@ -18,8 +19,10 @@ _FEW_ROWS = 512
 """Rows up to which an exact distance of every pair costs less than leaving pairs out."""
 _FAR = 1e9
 """Distance, in spreads of the rows, beyond which float32 tells rows apart no more."""
-_UNDERFLOW = 1e-36
-"""What a bound of rows within one spread can lose below the smallest float32."""
+_ROOM = 64
+"""Candidates of a query, beyond twice its list, that are held before the nearest are kept."""
+_LOST = 8.0
+"""How often a bound's rounding error is added where distances are guessed from bounds."""
 
 Int64 = npt.NDArray[np.int64]
 
@@ -70,8 +73,7 @@ def nearest(
         limit = most if np.isfinite(most).all() else np.minimum(most, sample.guess(asked))
         again = np.arange(len(asked))
         while len(again):
-            found = tiles.below(asked[again], limit[again], left_out[again])
-            near, far = _lists(*found, len(again), k)
+            near, far = tiles.closest(asked[again], limit[again], left_out[again], k)
             index[start + again], distance[start + again] = near, far
             low = np.square(far[:, -1].astype(np.float64)) > limit[again]
             again = again[low & (limit[again] < most[again])]
@@ -141,27 +143,21 @@ class _Tiles:
         starts = range(0, len(self.x), _X_ROWS)
         return own, ((a, with_one @ self.factor[:, a : a + _X_ROWS]) for a in starts)
 
-    def below(
-        self, query: Float32, limit: npt.NDArray[np.float64], left_out: npt.NDArray[np.integer[Any]]
-    ) -> tuple[Int64, Int64, Float32]:
-        """(pair,) query, row and exact distance of all pairs up to a squared limit, and some more.
-
-        In order of tiles, so that the rows of a query ascend.
-        """
-        groups, rows, distances = [], [], []
+    def closest(
+        self,
+        query: Float32,
+        limit: npt.NDArray[np.float64],
+        left_out: npt.NDArray[np.integer[Any]],
+        k: int,
+    ) -> tuple[Int64, Float32]:
+        """The k nearest of each query among all rows up to a squared limit, and some more."""
         own, tiles = self.lower(query)
-        exact = limit * self.unit**2 + _UNDERFLOW - own
-        with np.errstate(over="ignore"):
-            most = np.nextafter(exact.astype(np.float32), np.float32(np.inf))[:, None]
+        most, held = reach(limit, self.unit, own), np.zeros(len(query), np.int64)
+        keys = no_keys(len(query), min(len(self.x), 2 * k + _ROOM))
+        query, x = np.ascontiguousarray(query), np.ascontiguousarray(self.x)
         for first, bounds in tiles:
-            group, row = np.divmod(np.flatnonzero(bounds <= most), bounds.shape[1])
-            row += first
-            kept = left_out[group] != row
-            group, row = group[kept], row[kept]
-            groups.append(group)
-            rows.append(row)
-            distances.append(pair_distance(query, self.x, group, row))
-        return np.concatenate(groups), np.concatenate(rows), np.concatenate(distances)
+            collect(query, x, bounds, first, left_out, own, self.unit, k, most, held, keys)
+        return lists_of(keys, k)
 
 
 @dataclass(frozen=True)
@@ -180,25 +176,12 @@ class _Sample:
             rank = int(expected + 4 * np.sqrt(expected) + 4)
         if rank >= len(self.tiles.x):
             return np.full(len(query), np.inf)
-        bounds = np.concatenate([b for _, b in self.tiles.lower(query)[1]], axis=1)
-        near = np.argpartition(bounds, rank - 1, axis=1)[:, :rank]
-        return _squared(list_distance(query, self.tiles.x, near).max(axis=1))
-
-
-def _lists(
-    group: Int64, row: Int64, distance: Float32, n_queries: int, k: int
-) -> tuple[Int64, Float32]:
-    """Lists from pairs whose rows ascend within a query."""
-    key = (group.astype(np.uint64) << np.uint64(32)) | distance.view(np.uint32)
-    order = np.argsort(key, kind="stable")
-    rank = rank_in_group(group[order])
-    near = rank < k
-    order, rank = order[near], rank[near]
-    index = np.full((n_queries, k), ABSENT, np.int64)
-    nearest_distance = np.full((n_queries, k), np.inf, np.float32)
-    index[group[order], rank] = row[order]
-    nearest_distance[group[order], rank] = distance[order]
-    return index, nearest_distance
+        own, tiles = self.tiles.lower(query)
+        bounds = np.concatenate([b for _, b in tiles], axis=1)
+        lower = np.partition(bounds, rank - 1, axis=1)[:, rank - 1] + own
+        lost = _LOST * (1.0 - self.tiles.shrink) * np.abs(own)
+        guess = np.maximum(lower + lost, 0.0) / self.tiles.unit**2
+        return np.asarray(np.where(np.isfinite(own), guess, np.inf))
 
 
 def _squared(distance: Float32) -> npt.NDArray[np.float64]:

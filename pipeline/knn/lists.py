@@ -198,3 +198,39 @@ def _places(
         while table[at] != ABSENT and known[table[at]] != number:
             at = (at + 1) & mask
         place[q] = table[at]
+
+
+def distinct(row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The different numbers in an array of any shape, ascending; `ABSENT` is none."""
+    table = np.full(1 << 10, ABSENT, np.int64)
+    flat, done = row.ravel(), 0
+    while True:
+        done = _gather(flat, done, table)
+        found = table[table != ABSENT]
+        if done == len(flat):
+            return np.sort(found)
+        table = np.full(4 * len(table), ABSENT, np.int64)
+        _gather(found, 0, table)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _gather(row: npt.NDArray[np.int64], start: int, table: npt.NDArray[np.int64]) -> int:
+    """Put numbers from `start` on into a table of open addresses until half of it is full; up to
+    which number."""
+    bits = 1
+    while 1 << bits < len(table):
+        bits += 1
+    shift, mask = np.uint64(64 - bits), np.int64(len(table) - 1)
+    factor, n = np.uint64(0x9E3779B97F4A7C15), (table != ABSENT).sum()
+    for q in range(start, len(row)):
+        number = row[q]
+        if number == ABSENT:
+            continue
+        at = np.int64((np.uint64(number) * factor) >> shift)
+        while table[at] != ABSENT and table[at] != number:
+            at = (at + 1) & mask
+        if table[at] == ABSENT:
+            if 2 * n == len(table):
+                return q
+            table[at], n = number, n + 1
+    return len(row)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from runs import PoolWriter
 
 from flows.engine.cluster import fitting
 from flows.options.params import Compute
@@ -40,3 +45,19 @@ def test_more_rows_are_more_work() -> None:
     seconds = [training_seconds("auto", n, 32) for n in (1000, 20_000, 10**5, 10**7)]
     assert seconds == sorted(seconds)
     assert training_seconds("exact", 10**5, 32) > exact_seconds(10**5, 32)
+
+
+def test_a_command_does_without_pandas(pool: PoolWriter, tmp_path: Path) -> None:
+    """It costs a tenth of a small run, and pyarrow would import it at its first array."""
+    script = (
+        "import atexit, sys\n"
+        "from flows.cli import process\n"
+        "atexit.register(lambda: print('pandas' in sys.modules))\n"
+        "process()\n"
+    )
+    args = ["train", str(pool()), "--run", str(tmp_path / "run"), "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *args], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+    assert "p0" in done.stdout

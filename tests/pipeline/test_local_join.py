@@ -164,9 +164,12 @@ def test_neighbors_neighbors_meet_unless_both_links_are_old(
     joins = near(found, forward, backward)
     part = found.of(some)
     join_near(x, axes, joins, some, part)
+    alone = before.of(some)
+    join_near(x, axes, near(before, forward, backward, some), some, alone)
     join_near(x, axes, joins, np.arange(len(x)), found)
     check(x, before, found, candidates)
     assert np.array_equal(part.index, found.index[some])
+    assert np.array_equal(alone.index, part.index)
     followed = found.joined[:, :forward].astype(bool)
     stayed = np.array(
         [

@@ -13,6 +13,7 @@ from pipeline.knn.lists import (
     ABSENT,
     Neighbors,
     _order,
+    distinct,
     empty,
     merge,
     places,
@@ -153,3 +154,12 @@ def test_places_are_found(rng: np.random.Generator, n_known: int, n_wanted: int)
     wanted = np.append(2**40 + rng.integers(0, 100, n_wanted), ABSENT)
     place = {row: at for at, row in enumerate(known.tolist())}
     assert places(known, wanted).tolist() == [place.get(row, ABSENT) for row in wanted.tolist()]
+
+
+@given(generators(), st.integers(0, 3000), st.integers(1, 2000))
+@settings(max_examples=60, deadline=None)
+def test_distinct_rows_are_those_of_a_set(rng: np.random.Generator, n: int, n_known: int) -> None:
+    row = np.append(2**40 + rng.integers(0, n_known, n), [ABSENT, ABSENT])
+    assert distinct(row.reshape(2, -1) if n % 2 == 0 else row).tolist() == sorted(
+        set(row.tolist()) - {ABSENT}
+    )

@@ -15,6 +15,7 @@ from pipeline.blocks.partition import (
     fit_centroids,
     in_halo,
     nearest_blocks,
+    share_held,
     share_together,
     spread,
 )
@@ -185,6 +186,19 @@ def test_meet_share_is_brute_force(
     a, b = (reference.held(*pair, eps, copies) for pair in (near, other))
     expected = np.mean([bool(set(x) & set(y)) for x, y in zip(a, b, strict=True)])
     assert share_together(near, other, Halo(eps, copies)) == pytest.approx(expected)
+
+
+@given(near_blocks(), generators(), st.integers(1, 8), st.integers(1, 8), EPS)
+@settings(max_examples=60, deadline=None)
+def test_rows_held_where_queries_look_are_brute_force(
+    near: Near, rng: np.random.Generator, probed: int, copies: int, eps: float
+) -> None:
+    order = rng.permutation(len(near[0]))
+    rows = near[0][order], near[1][order]
+    looked, held = reference.held(*near, eps, probed), reference.held(*rows, 0.2, copies)
+    expected = np.mean([bool(set(a) & set(b)) for a, b in zip(looked, held, strict=True)])
+    found = share_held(near, rows, Halo(eps, probed), Halo(0.2, copies))
+    assert found == pytest.approx(expected)
 
 
 @given(near_blocks(), generators(), st.integers(1, 7))

@@ -1,0 +1,107 @@
+"""The parts of a step on several threads of this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from functools import lru_cache
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Protocol, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+from flows.engine.deadline import Deadline
+from storage.errors import StepTimeoutError
+
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+class Named(Protocol):
+    """What has a name."""
+
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+T = TypeVar("T")
+
+
+def n_cores(quota: Path = _QUOTA) -> int:
+    """CPUs that this process may use at once, by its affinity and the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with suppress(OSError, ValueError):
+        most, period = quota.read_text().split()
+        return max(1, min(cores or 1, int(most) // int(period)))
+    return cores or 1
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """For the time of a block, one thread in every library that has threads of its own."""
+    with _libraries(len(sys.modules)).limit(limits=1):
+        yield
+
+
+@lru_cache(1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """The libraries loaded; looked for again, which takes some milliseconds, when there are other
+    modules."""
+    return ThreadpoolController()
+
+
+def run_threads(
+    do: Callable[[N], T], parts: Sequence[N], n_threads: int, deadline: Deadline
+) -> Iterator[T]:
+    """Results of all parts, as they complete, begun in the order given; libraries that have threads
+    of their own get one.
+
+    When a part fails, or nobody wants more, those that are under way are waited for and no other is
+    begun. After the deadline nothing is waited for.
+
+    Raises
+    ------
+    Whatever a part raised; StepTimeoutError, with the names of the parts that run.
+    """
+    left, running = deque(parts), dict[str, None]()
+    done: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def work() -> None:
+        while left:
+            with suppress(IndexError):  # another thread took the last
+                part = left.popleft()
+                running[part.name] = None
+                try:
+                    done.put((do(part), None))
+                except BaseException as error:  # raised where results are awaited
+                    left.clear()
+                    done.put((None, error))
+                del running[part.name]
+
+    threads: list[threading.Thread] = []
+    wait = True
+    with one_thread():  # each part's own limit ends with it, while others go on
+        try:
+            for _ in range(n_threads):
+                thread = threading.Thread(target=copy_context().run, args=[work], daemon=True)
+                thread.start()
+                threads.append(thread)
+            for _ in parts:
+                with deadline.interrupting(", ".join(list(running))):
+                    result, error = done.get()
+                if error is not None:
+                    raise error
+                yield result  # type: ignore[misc]
+        except StepTimeoutError:
+            wait = False
+            raise
+        finally:
+            left.clear()
+            for thread in threads if wait else []:
+                thread.join()

@@ -1,0 +1,157 @@
+"""The nearest rows of a tile, kept for each query; exact distances only where a bound allows.
+
+A pair is one key: the bits of its distance above those of its row. Keys order as pairs do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from pipeline.knn.distance import Float32, one_distance
+from pipeline.knn.lists import ABSENT
+
+NOTHING = np.uint64(0xFFFFFFFFFFFFFFFF)
+"""The key of an empty place, above all others."""
+_UNDERFLOW = 1e-36
+"""What a bound of rows within one spread can lose below the smallest float32."""
+
+Keys = npt.NDArray[np.uint64]
+Int64 = npt.NDArray[np.int64]
+Float64 = npt.NDArray[np.float64]
+
+
+def no_keys(n_queries: int, width: int) -> Keys:
+    """(query, width) empty places."""
+    return np.full((n_queries, width), NOTHING)
+
+
+def lists_of(keys: Keys, k: int) -> tuple[Int64, Float32]:
+    """(query, k) rows and distances of (query, width) keys; ABSENT and inf where there are no
+    more. Sorts the keys."""
+    keys.sort(axis=1)
+    near = np.ascontiguousarray(keys[:, :k])
+    there = near != NOTHING
+    words = near.view(np.uint32).reshape(*near.shape, 2)
+    index = np.full((len(keys), k), ABSENT, np.int64)
+    far = np.full((len(keys), k), np.inf, np.float32)
+    width = near.shape[1]
+    np.copyto(index[:, :width], words[..., 0], where=there)
+    np.copyto(far[:, :width], words.view(np.float32)[..., 1], where=there)
+    return index, far
+
+
+def reach(limit: Float64, unit: float, own: Float64) -> Float32:
+    """(query,) what the tile's summand of the bound is at most for pairs up to a squared limit."""
+    with np.errstate(over="ignore"):
+        most = (limit * unit**2 + _UNDERFLOW - own).astype(np.float32)
+        return np.asarray(np.nextafter(most, np.float32(np.inf)))
+
+
+def collect(
+    query: Float32,
+    x: Float32,
+    bounds: Float32,
+    first: int,
+    left_out: npt.NDArray[np.integer[Any]],
+    own: Float64,
+    unit: float,
+    k: int,
+    most: Float32,
+    held: Int64,
+    keys: Keys,
+) -> None:
+    """Take the rows of one tile into the keys of every query.
+
+    When the places of a query are full, its k nearest are kept, and lower what it takes from then
+    on: more than `k` places are wanted, or as many as there are rows.
+
+    Parameters
+    ----------
+    query : (query, feature) float32, contiguous
+    x : (row, feature) float32, contiguous; all rows
+    bounds : (query, tile) summands of lower bounds of squared distances, in units of the spread
+    first : row of the tile's first column
+    left_out : (query,) a row that is not taken, or ABSENT
+    own : (query,) the other summand
+    unit : 1 / spread
+    most, held : (query,) greatest summand that is looked at, places taken; changed in place
+    keys : (query, any) changed in place
+    """
+    _collect(query, x, bounds, first, left_out, own, unit, k, most, held, keys, *_parts(keys))
+
+
+def _parts(keys: Keys) -> tuple[npt.NDArray[np.uint32], Float32]:
+    """(query, 2 * width) views of the halves of keys: rows at even places, distances at odd."""
+    return keys.view(np.uint32), keys.view(np.float32)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _collect(
+    query: Float32,
+    x: Float32,
+    bounds: Float32,
+    first: int,
+    left_out: npt.NDArray[np.integer[Any]],
+    own: Float64,
+    unit: float,
+    k: int,
+    most: Float32,
+    held: Int64,
+    keys: Keys,
+    row: npt.NDArray[np.uint32],
+    far: Float32,
+) -> None:
+    width, below = keys.shape[1], np.empty(bounds.shape[1], np.int32)
+    for i in range(len(query)):
+        for p in range(_below(bounds[i], most[i], below)):
+            j = below[p]
+            r = first + j
+            if bounds[i, j] > most[i] or r == left_out[i]:
+                continue
+            at = held[i]
+            row[i, 2 * at], far[i, 2 * at + 1] = r, one_distance(query[i], x[r])
+            held[i] = at + 1
+            if held[i] == width and width > k:
+                _bring_forward(keys[i], k)
+                keys[i, k:] = NOTHING
+                held[i] = k
+                d = np.float64(far[i, 2 * k - 1])
+                limit = d * d * (1.0 + 2.0**-21) + 1e-80
+                lower = np.float32(limit * unit * unit + _UNDERFLOW - own[i])
+                most[i] = min(most[i], np.nextafter(lower, np.float32(np.inf)))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _bring_forward(key: Keys, k: int) -> None:
+    """Move the k least of distinct keys to the front, the k-th of them last (Hoare's selection)."""
+    low, high = 0, len(key) - 1
+    while low < high:
+        pivot, i, j = key[(low + high) // 2], low, high
+        while i <= j:
+            while key[i] < pivot:
+                i += 1
+            while key[j] > pivot:
+                j -= 1
+            if i <= j:
+                key[i], key[j] = key[j], key[i]
+                i, j = i + 1, j - 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            return
+
+
+@njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def _below(bound: Float32, most: np.float32, found: npt.NDArray[np.int32]) -> int:
+    """How many bounds are low enough; their places go to `found`. Without a branch."""
+    n = 0
+    for j in range(len(bound)):
+        found[n] = j
+        n += int(bound[j] <= most)
+    return n
