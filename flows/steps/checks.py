@@ -14,11 +14,10 @@ from flows.steps.partition import Blocks, block_name
 from pipeline.diagnostics.file_order import NONE, FileOrder, Gaps, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
     Usual,
+    data_values,
     mean_distance,
     near_duplicates,
     outlier_score,
-    shapley_terms,
-    summed,
     usual_distances,
 )
 from storage.convert import write_table
@@ -68,6 +67,8 @@ class Gather:
     usual: Usual
     renumbered: bool
     """Whether rows of the source were left out."""
+    labeled: bool
+    """Whether each row has one label."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,11 @@ class Checked(Counted):
     order: FileOrder | None = None
 
 
-def check_data(job: Job, pool: Pool, blocks: Blocks, k: int, *, renumbered: bool) -> Checked:
-    """Write the group `checks` and `data_issues.parquet`; how many rows are concerned."""
+def check_data(
+    job: Job, pool: Pool, blocks: Blocks, k: int, *, renumbered: bool, labeled: bool = True
+) -> Checked:
+    """Write the group `checks` and `data_issues.parquet`; how many rows are concerned. Unless rows
+    are `labeled` one by one, nothing is said of contradictions and values."""
     rows, values = (Exchange(job.run.location, name) for name in ("checks", "values"))
     distance = read_array(job.run.group("anchors"), "distance")[:, 1 : k + 1]
     usual = usual_distances(distance)
@@ -109,7 +113,10 @@ def check_data(job: Job, pool: Pool, blocks: Blocks, k: int, *, renumbered: bool
         "checked",
         gather_part,
         [
-            Part(f"rows-{i:06d}", Gather(pool, i, part, slices[i], valued[i], usual, renumbered))
+            Part(
+                f"rows-{i:06d}",
+                Gather(pool, i, part, slices[i], valued[i], usual, renumbered, labeled),
+            )
             for i, part in enumerate(pool.parts())
         ],
     )
@@ -117,7 +124,8 @@ def check_data(job: Job, pool: Pool, blocks: Blocks, k: int, *, renumbered: bool
     def finish(run: Run) -> Output:
         writer = ChunkWriter(run, "checks", pool.part_rows, pool.n_rows)
         written = writer.finish(pool.n_rows, {"k": k, **asdict(usual)})
-        write_table(run, "checks", run.location.path(FILE), COLUMNS, ids="pool")
+        columns = COLUMNS if labeled else COLUMNS[:-2]
+        write_table(run, "checks", run.location.path(FILE), columns, ids="pool")
         counts = [Counted.of(record) for record in found]
         total = [sum(column) for column in zip(*(asdict(c).values() for c in counts), strict=True)]
         order = file_order(together(Looked.of(record).gaps for record in looked), pool.n_rows)
@@ -147,7 +155,7 @@ def look_part(run: Run, part: Part[Look]) -> Output:
     }
     n_parts = len(pool.parts())
     sent = look.rows.send(part.name, pool.part_of(row), n_parts, columns)
-    listed, value = summed(neighbor, shapley_terms(label, given))
+    listed, value = data_values(row, neighbor, label, given)
     valued = look.values.send(
         part.name, pool.part_of(listed), n_parts, {"row": listed, "value": value}
     )
@@ -165,6 +173,8 @@ def gather_part(run: Run, part: Part[Gather]) -> Output:
     if gather.values:
         sent = Exchange(run.location, "values").receive(gather.values)
         np.add.at(value, sent["row"] - rows.start, sent["value"])
+    if not gather.labeled:
+        value[:], columns["contradicting_duplicates"][:] = np.nan, -1
     mean = columns.pop("mean_distance")
     outlying = mean > gather.usual.outlying
     if gather.renumbered:
@@ -180,5 +190,7 @@ def gather_part(run: Run, part: Part[Gather]) -> Output:
         **columns,
     )
     near, other = columns["near_duplicates"], columns["contradicting_duplicates"]
+    if not gather.labeled:
+        other = np.zeros_like(other)
     counts = (int(np.count_nonzero(column)) for column in (outlying, near, other))
     return Output(written, Counted(*counts))

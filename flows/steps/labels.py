@@ -11,13 +11,13 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.ingest import certain
-from flows.steps.lists import incoming, source_order
+from flows.steps.label_odds import SMOOTHED, First, LabelOdds
+from flows.steps.lists import source_order
 from flows.steps.rates import RateEstimates
-from pipeline.decision.threshold import is_label_issue, label_quality
+from pipeline.decision.odds import OddsWeights, second_pass
 from pipeline.methods.rules import Rule
 from storage.convert import write_table
 from storage.exchange import Exchange, Slice
-from storage.ledger import Record
 from storage.pool import ChunkWriter, Pool, Rows
 from storage.run import Run
 
@@ -34,10 +34,11 @@ class Check:
     number: int
     rows: Rows
     k: int
-    column: int
-    """Of the counts, that of k."""
     rule: Rule
-    slices: list[Slice]
+    first: First
+    second: OddsWeights
+    counts: list[Slice]
+    smoothed: list[Slice]
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,16 @@ class LabelIssues(Result):
     n_label_issues: int
 
 
-def find_label_issues(job: Job, pool: Pool, counted: list[Record], rates: RateEstimates) -> int:
+def find_label_issues(job: Job, pool: Pool, rates: RateEstimates, odds: LabelOdds) -> int:
     """Write the group `labels`; the number of suspect labels."""
-    n_parts = len(pool.parts())
-    slices = incoming(counted, n_parts)
     ChunkWriter(job.run, "labels", pool.part_rows, pool.n_rows)
     rule, k = rates.decision_rule, rates.k
-    column = rates.k_curve.grid.index(k)
+    taken = k, rule, odds.first, odds.second
     judged = job.parts(
         "labels",
         label_part,
         [
-            Part(f"rows-{i:06d}", Check(pool, i, rows, k, column, rule, slices[i]))
+            Part(f"rows-{i:06d}", Check(pool, i, rows, *taken, odds.counts[i], odds.smoothed[i]))
             for i, rows in enumerate(pool.parts())
         ],
     )
@@ -92,16 +91,25 @@ def export_label_issues(job: Job, classes: Sequence[LabelValue]) -> None:
 
 
 def label_part(run: Run, part: Part[Check]) -> Output:
-    """Verdicts on the rows of one part of the pool, from their neighbors without themselves."""
+    """Verdicts on the rows of one part of the pool, predictions from their neighbors alone."""
     check = part.args
     rows, pool, rule = check.rows, check.pool, check.rule
-    columns = Exchange(run.location, "counts").receive(check.slices)
-    count = columns["count"][source_order(columns["row"], rows, "counts"), check.column]
+    counted = Exchange(run.location, "counts").receive(check.counts)
+    count = counted["count"][source_order(counted["row"], rows, "counts")]
+    smoothed = Exchange(run.location, SMOOTHED).receive(check.smoothed)
+    order = source_order(smoothed["row"], rows, "qualities")
     given = pool.read("y", rows)
-    eta = count / check.k
-    issue = is_label_issue(eta, given, rule.p0, rule.p1)
+    eta = count[:, check.first.grid.index(check.k)] / check.k
     predicted = rule.predict(eta)
-    quality = label_quality(eta, given, rule.p0, rule.p1).astype(np.float32)
+    quality = second_pass(
+        check.first.odds(count),
+        smoothed["smoothed"][order],
+        smoothed["reach"][order],
+        given,
+        check.first.assumed.correction(),
+        check.second,
+    )
+    issue = quality < 0.5
     sure = certain(run, rows)
     issue[sure], predicted[sure], quality[sure] = False, given[sure], 1.0
     written = ChunkWriter(run, "labels", pool.part_rows, pool.n_rows).chunk(
@@ -109,7 +117,7 @@ def label_part(run: Run, part: Part[Check]) -> Output:
         row=pool.read("row", rows),
         given_label=given,
         predicted_label=predicted,
-        label_quality=quality,
+        label_quality=quality.astype(np.float32),
         is_label_issue=issue,
         eta_corr=eta.astype(np.float32),
     )

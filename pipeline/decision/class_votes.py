@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
+Codes = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.uint16]
+Sums = npt.NDArray[np.int64]
 CANDIDATES = 32
 """Classes kept per row; up to this many classes, all of them are."""
 SIZES = (4, 8, 16, 32, 64, 100)
 """Neighborhood sizes that votes are counted for."""
-LOSS_CELLS = 4_000_000
-"""Counts, of rows times classes, held at a time while losses are summed."""
 NONE = -1
 """Code of a candidate that is not there."""
 
@@ -51,24 +53,8 @@ def class_losses(
     grid : ascending, at most the number of ranks
     """
     losses = np.zeros(len(grid), np.int64)
-    column = {k - 1: i for i, k in enumerate(grid)}
-    portion = max(1, min(16_384, LOSS_CELLS // n_classes))
-    for start in range(0, len(own_label), portion):
-        own = own_label[start : start + portion].astype(np.int64)
-        labeled = (own >= 0) & (own < n_classes)
-        own = own[labeled]
-        near = neighbor_label[start : start + portion][labeled].astype(np.int64)
-        near[(near < 0) | (near >= n_classes)] = n_classes  # votes that are not counted
-        row = np.arange(len(own))
-        count = np.zeros((len(own), n_classes + 1), np.int64)
-        squares = np.zeros(len(own), np.int64)
-        for rank in range(grid[-1]):
-            label = near[:, rank]
-            squares += np.where(label < n_classes, 2 * count[row, label] + 1, 0)
-            count[row, label] += 1
-            if rank in column:
-                k = rank + 1
-                losses[column[rank]] += (k * k - 2 * k * count[row, own] + squares).sum()
+    near, own = neighbor_label.astype(np.int32, copy=False), own_label.astype(np.int32)
+    _add_losses(losses, near, own, n_classes, np.asarray(grid))
     return losses
 
 
@@ -99,63 +85,107 @@ def class_votes(
     """
     if list(sizes) != sorted(set(sizes)) or not 1 <= sizes[0] <= sizes[-1] <= len(neighbor_label.T):
         raise ValueError(f"sizes {sizes}: need ascending sizes up to {len(neighbor_label.T)}")
-    near = neighbor_label[:, : sizes[-1]].astype(np.int32)
-    near[(near < 0) | (near >= n_classes)] = NONE
-    own = own_label.astype(np.int32)
-    own = np.where((own < 0) | (own >= n_classes), NONE, own)
-    code = _dense(len(near), n_classes) if n_classes <= CANDIDATES else _sparse(near, own)
-    place = places(code, near, n_classes)
-    votes = _count(place, code.shape[1], sizes)
-    total = np.cumsum(near != NONE, axis=1)[:, np.asarray(sizes) - 1].astype(np.uint16)
-    return ClassVotes(code, votes, total, places(code, own[:, None], n_classes)[:, 0])
-
-
-def _dense(n_rows: int, n_classes: int) -> npt.NDArray[np.int32]:
-    return np.tile(np.arange(n_classes, dtype=np.int32), (n_rows, 1))
-
-
-def _sparse(near: npt.NDArray[np.int32], own: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """(row, candidate) the own class and those of most votes; of equal votes the lower code."""
-    ranked = np.sort(np.column_stack([own, near]), axis=1)
-    n_rows, width = ranked.shape
-    starts = np.ones(ranked.shape, bool)
-    starts[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
-    run = np.cumsum(starts, axis=1) - 1
-    length = np.bincount((np.arange(n_rows)[:, None] * width + run).ravel(), None, n_rows * width)
-    length = np.where(
-        ranked == own[:, None],
-        2 * width,
-        length.reshape(n_rows, width)[np.arange(n_rows)[:, None], run],
+    near, own = neighbor_label.astype(np.int32, copy=False), own_label.astype(np.int32)
+    width = n_classes if n_classes <= CANDIDATES else min(CANDIDATES, sizes[-1] + 1)
+    votes = ClassVotes(
+        np.full((len(near), width), NONE, np.int32),
+        np.zeros((len(near), width, len(sizes)), np.uint16),
+        np.zeros((len(near), len(sizes)), np.uint16),
+        np.full(len(near), NONE, np.int32),
     )
-    length = np.where(starts & (ranked != NONE), length, 0)
-    best = np.argsort(-length, axis=1, kind="stable")[:, :CANDIDATES]
-    there = np.take_along_axis(length, best, axis=1) > 0
-    last = np.int32(np.iinfo(np.int32).max)
-    code = np.sort(np.where(there, np.take_along_axis(ranked, best, axis=1), last), axis=1)
-    return np.where(code == last, np.int32(NONE), code)
+    if n_classes <= CANDIDATES:
+        votes.code[:] = np.arange(n_classes)
+    else:
+        _choose(votes.code, near[:, : sizes[-1]], own, n_classes)
+    _count(votes.votes, votes.total, votes.own, votes.code, near, own, n_classes, np.asarray(sizes))
+    return votes
 
 
-def places(
-    code: npt.NDArray[np.int32], label: npt.NDArray[np.int32], n_classes: int
-) -> npt.NDArray[np.int32]:
-    """(row, m) place of each label (row, m) among its row's candidates; -1 where it is none."""
-    n_rows, width = code.shape
-    if width == n_classes:
-        return label
-    shift = np.arange(n_rows, dtype=np.int64)[:, None] * (n_classes + 1)
-    keys = (np.where(code == NONE, n_classes, code) + shift).ravel()
-    wanted = label + shift
-    place = np.minimum(np.searchsorted(keys, wanted.ravel()), len(keys) - 1)
-    hit = (keys[place] == wanted.ravel()) & (label.ravel() != NONE)
-    return np.where(hit, place % width, NONE).astype(np.int32).reshape(label.shape)
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _add_losses(losses: Sums, near: Codes, own: Codes, n_classes: int, grid: Sums) -> None:
+    count = np.zeros(n_classes, np.int64)
+    for i in range(len(own)):
+        if not 0 <= own[i] < n_classes:
+            continue
+        squares, at = 0, 0
+        for rank in range(grid[-1]):
+            label = near[i, rank]
+            if 0 <= label < n_classes:
+                squares += 2 * count[label] + 1
+                count[label] += 1
+            if rank + 1 == grid[at]:
+                k = grid[at]
+                losses[at] += k * k - 2 * k * count[own[i]] + squares
+                at += 1
+        for rank in range(grid[-1]):
+            if 0 <= near[i, rank] < n_classes:
+                count[near[i, rank]] = 0
 
 
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _choose(code: Codes, near: Codes, own: Codes, n_classes: int) -> None:
+    """Of each row the own class and those of most votes; of equal votes the lower code."""
+    count, seen = np.zeros(n_classes, np.int64), np.empty(near.shape[1] + 1, np.int64)
+    for i in range(len(near)):
+        n = 0
+        if 0 <= own[i] < n_classes:
+            seen[0], n = own[i], 1
+            count[own[i]] = near.shape[1] + 1  # before all others
+        for label in near[i]:
+            if 0 <= label < n_classes:
+                if count[label] == 0:
+                    seen[n] = label
+                    n += 1
+                count[label] += 1
+        kept = min(n, code.shape[1])
+        if n > kept:
+            rank = np.empty(n, np.int64)
+            for j in range(n):
+                rank[j] = seen[j] - count[seen[j]] * n_classes
+            rank.sort()
+            for j in range(n):
+                count[seen[j]] = 0
+            for j in range(kept):
+                code[i, j] = rank[j] % n_classes
+        else:
+            for j in range(n):
+                count[seen[j]] = 0
+                code[i, j] = seen[j]
+        code[i, :kept].sort()
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _count(
-    place: npt.NDArray[np.int32], n_places: int, sizes: tuple[int, ...]
-) -> npt.NDArray[np.uint16]:
-    n_rows, n_sizes = len(place), len(sizes)
-    ring = np.searchsorted(np.asarray(sizes), np.arange(1, sizes[-1] + 1))
-    cell = (np.arange(n_rows)[:, None] * n_places + place) * n_sizes + ring
-    counted = np.bincount(cell[place != NONE], None, n_rows * n_places * n_sizes)
-    rings = counted.reshape(n_rows, n_places, n_sizes)
-    return np.cumsum(rings, axis=2).astype(np.uint16)
+    votes: Counts,
+    total: Counts,
+    own_place: Codes,
+    code: Codes,
+    near: Codes,
+    own: Codes,
+    n_classes: int,
+    sizes: Sums,
+) -> None:
+    """Fill in votes by size, totals and the places of the rows' own labels."""
+    place, n_sizes = np.full(n_classes, NONE, np.int32), len(sizes)
+    for i in range(len(near)):
+        for p in range(code.shape[1]):
+            if code[i, p] != NONE:
+                place[code[i, p]] = p
+        first = 0
+        for g in range(n_sizes):
+            for rank in range(first, sizes[g]):
+                label = near[i, rank]
+                if 0 <= label < n_classes:
+                    total[i, g] += 1
+                    if place[label] != NONE:
+                        votes[i, place[label], g] += 1
+            first = sizes[g]
+        for g in range(1, n_sizes):
+            total[i, g] += total[i, g - 1]
+            for p in range(code.shape[1]):
+                votes[i, p, g] += votes[i, p, g - 1]
+        if 0 <= own[i] < n_classes:
+            own_place[i] = place[own[i]]
+        for p in range(code.shape[1]):
+            if code[i, p] != NONE:
+                place[code[i, p]] = NONE

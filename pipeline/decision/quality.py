@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from pipeline.decision.class_votes import NONE, ClassVotes, places
+from pipeline.decision.class_votes import NONE, ClassVotes
 
 Floats = npt.NDArray[np.float64]
 FLOOR = 0.02
@@ -111,7 +112,22 @@ def vote_features(votes: ClassVotes, by: Correction) -> Floats:
             inverse = by.inverse[code[rows, :, None], code[rows, None, :]]
             clean[rows] = np.einsum("rlg,rlb->rbg", count[rows], inverse)
     share = (clean + SHRINK * by.prior[code][:, :, None]) / k
-    return _soft_log(share)
+    return soft_log(share)
+
+
+def near_weights(distance: npt.NDArray[np.floating]) -> Floats:
+    """(row, rank) weights of neighbors, which add up to 1 in a row; near ones weigh more.
+
+    ``distance`` is (row, rank), inf where a list is short.
+    """
+    near = distance.astype(np.float64)
+    there = np.isfinite(near)
+    scale = np.maximum(near[:, min(4, near.shape[1] - 1)], 1e-12)[:, None]
+    scale = np.where(np.isfinite(scale), scale, 1.0)
+    weight = np.where(there, np.exp(-0.5 * (np.where(there, near, 0.0) / scale / REACH) ** 2), 0.0)
+    weight += 1e-3 * there
+    weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
+    return weight
 
 
 def smoothed_feature(
@@ -126,21 +142,43 @@ def smoothed_feature(
     neighbors, nearest first; ``distance`` is (row, rank), inf where a list is short. Near neighbors
     weigh more.
     """
-    near = distance[:, :SMOOTHED].astype(np.float64)
-    there = np.isfinite(near)
-    scale = np.maximum(near[:, min(4, near.shape[1] - 1)], 1e-12)[:, None]
-    scale = np.where(np.isfinite(scale), scale, 1.0)
-    weight = np.where(there, np.exp(-0.5 * (np.where(there, near, 0.0) / scale / REACH) ** 2), 0.0)
-    weight += 1e-3 * there
-    weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
+    weight = near_weights(distance[:, :SMOOTHED])
     n_rows, width = code.shape
-    codes, chance = neighbor.code[:, :SMOOTHED], neighbor.chance[:, :SMOOTHED].astype(np.float64)
-    rest = (weight * np.maximum(1.0 - chance.sum(axis=2), 0.0)).sum(axis=1)
-    place = places(code, codes.reshape(n_rows, -1), n_classes)
-    mass = (weight[:, :, None] * chance).reshape(n_rows, -1)
-    cell = (np.arange(n_rows)[:, None] * width + place)[place != NONE]
-    average = np.bincount(cell, mass[place != NONE], n_rows * width).reshape(n_rows, width)
-    return _soft_log(average + rest[:, None] / n_classes)[:, :, None]
+    average, left = np.zeros((n_rows, width)), np.empty(weight.shape)
+    codes, chance = neighbor.code[:, :SMOOTHED], neighbor.chance[:, :SMOOTHED]
+    _add_chances(average, left, code, codes, chance, weight, n_classes)
+    rest = (weight * left).sum(axis=1)
+    return soft_log(average + rest[:, None] / n_classes)[:, :, None]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _add_chances(
+    average: Floats,
+    left: Floats,
+    code: npt.NDArray[np.int32],
+    near: npt.NDArray[np.int32],
+    chance: npt.NDArray[np.float32],
+    weight: Floats,
+    n_classes: int,
+) -> None:
+    """Weighted chances of each row's candidates, and what each neighbor leaves to other classes."""
+    place = np.full(n_classes, NONE, np.int32)
+    for i in range(len(code)):
+        for p in range(code.shape[1]):
+            if code[i, p] != NONE:
+                place[code[i, p]] = p
+        for rank in range(near.shape[1]):
+            known = 0.0
+            for j in range(near.shape[2]):
+                value = np.float64(chance[i, rank, j])
+                known += value
+                label = near[i, rank, j]
+                if label != NONE and place[label] != NONE:
+                    average[i, place[label]] += weight[i, rank] * value
+            left[i, rank] = max(1.0 - known, 0.0)
+        for p in range(code.shape[1]):
+            if code[i, p] != NONE:
+                place[code[i, p]] = NONE
 
 
 def fit_weights(
@@ -220,7 +258,7 @@ def top_classes(after: Chances, code: npt.NDArray[np.int32]) -> TopClasses:
     return TopClasses(np.take_along_axis(code, best, axis=1), kept)
 
 
-def _soft_log(share: Floats) -> Floats:
+def soft_log(share: Floats) -> Floats:
     """Logarithm of a share, bent softly to that of ``FLOOR`` where it is small or negative."""
     bent = 0.5 * (share + np.sqrt(share * share + FLOOR * FLOOR))
     return np.asarray(np.log(bent + FLOOR))

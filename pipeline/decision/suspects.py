@@ -2,7 +2,8 @@
 
 Two passes over the rows, each over neighbors' lists: ``first_pass`` needs their labels, and
 ``second_pass`` what the first one says about them. Between the passes, weights are fitted on a
-sample of rows. Rows of a block can be given in any order and in any portions.
+sample of rows. Rows of a block can be given in any order and in any portions. Of two classes it is
+``odds`` that judges, whose first pass needs counts alone.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.decision import odds
 from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
 from pipeline.decision.quality import (
     SMOOTHED,
@@ -27,6 +29,9 @@ from pipeline.decision.quality import (
     vote_features,
     with_own_label,
 )
+from pipeline.decision.threshold import vote_table
+from pipeline.decision.votes import counts, k_grid
+from pipeline.noise.rates import NoiseRates
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.integer] | slice
@@ -128,3 +133,29 @@ def suspects_of(
         np.concatenate([part.is_label_issue for part in found]),
         np.concatenate([part.likely_class for part in found]),
     )
+
+
+def suspects_of_two(
+    index: npt.NDArray[np.int64],
+    distance: npt.NDArray[np.floating],
+    label: npt.NDArray[np.integer],
+    rates: NoiseRates,
+    sample: npt.NDArray[np.int64],
+) -> Suspects:
+    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates."""
+    given, grid = label.astype(np.int8), k_grid(index.shape[1])
+    count = counts(given[index], grid)
+    votes = [vote_table(of_k, given, k) for of_k, k in zip(count.T, grid, strict=True)]
+    by, sizes = odds.assumed(rates, votes).correction(), odds.sizes_among(grid)
+    told = odds.count_odds(count[:, [grid.index(k) for k in sizes]], sizes, by)
+    first = odds.fit_first(told[sample], given[sample], by)
+    chance = odds.first_pass(told, given, by, first)
+    parts = [
+        odds.smoothed_odds(chance[index[at : at + PORTION]], distance[at : at + PORTION])
+        for at in range(0, len(index), PORTION)
+    ]
+    around, reach = (np.concatenate(column) for column in zip(*parts, strict=True))
+    second = odds.fit_second(told[sample], around[sample], reach[sample], given[sample], by)
+    quality = odds.second_pass(told, around, reach, given, by, second)
+    issue = quality < 0.5
+    return Suspects(quality, issue, np.where(issue, 1 - given, given).astype(np.int32))

@@ -1,4 +1,4 @@
-"""From an average of given labels to a decision, a clean probability and a doubt about a label.
+"""From an average of given labels to a decision and a clean probability.
 
 Step 3 of Algorithm 2 of Reeve & Kaban 2019, and Bayes' rule with
 ``eta_corr = (1 - p0 - p1) * eta + p0`` (their equation 1).
@@ -141,32 +141,6 @@ def posterior(eta_corr: Floats, p0: float, p1: float) -> NDArray[np.float64]:
     _check(p0, p1)
     moved = (eta_corr.astype(np.float64) - p0) / (1.0 - p0 - p1)
     return np.asarray(np.clip(moved, 0.0, 1.0), dtype=np.float64)
-
-
-def label_quality(
-    eta_corr_loo: Floats, given_label: NDArray[np.integer], p0: float, p1: float
-) -> NDArray[np.float64]:
-    """P(the given label is the clean one) as the row's neighbors see it; (row,) float64 in [0, 1].
-
-    ``eta_corr_loo`` averages the neighbors' given labels without the row's own; ``given_label`` is
-    0 or 1. Low is bad.
-    """
-    eta = posterior(eta_corr_loo, p0, p1)
-    return np.where(given_label == 1, eta, 1.0 - eta)
-
-
-def is_label_issue(
-    eta_corr_loo: Floats, given_label: NDArray[np.integer], p0: float, p1: float
-) -> NDArray[np.bool_]:
-    """Where P(clean != given | neighbors, given label) > 1/2, by Bayes' rule; (row,) bool.
-
-    A given 1 is wrong with odds ``p0 (1 - eta) : (1 - p1) eta``, a given 0 with odds
-    ``p1 eta : (1 - p0) (1 - eta)``; even odds are no issue.
-    """
-    eta = posterior(eta_corr_loo, p0, p1)
-    one_is_wrong = p0 * (1.0 - eta) > (1.0 - p1) * eta
-    zero_is_wrong = p1 * eta > (1.0 - p0) * (1.0 - eta)
-    return np.where(given_label == 1, one_is_wrong, zero_is_wrong)
 
 
 def _check(p0: float, p1: float) -> None:

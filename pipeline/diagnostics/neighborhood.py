@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
+
+from pipeline.knn.lists import ABSENT, places
 
 Distances = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int8]
@@ -40,6 +43,8 @@ def usual_distances(distance: Distances) -> Usual:
 def mean_distance(distance: Distances) -> npt.NDArray[np.float64]:
     """(row,) mean over the neighbors that are there (finite)."""
     there = np.isfinite(distance)
+    if there.all():
+        return np.asarray(np.ascontiguousarray(distance).mean(axis=1, dtype=np.float64))
     total = np.where(there, distance, 0).sum(axis=1, dtype=np.float64)
     return np.asarray(total / np.maximum(1, there.sum(axis=1)))
 
@@ -59,30 +64,72 @@ def near_duplicates(
     distance: Distances, neighbor_label: Labels, given: Labels, usual: Usual
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """(row,) listed neighbors that are near duplicates, and those of them given another label."""
-    near = is_near(distance, usual.near)
-    other = near & (neighbor_label != given[:, None])
-    return near.sum(axis=1, dtype=np.int32), other.sum(axis=1, dtype=np.int32)
+    near, other = (np.zeros(len(distance), np.int32) for _ in range(2))
+    _near(distance, neighbor_label, given, np.float32(usual.near), near, other)
+    return near, other
 
 
-def shapley_terms(neighbor_label: Labels, given: Labels) -> npt.NDArray[np.float64]:
-    """(row, rank) value of each listed neighbor for the vote of the row's k nearest, k the length
-    of the lists: KNN-Shapley (Jia et al. 2019, Theorem 1), cut off at the end of the list, which
-    changes a value by at most 1 / k.
-    """
-    k = neighbor_label.shape[1]
-    match = (neighbor_label == given[:, None]).astype(np.float64)
-    steps = (match[:, :-1] - match[:, 1:]) / k
-    terms = np.zeros(match.shape)
-    terms[:, :-1] = np.cumsum(steps[:, ::-1], axis=1)[:, ::-1]
-    return terms
-
-
-def summed(
-    neighbor: npt.NDArray[np.int64], terms: npt.NDArray[np.float64]
+def data_values(
+    row: npt.NDArray[np.int64],
+    neighbor: npt.NDArray[np.int64],
+    neighbor_label: Labels,
+    given: Labels,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Rows that are listed, ascending, and the sum of their terms; absent ones (-1) left out."""
-    there = neighbor >= 0
-    row, place = np.unique(neighbor[there], return_inverse=True)
-    total = np.zeros(len(row))
-    np.add.at(total, place, terms[there])
-    return row, total
+    """Rows that are listed, ascending, and the sum of their values for the votes of the rows that
+    list them: KNN-Shapley (Jia et al. 2019, Theorem 1) for the k nearest, k the length of the
+    lists, cut off at the end of the list, which changes a value by at most 1 / k.
+
+    Parameters
+    ----------
+    row : (row,) numbers of the rows whose lists are given, distinct
+    neighbor, neighbor_label : (row, k) their lists, nearest first; ABSENT where short
+    given : (row,)
+    """
+    place = places(row, neighbor)
+    other = np.flatnonzero((place == ABSENT) & (neighbor != ABSENT))
+    elsewhere, number = np.unique(neighbor.ravel()[other], return_inverse=True)
+    place.ravel()[other] = len(row) + number
+    known = np.concatenate([row, elsewhere])
+    value, listed = np.zeros(len(known)), np.zeros(len(known), np.bool_)
+    _add_values(place, neighbor_label, given, value, listed)
+    order = np.argsort(known)
+    order = order[listed[order]]
+    return known[order], value[order]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _near(
+    distance: Distances,
+    neighbor_label: Labels,
+    given: Labels,
+    below: np.float32,
+    near: npt.NDArray[np.int32],
+    other: npt.NDArray[np.int32],
+) -> None:
+    for i in range(len(distance)):
+        for j in range(distance.shape[1]):
+            if distance[i, j] < below or distance[i, j] == 0:
+                near[i] += 1
+                other[i] += neighbor_label[i, j] != given[i]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _add_values(
+    place: npt.NDArray[np.int32],
+    neighbor_label: Labels,
+    given: Labels,
+    value: npt.NDArray[np.float64],
+    listed: npt.NDArray[np.bool_],
+) -> None:
+    """The last neighbor is worth nothing, each before it what the next is, and 1 / k more or less
+    where their labels differ."""
+    k = place.shape[1]
+    for i in range(len(place)):
+        term, after = 0.0, np.float64(neighbor_label[i, k - 1] == given[i])
+        for j in range(k - 1, -1, -1):
+            match = np.float64(neighbor_label[i, j] == given[i])
+            term += (match - after) / k
+            after = match
+            if place[i, j] != ABSENT:
+                value[place[i, j]] += term
+                listed[place[i, j]] = True

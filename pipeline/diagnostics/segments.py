@@ -130,27 +130,41 @@ def best_split(
     x, suspect : (row, feature) float32 and (row,)
     """
     n, total, best = len(x), int(suspect.sum()), (0.0, 0, 0.0)
-    below = np.arange(1, n)
+    below, logs = np.arange(1, n), _log_powers(n)
     roomy = (below >= fewest) & (n - below >= fewest)
+    whole = logs[total] + logs[n - total] - logs[n]
     for feature in range(x.shape[1]):
-        order = np.argsort(x[:, feature], kind="stable")
-        value = x[order, feature]
+        value, marked = _sorted(x[:, feature], suspect)
         cuts = np.flatnonzero(roomy & (value[:-1] < value[1:]))
         if not len(cuts):
             continue
-        m, hits = below[cuts], np.cumsum(suspect[order], dtype=np.int64)[cuts]
-        ratio = 2 * (_likelihood(hits, m) + _likelihood(total - hits, n - m))
-        ratio -= 2 * _likelihood(np.array([total]), np.array([n]))
+        m, hits = below[cuts], np.cumsum(marked, dtype=np.int64)[cuts]
+        low = logs[hits] + logs[m - hits] - logs[m]
+        high = logs[total - hits] + logs[n - m - total + hits] - logs[n - m]
+        ratio = 2 * (low + high) - 2 * whole
         top = int(np.argmax(ratio))
         if ratio[top] > best[0]:
             best = float(ratio[top]), feature, float(value[cuts[top]])
     return best
 
 
-def _likelihood(hits: npt.NDArray[np.int64], n: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The greatest log likelihood of `hits` among `n` alike rows."""
-    one, two, three = (k * np.log(np.maximum(k, 1)) for k in (hits, n - hits, n))
-    return np.asarray(one + two - three)
+def _log_powers(n: int) -> npt.NDArray[np.float64]:
+    """log m**m for all m up to n: `hits` of m alike rows have the greatest log likelihood
+    log hits**hits + log (m - hits)**(m - hits) - log m**m."""
+    m = np.arange(n + 1)
+    return np.asarray(m * np.log(np.maximum(m, 1)))
+
+
+def _sorted(
+    value: npt.NDArray[np.float32], mark: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Values ascending with their marks, by one sort of whole numbers: the bits of a float order as
+    floats do, those of negative ones the other way round; the mark is put below them."""
+    bits = (value + np.float32(0)).view(np.int32)  # 0 for -0
+    keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64) << 1 | mark
+    keys.sort()
+    bits = (keys >> 1).astype(np.int32)
+    return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(np.float32), keys & 1
 
 
 def _told(

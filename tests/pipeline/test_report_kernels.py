@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.decomposition import PCA
 
-from pipeline.decision.threshold import label_quality, vote_table
 from pipeline.diagnostics.drift import flips, rate_change
 from pipeline.diagnostics.pca import principal_plane
 from pipeline.diagnostics.reliability import ReliabilityCounter
-from pipeline.diagnostics.top_rows import Greatest, contradiction, rows_contradicted
+from pipeline.diagnostics.top_rows import Greatest
 
 
 @given(st.integers(0, 999), st.integers(1, 400), st.integers(1, 5))
@@ -91,21 +90,6 @@ def test_greatest_of_a_stream_in_any_order_are_those_of_the_whole(
     assert stream.row.tolist() == whole.row.tolist()
     assert whole.value.tolist() == sorted(value.tolist(), reverse=True)[:10]
     assert value[whole.row].tolist() == whole.value.tolist()
-
-
-def test_rows_contradicted_are_counted_from_the_table() -> None:
-    rng = np.random.default_rng(0)
-    k, p0, p1 = 7, 0.2, 0.1
-    count, label = rng.integers(0, k + 1, 300), rng.integers(0, 2, 300)
-    value = contradiction(count / k, label, p0, p1)
-    for edge in np.unique(value):
-        assert rows_contradicted(vote_table(count, label, k), p0, p1, edge) == (value == edge).sum()
-
-
-def test_contradiction_is_one_less_quality_before_it_is_cut() -> None:
-    eta, label = np.linspace(0, 1, 11), np.arange(11) % 2
-    cut = np.clip(contradiction(eta, label, 0.2, 0.1), 0, 1)
-    np.testing.assert_allclose(cut, 1 - label_quality(eta, label, 0.2, 0.1))
 
 
 def test_drift_by_hand() -> None:

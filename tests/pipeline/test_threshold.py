@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pipeline.decision.threshold import (
-    is_label_issue,
-    label_quality,
     posterior,
     predict,
     tempered,
@@ -63,38 +61,10 @@ def test_posterior_inverts_the_noise(p0: float, p1: float, eta: float) -> None:
         assert predict(eta_corr, threshold(p0, p1))[0] == (eta > 0.5)
 
 
-@given(RATE, RATE, st.floats(0, 1), st.integers(0, 1))
-def test_exchanging_classes(p0: float, p1: float, eta: float, label: int) -> None:
+@given(RATE, RATE, st.floats(0, 1))
+def test_exchanging_classes(p0: float, p1: float, eta: float) -> None:
     one, other = np.array([eta]), np.array([1.0 - eta])
-    y = np.array([label])
     assert posterior(other, p1, p0)[0] == pytest.approx(1 - posterior(one, p0, p1)[0], abs=1e-9)
-    assert label_quality(other, 1 - y, p1, p0)[0] == pytest.approx(
-        label_quality(one, y, p0, p1)[0], abs=1e-9
-    )
-
-
-@given(st.floats(0.01, 0.49), st.floats(0.01, 0.49), st.floats(0, 1), st.integers(0, 1))
-def test_issues_by_enumeration(p0: float, p1: float, eta: float, label: int) -> None:
-    """P(true, given) over the four cells, then conditioned on the given label."""
-    cell = {
-        (0, 0): (1 - eta) * (1 - p0),
-        (0, 1): (1 - eta) * p0,
-        (1, 0): eta * p1,
-        (1, 1): eta * (1 - p1),
-    }
-    wrong = cell[1 - label, label] / (cell[0, label] + cell[1, label])
-    assume(abs(wrong - 0.5) > 1e-6)
-    eta_corr = np.array([(1 - p0 - p1) * eta + p0])
-    assert is_label_issue(eta_corr, np.array([label]), p0, p1)[0] == (wrong > 0.5)
-
-
-def test_quality_falls_as_neighbors_disagree() -> None:
-    eta = np.linspace(0, 1, 21)
-    ones = label_quality(eta, np.ones(21, dtype=np.int8), 0.1, 0.2)
-    assert np.all(np.diff(ones) >= 0)
-    assert ones.min() == 0.0
-    assert ones.max() == 1.0
-    assert not is_label_issue(eta, np.ones(21, dtype=np.int8), 0.0, 0.2).any()
 
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.integers(0, 30))

@@ -1,0 +1,240 @@
+"""How likely is the given label right, of two classes: `quality` in log odds, of counts alone.
+
+A row of two classes is one number for each neighborhood size, and so the first pass needs no lists.
+It weighs the log odds of the label shares after the noise is taken out, and says one byte of each
+row, which travels. The second pass looks at the lists once more: it adds the neighbors' own
+posteriors (one round of smoothing over the graph) and how far neighbors are, since one class often
+lives closer together than the other. Weights are the likeliest for the given labels of a sample, of
+which no row sees its own, by ``P(given 1) = F (1 - p1) + (1 - F) p0``. Bayes' rule then adds the
+row's own label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import expit
+from threadpoolctl import threadpool_limits
+
+from pipeline.decision.quality import (
+    BIAS_RIDGE,
+    RIDGE,
+    SHRINK,
+    SMOOTHED,
+    Correction,
+    correction,
+    near_weights,
+    soft_log,
+)
+from pipeline.decision.threshold import MOST_NOISE
+from pipeline.noise.rates import NoiseRates
+
+Floats = npt.NDArray[np.float64]
+Float32 = npt.NDArray[np.float32]
+SIZES = (5, 10, 20, 35, 50, 100)
+"""Neighborhood sizes whose counts are weighed."""
+REACHED = 5
+"""Neighbor whose distance says how dense it is around a row."""
+DENSEST = 0.05
+"""Part of the typical distance that is added before logarithms: equal rows are no further apart."""
+FAR = 4.0
+"""Standard deviations at which the logarithm of a distance is cut."""
+BYTE = 255
+TRUSTED = {"supported": 1.0, "weak": 0.75, "unsupported": 0.5}
+"""Part of the rates that label qualities take, by verdict. The rest is one rate of both classes,
+the share of rows that the vote contradicts."""
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """The rates that label qualities take."""
+
+    p0: float
+    p1: float
+    given: tuple[int, int]
+    """Rows given 0, and 1."""
+
+    def correction(self) -> Correction:
+        """The same, as features and likelihoods use it."""
+        matrix = np.array([[1.0 - self.p0, self.p0], [self.p1, 1.0 - self.p1]])
+        return correction(matrix, np.array(self.given))
+
+
+@dataclass(frozen=True)
+class OddsWeights:
+    """A fitted logistic function."""
+
+    weight: tuple[float, ...]
+    """By feature: sizes; of the second pass also smoothing, reach, and smoothing times reach."""
+    bias: float
+    typical: float = 1.0
+    """Median reach of the sample."""
+    center: float = 0.0
+    spread: float = 1.0
+    """Mean and standard deviation of its logarithm."""
+
+
+def sizes_among(grid: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of a grid whose counts are weighed, its longest among them."""
+    return tuple(k for k in grid if k in SIZES or k == grid[-1])
+
+
+def assumed(rates: NoiseRates, votes: Sequence[npt.NDArray[np.int64]]) -> Assumed:
+    """The rates, as far as they are trusted.
+
+    ``votes`` holds for each size of a grid the (k + 1, 2) rows by ones among the k nearest and by
+    given label, as from ``vote_table``.
+    """
+    part = 1.0 if rates.method == "given" else TRUSTED[rates.support]
+    less = min(1.0, MOST_NOISE / max(rates.p0 + rates.p1, MOST_NOISE))
+    wrong = float(np.clip(min(_contradicted(table) for table in votes), 0.05, 0.45))
+    p0, p1 = (part * less * rate + (1.0 - part) * wrong for rate in (rates.p0, rates.p1))
+    zeros, ones = votes[0].sum(axis=0).tolist()
+    return Assumed(p0, p1, (zeros, ones))
+
+
+def _contradicted(table: npt.NDArray[np.int64]) -> float:
+    """Share of rows whose given label the plain vote contradicts."""
+    ones = 2 * np.arange(len(table)) >= len(table) - 1
+    return float((table[ones, 0].sum() + table[~ones, 1].sum()) / max(1, table.sum()))
+
+
+def count_odds(count: npt.NDArray[np.integer], sizes: Sequence[int], by: Correction) -> Floats:
+    """(row, size) log odds of class 1 by the label shares after the noise is taken out.
+
+    ``count`` is (row, size), neighbors given 1 among the ``sizes`` nearest others.
+    """
+    ones, k = count.astype(np.float64), np.asarray(sizes, np.float64)
+    zeros = k - ones
+    share = [
+        (zeros * by.inverse[0, a] + ones * by.inverse[1, a] + SHRINK * by.prior[a]) / (k + SHRINK)
+        for a in (0, 1)
+    ]
+    return soft_log(share[1]) - soft_log(share[0])
+
+
+def fit_first(odds: Floats, given: npt.NDArray[np.integer], by: Correction) -> OddsWeights:
+    """Weights of the first pass from the ``count_odds`` (row, size) of a sample of rows and their
+    given labels (row,)."""
+    start = np.full(odds.shape[1], 1.0 / odds.shape[1])
+    weight, bias = _fit(odds, given, by, start, odds.shape[1])
+    return OddsWeights(weight, bias)
+
+
+def first_pass(
+    odds: Floats, given: npt.NDArray[np.integer], by: Correction, weights: OddsWeights
+) -> npt.NDArray[np.uint8]:
+    """(row,) chance of class 1, the row's own label among the evidence, in parts of ``BYTE``."""
+    z = odds @ np.asarray(weights.weight) + weights.bias
+    return np.asarray(np.rint(BYTE * expit(z + _own(given, by))), np.uint8)
+
+
+def smoothed_odds(
+    chance: npt.NDArray[np.uint8], distance: npt.NDArray[np.floating]
+) -> tuple[Float32, Float32]:
+    """(row,) log odds of class 1 by the neighbors' average posterior, near ones first; and (row,)
+    the distance to the neighbor ``REACHED``, or the last one there is.
+
+    ``chance`` is (row, rank) what the first pass says of the neighbors, any number in empty places;
+    ``distance`` (row, rank), ascending, inf in empty places.
+    """
+    near = distance[:, :SMOOTHED]
+    average = (near_weights(near) * chance[:, :SMOOTHED]).sum(axis=1) / BYTE
+    listed = np.isfinite(distance[:, :REACHED]).sum(axis=1)
+    last = np.take_along_axis(distance, np.maximum(listed - 1, 0)[:, None], axis=1)[:, 0]
+    reach = np.where(listed > 0, last, 0.0).astype(np.float32)
+    return (soft_log(average) - soft_log(1.0 - average)).astype(np.float32), reach
+
+
+def fit_second(
+    odds: Floats,
+    smoothed: Float32,
+    reach: Float32,
+    given: npt.NDArray[np.integer],
+    by: Correction,
+) -> OddsWeights:
+    """Weights of the second pass from a sample of rows: ``count_odds``, ``smoothed_odds`` and given
+    labels."""
+    there = reach[reach > 0]
+    typical = float(np.median(there)) if len(there) else 1.0
+    far = _log_reach(reach, typical)
+    scale = OddsWeights((), 0.0, typical, float(far.mean()), max(float(far.std()), 1e-9))
+    sizes = odds.shape[1]
+    start = np.concatenate([np.full(sizes, 0.5 / sizes), [0.5, 0.0, 0.0]])
+    features = _features(odds, smoothed, reach, scale)
+    weight, bias = _fit(features, given, by, start, sizes + 1)
+    return OddsWeights(weight, bias, scale.typical, scale.center, scale.spread)
+
+
+def second_pass(
+    odds: Floats,
+    smoothed: Float32,
+    reach: Float32,
+    given: npt.NDArray[np.integer],
+    by: Correction,
+    weights: OddsWeights,
+) -> Floats:
+    """(row,) chance that the given label, itself among the evidence, is the clean one; low is
+    bad."""
+    z = _features(odds, smoothed, reach, weights) @ np.asarray(weights.weight) + weights.bias
+    z += _own(given, by)
+    return np.asarray(expit(np.where(given == 1, z, -z)), np.float64)
+
+
+def _features(odds: Floats, smoothed: Float32, reach: Float32, scale: OddsWeights) -> Floats:
+    far = (_log_reach(reach, scale.typical) - scale.center) / scale.spread
+    far = np.clip(far, -FAR, FAR)
+    return np.column_stack([odds, smoothed, far, far * smoothed])
+
+
+def _log_reach(reach: Float32, typical: float) -> Floats:
+    return np.asarray(np.log(reach.astype(np.float64) / typical + DENSEST))
+
+
+def _own(given: npt.NDArray[np.integer], by: Correction) -> Floats:
+    """(row,) what the row's own label adds to the log odds of class 1."""
+    return np.asarray(np.log(by.matrix[1] / by.matrix[0])[given.astype(np.int64)], np.float64)
+
+
+def _fit(
+    features: Floats,
+    given: npt.NDArray[np.integer],
+    by: Correction,
+    start: Floats,
+    rising: int,
+) -> tuple[tuple[float, ...], float]:
+    """The likeliest weights near ``start``, the first ``rising`` at least 0; and a bias."""
+    bounds = [(0.0 if i < rising else None, None) for i in range(len(start))] + [(None, None)]
+    loss = loss_of(features, given, by, start)
+    with threadpool_limits(1, user_api="blas"):  # the number of threads decides the last bits
+        found = minimize(
+            *(loss, np.append(start, 0.0), (), "L-BFGS-B", True),
+            bounds=bounds,
+            options={"maxiter": 100},
+        )
+    *weight, bias = np.asarray(found.x, np.float64).tolist()
+    return tuple(weight), bias
+
+
+def loss_of(
+    features: Floats, given: npt.NDArray[np.integer], by: Correction, start: Floats
+) -> Callable[[Floats], tuple[float, Floats]]:
+    """The penalized negative log likelihood of weights and bias, with its slope."""
+    label = given.astype(np.int64)
+    one, zero = by.matrix[1][label], by.matrix[0][label]
+
+    def loss(free: Floats) -> tuple[float, Floats]:
+        weight, bias = free[:-1], free[-1]
+        f = expit(features @ weight + bias)
+        p = np.maximum(f * one + (1.0 - f) * zero, 1e-12)
+        away = weight - start
+        value = -np.log(p).sum() + RIDGE * away @ away + 0.5 * BIAS_RIDGE * bias * bias
+        slope = f * (1.0 - f) * (zero - one) / p
+        d_weight = slope @ features + 2.0 * RIDGE * away
+        return float(value), np.append(d_weight, slope.sum() + BIAS_RIDGE * bias)
+
+    return loss

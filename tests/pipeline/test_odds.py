@@ -1,0 +1,135 @@
+"""Label qualities of two classes against their definitions, and their laws."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime
+
+from pipeline.decision import odds
+from pipeline.decision.quality import FLOOR, REACH, SHRINK, SMOOTHED
+from pipeline.decision.suspects import Suspects, suspects_of_two
+from pipeline.decision.threshold import vote_table
+from pipeline.knn.exact import nearest
+from pipeline.noise.rates import NoiseRates, Support
+from pipeline.noise.rates import given as known
+
+RATE = st.floats(0.0, 0.45)
+
+
+def bent(share: float) -> float:
+    return math.log(0.5 * (share + math.hypot(share, FLOOR)) + FLOOR)
+
+
+def swapped(rates: NoiseRates) -> NoiseRates:
+    return known(rates.p1, rates.p0)
+
+
+def pool(n: int, seed: int, p0: float = 0.3, p1: float = 0.1) -> tuple[np.ndarray, ...]:  # type: ignore[type-arg]
+    """Lists and distances of overlapping clouds, clean and given labels."""
+    rng = np.random.default_rng(seed)
+    clean = rng.integers(0, 2, n)
+    x = (rng.normal(size=(n, 3)) * (1 + clean[:, None]) + 2.0 * clean[:, None]).astype(np.float32)
+    label = np.where(rng.random(n) < np.where(clean == 1, p1, p0), 1 - clean, clean)
+    return *nearest(x, x, 50, exclude=np.arange(n)), clean, label
+
+
+def judged(n: int, seed: int) -> tuple[Suspects, Suspects, np.ndarray]:  # type: ignore[type-arg]
+    """Qualities of a pool, and those after the classes exchange their names."""
+    index, distance, clean, label = pool(n, seed)
+    rates, rows = known(0.3, 0.1), np.arange(n)
+    one = suspects_of_two(index, distance, label, rates, rows)
+    other = suspects_of_two(index, distance, 1 - label, swapped(rates), rows)
+    return one, other, label == clean
+
+
+@given(RATE, RATE, st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_each_step_is_its_definition(p0: float, p1: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rates = odds.Assumed(p0, p1, (60, 40))
+    by, sizes = rates.correction(), (5, 10)
+    count = np.sort(rng.integers(0, 6, (4, 2)), axis=1)
+    label = rng.integers(0, 2, 4).astype(np.int8)
+    told = odds.count_odds(count, sizes, by)
+    weights = odds.OddsWeights((0.7, 0.6), 0.1)
+    chance = odds.first_pass(told, label, by, weights)
+    for i in range(4):
+        for j, k in enumerate(sizes):
+            votes = np.array([k - count[i, j], count[i, j]])
+            share = (votes @ by.inverse + SHRINK * by.prior) / (k + SHRINK)
+            assert told[i, j] == pytest.approx(bent(share[1]) - bent(share[0]), abs=1e-9)
+        before = 1.0 / (1.0 + math.exp(-(0.7 * told[i, 0] + 0.6 * told[i, 1] + 0.1)))
+        cells = np.array([1.0 - before, before]) * by.matrix[:, label[i]]
+        assert abs(chance[i] - 255 * cells[1] / cells.sum()) <= 0.5 + 1e-6
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 70))
+@settings(max_examples=30, deadline=None)
+def test_smoothing_is_a_weighted_average(seed: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    chance = rng.integers(0, 256, (3, width)).astype(np.uint8)
+    distance = np.sort(rng.random((3, width)), axis=1).astype(np.float32)
+    distance[1, width // 2 :] = np.inf
+    distance[2] = np.inf
+    around, reach = odds.smoothed_odds(chance, distance)
+    for i, (bytes_, far) in enumerate(zip(chance, distance, strict=True)):
+        there = [j for j in range(min(width, SMOOTHED)) if np.isfinite(far[j])]
+        scale = float(far[min(4, min(width, SMOOTHED) - 1)])
+        scale = max(scale, 1e-12) if math.isfinite(scale) else 1.0
+        weight = [math.exp(-0.5 * (float(far[j]) / scale / REACH) ** 2) + 1e-3 for j in there]
+        share = sum(w * bytes_[j] / 255 for w, j in zip(weight, there, strict=True))
+        share /= sum(weight) or 1.0
+        assert around[i] == pytest.approx(bent(share) - bent(1.0 - share), abs=1e-4)
+        assert reach[i] == (far[there[: odds.REACHED]][-1] if there else 0.0)
+
+
+def test_the_slope_is_that_of_the_loss() -> None:
+    rng = np.random.default_rng(0)
+    features, label = rng.normal(size=(50, 3)), rng.integers(0, 2, 50)
+    by = odds.Assumed(0.2, 0.1, (25, 25)).correction()
+    loss = odds.loss_of(features, label, by, np.array([0.3, 0.3, 0.0]))
+    free = np.array([0.5, -0.2, 0.8, 0.1])
+    slope = approx_fprime(free, lambda at: loss(at)[0], 1e-7)
+    np.testing.assert_allclose(loss(free)[1], slope, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("support", ["supported", "weak", "unsupported"])
+def test_rates_count_as_far_as_they_are_trusted(support: Support) -> None:
+    rng = np.random.default_rng(1)
+    count, label = rng.integers(0, 6, 400), rng.integers(0, 2, 400)
+    wrong = np.clip(((count >= 2.5) != label).mean(), 0.05, 0.45)
+    intervals = (0.1, 0.3), (0.2, 0.4)
+    rates = NoiseRates(0.2, 0.3, *intervals, "crossfit", 9, support, "")
+    found, part = odds.assumed(rates, [vote_table(count, label, 5)]), odds.TRUSTED[support]
+    assert found.p0 == pytest.approx(part * 0.2 + (1 - part) * wrong)
+    assert found.p1 == pytest.approx(part * 0.3 + (1 - part) * wrong)
+    assert found.given == ((label == 0).sum(), (label == 1).sum())
+    taken = odds.assumed(known(0.2, 0.3), [vote_table(count, label, 5)])
+    assert (taken.p0, taken.p1) == (0.2, 0.3)
+
+
+def test_names_of_the_classes_do_not_matter() -> None:
+    one, other, _ = judged(600, 3)
+    np.testing.assert_allclose(one.label_quality, other.label_quality, atol=0.02)
+    assert (one.is_label_issue == other.is_label_issue).mean() > 0.99
+
+
+def test_qualities_are_calibrated_and_nearly_continuous() -> None:
+    found, _, right = judged(3000, 0)
+    quality = found.label_quality
+    tenth = np.minimum((10 * quality).astype(int), 9)
+    assert np.abs(np.bincount(tenth, quality - right)).sum() < 0.03 * len(quality)
+    assert len(np.unique(quality)) > 2900
+    assert found.is_label_issue.tolist() == (quality < 0.5).tolist()
+
+
+def test_rows_at_one_place_are_judged() -> None:
+    index = (np.arange(60)[:, None] + np.arange(1, 11)) % 60
+    label = np.arange(60) % 2
+    found = suspects_of_two(index, np.zeros((60, 10)), label, known(0.1, 0.1), np.arange(60))
+    assert np.isfinite(found.label_quality).all()
