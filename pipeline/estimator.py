@@ -18,7 +18,7 @@ from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, temper
 from pipeline.decision.class_votes import class_losses
 from pipeline.decision.quality import FIT_ROWS, FIT_STREAM, correction
-from pipeline.decision.suspects import Suspects, suspects_of
+from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two
 from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
 from pipeline.decision.threshold import posterior, tempered, vote_table
 from pipeline.decision.votes import counts, extremes_with_self, k_grid
@@ -232,6 +232,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self, index: Int64, distance: npt.NDArray[np.float32], noise: Transition
     ) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
+        if noise.rates is not None:
+            drawn = np.flatnonzero(self._drawn())
+            return suspects_of_two(index, distance, self._label, noise.rates, drawn)
         c = len(self.classes_)
         counts_of = np.bincount(self._label, minlength=c)
         given = not isinstance(self.noise, str)
@@ -241,8 +244,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         return suspects_of(index, distance, self._label, by, drawn)
 
     def _believed(self, noise: Transition) -> Floats:
-        """The matrix without the rows that nothing supports; two classes are tempered by rate."""
-        if noise.rates is not None or not noise.class_support:
+        """The matrix without the rows that nothing supports."""
+        if not noise.class_support:
             return noise.matrix
         counts_of = np.bincount(self._label, minlength=len(self.classes_))
         return believed(noise.matrix, counts_of, noise.class_support)

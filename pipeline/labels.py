@@ -55,9 +55,7 @@ class LabelSpace:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the codes: int8 for two classes, uint8 up to 256, else uint16."""
-        if self.n_classes == 2:
-            return np.dtype(np.int8)
-        return np.dtype(np.uint8 if self.n_classes + self.has_missing <= 256 else np.uint16)
+        return dtype_of(self.n_classes, self.has_missing)
 
     @property
     def absent(self) -> int:
@@ -130,6 +128,14 @@ class LabelSpace:
     def from_json(record: dict[str, Any]) -> LabelSpace:
         """The space that ``to_json`` recorded."""
         return LabelSpace(tuple(record["class_names"]), bool(record["has_missing"]))
+
+
+def dtype_of(n_classes: int, has_missing: bool = False) -> np.dtype[Any]:
+    """Type of the codes of so many classes: int8 for two, uint8 up to 256 with that of a missing
+    label if there is one, else uint16."""
+    if n_classes == 2:
+        return np.dtype(np.int8)
+    return np.dtype(np.uint8 if n_classes + has_missing <= 256 else np.uint16)
 
 
 def class_shares(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

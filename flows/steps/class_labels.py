@@ -10,11 +10,10 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.steps.class_tops import (
-    ANSWERS,
     TOP,
-    Answers,
     FirstPass,
     Relay,
+    Tops,
     first_part,
     joined,
     portions,
@@ -96,9 +95,7 @@ def find_class_issues(
     """Write the group `labels`; the number of suspect labels."""
     pool, numbers = classes.pool, range(len(blocks.sizes))
     n_parts, n_blocks = len(pool.parts()), len(blocks.sizes)
-    tops, answers, verdicts = (
-        Exchange(job.run.location, name) for name in (TOP, ANSWERS, VERDICTS)
-    )
+    tops, verdicts = (Exchange(job.run.location, name) for name in (TOP, VERDICTS))
     first = job.parts(
         "first-pass",
         first_part,
@@ -109,7 +106,7 @@ def find_class_issues(
         "relay",
         relay_part,
         [
-            Part(f"rows-{i:06d}", Relay(rows, n_blocks, of_rows[i], wanted[i], answers))
+            Part(f"rows-{i:06d}", Relay(rows, n_blocks, wanted[i], of_rows[i]))
             for i, rows in enumerate(pool.parts())
         ],
     )
@@ -139,7 +136,7 @@ def find_class_issues(
 def smoothing_part(run: Run, part: Part[SecondPass]) -> Output:
     """The neighbors' average posterior of the sampled rows of one block."""
     classes, number = part.args.classes, part.args.block
-    answers = Answers(run, part.args.answers) if part.args.answers else None
+    answers = Tops(run, part.args.answers) if part.args.answers else None
     rows, features = [np.empty(0, np.int64)], []
     for _, some in portions(run, number):
         drawn = in_sample(some["row"], classes.pool.n_rows, FIT_ROWS, classes.seed, FIT_STREAM)
@@ -186,7 +183,7 @@ def judge_part(run: Run, part: Part[Judge]) -> Output:
     classes, weights = judge.classes, part.args.second.weights()
     matrix = decision_matrix(run, judge.decision)
     pool, found = classes.pool, []
-    answers = Answers(run, judge.answers) if judge.answers else None
+    answers = Tops(run, judge.answers) if judge.answers else None
     for _, some in portions(run, judge.block):
         near, own = some["neighbor_label"], some["given_label"]
         votes = class_votes(near, own, classes.n_classes, vote_sizes(near.shape[1]))

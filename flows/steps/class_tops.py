@@ -1,8 +1,4 @@
-"""The first pass over more than two classes, and what of it travels.
-
-What it says of a row goes to the blocks that have the row as a neighbor, by way of the part of the
-pool that holds it: blocks know the row numbers of their neighbors, not their homes.
-"""
+"""The first pass over more than two classes, and what of it travels to the neighbors."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ import numpy.typing as npt
 
 from flows.engine.job import Output
 from flows.engine.parts import Part
+from flows.steps.answers import Answers, Asked, answer
 from flows.steps.classes import (
     Classes,
     Fitted,
@@ -28,16 +25,12 @@ from pipeline.decision.quality import (
     TopClasses,
 )
 from pipeline.decision.suspects import PORTION, first_pass
-from pipeline.knn.lists import ABSENT
-from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.groups import Arrays, read_array
-from storage.pool import Rows
 from storage.run import Run
 
 TOP = "top-classes"
-ANSWERS = "neighbors-classes"
-"""Names of exchanges."""
+"""Name of an exchange."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +44,10 @@ class FirstPass:
 
 
 @dataclass(frozen=True)
-class Relay:
-    """Rows of the pool, what the first pass says of them, and the blocks that want to know."""
+class Relay(Asked):
+    """The same, and what the first pass says of these rows."""
 
-    rows: Rows
-    n_blocks: int
     tops: list[Slice]
-    wanted: list[Slice]
-    to: Exchange
 
 
 def portions(run: Run, number: int) -> Iterator[tuple[slice, Arrays]]:
@@ -107,34 +96,23 @@ def joined(found: list[Arrays], none: Arrays) -> Arrays:
 
 
 def relay_part(run: Run, part: Part[Relay]) -> Output:
-    """Send what the first pass says of some rows of the pool to the blocks that want to know."""
-    rows, exchange = part.args.rows, part.args.to
+    """Send what the first pass says of some rows of the pool to the blocks that ask."""
     tops = Exchange(run.location, TOP).receive(part.args.tops)
-    order = source_order(tops["row"], rows, "votes")
-    wanted: Arrays = {"row": np.empty(0, np.int64), "block": np.empty(0, np.int32)}
-    if part.args.wanted:
-        wanted = Exchange(run.location, "wanted").receive(part.args.wanted)
-    at = order[wanted["row"] - rows.start]
-    columns = {"row": wanted["row"], "code": tops["code"][at], "chance": tops["chance"][at]}
-    sent = exchange.send(part.name, wanted["block"], part.args.n_blocks, columns)
-    return Output([exchange.key(part.name)], Routed(sent))
+    order = source_order(tops["row"], part.args.rows, "votes")
+    told = {name: tops[name][order] for name in ("code", "chance")}
+    return answer(run, part.name, part.args, told)
 
 
-class Answers:
+class Tops(Answers):
     """What the first pass says of the neighbors of one block's rows."""
 
     def __init__(self, run: Run, slices: list[Slice]) -> None:
-        found = Exchange(run.location, ANSWERS).receive(slices)
-        order = np.argsort(found["row"])
-        self.row = found["row"][order]
-        self.code, self.chance = found["code"][order], found["chance"][order]
+        super().__init__(run, slices)
+        none = _packed(_no_tops(1))
+        self.code = np.concatenate([self.told["code"], none["code"]]).astype(np.int32)
+        self.chance = np.concatenate([self.told["chance"], none["chance"]])
 
     def of(self, neighbor: npt.NDArray[np.int64]) -> TopClasses:
         """(row, rank, KEPT) of neighbors (row, rank); nothing in empty places."""
-        near = neighbor[:, :SMOOTHED]
-        at = np.minimum(np.searchsorted(self.row, near), len(self.row) - 1)
-        there = near != ABSENT
-        if not np.array_equal(self.row[at][there], near[there]):
-            raise StorageError("neighbors of a block are unknown; run train again to repair")
-        code = np.where(there[:, :, None], self.code[at], np.int16(-1)).astype(np.int32)
-        return TopClasses(code, self.chance[at] * there[:, :, None])
+        at = self.places(np.ascontiguousarray(neighbor[:, :SMOOTHED]))  # -1, the last: none
+        return TopClasses(self.code[at], self.chance[at])

@@ -12,6 +12,7 @@ from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.options.params import Method
 from flows.steps.anchors import anchor_features
+from flows.steps.answers import ask
 from flows.steps.lists import Sent
 from flows.steps.partition import Blocks, block_name
 from pipeline.blocks.sampling import in_sample
@@ -19,13 +20,12 @@ from pipeline.decision.choose_k import Choice, choose
 from pipeline.decision.class_rule import temper
 from pipeline.decision.class_votes import ClassVotes, class_losses, class_votes, vote_sizes
 from pipeline.decision.quality import FIT_ROWS, FIT_STREAM, Correction, Weights, correction
-from pipeline.decision.suspects import PORTION, fit_first
+from pipeline.decision.suspects import fit_first
 from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
 from pipeline.knn.lists import ABSENT
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
-from storage.exchange import Exchange
 from storage.groups import read_array, read_group, write_group
 from storage.ledger import Record
 from storage.pool import Pool
@@ -53,7 +53,6 @@ class Count:
     block: int
     classes: Classes
     grid: tuple[int, ...]
-    to: Exchange
 
 
 @dataclass(frozen=True)
@@ -113,29 +112,22 @@ def count_classes(
     job: Job, classes: Classes, blocks: Blocks, grid: tuple[int, ...]
 ) -> list[Record]:
     """Losses for each k of a grid; a sample of rows; and which rows each block has as neighbors."""
-    exchange = Exchange(job.run.location, "wanted")
     return job.parts(
         "regression",
         count_part,
-        [Part(block_name(b), Count(b, classes, grid, exchange)) for b in range(len(blocks.sizes))],
+        [Part(block_name(b), Count(b, classes, grid)) for b in range(len(blocks.sizes))],
     )
 
 
 def count_part(run: Run, part: Part[Count]) -> Output:
     """Count labels of one block, keep its sampled rows and ask for its neighbors."""
-    classes, exchange, number = part.args.classes, part.args.to, part.args.block
+    classes, number = part.args.classes, part.args.block
     pool = classes.pool
     group = run.group(f"graph/{number:05d}")
     row, given, label, neighbor = (
         read_array(group, name) for name in ("row", "given_label", "neighbor_label", "neighbor")
     )
-    wanted = _distinct(neighbor)
-    sent = exchange.send(
-        part.name,
-        pool.part_of(wanted),
-        len(pool.parts()),
-        {"row": wanted, "block": np.full(len(wanted), number, np.int32)},
-    )
+    asked, sent = ask(run.location, part.name, number, pool, neighbor)
     near = labels_of(neighbor, label)
     losses = class_losses(near, given, classes.n_classes, part.args.grid)
     drawn = np.flatnonzero(in_sample(row, pool.n_rows, FIT_ROWS, classes.seed, FIT_STREAM))
@@ -143,18 +135,9 @@ def count_part(run: Run, part: Part[Count]) -> Output:
     path = f"class-sample/{number:05d}"
     write_group(run.scratch, path, "class_sample", columns)
     return Output(
-        [exchange.key(part.name), f"scratch.zarr/{path}"],
+        [asked, f"scratch.zarr/{path}"],
         ClassCounted(sent, len(row), losses.tolist(), len(drawn)),
     )
-
-
-def _distinct(neighbor: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Rows that occur in lists (row, rank), ascending; sorted a part at a time, for memory."""
-    parts = [
-        np.unique(neighbor[start : start + PORTION]) for start in range(0, len(neighbor), PORTION)
-    ]
-    found = np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
-    return np.asarray(found[found != ABSENT], np.int64)
 
 
 def read_sample(

@@ -10,10 +10,13 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.options.params import Method
+from flows.steps.answers import ask
 from flows.steps.lists import Sent
 from flows.steps.own import OwnRates
 from flows.steps.partition import Blocks, block_name
+from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
+from pipeline.decision.quality import FIT_ROWS, FIT_STREAM
 from pipeline.decision.threshold import Decision, tempered, vote_table
 from pipeline.decision.votes import counts, extremes_with_self
 from pipeline.methods.rknn import FoldScores
@@ -27,6 +30,9 @@ from storage.ledger import Record
 from storage.pool import Pool
 from storage.run import Run
 
+SAMPLE = "count-sample"
+"""Folder of the rows drawn to fit label qualities on."""
+
 
 @dataclass(frozen=True)
 class Count:
@@ -35,6 +41,7 @@ class Count:
     block: int
     pool: Pool
     grid: tuple[int, ...]
+    seed: int
     to: Exchange
 
 
@@ -43,7 +50,10 @@ class Counted(Result):
     """Counts of one block, as far as rates and k need them; by size of the grid."""
 
     sent: Sent
+    asked: Sent
+    """Its neighbors that were asked for, by part of the pool."""
     rows: int
+    sampled: int
     losses: list[int]
     extremes: list[list[int]]
     votes: list[list[list[int]]]
@@ -68,33 +78,45 @@ class RateEstimates(Result):
         return self.estimates[self.noise]
 
 
-def count_labels(job: Job, pool: Pool, blocks: Blocks, grid: tuple[int, ...]) -> list[Record]:
-    """Counts of label 1 for each k of a grid; sent to source order."""
+def count_labels(
+    job: Job, pool: Pool, blocks: Blocks, grid: tuple[int, ...], seed: int
+) -> list[Record]:
+    """Counts of label 1 for each k of a grid, sent to source order; a sample of them; and which
+    rows each block has as neighbors."""
     exchange = Exchange(job.run.location, "counts")
     return job.parts(
         "regression",
         regression_part,
-        [Part(block_name(b), Count(b, pool, grid, exchange)) for b in range(len(blocks.sizes))],
+        [
+            Part(block_name(b), Count(b, pool, grid, seed, exchange))
+            for b in range(len(blocks.sizes))
+        ],
     )
 
 
 def regression_part(run: Run, part: Part[Count]) -> Output:
     """Counts of one block, and for each k of the grid what choosing among them takes."""
-    grid, exchange, pool = part.args.grid, part.args.to, part.args.pool
-    group = run.group(f"graph/{part.args.block:05d}")
+    grid, exchange, pool, number = part.args.grid, part.args.to, part.args.pool, part.args.block
+    group = run.group(f"graph/{number:05d}")
     row, given = read_array(group, "row"), read_array(group, "given_label")
     neighbor_label = read_array(group, "neighbor_label")
     count = counts(neighbor_label, grid)
-    path = f"regression/{part.args.block:05d}"
+    path, sampled = f"regression/{number:05d}", f"{SAMPLE}/{number:05d}"
     attributes = {"k": list(grid)}
     write_group(run.store, path, "regression", {"row": row, "count": count}, attributes)
+    drawn = np.flatnonzero(in_sample(row, pool.n_rows, FIT_ROWS, part.args.seed, FIT_STREAM))
+    sample = {"row": row[drawn], "given_label": given[drawn], "count": count[drawn]}
+    write_group(run.scratch, sampled, "count_sample", sample)
     columns = {"row": row, "count": count.astype(np.int16)}
     sent = exchange.send(part.name, pool.part_of(row), len(pool.parts()), columns)
+    wanted, asked = ask(run.location, part.name, number, pool, read_array(group, "neighbor"))
     return Output(
-        [run.key(path), exchange.key(part.name)],
+        [run.key(path), f"scratch.zarr/{sampled}", exchange.key(part.name), wanted],
         Counted(
             sent,
+            asked,
             len(row),
+            len(drawn),
             squared_losses(count, given, grid).tolist(),
             extremes_with_self(given, neighbor_label, grid).tolist(),
             [vote_table(c, given, k).tolist() for c, k in zip(count.T, grid, strict=True)],

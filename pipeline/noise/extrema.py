@@ -116,19 +116,54 @@ def held_out(
     neighbor: NDArray[np.int64], label: NDArray[np.int8], n_rows: int, coverage: int
 ) -> tuple[Held, Floats, list[int]]:
     """Held-out labels of each anchor, its (anchor, g) averages without them, and the g sizes."""
-    n_anchors, width = neighbor.shape
-    kept = int(np.clip(round(n_rows / n_anchors), 1, min(coverage, max(1, width // 4))))
-    limit = min(width - kept, max(20, n_rows // 4))
-    sizes = [k for k in SIZES if k <= limit]
+    kept, sizes = _plan(neighbor.shape, n_rows, coverage)
     edges = kept + np.array([0, *sizes[:-1]])
     sums = np.cumsum(
         np.add.reduceat(label[:, : kept + sizes[-1]], edges, axis=1, dtype=np.int64), axis=1
     )
     middle = float(label[:, kept:].mean())
     features = (sums + 2.0 * middle) / (np.array(sizes) + 2.0)
-    _, where, count = np.unique(neighbor[:, :kept], return_inverse=True, return_counts=True)
-    weight = (1.0 / count)[where].reshape(n_anchors, kept)
+    weight = _weights(neighbor[:, :kept])
     return Held((weight * label[:, :kept]).sum(axis=1), weight.sum(axis=1)), features, sizes
+
+
+def held_out_classes(
+    neighbor: NDArray[np.int64],
+    label: NDArray[np.integer],
+    n_classes: int,
+    n_rows: int,
+    coverage: int,
+) -> tuple[Floats, Floats]:
+    """``held_out`` of each class against all others: (anchor, class) held-out labels, and averages
+    (g, anchor, class) without them; ``label`` (anchor, K) in [0, n_classes)."""
+    kept, sizes = _plan(neighbor.shape, n_rows, coverage)
+    share = np.zeros((len(sizes), len(label), n_classes))
+    first, anchor = kept, np.arange(len(label))[:, None]
+    for g, size in enumerate(sizes):
+        np.add.at(share[g], (anchor, label[:, first : kept + size]), 1.0)
+        if g:
+            share[g] += share[g - 1]
+        first = kept + size
+    middle = np.bincount(label[:, kept:].ravel(), None, n_classes) / label[:, kept:].size
+    share += 2.0 * middle
+    share /= np.array(sizes)[:, None, None] + 2.0
+    weight, near = _weights(neighbor[:, :kept]), label[:, :kept]
+    held = [(weight * (near == b)).sum(axis=1) for b in range(n_classes)]
+    return np.stack(held, axis=1), share
+
+
+def _plan(shape: tuple[int, ...], n_rows: int, coverage: int) -> tuple[int, list[int]]:
+    """Labels held out per anchor, and the sizes of the neighborhoods after them."""
+    n_anchors, width = shape
+    kept = int(np.clip(round(n_rows / n_anchors), 1, min(coverage, max(1, width // 4))))
+    limit = min(width - kept, max(20, n_rows // 4))
+    return kept, [k for k in SIZES if k <= limit]
+
+
+def _weights(neighbor: NDArray[np.int64]) -> Floats:
+    """One over the number of anchors that hold a row's label out, for each of the rows given."""
+    _, where, count = np.unique(neighbor, return_inverse=True, return_counts=True)
+    return np.asarray((1.0 / count)[where].reshape(neighbor.shape))
 
 
 def _regions(
@@ -223,11 +258,11 @@ def anchor_plan(n_rows: int, n_features: int) -> tuple[int, int]:
     """(anchors, list length) of the exact search that feeds ``crossfit``.
 
     All rows up to 20,000; beyond, as many as 4e8 pairs pay for (one second at 2.5 ns a pair of 32
-    features), but at least 1,500: 6 % of a graph built at 70 us a row. Lists stay below 100 MB; of
-    more than 200,000 rows those of 631 give the same rates as longer ones.
+    features), but at least 1,500. Lists hold neighborhoods of 450 besides the labels held out:
+    those of 2,000 give rates no better.
     """
     if n_rows <= 20_000:
         return n_rows, min(n_rows, 460)
     pairs = 4e8 / max(1.0, n_features / 128)
     anchors = min(20_000, max(1500, int(pairs / n_rows)))
-    return anchors, 631 if n_rows > 200_000 else min(2101, max(460, 9_000_000 // anchors))
+    return anchors, 460 + min(CrossfitParams.coverage, n_rows // anchors)

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
-from pipeline.noise.extrema import CrossfitParams, crossfit, held_out
+from pipeline.noise.extrema import CrossfitParams, crossfit, held_out_classes
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst
 from pipeline.noise.regions import SURELY, RegionTest, region_test
 
@@ -31,8 +31,12 @@ of what other classes can mix in, and a floor (a standard error). Tuned on sampl
 rows of landsat, optdigits and usps."""
 MOST_CELLS = 200_000_000
 """Anchors times sizes times classes at most: beyond, some anchors are left out."""
-MOST_WORK = 3_000_000_000
-"""Anchors times classes squared at most, which a fit takes some ten minutes for; likewise."""
+FEWEST_ANCHORS = 2000
+MOST_WORK = 1_000_000_000
+"""Anchors times classes squared at most, by which a step of the fit takes about a second; likewise,
+down to ``FEWEST_ANCHORS``."""
+ALL_WORK = 30_000_000_000
+"""The same times the steps of each of the two fits: of many classes there are fewer steps."""
 
 
 @dataclass(frozen=True)
@@ -99,21 +103,19 @@ def transition_matrix(
     if len(seen) == 1:
         return _nothing(n_classes)
     order = np.argsort(neighbor[:, 0], kind="stable")
-    most_anchors = max(2000, min(MOST_CELLS // (8 * len(seen)), MOST_WORK // len(seen) ** 2))
+    c = len(seen)
+    most_anchors = max(FEWEST_ANCHORS, min(MOST_CELLS // (8 * c), MOST_WORK // c**2))
     order = order[np.linspace(0, len(order) - 1, min(len(order), most_anchors)).astype(np.int64)]
     near, given = neighbor[order], label[order]
     most = CrossfitParams().coverage
-    columns = [held_out(near, (given == b).astype(np.int8), n_rows, most) for b in seen]
-    held = np.stack([labels.ones for labels, _, _ in columns], axis=1)
-    share = np.ascontiguousarray(np.stack([f.T for _, f, _ in columns], axis=2))
+    held, share = held_out_classes(near, np.searchsorted(seen, given), c, n_rows, most)
     with threadpool_limits(1, user_api="blas"):  # as in crossfit
         fitted, clean = _fit(share, held, params)
     tests: tuple[RegionTest | None, ...] = ()
     if x is not None:
         trials = held.sum(axis=1)
         tests = tuple(
-            region_test(x[order], clean[:, a], trials - held[:, a], trials)
-            for a in range(len(seen))
+            region_test(x[order], clean[:, a], trials - held[:, a], trials) for a in range(c)
         )
     fitted = _averaged(fitted, clean, held, tests)
     return _judge(fitted, clean, (n_rows, n_classes), seen, tests)
@@ -153,7 +155,7 @@ def _fit(share: Floats, held: Floats, params: TransitionParams) -> tuple[Floats,
     target = np.linalg.pinv(0.95 * first + 0.05 / c)
     target -= target.mean(axis=1, keepdims=True)
     free = np.concatenate([np.log(first).ravel(), target.ravel(), np.full(g, 6.0 / g), np.zeros(c)])
-    limit = {"maxiter": params.iterations}
+    limit = {"maxiter": min(params.iterations, ALL_WORK // (share.shape[1] * c * c))}
     for penalty in (1000.0 * params.mixing_penalty, params.mixing_penalty):
         data = (share, held, target, (penalty, params.purity))
         free = minimize(_loss, free, data, "L-BFGS-B", True, options=limit).x
@@ -190,7 +192,8 @@ def _softmax_gradient(of: Floats, gradient: Floats) -> Floats:
 def _first_matrix(share: Floats, held: Floats, part: float) -> Floats:
     """Held-out labels of the rows richest in each class; (c, c), every entry positive."""
     m, c = share.shape
-    rows = min(m, max(20, int(part * m / c)))
+    fewest = int(np.ceil(20.0 * m / held.sum()))  # as many as hold out 20 labels
+    rows = min(m, max(fewest, int(part * m / c)))
     anchors = np.argsort(-share, axis=0, kind="stable")[:rows]
     found: Floats = held[anchors].sum(axis=0) + 0.5 / c
     return np.asarray(found / found.sum(axis=1, keepdims=True))

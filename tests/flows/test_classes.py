@@ -17,9 +17,12 @@ from flows.cli import main
 from flows.report.content import load
 from flows.report.model import ClassReport
 from flows.score import score
+from flows.steps.posteriors import posterior_columns, write_posteriors
+from pipeline.decision.class_rule import Decided
 from pipeline.estimator import RobustKNeighborsClassifier
 from storage import InputError, open_run
 from storage.location import Location
+from storage.pool import ChunkWriter
 from storage.run import Run
 
 N, C = 1800, 10
@@ -60,6 +63,46 @@ def test_run_says_what_the_estimator_says(made: Path) -> None:
     assert (scores["predicted_label"] == model.predict(new)).mean() > 0.98  # lists: recall .997
     apart = np.abs(scores["posterior"] - model.predict_proba(new).max(axis=1))
     assert np.median(apart) < 1e-6
+
+
+def test_posteriors_of_all_classes_are_those_of_the_estimator(made: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(made / "pool.csv")
+    model = RobustKNeighborsClassifier().fit(table[list("abcd")], table["kind"])
+    for name in ("all.parquet", "all.csv"):
+        args = ("score", made / "new.csv", "--run", made / "run", "--out", tmp_path / name, "-q")
+        assert main([*map(str, args), "--all-classes", "--workers", "0"]) == 0
+    scores, text = pd.read_parquet(tmp_path / "all.parquet"), pd.read_csv(tmp_path / "all.csv")
+    columns = [f"posterior_{name}" for name in names(C)]
+    posterior = scores[columns].to_numpy()
+    assert np.allclose(posterior.sum(axis=1), 1, atol=1e-5)
+    assert np.array_equal(posterior.max(axis=1), scores["posterior"])
+    assert np.allclose(text[columns], posterior, rtol=1e-6)
+    apart = np.abs(posterior - model.predict_proba(pd.read_csv(made / "new.csv")[list("abcd")]))
+    assert np.median(apart.max(axis=1)) < 1e-6
+    plain = pd.read_parquet(made / "scores.parquet")
+    pd.testing.assert_frame_equal(scores.drop(columns=columns), plain)
+
+
+def test_posteriors_of_very_many_classes_are_written_in_pieces(tmp_path: Path) -> None:
+    """Five rows are a piece; a row has at most three candidates."""
+    rng, n_classes, n = np.random.default_rng(0), 200_000, 12
+    code = np.sort(rng.choice(n_classes, (n, 3), replace=False), axis=1).astype(np.int32)
+    chance = rng.dirichlet([1, 1, 1], n)
+    code[:4, 2], chance[:4, 2] = -1, 0
+    run = Run(Location.of(str(tmp_path / "run")))
+    run.begin({})
+    for part, rows in enumerate((slice(0, 7), slice(7, 12))):
+        decided = Decided(code[rows], chance[rows], chance[rows], code[rows, 0].astype(np.int64))
+        write_posteriors(run, part, decided, n_classes)
+    ChunkWriter(run, "scores", 7, n).finish(n, {})
+    read, step = posterior_columns(run, list(range(n_classes)))
+    assert step == 5
+    found = read(slice(3, 11))
+    for i, row in enumerate(range(3, 11)):
+        for c, p in zip(code[row], chance[row], strict=True):
+            assert c < 0 or found[f"posterior_{c}"][i] == np.float32(p)
+    total = np.sum([np.count_nonzero(column) for column in found.values()])
+    assert total == np.count_nonzero(chance[3:11])
 
 
 def test_tables_hold_labels_and_codes(made: Path) -> None:

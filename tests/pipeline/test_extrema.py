@@ -13,7 +13,14 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from pipeline.noise.asymptotes import Held, fit_asymptotes, read_plateau
-from pipeline.noise.extrema import CrossfitParams, anchor_plan, crossfit, held_out, minmax
+from pipeline.noise.extrema import (
+    CrossfitParams,
+    anchor_plan,
+    crossfit,
+    held_out,
+    held_out_classes,
+    minmax,
+)
 from pipeline.noise.rates import given as given_rates
 
 RATES = [(0.2, 0.1), (0.1, 0.3), (0.4, 0.4), (0.0, 0.3)]
@@ -242,3 +249,19 @@ def test_given_rates() -> None:
     with pytest.raises(ValueError, match="p0 \\+ p1 < 1"):
         given_rates(0.5, 0.5)
     assert CrossfitParams().z > 0
+
+
+@given(st.integers(3, 8), st.integers(20, 60), st.integers(10, 50), st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_classes_are_held_out_as_each_against_all_others(
+    n_classes: int, n_anchors: int, width: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    n_rows = n_anchors * int(rng.integers(1, 8))
+    near = np.stack([rng.permutation(max(n_rows, width))[:width] for _ in range(n_anchors)])
+    label = rng.integers(0, n_classes, near.shape)
+    held, share = held_out_classes(near, label, n_classes, n_rows, 100)
+    for b in range(n_classes):
+        one, features, _ = held_out(near, (label == b).astype(np.int8), n_rows, 100)
+        np.testing.assert_array_equal(held[:, b], one.ones)
+        np.testing.assert_array_equal(share[:, :, b], features.T)
