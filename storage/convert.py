@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,14 @@ import zarr
 
 from storage import durable
 from storage.errors import InputError, StorageError
-from storage.groups import array, read_array
+from storage.groups import Arrays, array, read_array
 from storage.protocols import check_address
 from storage.run import Run
 from storage.sources.ids import as_column
 
 _COPY_BYTES = 16 << 20
+_MASK_ROWS = 1 << 14
+CANDIDATES = "candidates"
 LABELS, CODES = "_label", "_code"
 """Endings of columns of labels, and of columns of their codes."""
 Label = bool | int | float | str
@@ -41,6 +43,7 @@ def write_table(
     metadata: Mapping[str, str] | None = None,
     ids: str | None = None,
     classes: Sequence[Label] | None = None,
+    more: tuple[Callable[[slice], Arrays], int] | None = None,
 ) -> None:
     """Columns of a group as one table, a chunk at a time; complete or not there at all.
 
@@ -49,7 +52,9 @@ def write_table(
     metadata : key-value pairs for the file's schema
     ids : group of the same rows whose ids, if it has any, are the first column
     classes : the label of each code. Columns `…_label` hold these labels; their codes stand in the
-        columns `…_code` at the end, unless they are the labels. Lists are left out of CSV
+        columns `…_code` at the end, unless they are the labels. Masks of `candidates` are lists of
+        labels. Lists are left out of CSV
+    more : what reads further columns of some rows, and how many rows at once
 
     Raises
     ------
@@ -60,7 +65,8 @@ def write_table(
     """
     group = run.group(path)
     first = array(group, columns[0])
-    named = None if ids is None else _Ids.of(run.group(ids), columns)
+    beside = () if more is None else tuple(more[0](slice(0, 0)))
+    named = None if ids is None else _Ids.of(run.group(ids), (*columns, *beside))
     names = None if classes is None or are_codes(classes) else _label_names(classes)
 
     text = target.lower().endswith(".csv")
@@ -69,20 +75,26 @@ def write_table(
         data = {name: read_array(group, name, rows) for name in columns}
         data = {name: column for name, column in data.items() if column.ndim == 1 or not text}
         found = {} if named is None else {named.name: named.read(rows)}
-        found |= {name: _arrow(column, name, names) for name, column in data.items()}
+        found |= {
+            name: _sets(column, classes) if name == CANDIDATES else _arrow(column, name, names)
+            for name, column in data.items()
+        }
         if names is not None:
             found |= {
                 name.removesuffix(LABELS) + CODES: pa.array(column)
                 for name, column in data.items()
                 if name.endswith(LABELS) and column.ndim == 1
             }
+        if more is not None:
+            found |= {name: pa.array(column) for name, column in more[0](rows).items()}
         return pa.table(found)
 
     schema = table(slice(0, 0)).schema.with_metadata(dict(metadata) if metadata else None)
     try:
         with _whole_file(target) as sink, _writer(target, sink, schema) as writer:
-            for start in range(0, first.shape[0], first.chunks[0]):
-                rows = slice(start, start + first.chunks[0])
+            step = first.chunks[0] if more is None else min(first.chunks[0], more[1])
+            for start in range(0, first.shape[0], step):
+                rows = slice(start, min(start + step, first.shape[0]))
                 writer.write_table(table(rows).cast(schema))
     except (OSError, ValueError) as error:  # ValueError: a protocol that fsspec does not know
         raise StorageError(f"cannot write {target}: {error}") from error
@@ -147,6 +159,19 @@ def _arrow(column: npt.NDArray[Any], name: str, names: pa.Array | None) -> pa.Ar
         return found
     ends = np.arange(0, len(flat) + 1, column.shape[1], dtype=np.int32)
     return pa.ListArray.from_arrays(ends, found)
+
+
+def _sets(mask: npt.NDArray[np.uint64], classes: Sequence[Label] | None) -> pa.Array:
+    """Masks (row, word) as lists of labels; a few rows at a time, as masks are wide unpacked."""
+    assert classes is not None
+    names, found = _label_names(classes), []
+    for start in range(0, max(1, len(mask)), _MASK_ROWS):
+        words = np.ascontiguousarray(mask[start : start + _MASK_ROWS]).astype("<u8")
+        bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
+        row, code = np.nonzero(bits)
+        ends = np.searchsorted(row, np.arange(len(words) + 1)).astype(np.int32)
+        found.append(pa.ListArray.from_arrays(ends, names.take(pa.array(code))))
+    return pa.concat_arrays(found)
 
 
 def write_columns(target: str, columns: Mapping[str, pa.Array]) -> None:

@@ -49,6 +49,12 @@ _GIVEN = _label("code of the given (possibly wrong) label")
 _GROUP = Column(
     ("row",), "int16", -1, "whose label: place in `group_values`; -1 is nobody's", optional=True
 )
+_CANDIDATES = Column(
+    ("row", "word"),
+    "uint64",
+    0,
+    "candidates of the row: class c is bit c % 64 of word c // 64",
+)
 _NEAR = Column(("row",), "int32", -1, "neighbors that are near duplicates")
 
 GROUPS: dict[str, dict[str, Column]] = {
@@ -59,6 +65,13 @@ GROUPS: dict[str, dict[str, Column]] = {
         "source_id": Column(("row",), "int32", -1, "index in the attribute `files`"),
         "id": _ID,
         "group": _GROUP,
+        "candidates": Column(
+            ("row", "word"),
+            "uint64",
+            0,
+            "candidates of the row: bit b is the class at place b of `candidate_codes`",
+            optional=True,
+        ),
     },
     "queries": {
         "x": Column(("row", "feature"), "float32", float("nan"), "features as read, unscaled"),
@@ -72,6 +85,40 @@ GROUPS: dict[str, dict[str, Column]] = {
     "corrections": {
         "row": _row("position in the source, ascending"),
         "y": Column(("row",), "int32", -1, "label that somebody checked, as a class"),
+    },
+    "annotations": {
+        "row": _row("training row, ascending"),
+        "annotator": Column(("row",), "int16", -1, "place in `annotator_values` of the pool"),
+        "label": Column(("row",), "int16", -1, "place in `annotation_values` of the pool"),
+    },
+    "annotator_sums": {
+        "cell": Column(("cell",), "int64", -1, "annotator, true and given class, ascending"),
+        "sum": Column(("cell",), "float64", float("nan"), "labels of the cell, as expected"),
+        "sure": Column(("top", "level", "which"), "float64", float("nan"), "rows; right ones"),
+        "prior": Column(("true",), "float64", float("nan"), "rows of each class, as expected"),
+        "right": Column(
+            ("annotator", "moment"), "float64", float("nan"), "labels; right ones; their variance"
+        ),
+    },
+    "annotators": {
+        "matrix": Column(
+            ("annotator", "true", "given"), "float64", float("nan"), "P(given | true) of each"
+        ),
+        "support": Column(
+            ("annotator", "true"), "float64", float("nan"), "labels of rows truly of the class"
+        ),
+        "sure": Column(("top", "level"), "float64", float("nan"), "how often neighbors are right"),
+        "prior": Column(("true",), "float64", float("nan"), "shares of the classes"),
+    },
+    "consensus": {
+        "row": _row("position in the source"),
+        "given_label": _GIVEN,
+        "consensus_label": _label("likeliest class by annotators and neighbors"),
+        "certainty": Column(("row",), "float32", float("nan"), "P(the consensus is true)"),
+        "n_annotations": Column(("row",), "int32", -1, "labels that annotators gave the row"),
+        "agreement": Column(
+            ("row",), "float32", float("nan"), "share of these labels that are the consensus"
+        ),
     },
     "projection": {
         "center": Column(("feature",), "float64", float("nan"), "mean of the training rows"),
@@ -124,6 +171,12 @@ GROUPS: dict[str, dict[str, Column]] = {
         "distance": Column(("row", "rank"), "float32", float("nan"), "Euclidean, ascending"),
         "neighbor_label": _label("given label of the neighbor", "rank"),
     },
+    "network": {
+        "place": Column(("row",), "int32", -1, "rows of the block, near ones next to each other"),
+        "link": Column(
+            ("row", "link"), "int32", -1, "where walks go from each, as numbers in this order"
+        ),
+    },
     "regression": {
         "row": _row("training row, ascending"),
         "count": Column(
@@ -143,7 +196,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "given_label": _GIVEN,
         "predicted_label": _label("label by the corrected rule, without the row itself"),
         "label_quality": Column(
-            ("row",), "float32", float("nan"), "posterior of the given label; low is bad"
+            ("row",), "float32", float("nan"), "P(the given label is the true one); low is bad"
         ),
         "is_label_issue": Column(
             ("row",), "bool", False, "the given label is more likely wrong than right"
@@ -186,6 +239,30 @@ GROUPS: dict[str, dict[str, Column]] = {
             ("row",), "float32", float("nan"), "share of the k neighbors with the given label"
         ),
     },
+    "candidate_labels": {
+        "row": _row("position in the source"),
+        "candidates": _CANDIDATES,
+        "predicted_label": _label("label by PL A-kNN, without the row itself"),
+        "disambiguated_label": _label("the likeliest of the row's own candidates"),
+        "in_candidates": Column(("row",), "bool", True, "the predicted label is a candidate"),
+        "n_neighbors": Column(("row",), "int32", -1, "neighbors used"),
+        "n_labels": Column(("row",), "int32", -1, "labels left; 1 where the neighbors decided"),
+        "label_quality": Column(
+            ("row",), "float32", float("nan"), "exp(-lead² / 2) of the predicted label; low is bad"
+        ),
+        "is_label_issue": Column(("row",), "bool", False, "the predicted label is no candidate"),
+    },
+    "candidate_pairs": {
+        "pair": Column(("pair",), "int64", -1, "c times the disambiguated label, plus another"),
+        "rows": Column(("pair",), "int64", -1, "rows of the label with the other as candidate"),
+    },
+    "candidate_scores": {
+        "row": _row("position in the source"),
+        "predicted_label": _label("label by PL A-kNN"),
+        "n_neighbors": Column(("row",), "int32", -1, "neighbors used"),
+        "n_labels": Column(("row",), "int32", -1, "labels left; 1 where the neighbors decided"),
+        "near_duplicates": _NEAR,
+    },
     "class_scores": {
         "row": _row("position in the source"),
         "predicted_label": _label("label by the corrected vote"),
@@ -198,6 +275,9 @@ GROUPS: dict[str, dict[str, Column]] = {
         "near_duplicates": _NEAR,
         "top_label": Column(("row", "top"), "int16", -1, "likeliest true classes, likeliest first"),
         "top_posterior": Column(("row", "top"), "float32", float("nan"), "P(true label) of each"),
+    },
+    "posteriors": {
+        "posterior": Column(("row", "true"), "float32", 0.0, "P(true label), by class"),
     },
     "transition": {
         "matrix": Column(("true", "given"), "float64", float("nan"), "P(given | true)"),
@@ -217,6 +297,20 @@ GROUPS: dict[str, dict[str, Column]] = {
         "row": _row("training row drawn to fit weights on, ascending"),
         "given_label": _GIVEN,
         "neighbor_label": _label("given label of the neighbor", "rank"),
+    },
+    "count_sample": {
+        "row": _row("training row drawn to fit weights on, ascending"),
+        "given_label": _GIVEN,
+        "count": Column(
+            ("row", "k"), "int32", -1, "neighbors given 1 among the first k, self excluded"
+        ),
+    },
+    "smoothed_odds": {
+        "row": _row("training row drawn to fit weights on, ascending"),
+        "smoothed": Column(
+            ("row",), "float32", float("nan"), "neighbors' mean posterior, log odds"
+        ),
+        "reach": Column(("row",), "float32", float("nan"), "distance to a near neighbor"),
     },
     "smoothed": {
         "row": _row("training row drawn to fit weights on, ascending"),

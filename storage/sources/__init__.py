@@ -1,6 +1,9 @@
 """Sources of rows (CSV, Parquet, npy, npz, Zarr) read as equal chunks in bounded memory."""
 
+from .annotation_table import with_annotations
+from .annotations import Annotations
 from .base import Chunk, Source
+from .candidates import CandidateCodes
 from .checks import FiniteCheck
 from .coding import PLAIN_NUMBERS, Coding, Gaps
 from .columns import Columns
@@ -15,6 +18,8 @@ from .opening import list_sources, open_source
 
 __all__ = [
     "PLAIN_NUMBERS",
+    "Annotations",
+    "CandidateCodes",
     "Chunk",
     "Coding",
     "Columns",
@@ -32,5 +37,6 @@ __all__ = [
     "look_at",
     "open_source",
     "same",
+    "with_annotations",
     "with_corrections",
 ]

@@ -15,7 +15,7 @@ from .base import piece_rows
 from .look import Look
 from .parquet import stored_columns
 from .paths import SourcePath, readable
-from .tables import Selection
+from .tables import Selection, is_list
 
 BATCH_BYTES = 512 << 20
 """Largest batch that is read, as far as its columns are numbers."""
@@ -69,7 +69,10 @@ def _without_views(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         texts = _without_views(column.dictionary)
         return pa.DictionaryArray.from_arrays(column.indices, texts)
-    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
+    kind = column.type
+    if is_list(kind) and pa.types.is_string_view(kind.value_type):
+        return column.cast(pa.large_list(pa.large_string()))
+    return column.cast(pa.string()) if pa.types.is_string_view(kind) else column
 
 
 def look(location: SourcePath, *_: Any) -> Look:

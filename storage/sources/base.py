@@ -10,6 +10,7 @@ import numpy.typing as npt
 from storage.errors import UnavailableError
 from storage.transient import Patience
 
+from .candidates import as_sets
 from .coding import PLAIN_NUMBERS, Coding, Gaps
 from .columns import is_place
 from .dialect import PLAIN, Dialect
@@ -19,6 +20,7 @@ from .labels import are_there
 from .paths import readable
 
 if TYPE_CHECKING:
+    from .annotations import Annotations
     from .corrections import Corrections
 
 Floats = npt.NDArray[np.float32]
@@ -45,7 +47,8 @@ class Chunk:
     x: Floats
     """`(row, feature)` float32, C order."""
     label: Labels | None
-    """`(row,)` label values as found (bool, int, float, str or object), None if not read."""
+    """`(row,)` label values as found (bool, int, float, str or object), None if not read; of a
+    source of candidate sets tuples of them."""
     source_id: npt.NDArray[np.int32]
     """`(row,)` int32: index in `Source.files` of the file the row came from."""
     id: Labels | None = None
@@ -120,6 +123,11 @@ class Source:
     """Column or array that says whose label each is; None if the source is read without it."""
     corrections: "Corrections | None" = None
     """Labels that are certain, whatever the source gives."""
+    candidates: str | None = None
+    """What divides the candidates in a label that is text, empty where labels are lists or a mask;
+    None where labels are single."""
+    annotations: "Annotations | None" = None
+    """Several labels per row, whose majority is the label; None where the source has its own."""
     only: Literal["labeled", "unlabeled"] | None = None
     """Which rows are given: all, or those with or without a label."""
 
@@ -186,7 +194,9 @@ class Source:
         """The blocks of the reader, gaps filled, rows that are not wanted left out."""
         fills, drop = self.coding.fills_of(self.feature_names), self.coding.drop
         for found in self.reader.blocks(start, rows):
-            block, n = found, len(found.x)
+            block, n = self._as_sets(found), len(found.x)
+            if self.annotations is not None:
+                block = self.annotations.joined(block, start, gaps)
             new = slice(max(0, gaps.until - start), n)
             keep = np.ones(n, np.bool_)
             if self.only is not None:
@@ -206,6 +216,12 @@ class Source:
             gaps.until = max(gaps.until, start + n)
             yield block.kept(keep, start) if drop or self.only else block
             start += n
+
+    def _as_sets(self, block: Block) -> Block:
+        """The block with a tuple of candidates for each label, if that is what labels are."""
+        if self.candidates is None or block.label is None:
+            return block
+        return block._replace(label=as_sets(block.label, self.candidates))
 
     def _certain(self, block: Block, start: int) -> Block:
         """The block with the labels that somebody checked in place of missing ones."""

@@ -71,3 +71,5 @@ class Gaps:
     """Rows without a label where those with one are wanted, or the other way round."""
     until: int = 0
     """Rows of the source that were counted."""
+    annotated: npt.NDArray[np.bool_] | None = None
+    """Which of the rows that have annotations were there; None where there are none."""

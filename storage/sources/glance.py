@@ -14,6 +14,7 @@ from pyarrow import types
 from storage.transient import patiently
 
 from .base import Labels, Source, join_labels
+from .candidates import as_sets
 from .many import TablesReader
 from .paths import readable
 from .rows import LabeledReader, plain_labels
@@ -83,6 +84,8 @@ def look_at(source: Source) -> Glance:
             return _tables(source, starts, step) or _arrays(source, starts, step)
 
     found = patiently(read)
+    if source.candidates is not None and found.label is not None:
+        found = replace(found, label=as_sets(found.label, source.candidates))
     if found.n_rows > most and not spread:
         return _cut(found, most)
     return found

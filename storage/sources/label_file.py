@@ -16,7 +16,7 @@ from .header import read_header
 from .npy import read_npy
 from .packing import packed
 from .paths import SourcePath, listed, readable
-from .rows import LabeledReader, Rows, check_labels
+from .rows import LabeledReader, Rows, check_labels, is_mask
 from .tables import Selection
 
 TEXT = packed(".csv", ".tsv", ".txt")
@@ -75,6 +75,7 @@ def attach_labels(
         label_name=column or location.basename,
         parts=(*source.parts, SourceFile("labels", location.basename, location)),
         reader=LabeledReader(source.reader, labels),
+        candidates="" if is_mask(labels) else None,
     )
 
 

@@ -164,7 +164,7 @@ class LabelCodes:
         if len(self._codes) < 2:
             found = f"all labels are {shown(self.values[0])}" if self._codes else "no labels"
             raise InputError(f"{self.where}: {found}; two classes are needed to learn from")
-        ordered = tuple(sorted(self._codes, key=_sort_key))
+        ordered = tuple(sorted(self._codes, key=sort_key))
         place = {value: code for code, value in enumerate(ordered)}
         wide = np.uint8 if len(ordered) <= 256 else np.uint16
         kind = np.int8 if len(ordered) == 2 else wide
@@ -194,7 +194,8 @@ class LabelCodes:
         )
 
 
-def _sort_key(value: Label) -> tuple[bool, float, str, str]:
+def sort_key(value: Label) -> tuple[bool, float, str, str]:
+    """Numbers by value, then text without regard to case."""
     if isinstance(value, str):
         return True, 0.0, value.casefold(), value
     return False, value, "", ""

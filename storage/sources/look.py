@@ -64,7 +64,7 @@ class Look:
 
     def expanded(self, request: Request) -> dict[str, Feature]:
         """Where each name that a feature can have lies: a list of numbers has one for each place,
-        a column that is encoded one for each category.
+        a column that is encoded one for each category. Lists of candidates are no features.
 
         Names that occur twice are left for the choice of columns to refuse.
         """
@@ -75,7 +75,7 @@ class Look:
                 values = categories[name]
                 found |= {f"{name}={value}": Feature(name, category=value) for value in values}
                 continue
-            kind = self.kinds.get(name)
+            kind = None if name in (request.label, request.ignore) else self.kinds.get(name)
             length = self._length(name) if kind is not None and is_embedding(kind) else 0
             if length:
                 found |= {f"{name}[{i}]": Feature(name, i, length) for i in range(length)}

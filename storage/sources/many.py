@@ -13,7 +13,7 @@ from .fingerprint import SourceFile
 from .look import Look, TableReader
 from .paths import SourcePath, listed, readable
 from .request import Request, choose_columns
-from .tables import Feature, Selection
+from .tables import Feature, Selection, is_list
 
 Constants = Mapping[str, str | float | None]
 """Columns that the path of a file gives."""
@@ -100,6 +100,7 @@ def open_tables(
     if n_rows == 0:
         raise InputError(f"{root.name}: no rows; give at least one")
     inside = [_inside(root, location) for location in files]
+    label_kind = None if first is None or label is None else first.kinds.get(label)
     return Source(
         kind=kind,
         files=tuple(location.name for location in files),
@@ -112,6 +113,7 @@ def open_tables(
         reader=TablesReader(tuple(tables), features),
         id_name=id_column,
         group_name=group,
+        candidates="" if label_kind is not None and is_list(label_kind) else None,
     )
 
 

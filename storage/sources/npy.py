@@ -25,6 +25,7 @@ from .rows import (
     check_features,
     check_labels,
     check_real,
+    is_mask,
     with_groups,
     with_ids,
 )
@@ -196,6 +197,7 @@ def open_npz(location: SourcePath, request: Request) -> Source:
     labels = read_npy(location, f"{label}.npy")
     check_labels(labels, n_rows)
     reader = LabeledReader(features, labels)
+    aside["candidates"] = "" if is_mask(labels) else None
     return Source("npz", (location.name,), names, label, n_rows, (part,), reader, **aside)
 
 

@@ -46,6 +46,7 @@ def open_source(
     columns: Columns = ALL,
     coding: Coding = PLAIN_NUMBERS,
     raw: bool = False,
+    candidates: str | None = None,
 ) -> Source:
     """Open a path, a pattern or an fsspec URL; the format is told by the extension, or by what a
     folder holds.
@@ -63,6 +64,9 @@ def open_source(
     and of gaps. A `raw` source of tables has columns of
     any type, to be looked at (`look_at`) and not to be read as features.
 
+    `candidates` divides labels that are text into sets of candidates; those that are lists or a
+    mask are such sets anyway.
+
     Raises `InputError` if the source cannot be opened as asked, and `UnavailableError` if it is
     out of reach after some tries; what only reading tells is raised by `Source.chunks`.
     """
@@ -76,7 +80,8 @@ def open_source(
             found = (_open_pattern if location.is_pattern else _open)(location, request)
             if with_labels and labels is not None:
                 found = attach_labels(found, SourcePath.of(labels), label_column, dialect)
-            return replace(found, dialect=dialect, coding=coding)
+            sets = candidates if found.candidates is None else found.candidates
+            return replace(found, dialect=dialect, coding=coding, candidates=sets)
 
     return patiently(opened)
 

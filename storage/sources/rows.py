@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from storage.errors import InputError
 
 from .base import Block, Labels, Reader, piece_rows
+from .candidates import MOST_CLASSES, sets_of_mask
 from .ids import text_ids
 from .request import MOST_FEATURES
 
@@ -60,15 +62,30 @@ def check_features(array: Rows) -> int:
     return array.shape[1]
 
 
+def is_mask(array: Rows) -> bool:
+    """Whether an array of labels says of each class whether it is a candidate."""
+    return bool(array.dtype == np.bool_) and len(array.shape) == 2 and array.shape[1] > 1
+
+
 def check_labels(array: Rows, n_rows: int, what: str = "labels") -> None:
-    """`InputError` unless the array holds one label (or id) for each of `n_rows` rows."""
+    """`InputError` unless the array holds one label (or id) for each of `n_rows` rows, or a mask of
+    candidates."""
     check_real(array.name, array.dtype, what, "biufSUT")
     if array.dtype.itemsize > LABEL_BYTES:
         raise InputError(
             f"{array.name}: {what} of up to {array.dtype.itemsize:,} bytes; give short ones"
         )
-    if len(array.shape) != 1 and array.shape[1:] != (1,):
-        raise InputError(f"{array.name}: {what} have shape {array.shape}; reshape them to (row,)")
+    if what == "labels" and is_mask(array):
+        if array.shape[1] > MOST_CLASSES:
+            raise InputError(
+                f"{array.name}: a mask of {array.shape[1]:,} candidates, at most {MOST_CLASSES:,} "
+                "classes are read; merge rare ones"
+            )
+    elif len(array.shape) != 1 and array.shape[1:] != (1,):
+        mask = ", or give a mask of candidates as bool" if what == "labels" else ""
+        raise InputError(
+            f"{array.name}: {what} have shape {array.shape}; reshape them to (row,){mask}"
+        )
     if array.shape[0] != n_rows:
         raise InputError(
             f"{array.name}: {array.shape[0]:,} {what} for {n_rows:,} rows of features; "
@@ -118,7 +135,8 @@ class LabeledReader:
 
     def blocks(self, start: int, rows: int) -> Iterator[Block]:
         """The rows from `start` on, in the blocks of the features."""
-        pieces = self.labels.read(start, piece_rows(self.labels.dtype.itemsize, max(rows, 4096)))
+        width = self.labels.dtype.itemsize * prod(self.labels.shape[1:])
+        pieces = self.labels.read(start, piece_rows(width, max(rows, 4096)))
         spare: Labels = np.empty(0, self.labels.dtype)
         for block in self.features.blocks(start, rows):
             while len(spare) < len(block.x):
@@ -159,6 +177,8 @@ def with_groups(reader: Reader, groups: Rows, n_rows: int) -> LabeledReader:
 
 
 def plain_labels(piece: np.ndarray) -> Labels:
-    """`(row,)` label values of an array's piece; text as object."""
+    """`(row,)` label values of an array's piece; text as object, rows of a mask as tuples."""
+    if piece.ndim == 2 and piece.shape[1] > 1:
+        return sets_of_mask(piece)
     flat = piece.reshape(len(piece))
     return flat.astype(object) if flat.dtype.kind in "SUT" else flat

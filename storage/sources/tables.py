@@ -158,10 +158,13 @@ def list_values(column: pa.Array, length: int, where: str) -> Floats:
 
 
 def to_labels(column: pa.Array) -> Labels:
-    """`(row,)` label values: numbers if all are, else object with None where missing.
+    """`(row,)` label values: numbers if all are, else object with None where missing; of lists
+    tuples of them.
 
     Text is parsed value by distinct value, so that "1", "1.0" and 1 are the same label.
     """
+    if is_list(column.type):
+        return _sets(column)
     coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
     values: list[Label | None] = [label_value(raw) for raw in coded.dictionary.to_pylist()]
     if coded.indices.null_count:
@@ -169,6 +172,20 @@ def to_labels(column: pa.Array) -> Labels:
     places = coded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
     labels: Labels = label_array(values)[places]
     return labels
+
+
+def _sets(column: pa.Array) -> Labels:
+    """`(row,)` tuples of the label values in the lists of a column."""
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.cumsum(lengths).tolist()
+    values = to_labels(column.flatten()).tolist()
+    sets = (tuple(values[a:b]) for a, b in zip([0, *ends], ends, strict=False))
+    return np.fromiter(sets, object, len(ends))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether columns of this Arrow type hold lists."""
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -181,8 +198,9 @@ def is_number(kind: pa.DataType) -> bool:
 
 def is_embedding(kind: pa.DataType) -> bool:
     """Whether columns of this Arrow type hold lists of numbers."""
-    found = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return bool(found and is_number(kind.value_type) and not types.is_dictionary(kind.value_type))
+    if not is_list(kind):
+        return False
+    return is_number(kind.value_type) and not types.is_dictionary(kind.value_type)
 
 
 def check_group_type(where: str, name: str, kind: pa.DataType) -> None:
@@ -196,11 +214,13 @@ def check_group_type(where: str, name: str, kind: pa.DataType) -> None:
 
 
 def check_label_type(where: str, name: str, kind: pa.DataType) -> None:
-    """Raise `InputError` unless columns of this Arrow type can be labels."""
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    if not (text or is_number(kind)):
+    """Raise `InputError` unless columns of this Arrow type can be labels, or lists of them."""
+    value = kind.value_type if is_list(kind) else kind
+    if types.is_dictionary(value):
+        value = value.value_type
+    text = types.is_string(value) or types.is_large_string(value) or types.is_string_view(value)
+    if not (text or is_number(value)):
         raise InputError(
-            f"{where}: label column {name!r} is {kind}; labels must be numbers, booleans or text"
+            f"{where}: label column {name!r} is {kind}; labels must be numbers, booleans or text, "
+            "or lists of them"
         )

@@ -22,6 +22,7 @@ from .rows import (
     LabeledReader,
     check_features,
     check_labels,
+    is_mask,
     with_groups,
     with_ids,
 )
@@ -161,6 +162,7 @@ def open_zarr(location: SourcePath, request: Request) -> Source:
     check_labels(labels, n_rows)
     parts += _parts("labels", location, label)
     labeled = LabeledReader(reader, labels)
+    aside["candidates"] = "" if is_mask(labels) else None
     return Source("zarr", files, names, label, n_rows, parts, labeled, **aside)
 
 
