@@ -82,6 +82,11 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
         with_labels=held_back,
         dialect=params.dialect(),
     )
+    if opened.candidates is not None:
+        raise InputError(
+            f"--label-column {params.label_column}: these are candidate sets, and labels that are "
+            "bought are single; give another column"
+        )
     oracle = None if params.oracle is None else callable_oracle(params.oracle)
     method = params.model_dump(include={"scale", "builder", "target_recall", "seed"})
     folder, reporter = Run(Location.of(params.run)), Reporter(quiet=params.quiet)

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from flows.engine import stdout
 from flows.engine.guard import check_handles
 from flows.engine.signals import Terminated, terminated_by_signal
+from flows.engine.spared import without_pandas
 from flows.options.command_line import completed, of_model, path, quiet
 from flows.options.extras import needs
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
@@ -32,7 +33,9 @@ Called = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, str | None]
 
 def process() -> None:
     """The command as a process of its own, whose end nothing holds up."""
-    status = main()
+    theirs = "acquire" in sys.argv  # whose --oracle may import anything
+    with contextlib.nullcontext() if theirs else without_pandas():
+        status = main()
     stdout.flush()
     sys.stderr.flush()
     if status == ClusterError.exit_code:  # a part may hang in a thread that would be waited for
@@ -336,7 +339,7 @@ def _report(
 ) -> Called:
     if html is not None:
         needs("report", "--html")
-    from flows.report.content import load, train_text
+    from flows.report.content import load_any, train_text
     from storage.location import Location
     from storage.run import Run, below
 
@@ -344,7 +347,7 @@ def _report(
     if html is None:
         if scores or truth or truth_column:
             raise InputError("--scores and --truth are for the page: give --html FILE too")
-        report = load(folder)
+        report = load_any(folder)
         folder.check(below())
         return report.as_json(), train_text(report) + _besides(folder, report)
     from flows.report.page import Truth, write_page

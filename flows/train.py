@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from flows.engine.claim import claimed
@@ -16,6 +15,8 @@ from flows.engine.tasks.context import flow_run_context
 from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training
 from flows.intake.health import Health
+from flows.intake.labels import refuse_for_candidates
+from flows.judging import Labeled, check_labels, judge
 from flows.options.params import TrainParams, as_keywords
 from flows.orchestration.config import check_same, defaults, describe
 from flows.orchestration.run_folders import dated, latest
@@ -23,22 +24,17 @@ from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
 from flows.report.compare import drift, since_text
 from flows.report.compose import Results, composed
-from flows.report.model import ClassReport, RunConfig, TrainReport
-from flows.scorings.scored import Trained
+from flows.report.model import CandidateReport, ClassReport, RunConfig, TrainReport
+from flows.scorings.scored import Finished
 from flows.steps.anchors import find_anchors, find_pairs
 from flows.steps.checks import check_data
-from flows.steps.class_labels import find_class_issues
-from flows.steps.classes import Classes, ClassEstimates, count_classes, estimate_classes
-from flows.steps.groups import find_groups
-from flows.steps.ingest import Ingested, ingest
-from flows.steps.labels import export_label_issues, find_label_issues
-from flows.steps.partition import Blocks, Wanted
+from flows.steps.ingest import ingest
+from flows.steps.networks import choose_probes
+from flows.steps.partition import Wanted
 from flows.steps.projection import check_pca, transform
-from flows.steps.rates import RateEstimates, count_labels, estimate_rates
 from flows.steps.segments import find_segments
 from flows.steps.widening import widen_until
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
-from pipeline.labels import LabelSpace
 from pipeline.methods.rules import RULES
 from storage.errors import InputError
 from storage.location import Location
@@ -94,6 +90,8 @@ def _trained(folder: Run, params: TrainParams, reporter: Reporter) -> dict[str, 
     label."""
     health = _health(folder, params)
     opened = open_training(params, health, _coding(folder, params, health))
+    if opened.candidates is not None:
+        refuse_for_candidates(params)
     if params.corrections is not None:
         opened = with_corrections(opened, params.corrections)
     report = _of_labels(folder, opened, health, params, reporter)
@@ -101,13 +99,13 @@ def _trained(folder: Run, params: TrainParams, reporter: Reporter) -> dict[str, 
         return report.as_json()
     from flows.scorings.unlabeled import predict_unlabeled
 
-    predicted = predict_unlabeled(Trained(folder, report), opened, params, reporter)
+    predicted = predict_unlabeled(Finished(folder, report), opened, params, reporter)
     return {**report.as_json(), "unlabeled": predicted.as_json()}
 
 
 def _of_labels(
     folder: Run, opened: Source, health: Health | None, params: TrainParams, reporter: Reporter
-) -> TrainReport | ClassReport:
+) -> reports.AnyTraining:
     """The report of the training itself."""
     check_pca(params.pca, len(opened.feature_names), opened.files[0])
 
@@ -157,7 +155,7 @@ def _coding(folder: Run, params: TrainParams, health: Health | None) -> Coding:
     return learn(params, health) if params.learns_coding else PLAIN_NUMBERS
 
 
-def _train(job: Job, source: Source, params: TrainParams) -> TrainReport | ClassReport:
+def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining:
     """The steps, in order."""
     job.verify()
     seed = params.seed
@@ -166,84 +164,54 @@ def _train(job: Job, source: Source, params: TrainParams) -> TrainReport | Class
         lambda: ingest(job, source, path="pool", scale=params.scale, seed=seed, pca=params.pca),
     )
     pool, scaling = ingested.pool(job.run, "pool"), transform(job.run, ingested.scaling)
+    sets = source.candidates is not None
     _check_size(pool, params)
-    _check_classes(ingested.labels(), params)
+    check_labels(source, ingested.labels(), params)
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
-    rule = RULES[params.rule]
-    length = rule.list_length(params.k, pool.n_rows, builder)
-    as_task("anchors", lambda: find_anchors(job, pool, scaling, length, rates_read(params)))
+    length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)
+    read = rates_read(params) and not sets
+    as_task("anchors", lambda: find_anchors(job, pool, scaling, length, read))
     pairs = as_task("pairs", lambda: find_pairs(job, pool, scaling, length))
     wanted = Wanted(params.block_rows, params.target_recall, length, builder == "exact", seed)
     how = NeighborParams(length, builder, seed=seed)
     graph = widen_until(job, pool, scaling, pairs, how, wanted)
-    grid = rule.sizes(params.k, length)
-    judge = _judge_two if ingested.labels().n_classes == 2 else _judge_classes
-    estimated, issues = judge(job, pool, ingested, graph.blocks, grid, params)
-    as_task("export", lambda: export_label_issues(job, ingested.label_values or []))
-
-    groups = None
-    if params.by is not None:
-        told = ingested.label_values or [], ingested.class_counts or []
-        groups = as_task(
-            "groups", lambda: find_groups(job, pool, graph.blocks, *told, estimated=estimated)
-        )
+    judged = judge(job, Labeled(pool, ingested, graph.blocks, length, params), source)
     checked = as_task(
         "checks",
         lambda: check_data(
             job,
             pool,
             graph.blocks,
-            estimated.k,
+            judged.estimated.k,
             renumbered=ingested.n_dropped + ingested.n_unlabeled > 0,
+            labeled=not sets,
         ),
     )
 
     segments = as_task("segments", lambda: find_segments(job, pool))
+    as_task(
+        "probes",
+        lambda: choose_probes(
+            job,
+            graph.blocks,
+            scaling,
+            pairs,
+            judged.estimated.k,
+            params.target_recall,
+            exact=builder == "exact",
+        ),
+    )
 
     def write(run: Run) -> Output:
-        results = Results(builder, graph, estimated, issues, checked, groups, segments)
+        results = Results(builder, graph, *judged, checked, segments)
         report = composed(job, params, ingested, results, worker_memory(job))
-        report = _since(job, report, params.compare_with)
+        if not isinstance(report, CandidateReport):
+            report = _since(job, report, params.compare_with)
         written = reports.save(run, report, reports.train_text(report))
         return Output([*written, *reports.describe(run, report)])
 
     as_task("report", lambda: job.once("report", write))
-    return reports.load(job.run)
-
-
-def _judge_two(
-    job: Job,
-    pool: Pool,
-    ingested: Ingested,
-    blocks: Blocks,
-    grid: tuple[int, ...],
-    params: TrainParams,
-) -> tuple[RateEstimates, int]:
-    """Rates and threshold of two classes, and the number of suspect labels."""
-    counted = as_task("regression", lambda: count_labels(job, pool, blocks, grid))
-    own = None
-    if RULES[params.rule].own_pass:
-        own_pass = import_module(f"flows.steps.{params.rule}")
-        own = as_task("select", lambda: own_pass.select(job, blocks, grid, params.k, params.seed))
-    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, own))
-    issues = as_task("labels", lambda: find_label_issues(job, pool, counted, rates))
-    return rates, issues
-
-
-def _judge_classes(
-    job: Job,
-    pool: Pool,
-    ingested: Ingested,
-    blocks: Blocks,
-    grid: tuple[int, ...],
-    params: TrainParams,
-) -> tuple[ClassEstimates, int]:
-    """Matrix and rule of more than two classes, and the number of suspect labels."""
-    classes = Classes(pool, tuple(ingested.class_counts or ()), params.seed)
-    counted = as_task("regression", lambda: count_classes(job, classes, blocks, grid))
-    found = as_task("rates", lambda: estimate_classes(job, classes, counted, grid, params))
-    issues = as_task("labels", lambda: find_class_issues(job, classes, blocks, counted, found))
-    return found, issues
+    return reports.load_any(job.run)
 
 
 def rates_read(params: TrainParams) -> bool:
@@ -261,21 +229,6 @@ def _check_size(pool: Pool, params: TrainParams) -> None:
             f"{pool.n_rows} rows are too few for crossfit, which needs {FEWEST_ROWS}; "
             "use --noise minmax"
         )
-
-
-def _check_classes(labels: LabelSpace, params: TrainParams) -> None:
-    """`InputError` where a parameter is for two classes and there are more."""
-    given = {
-        "--rule": params.rule if params.rule != "corrected" else None,
-        "--noise": params.noise if params.noise != "crossfit" else None,
-        "--p0 and --p1": params.p0,
-    }
-    for option, value in given.items():
-        if labels.n_classes > 2 and value is not None:
-            raise InputError(
-                f"{option} {value} is for two classes, and the labels have "
-                f"{labels.n_classes:,}; leave it out"
-            )
 
 
 def _since(

@@ -69,11 +69,11 @@ def score(
 
 def open_run(run: str | os.PathLike[str]) -> Training:
     """A finished training."""
-    from flows.report.content import load
+    from flows.report.content import load_any
     from storage.location import Location
     from storage.run import Run
 
-    return Training(os.fspath(run), load(Run(Location.of(os.fspath(run)))).as_json())
+    return Training(os.fspath(run), load_any(Run(Location.of(os.fspath(run)))).as_json())
 
 
 def check(source: Any, **options: Any) -> Any:

@@ -16,6 +16,7 @@ from knnoise.dask_inputs import write_array, write_frame
 from storage.errors import InputError
 
 BATCH_ROWS = 1 << 16
+_SETS = (list, tuple, set, frozenset, np.ndarray)
 INDEX = "index"
 """Name of the ids that a data frame's index without a name gives."""
 
@@ -129,8 +130,17 @@ def _labels(labels: Any, folder: Path) -> str | None:
         array = labels.to_dask_array(lengths=True) if hasattr(labels, "to_dask_array") else labels
         write_array(array, folder / "labels.npy")
         return str(folder / "labels.npy")
-    values = np.asarray(labels)
+    try:
+        values = np.asarray(labels)
+    except ValueError:  # lists of several lengths
+        values = np.empty(1, object)
+        values[0] = ()
     if values.dtype.kind == "O":
+        if any(isinstance(one, _SETS) for one in values.ravel()):
+            raise InputError(
+                "labels that are sets: give a mask of bool, rows × classes, or a column of lists "
+                "in a data frame"
+            )
         values = values.astype(np.str_)
     np.save(folder / "labels.npy", values, allow_pickle=False)
     return str(folder / "labels.npy")

@@ -42,6 +42,7 @@ class Training:
         is labeled as another."""
         import pandas as pd
 
+        self._of_labels()
         if len(self.label_values) > 2:
             matrix, bounds = self.summary["transition_matrix"], self.summary["transition_interval"]
             wrong = [
@@ -58,6 +59,7 @@ class Training:
         """(class, class) P(given | true): a row for each true class, each adds up to 1."""
         import numpy as np
 
+        self._of_labels()
         return np.array(self.summary["transition_matrix"])
 
     @property
@@ -72,11 +74,57 @@ class Training:
         """
         import pandas as pd
 
+        self._of_labels()
         found = self.summary["groups"]
         if found is None:
             raise InputError(f"{self.run}: trained without by; give the column that says whose")
         rows = [_group(group, self.label_values) for group in found["groups"]]
         return pd.DataFrame(rows).set_index("group").rename_axis(found["column"])
+
+    def _of_labels(self) -> None:
+        """Raise `InputError` where labels are candidate sets, for which no rates are estimated."""
+        if "transition_matrix" not in self.summary:
+            raise InputError(f"{self.run}: trained on candidate sets, which have no noise rates")
+
+    @property
+    def annotators(self) -> pd.DataFrame:
+        """A row for each annotator of `annotations`, the least accurate first: labels, accuracy
+        with its 95 % interval, and the verdict.
+
+        Raises
+        ------
+        storage.errors.InputError
+            the training was given no `annotations`.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "annotator": one["value"],
+                "labels": one["labels"],
+                "accuracy": one["accuracy"],
+                "low": one["interval"][0],
+                "high": one["interval"][1],
+                "support": one["support"],
+            }
+            for one in self._several()["annotators"]
+        ]
+        return pd.DataFrame(rows).set_index("annotator")
+
+    @property
+    def consensus(self) -> pd.DataFrame:
+        """A row for each training row: the likeliest label by annotators and neighbors, and how
+        certain it is; raises as `annotators`."""
+        import pandas as pd
+
+        self._several()
+        return pd.read_parquet(f"{self.run.rstrip('/')}/consensus.parquet")
+
+    def _several(self) -> dict[str, Any]:
+        found: dict[str, Any] | None = self.summary["annotators"]
+        if found is None:
+            raise InputError(f"{self.run}: trained without annotations; give a table of them")
+        return found
 
     @property
     def label_issues(self) -> pd.DataFrame:
@@ -136,7 +184,7 @@ class Training:
         """How many training rows have which share of neighbors given 1, and the threshold; of more
         than two classes, which label quality."""
         ax = _axes(ax)
-        if len(self.label_values) > 2:
+        if "threshold" not in self.summary:
             ax.hist(self.label_issues["label_quality"], bins=50, color="0.7")
             ax.set(xlabel="label quality", ylabel="rows")
             return ax
@@ -154,13 +202,16 @@ class Training:
         return train_text(training(self.summary))
 
     def _repr_html_(self) -> str:
-        rates, found = self.rates.to_html(float_format="%.3f"), self.suspects(SHOWN)
+        found = self.suspects(SHOWN).to_html(index=False, float_format="%.3f")
         total = f"{self.summary['n_label_issues']:,} of {self.summary['n_rows']:,}"
-        return (
-            f"<p><b>{escape(self.run)}</b>: {total} labels are suspect "
-            f"({escape(self.summary['support'])}: {escape(self.summary['reason'])})</p>{rates}"
-            f"<p>the most suspect</p>{found.to_html(index=False, float_format='%.3f')}"
-        )
+        if "transition_matrix" not in self.summary:
+            told = f"{total} rows are predicted none of their candidates</p>"
+        else:
+            why = f"{escape(self.summary['support'])}: {escape(self.summary['reason'])}"
+            told = (
+                f"{total} labels are suspect ({why})</p>{self.rates.to_html(float_format='%.3f')}"
+            )
+        return f"<p><b>{escape(self.run)}</b>: {told}<p>the most suspect</p>{found}"
 
 
 @dataclass(frozen=True)

@@ -120,3 +120,15 @@ def near_by_age(
                     found[j][age].append(i)
                     n_back[j] += 1
     return found
+
+
+def shapley_terms(
+    neighbor_label: npt.NDArray[np.int8], given: npt.NDArray[np.int8]
+) -> npt.NDArray[np.float64]:
+    """(row, rank) value of each listed neighbor for the vote of a row, from the end of its list."""
+    k = neighbor_label.shape[1]
+    match = (neighbor_label == given[:, None]).astype(np.float64)
+    terms = np.zeros(match.shape)
+    for rank in range(k - 2, -1, -1):
+        terms[:, rank] = terms[:, rank + 1] + (match[:, rank] - match[:, rank + 1]) / k
+    return terms

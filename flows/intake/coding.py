@@ -10,7 +10,7 @@ from flows.intake.health import Health
 from flows.options.params import TrainParams
 from pipeline.blocks.sampling import RowSample
 from storage.errors import InputError
-from storage.sources import Coding, Columns, Source, open_source
+from storage.sources import Coding, Columns, Source, open_source, with_annotations
 from storage.sources.glance import BATCH_ROWS
 from storage.sources.many import TablesReader
 from storage.sources.paths import readable
@@ -45,14 +45,20 @@ def learn(params: TrainParams, health: Health | None) -> Coding:
 
 def opened(params: TrainParams, health: Health | None, coding: Coding) -> Source:
     """The source of a training."""
+    several = params.annotations is not None
     source = open_source(
         params.source,
         params.labels,
-        params.label_column,
+        None if several else params.label_column,
+        with_labels=not several,
         dialect=params.dialect(),
         columns=params.columns(() if health is None else health.left_out),
         coding=coding,
+        candidates=params.candidates,
     )
+    if params.annotations is not None:
+        told = params.label_column, params.annotator_column
+        source = with_annotations(source, params.annotations, *told, params.dialect())
     return source if params.unlabeled == "refuse" else replace(source, only="labeled")
 
 

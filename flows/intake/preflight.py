@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -55,9 +58,10 @@ def look(
     InputError
         the source cannot be opened as asked.
     """
+    several = chosen.annotations is not None
     wanted = needs_label or given.labels is not None or given.label_column is not None
     try:
-        source = _opened(given, chosen, with_labels=True)
+        source = _opened(given, chosen, with_labels=not several)
     except InputError:
         if wanted:
             raise
@@ -65,7 +69,11 @@ def look(
     seen = look_at(source)
     codes, y = None, np.full(seen.n_rows, -1, np.int64)
     found = []
-    if seen.label is not None:
+    counts: list[tuple[LabelValue, int]] = []
+    n_missing = 0
+    if seen.label is not None and source.candidates is not None:
+        counts, n_missing = _of_candidates(seen.label)
+    elif seen.label is not None:
         codes = LabelCodes(MOST_CLASSES, f"labels {source.label_name!r}")
         try:
             y = codes.encode(seen.label).astype(np.int64)
@@ -73,8 +81,10 @@ def look(
             text = f"{error}: are these the labels?"
             found.append(Finding(kind="labels", columns=[], text=text, option="--label-column"))
             codes = None
-    found += _findings(seen, y, asked, leave_out)
-    counts = [] if codes is None else _counts(codes, y)
+    if codes is not None and (y >= 0).any():
+        n_missing = int((y < 0).sum())
+    found += _findings(seen, y, asked, leave_out, n_missing)
+    counts = counts if codes is None else _counts(codes, y)
     away = {name for finding in found if finding.left_out for name in finding.columns}
     return Health(
         source=bare(given.source),
@@ -95,24 +105,36 @@ def _opened(given: Given, chosen: Chosen, *, with_labels: bool) -> Source:
     return open_source(
         given.source,
         given.labels,
-        given.label_column,
+        None if chosen.annotations is not None else given.label_column,
         with_labels=with_labels,
         dialect=given.dialect(),
         columns=chosen.columns(),
         coding=Coding(parse=chosen.parsing()),
         raw=True,
+        candidates=chosen.candidates,
     )
 
 
 def _counts(codes: LabelCodes, y: npt.NDArray[np.int64]) -> list[tuple[LabelValue, int]]:
     counts = np.bincount(y[y >= 0], minlength=len(codes.values)).tolist()
-    together = dict(zip(codes.values, counts, strict=True))
-    order = sorted(together, key=lambda value: (isinstance(value, str), value))
-    return [(value, together[value]) for value in order]
+    return _in_order(dict(zip(codes.values, counts, strict=True)))
+
+
+def _of_candidates(sets: npt.NDArray[np.object_]) -> tuple[list[tuple[LabelValue, int]], int]:
+    """Rows with each candidate, and those without any."""
+    there = [candidates for candidates in sets.tolist() if candidates is not None]
+    counts = Counter(value for candidates in there for value in candidates)
+    return _in_order(counts), len(sets) - len(there)
+
+
+def _in_order(counts: Mapping[LabelValue, int]) -> list[tuple[LabelValue, int]]:
+    """The smallest value first."""
+    order = sorted(counts, key=lambda value: (isinstance(value, str), value))
+    return [(value, counts[value]) for value in order]
 
 
 def _findings(
-    seen: Glance, y: npt.NDArray[np.int64], asked: Asked, leave_out: bool
+    seen: Glance, y: npt.NDArray[np.int64], asked: Asked, leave_out: bool, n_missing: int
 ) -> list[Finding]:
     """All findings, what is left out first."""
     columns = seen.columns[:MOST_COLUMNS]
@@ -142,8 +164,8 @@ def _findings(
         if len(np.unique(known_ids)) < len(seen.ids):
             text = f"ids occur twice or are missing{rows}: joins by them are ambiguous"
             found.append(Finding(kind="ids", columns=[], text=text))
-    if len(y) and (y < 0).any() and (y >= 0).any():
-        text = f"{int((y < 0).sum()):,} labels are missing{rows}"
+    if n_missing:
+        text = f"{n_missing:,} labels are missing{rows}"
         text += (
             " and are predicted"
             if asked.unlabeled == "predict"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import UnionType
@@ -17,6 +18,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    Self,
     TypeVar,
     Union,
     get_args,
@@ -28,6 +30,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
@@ -200,6 +203,11 @@ class Chosen(Params):
         description="columns of text that are numbers, by name or pattern: thousands, percent, "
         "datetime, boolean, or the format of a date such as %d.%m.%Y (again for more)",
     )
+    candidates: Annotated[str, Metavar("SEPARATOR")] | None = Field(
+        None,
+        description="labels are sets of candidates, one of which is right: what divides them in "
+        "text, such as | in cat|dog; columns of lists and masks are taken for such sets anyway",
+    )
     by: Name = Field(
         None,
         description="column that says whose label each is (annotator, site, source, month), of at "
@@ -210,6 +218,32 @@ class Chosen(Params):
         description="labels that somebody checked, which count as certain: the answers of a "
         "review, or a CSV or Parquet file with the columns row and label",
     )
+
+    @field_validator("candidates")
+    @classmethod
+    def _divides(cls, given: str | None) -> str | None:
+        if given is not None and (not given or re.search(r"[\w.+\-\"\n\r]", given)):
+            raise ValueError(
+                f"--candidates {given!r}: must be characters that stand in no label, such as | or ;"
+            )
+        return given
+
+    annotations: File | None = Field(
+        None,
+        description="table of several labels per row, a line per row and annotator: columns "
+        "named as --id-column (without one `row`, its number), annotator and label",
+    )
+    annotator_column: Name = Field(
+        None, description="column of --annotations that names the annotator (default annotator)"
+    )
+
+    @model_validator(mode="after")
+    def _several_labels(self) -> Self:
+        if self.annotations is None and self.annotator_column is not None:
+            raise ValueError("--annotator-column is a column of --annotations: give both")
+        if self.annotations is not None and getattr(self, "labels", None) is not None:
+            raise ValueError("--annotations holds the labels: leave out --labels")
+        return self
 
     @field_validator("parse")
     @classmethod
@@ -349,6 +383,18 @@ class Compute(Params):
         STEP_TIMEOUT, description="seconds that one try of a step may take"
     )
     quiet: bool = Field(False, description="print no progress on stderr")
+    _threads: int = PrivateAttr(1)
+
+    @property
+    def threads(self) -> int:
+        """Threads of this process that share parts, where it computes."""
+        return self._threads
+
+    def in_threads(self, n_threads: int) -> Self:
+        """The same, in so many threads of this process."""
+        made = self.model_copy(update={"workers": 0})
+        made._threads = n_threads
+        return made
 
 
 class CheckParams(Chosen, Given):
@@ -400,6 +446,9 @@ class Unscored(Written):
     )
     new_files: bool = Field(
         False, description="score every file of the folder SOURCE that has no scores in OUT yet"
+    )
+    all_classes: bool = Field(
+        False, description="write the posterior of every class, too: a column posterior_CLASS each"
     )
 
 

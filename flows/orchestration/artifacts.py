@@ -24,7 +24,14 @@ from flows.engine.progress.run_log import error_text
 from flows.engine.progress.watcher import Step, Watcher
 from flows.orchestration.markdown import block_table, result
 from flows.report.content import saved
-from flows.report.model import ClassReport, ClassScoreReport, ScoreReport, TrainReport
+from flows.report.model import (
+    CandidateReport,
+    CandidateScoreReport,
+    ClassReport,
+    ClassScoreReport,
+    ScoreReport,
+    TrainReport,
+)
 from storage.ledger import Record
 from storage.redaction import redacted, redacted_values
 from storage.run import Run
@@ -144,7 +151,8 @@ class Artifacts(Watcher):
             self._table(None)
         location = self._run.location
         kinds = TrainReport, ClassReport, ScoreReport, ClassScoreReport
-        report = next(filter(None, (saved(self._run, kind) for kind in kinds)), None)
+        of_sets = CandidateReport, CandidateScoreReport
+        report = next(filter(None, (saved(self._run, kind) for kind in (*kinds, *of_sets))), None)
         if report is None:
             return
         self._create("result", "markdown", result(report), location.name, None)

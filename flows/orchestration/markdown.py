@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flows.report import candidates
 from flows.report.content import corrected
 from flows.report.model import (
+    CandidateReport,
     ClassReport,
+    PoolReport,
     Report,
     ScoreReport,
     Scoring,
@@ -28,7 +31,7 @@ MOST_BLOCKS = 1000
 
 def result(report: Report) -> str:
     """The result of a training or a scoring as Markdown."""
-    if isinstance(report, Training):
+    if isinstance(report, PoolReport):
         return _trained(report)
     assert isinstance(report, Scoring)
     return _scored(report)
@@ -57,11 +60,23 @@ def _of_two(report: TrainReport) -> list[str]:
     return ["| noise rate | estimated | 95 % interval |", "|---|---|---|", *rates, ""]
 
 
-def _trained(report: Training) -> str:
+def _of_candidates(report: CandidateReport) -> list[str]:
+    """The commonest pairs of candidates."""
+    rows = [
+        f"| {pair.label!r} | {pair.other!r} | {pair.rows:,} | {pair.share:.1%} |"
+        for pair in report.pairs[:MOST_CONFUSIONS]
+    ]
+    head = ["| taken for | also a candidate | rows | share |", "|---|---|---|---|"]
+    return [f"{len(report.classes):,} classes", "", *head, *rows, ""]
+
+
+def _trained(report: PoolReport) -> str:
     suspects, n_rows = report.n_label_issues, report.n_rows
     if isinstance(report, TrainReport):
         head = _of_two(report)
         rule = {"threshold": f"{report.threshold:.4f}: {report.decision.reason}"}
+    elif isinstance(report, CandidateReport):
+        head, rule = _of_candidates(report), {"rule": candidates.choice(report)}
     else:
         assert isinstance(report, ClassReport)
         head, rule = _of_classes(report), {"vote": corrected(report)}
@@ -75,7 +90,9 @@ def _trained(report: Training) -> str:
         f"{report.copies:.2f} copies a row",
         **_time(report),
     }
-    verdict = f"**{report.support}**: {report.reason}"
+    verdict = "**candidate sets**: no noise rates are estimated"
+    if isinstance(report, Training):
+        verdict = f"**{report.support}**: {report.reason}"
     return "\n".join([verdict, "", *head, *_facts(facts), *_warnings(report)])
 
 

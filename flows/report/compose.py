@@ -6,10 +6,14 @@ from typing import Any, NamedTuple
 
 from flows.engine.job import Job, outcomes, peak_rss_mb
 from flows.options.params import TrainParams
-from flows.report.content import builder_reason, recall_warning
-from flows.report.estimates import of_classes, of_two
+from flows.report.annotators import warnings as annotator_warnings
+from flows.report.candidates import length_warning
+from flows.report.content import AnyTraining, builder_reason, recall_warning
+from flows.report.estimates import of_candidates, of_classes, of_two
 from flows.report.findings import order_warning
-from flows.report.model import ClassReport, RunConfig, TrainReport
+from flows.report.model import CandidateReport, ClassReport, RunConfig, TrainReport
+from flows.steps.candidate_labels import Verdicts
+from flows.steps.candidates import CandidateEstimates
 from flows.steps.checks import Checked
 from flows.steps.classes import ClassEstimates
 from flows.steps.ingest import Ingested, corrections_used
@@ -17,6 +21,7 @@ from flows.steps.projection import pca_used
 from flows.steps.rates import RateEstimates
 from flows.steps.widening import Graph
 from pipeline.diagnostics.segments import Segment
+from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
 
 
@@ -25,18 +30,20 @@ class Results(NamedTuple):
 
     builder: str
     graph: Graph
-    estimated: RateEstimates | ClassEstimates
-    n_label_issues: int
-    checked: Checked
+    estimated: RateEstimates | ClassEstimates | CandidateEstimates
+    issues: int | Verdicts
+    """Suspect labels; of candidate sets, what is said of all rows."""
     groups: Groups | None
+    annotators: Annotators | None
+    checked: Checked
     segments: list[Segment]
 
 
 def composed(
     job: Job, params: TrainParams, ingested: Ingested, results: Results, peak_mb: float
-) -> TrainReport | ClassReport:
+) -> AnyTraining:
     """The report of a training whose largest worker took `peak_mb` MB."""
-    builder, graph, estimated, n_label_issues, checked, groups, segments = results
+    builder, graph, estimated, issues, groups, annotators, checked, segments = results
     blocks, recall = graph.blocks, graph.recall
     remedy = "give --block-rows a larger value or --target-recall a lower one"
     assert ingested.label_name is not None
@@ -48,8 +55,6 @@ def composed(
         "classes": ingested.label_values or [],
         "class_counts": ingested.class_counts or [],
         "k": estimated.k,
-        "k_curve": estimated.k_curve,
-        "rule": params.rule,
         "recall": recall.value,
         "recall_interval": recall.interval,
         "recall_rows": recall.n_rows,
@@ -69,11 +74,11 @@ def composed(
         "scale_reason": ingested.scale_reason,
         "pca": pca_used(job.run),
         "seed": params.seed,
-        "n_label_issues": n_label_issues,
-        "corrections": corrections_used(job.run),
+        "n_label_issues": issues.issues if isinstance(issues, Verdicts) else issues,
         "warnings": [
             *recall_warning(recall.value, params.target_recall, remedy),
             *order_warning(checked.order),
+            *annotator_warnings(annotators),
         ],
         "seconds": dict(job.seconds),
         "peak_rss_mb": peak_mb,
@@ -82,7 +87,6 @@ def composed(
         "n_outliers": checked.outliers,
         "n_near_duplicates": checked.near_duplicates,
         "n_contradicting": checked.contradicting,
-        "groups": groups,
         "order": checked.order,
         "segments": segments,
         "n_filled": ingested.n_filled,
@@ -91,6 +95,13 @@ def composed(
         "unseen": ingested.unseen,
         "config": RunConfig.model_validate(job.run.config()),
     }
+    if isinstance(estimated, CandidateEstimates):
+        assert isinstance(issues, Verdicts)
+        common["warnings"] += length_warning(estimated, ingested.n_rows)
+        return CandidateReport(**common, **of_candidates(estimated, issues, ingested))
+    common |= {"k_curve": estimated.k_curve, "rule": params.rule, "groups": groups}
+    common["annotators"] = annotators
+    common["corrections"] = corrections_used(job.run)
     if isinstance(estimated, RateEstimates):
         return TrainReport(**common, **of_two(estimated, ingested.class_counts or []))
     return ClassReport(**common, **of_classes(job.run, estimated, ingested))

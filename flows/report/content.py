@@ -8,13 +8,17 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from flows.report import groups
+from flows.report import annotators, candidates, groups
+from flows.report.estimates import FULL
 from flows.report.findings import findings, known_rows
 from flows.report.model import (
+    CandidateReport,
+    CandidateScoreReport,
     ClassReport,
     ClassScoreReport,
     Confusion,
     NewFilesReport,
+    PoolReport,
     Report,
     Saved,
     ScoreReport,
@@ -24,10 +28,13 @@ from flows.report.model import (
 )
 from flows.steps.ingest import CorrectionsUsed
 from pipeline.graph.build import exact_seconds
-from storage.errors import KnnoiseError, StorageError
+from pipeline.methods.partial_labels import NAME as PL_AKNN
+from storage.errors import InputError, KnnoiseError, StorageError
 from storage.run import Run, lasting
 
 R = TypeVar("R", bound=Saved)
+AnyTraining = TrainReport | ClassReport | CandidateReport
+AnyScoring = ScoreReport | ClassScoreReport | CandidateScoreReport
 
 _MINUTE = 60.0
 SHOWN = 5
@@ -43,13 +50,14 @@ DESCRIBED = {
 def save(run: Run, report: Saved, text: str) -> list[str]:
     """Write report.json and report.txt beside the results; keys of the files written."""
     run.check_owned()
-    content = json.dumps(report.as_json(), indent=1, allow_nan=False)
+    many = isinstance(report, ClassReport) and len(report.classes) > FULL
+    content = json.dumps(report.as_json(), indent=None if many else 1, allow_nan=False)
     run.location.replace("report.txt", text.encode())
     run.location.replace("report.json", content.encode())
     return ["report.txt", "report.json"]
 
 
-def describe(run: Run, report: Training) -> list[str]:
+def describe(run: Run, report: PoolReport) -> list[str]:
     """Set the attributes of the root of `results.zarr`; keys of the files written."""
     digests = {step: outcome.digest for step, outcome in report.steps.items()}
     return run.describe({**report.model_dump(mode="json", include=DESCRIBED), "digests": digests})
@@ -84,18 +92,34 @@ def saved(run: Run, kind: type[R]) -> R | None:
 
 
 def load(run: Run) -> TrainReport | ClassReport:
+    """The report of a finished training on single labels; raises as `load_as`, and `InputError`
+    where labels are candidate sets."""
+    report = load_any(run)
+    if isinstance(report, CandidateReport):
+        raise InputError(
+            f"{run.location.name}: trained on candidate sets, for which there are train, score and "
+            "report alone; give a training on single labels"
+        )
+    return report
+
+
+def load_any(run: Run) -> AnyTraining:
     """The report of a finished training; raises as `load_as`."""
     run.config()
     return load_as(run, _training(run.report()))
 
 
-def training(report: dict[str, Any]) -> TrainReport | ClassReport:
+def training(report: dict[str, Any]) -> AnyTraining:
     """A report from its JSON."""
     return _training(report).model_validate(report)
 
 
-def _training(report: Any) -> type[TrainReport] | type[ClassReport]:
-    classes = report.get("classes") if isinstance(report, dict) else None
+def _training(report: Any) -> type[AnyTraining]:
+    if not isinstance(report, dict):
+        return TrainReport
+    if report.get("rule") == PL_AKNN:
+        return CandidateReport
+    classes = report.get("classes")
     return ClassReport if isinstance(classes, list) and len(classes) > 2 else TrainReport
 
 
@@ -108,28 +132,24 @@ def finished(run: Run, kind: type[R]) -> R | None:
     return saved(run, kind)
 
 
-def finished_training(run: Run) -> TrainReport | ClassReport | None:
+def finished_training(run: Run) -> AnyTraining | None:
     """The report of a training that is finished and whole; None for any other."""
     try:
         run.check(lasting)
-        return load(run)
+        return load_any(run)
     except KnnoiseError:
         return None
 
 
-def train_text(report: TrainReport | ClassReport) -> str:
+def train_text(report: AnyTraining) -> str:
     """The report of a training as a person reads it."""
     lines = [
-        *(_of_classes(report) if isinstance(report, ClassReport) else _of_two(report)),
-        f"labels suspected wrong: {report.n_label_issues:,} "
-        f"({report.n_label_issues / report.n_rows:.1%}), listed in label_issues.parquet",
-        f"outliers: {report.n_outliers:,}; rows with near duplicates: "
-        f"{report.n_near_duplicates:,}, {report.n_contradicting:,} of them with another label: "
-        "data_issues.parquet",
+        *(_of_labels(report) if isinstance(report, Training) else _of_candidates(report)),
         *findings(report),
-        *_corrections(report.corrections),
+        *(_corrections(report.corrections) if isinstance(report, Training) else []),
         *report.since,
-        *groups.lines(report),
+        *(groups.lines(report) if isinstance(report, Training) else []),
+        *(annotators.lines(report) if isinstance(report, Training) else []),
         "",
         *_coding_lines(report),
         _recall_line(report),
@@ -143,7 +163,31 @@ def train_text(report: TrainReport | ClassReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _about_data(report: Training) -> list[str]:
+def _of_labels(report: TrainReport | ClassReport) -> list[str]:
+    """The noise, and the rows that are suspect."""
+    return [
+        *(_of_classes(report) if isinstance(report, ClassReport) else _of_two(report)),
+        f"labels suspected wrong: {report.n_label_issues:,} "
+        f"({report.n_label_issues / report.n_rows:.1%}), listed in label_issues.parquet",
+        f"outliers: {report.n_outliers:,}; rows with near duplicates: "
+        f"{report.n_near_duplicates:,}, {report.n_contradicting:,} of them with another label: "
+        "data_issues.parquet",
+    ]
+
+
+def _of_candidates(report: CandidateReport) -> list[str]:
+    """Sets, rule and suspects."""
+    return [_classes_line(report), *_about_data(report), "", *candidates.lines(report)]
+
+
+def _classes_line(report: PoolReport) -> str:
+    return (
+        f"{report.n_rows:,} rows, {report.n_features:,} features, "
+        f"label {report.label_name!r} of {len(report.classes):,} classes"
+    )
+
+
+def _about_data(report: PoolReport) -> list[str]:
     """What a look at the source found, and the scale."""
     return [
         *([] if report.config.health is None else report.config.health.lines()),
@@ -152,7 +196,7 @@ def _about_data(report: Training) -> list[str]:
     ]
 
 
-def _pca(report: Training) -> list[str]:
+def _pca(report: PoolReport) -> list[str]:
     if report.pca is None:
         return []
     return [
@@ -168,8 +212,7 @@ def _of_classes(report: ClassReport) -> list[str]:
     counts = Counter(report.class_support)
     verdicts = ", ".join(f"{counts[v]} {v}" for v in ("supported", "weak", "unsupported"))
     return [
-        f"{report.n_rows:,} rows, {report.n_features:,} features, "
-        f"label {report.label_name!r} of {n:,} classes",
+        _classes_line(report),
         *_about_data(report),
         "",
         f"labels given wrongly ({report.noise}): {wrong:.1%}; P(given | true) in report.json",
@@ -218,22 +261,25 @@ def _of_two(report: TrainReport) -> list[str]:
     ]
 
 
-def scoring(report: dict[str, Any]) -> ScoreReport | ClassScoreReport:
+def scoring(report: dict[str, Any]) -> AnyScoring:
     """A report of a scoring from its JSON."""
-    kind = ScoreReport if len(report["classes"]) == 2 else ClassScoreReport
-    return kind.model_validate(report)
+    return _scoring(report).model_validate(report)
 
 
-def load_scoring(run: Run) -> ScoreReport | ClassScoreReport:
+def load_scoring(run: Run) -> AnyScoring:
     """The report of a finished scoring; raises as `load_as`."""
     run.config()
-    classes = run.report().get("classes")
-    if isinstance(classes, list) and len(classes) > 2:
-        return load_as(run, ClassScoreReport)
-    return load_as(run, ScoreReport)
+    return load_as(run, _scoring(run.report()))
 
 
-def finished_scoring(run: Run) -> ScoreReport | ClassScoreReport | None:
+def _scoring(report: dict[str, Any]) -> type[AnyScoring]:
+    if report.get("rule") == PL_AKNN:
+        return CandidateScoreReport
+    classes = report.get("classes")
+    return ClassScoreReport if isinstance(classes, list) and len(classes) > 2 else ScoreReport
+
+
+def finished_scoring(run: Run) -> AnyScoring | None:
     """The report of a scoring that is finished and whole; None for any other."""
     try:
         run.check(lasting)
@@ -242,12 +288,17 @@ def finished_scoring(run: Run) -> ScoreReport | ClassScoreReport | None:
         return None
 
 
-def score_text(report: ScoreReport | ClassScoreReport) -> str:
+def score_text(report: AnyScoring) -> str:
     """The report of a scoring as a person reads it."""
     ones = report.n_predicted_1 if isinstance(report, ScoreReport) else None
     predicted = predicted_text(report.classes, report.n_predicted, ones)
     lines = [
         f"{report.n_rows:,} rows scored, {predicted}",
+        *(
+            [f"decided by their neighbors: {report.n_decided:,} rows"]
+            if isinstance(report, CandidateScoreReport)
+            else []
+        ),
         *known_rows(report),
         *_coding_lines(report),
         _recall_line(report),

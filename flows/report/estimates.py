@@ -6,12 +6,15 @@ from typing import TypedDict
 
 import numpy as np
 
-from flows.report.model import Confusion, Interval
+from flows.report.model import CandidatePair, Confusion, Interval
+from flows.steps.candidate_labels import Verdicts
+from flows.steps.candidates import CandidateEstimates
 from flows.steps.classes import ClassEstimates
 from flows.steps.ingest import Ingested
 from flows.steps.rates import RateEstimates
 from pipeline.decision.tempering import MatrixDecision
 from pipeline.decision.threshold import Decision
+from pipeline.methods.partial_labels import NAME as PL_AKNN
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule
 from pipeline.noise.rates import NoiseRates, Support, clean_shares
@@ -20,6 +23,9 @@ from pipeline.noise.transition import of_rates
 from storage.groups import read_array
 from storage.run import Run
 
+FULL, DECIMALS = 100, 6
+"""Classes from which on the report has the matrix rounded, and to how many decimals; the group
+`transition` of the run has it in full."""
 MOST_CONFUSIONS = 50
 
 
@@ -58,6 +64,50 @@ class ManyClassNoise(ClassNoise):
     regions: list[Regions | None]
 
 
+class CandidateFields(TypedDict):
+    """What a report on candidate sets says of them."""
+
+    rule: str
+    mean_set_size: float
+    n_single: int
+    c1: float
+    delta: float
+    c1_tried: list[float]
+    stops_tried: list[int]
+    agreement: list[list[float]]
+    n_decided: int
+    n_predicted: list[int]
+    n_disambiguated: list[int]
+    pairs: list[CandidatePair]
+
+
+def of_candidates(found: CandidateEstimates, said: Verdicts, ingested: Ingested) -> CandidateFields:
+    """Fields of `CandidateReport` besides those that it shares."""
+    names, taken = ingested.label_values or [], said.disambiguated
+    return {
+        "rule": PL_AKNN,
+        "mean_set_size": sum(ingested.class_counts or []) / ingested.n_rows,
+        "n_single": said.single,
+        "c1": found.params.c1,
+        "delta": found.params.delta,
+        "c1_tried": found.c1_tried,
+        "stops_tried": found.stops_tried,
+        "agreement": found.agreement,
+        "n_decided": said.decided,
+        "n_predicted": said.predicted,
+        "n_disambiguated": taken,
+        "pairs": [
+            CandidatePair(
+                label=names[pair.label],
+                other=names[pair.other],
+                rows=pair.rows,
+                share=pair.rows / taken[pair.label],
+            )
+            for pair in said.pairs
+        ],
+    }
+
+
 def of_two(estimated: RateEstimates, class_counts: list[int]) -> TwoClassNoise:
     """Fields of `TrainReport` besides those that it shares."""
     rates = estimated.rates
@@ -89,6 +139,8 @@ def of_classes(run: Run, found: ClassEstimates, ingested: Ingested) -> ManyClass
     """Fields of `ClassReport` besides those that it shares."""
     group = run.group("transition")
     matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
+    if len(matrix) > FULL:  # three million numbers of a thousand classes, which few will read
+        matrix, low, high = (np.round(entries, DECIMALS) for entries in (matrix, low, high))
     names, prior = ingested.label_values or [], np.asarray(found.prior)
     rows = ingested.n_rows * prior[:, None] * matrix
     np.fill_diagonal(rows, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from flows.report.model import ClassReport, Scoring, Training, TrainReport
+from flows.report.model import PoolReport, Scoring
 from pipeline.diagnostics.file_order import FileOrder
 from pipeline.diagnostics.segments import Segment
 
@@ -15,7 +15,7 @@ TINY = 1e-12
 """p-values below are not told apart."""
 
 
-def findings(report: Training) -> list[str]:
+def findings(report: PoolReport) -> list[str]:
     """The lines of the text of a training."""
     order = [] if report.order is None else [order_sentence(report.order)]
     worst = segment_sentences(report)
@@ -55,7 +55,7 @@ def _apart(order: FileOrder) -> str:
     return "next to each other" if order.within == 1 else f"at most {order.within:,} rows apart"
 
 
-def segment_sentences(report: Training) -> list[str]:
+def segment_sentences(report: PoolReport) -> list[str]:
     """Where suspects are most frequent, the worst first."""
     coding = report.config.coding or {}
     names: dict[str, tuple[str, str]] = {
@@ -102,9 +102,7 @@ def known_rows(report: Scoring) -> list[str]:
     return [f"{report.n_equal_to_training:,} rows equal a training row, {nearly:,} more nearly"]
 
 
-def in_training(
-    equal: int, near: int, n_rows: int, training: TrainReport | ClassReport
-) -> list[str]:
+def in_training(equal: int, near: int, n_rows: int, training: PoolReport) -> list[str]:
     """A warning where more scored rows are in the training pool than new rows would be.
 
     Of new rows about as many have an equal or nearly equal training row as training rows have

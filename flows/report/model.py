@@ -18,6 +18,7 @@ from pipeline.diagnostics.file_order import FileOrder
 from pipeline.diagnostics.segments import Segment
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule
+from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
 from pipeline.noise.rates import NoiseRates, Support
 from pipeline.noise.regions import Regions
@@ -115,8 +116,8 @@ class Report(Saved):
     """Rows without a value that training knows, by encoded column."""
 
 
-class Training(Report):
-    """What a training found, of any number of classes."""
+class PoolReport(Report):
+    """What a training found, whatever its labels are."""
 
     n_features: int
     label_name: str
@@ -125,22 +126,8 @@ class Training(Report):
     classes: list[LabelValue]
     """The same; rows and columns of the matrix are in this order."""
     class_counts: list[int]
-    """Rows given each class."""
-    clean_prior: list[float]
-    """Shares of the clean classes."""
-    transition_matrix: list[list[float]]
-    """P(given | true); a row per true class."""
-    transition_interval: list[list[Interval]]
-    """95 % interval of each entry."""
-    class_support: list[Support]
-    """The verdict of each true class."""
-    noise: str
-    """Method of the rates: crossfit, minmax, rknn or given."""
+    """Rows given each class; of candidate sets, rows with each class among their candidates."""
     rule: str
-    support: Support
-    """The verdict of the class worst off."""
-    reason: str
-    k_curve: Choice
     n_blocks: int
     largest_block_rows: int
     halo: Halo
@@ -169,11 +156,32 @@ class Training(Report):
     segments: list[Segment] = []
     """Where suspects are most frequent, the worst first; features are numbered as in
     `config.feature_names`."""
+    config: RunConfig
+
+
+class Training(PoolReport):
+    """What a training found on single labels, of any number of classes."""
+
+    clean_prior: list[float]
+    """Shares of the clean classes."""
+    transition_matrix: list[list[float]]
+    """P(given | true); a row per true class. Of more than 100 classes, six decimals."""
+    transition_interval: list[list[Interval]]
+    """95 % interval of each entry."""
+    class_support: list[Support]
+    """The verdict of each true class."""
+    noise: str
+    """Method of the rates: crossfit, minmax, rknn or given."""
+    support: Support
+    """The verdict of the class worst off."""
+    reason: str
+    k_curve: Choice
     corrections: CorrectionsUsed | None = None
     """Labels that somebody checked; None where the training was given none."""
     groups: Groups | None = None
     """Whose labels are wrong; None where the training was given no `--by`."""
-    config: RunConfig
+    annotators: Annotators | None = None
+    """Several labels per row; None where the training was given no `--annotations`."""
 
 
 class TrainReport(Training):
@@ -220,6 +228,42 @@ class ClassReport(Training):
     enough."""
 
 
+class CandidatePair(BaseModel):
+    """Rows that are taken for one class and could be another by their candidates."""
+
+    model_config = ConfigDict(frozen=True)
+
+    label: LabelValue
+    other: LabelValue
+    rows: int
+    share: float
+    """Of the rows taken for the class."""
+
+
+class CandidateReport(PoolReport):
+    """What a training on candidate sets found; it estimates no noise rates."""
+
+    mean_set_size: float
+    """Candidates of a row."""
+    n_single: int
+    """Rows with one candidate."""
+    c1: float
+    """Margin of a label that is dropped; `k` is T, the most neighbors looked at."""
+    delta: float
+    c1_tried: list[float]
+    stops_tried: list[int]
+    agreement: list[list[float]]
+    """Share of sampled rows whose answer is among their own candidates, by c1 and T."""
+    n_decided: int
+    """Rows whose neighbors left one label."""
+    n_predicted: list[int]
+    """Rows predicted each class."""
+    n_disambiguated: list[int]
+    """Rows by the likeliest of their candidates."""
+    pairs: list[CandidatePair]
+    """The commonest, most rows first."""
+
+
 class Scoring(Report):
     """What a scoring found."""
 
@@ -251,6 +295,14 @@ class ClassScoreReport(Scoring):
 
     part: float
     """Part of the matrix that corrects votes; 0 is the plain vote."""
+
+
+class CandidateScoreReport(Scoring):
+    """What a scoring with a training on candidate sets found."""
+
+    c1: float
+    n_decided: int
+    """Rows whose neighbors left one label."""
 
 
 class ScoredFile(BaseModel):

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from flows.engine.results import LabelValue
-from flows.report.model import Interval, Training
+from flows.report.model import Interval, PoolReport, Training
 from pipeline.decision.review import answered_draws, share_interval
 from storage.answers import Answers, AnswersFile
 from storage.groups import Arrays, read_group
@@ -121,9 +121,13 @@ def measure(
     )
 
 
-def measured(run: Run, report: Training) -> Measured | None:
+def measured(run: Run, report: PoolReport) -> Measured | None:
     """What the answers kept with a training measure; None where nothing was asked."""
-    if not run.location.is_local or not run.location.exists(LOG):
+    if (
+        not isinstance(report, Training)
+        or not run.location.is_local
+        or not run.location.exists(LOG)
+    ):
         return None
     file = AnswersFile.open(run.location.path(LOG))
     queues = [read_group(one.store, "review") for one in lists(run)]

@@ -17,14 +17,16 @@ from flows.report.review import LOG, share_wrong
 from flows.review.prepare import prepared
 from flows.review.serving import Page, Rows
 from flows.scorings.scored import Trained
+from flows.steps.lookup import places
 from storage.answer_table import export_answers
 from storage.answers import Answer, AnswersFile, Asked, Origin
-from storage.errors import InputError
 from storage.groups import read_group
+from storage.pool import Pool
 from storage.run import Run
 from storage.sources.corrections import labels_to_import
 
 if TYPE_CHECKING:
+    from flows.report.model import Training
     from flows.review.desk import Desk
 
 
@@ -43,12 +45,6 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
     check_reachable(params)
     trained = Trained.of(latest(params.run))
     reporter = Reporter(quiet=params.quiet)
-    left_out = trained.report.n_dropped + trained.report.n_unlabeled
-    if left_out:
-        raise InputError(
-            f"{params.run}: {left_out:,} rows were left out for a gap or without a label, so that "
-            "rows are not numbered as in the source; train on a table without them to review"
-        )
     file = open_answers(trained, params.answers)
     if params.import_from is not None:
         n = take(file, params.import_from)
@@ -69,7 +65,8 @@ def open_answers(trained: Trained, path: str | None) -> AnswersFile:
     """
     run, report = trained.run, trained.report
     name = run.location.name.rsplit("/", 1)[-1]
-    origin = Origin.of_config(run.config(), tuple(report.label_values), report.n_rows, name)
+    n_rows = _n_source_rows(report)
+    origin = Origin.of_config(run.config(), tuple(report.label_values), n_rows, name)
     return AnswersFile.open(path or run.location.path(LOG), origin)
 
 
@@ -103,9 +100,18 @@ def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
     shown = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
     report = trained.report
     names = list(report.config.feature_names)
-    rows = Rows(trained.run, names, report.n_rows, report.label_name)
-    with Page(rows, desk, params, shown[shown >= 0]) as page:
+    shown = shown[shown >= 0]
+    n_rows, place = _n_source_rows(report), None
+    if n_rows > report.n_rows:
+        place = places(Pool(trained.run, "pool", report.n_rows, report.n_features), shown)
+    rows = Rows(trained.run, names, n_rows, report.label_name, place)
+    with Page(rows, desk, params, shown) as page:
         page.wait()
+
+
+def _n_source_rows(report: Training) -> int:
+    """Rows of the source, those left out for a gap or without a label among them."""
+    return report.n_rows + report.n_dropped + report.n_unlabeled
 
 
 def review_text(result: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,10 @@ IMAGES = {
 class Features:
     """Features of rows of a training's pool; the last ones asked for are kept."""
 
-    def __init__(self, run: Run, n_features: int) -> None:
+    def __init__(self, run: Run, n_features: int, place: Mapping[int, int] | None = None) -> None:
+        """`place` of a row in the pool, where rows of the source were left out."""
         self.run = run
+        self._place = place
         self.n = min(n_features, MOST_FEATURES)
         self._kept: OrderedDict[int, list[float]] = OrderedDict()
         self._lock = threading.Lock()
@@ -44,7 +46,8 @@ class Features:
         with self._lock:
             missing = sorted(row for row in wanted if row not in self._kept)
             if missing:
-                x = pick(self.run, "pool", "x", np.array(missing, np.int64))
+                at = missing if self._place is None else [self._place[row] for row in missing]
+                x = pick(self.run, "pool", "x", np.array(at, np.int64))
                 for row, values in zip(missing, x, strict=True):
                     self._kept[row] = [_short(value) for value in values[: self.n].tolist()]
             found = {}

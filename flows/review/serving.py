@@ -34,6 +34,8 @@ class Rows:
     feature_names: list[str]
     n_rows: int
     label_name: str
+    place: dict[int, int] | None = None
+    """Where each row that is shown lies in the pool, if it is not numbered as in the source"""
 
 
 class Page:
@@ -115,4 +117,4 @@ def _exhibit(rows: Rows, params: Paged, listed: npt.NDArray[np.int64]) -> Exhibi
         shown = Shown(params.show, params.show_column, listed, rows.n_rows, params.image_root)
     elif params.show_column is not None or params.image_root is not None:
         raise InputError("--show-column and --image-root belong to a file: give --show FILE too")
-    return Exhibit(Features(rows.run, len(names)), names, shape, shown)
+    return Exhibit(Features(rows.run, len(names), rows.place), names, shape, shown)

@@ -1,6 +1,17 @@
 """The steps of a run, one module each: what a part does, and how a step is planned and finished."""
 
-from flows.steps import anchors, audit, graph, ingest, labels, partition, probes, rates, scoring
+from flows.steps import (
+    anchors,
+    audit,
+    graph,
+    ingest,
+    labels,
+    partition,
+    probes,
+    rates,
+    scoring,
+    searching,
+)
 
 __all__ = [
     "anchors",
@@ -12,4 +23,5 @@ __all__ = [
     "probes",
     "rates",
     "scoring",
+    "searching",
 ]

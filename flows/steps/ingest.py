@@ -26,6 +26,7 @@ from storage.ledger import Record
 from storage.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
 from storage.run import Run
 from storage.sources import (
+    CandidateCodes,
     Chunk,
     Corrections,
     FiniteCheck,
@@ -35,6 +36,8 @@ from storage.sources import (
     Source,
     are_whole,
 )
+from storage.sources.annotations import Votes
+from storage.sources.candidates import WORDS
 
 SAMPLE_ROWS = 1 << 17
 """Rows to a sample, where `SAMPLE_BYTES` allows."""
@@ -109,7 +112,9 @@ class _Pass:
         size = min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * n_features))
         self.finite = FiniteCheck(self.source.feature_names, self.source.files)
         name = self.source.label_name
-        self.codes = None if name is None else LabelCodes(MOST_CLASSES, f"labels {name!r}")
+        sets = name is not None and self.source.candidates is not None
+        self.codes = None if name is None or sets else LabelCodes(MOST_CLASSES, f"labels {name!r}")
+        self.candidates = CandidateCodes(f"labels {name!r}") if sets else None
         self.statistics = FeatureStatistics(n_features)
         self.covariance = None if self.pca is None else Covariance(n_features)
         self.samples = {
@@ -156,7 +161,10 @@ class _Pass:
         return "holds no rows"
 
     def coded(self, chunk: Chunk) -> Chunk:
-        """A chunk with codes in place of its groups, if it has any."""
+        """A chunk with codes in place of its groups, and masks in place of its candidates, if it
+        has any."""
+        if self.candidates is not None and chunk.label is not None:
+            chunk = replace(chunk, label=self.candidates.encode(chunk.label, chunk.rows))
         if self.of_group is None or chunk.group is None:
             return chunk
         return replace(chunk, group=self.of_group.encode(chunk.group, chunk.start))
@@ -197,6 +205,9 @@ class _Pass:
     def y(self) -> tuple[npt.NDArray[np.integer], list[Any], list[int]]:
         """Codes, the value of each and its rows."""
         assert self.codes is not None
+        several = self.source.annotations
+        if several is not None and self.codes.n_missing:
+            raise several.missing(self.codes.n_missing, self.codes.first_missing)
         values, remap = self.codes.finish()
         counts = np.zeros(len(values), np.int64)
         for codes in self.labels:
@@ -230,13 +241,15 @@ def ingest(
         n_features = len(source.feature_names)
         optional = _optional(source)
         rows = pool_chunk_rows(n_features)
-        writer = ChunkWriter(run, path, rows, optional=optional, feature=n_features)
+        writer = ChunkWriter(run, path, rows, optional=optional, feature=n_features, word=WORDS)
         seen = _Pass(source, seed, pca)
         total = None if source.n_rows is None else -(-source.n_rows // writer.rows)
         with job.reporter.step("ingest", total, "chunks") as tick:
             for record in _written(run, f"ingest-{path}", _parts(seen, writer)):
                 tick(record=record)
         seen.check(scale)
+        if source.annotations is not None:
+            source.annotations.check(seen.gaps, seen.gaps.until)
         return _finish(run, writer, seen, scale, files)
 
     ingested = Ingested.of(job.once(path, finish, shown=False))
@@ -247,7 +260,8 @@ def ingest(
 
 def _optional(source: Source) -> list[str]:
     """The columns of a pool that not every source has."""
-    there = {"id": source.id_name, "group": source.group_name}
+    sets = None if source.candidates is None else source.label_name
+    there = {"id": source.id_name, "group": source.group_name, "candidates": sets}
     return [column for column, name in there.items() if name is not None]
 
 
@@ -266,6 +280,7 @@ def _repair(job: Job, path: str, done: Ingested, seen: _Pass) -> None:
         done.n_rows,
         optional=optional,
         feature=done.n_features,
+        word=WORDS,
     )
     with job.reporter.step("ingest", len(missing), "chunks") as tick:
         for part in _parts(seen, writer):
@@ -285,6 +300,7 @@ class _Write:
     writer: ChunkWriter
     number: int
     chunk: Chunk
+    votes: Votes | None
 
     @staticmethod
     def name(number: int) -> str:
@@ -304,7 +320,23 @@ class _Write:
             columns["id"] = self.chunk.id
         if self.chunk.group is not None:
             columns["group"] = self.chunk.group
-        return Output(self.writer.chunk(self.number, **columns))
+        if "candidates" in self.writer.group and self.chunk.label is not None:
+            columns["candidates"] = self.chunk.label
+        written = self.writer.chunk(self.number, **columns)
+        return Output([*written, *self._annotations(run)])
+
+    def _annotations(self, run: Run) -> list[str]:
+        """Keep the annotations of the chunk's rows, if there are any; keys of what was written."""
+        if self.votes is None:
+            return []
+        row, path = self.number * self.writer.rows + self.votes.place, annotations_of(self.number)
+        columns: dict[str, npt.NDArray[Any]] = {
+            "row": row,
+            "annotator": self.votes.annotator,
+            "label": self.votes.label,
+        }
+        write_group(run.store, path, "annotations", columns)
+        return [run.key(path)]
 
 
 def _written(run: Run, step: str, parts: Iterable[_Write | None]) -> Iterator[Record | None]:
@@ -328,7 +360,9 @@ def _parts(seen: _Pass, writer: ChunkWriter) -> Iterator[_Write | None]:
     """The chunks to write; None for each after a bad value, when only the others are counted."""
     for number, chunk in enumerate(seen.source.chunks(writer.rows, gaps=seen.gaps)):
         seen.see(chunk)
-        yield None if seen.finite.count else _Write(writer, number, seen.coded(chunk))
+        several = seen.source.annotations
+        votes = None if several is None or writer.path != "pool" else several.of(chunk)
+        yield None if seen.finite.count else _Write(writer, number, seen.coded(chunk), votes)
     if seen.n_rows == 0:
         raise InputError(f"{seen.source.files[0]} {seen.why_empty()}")
 
@@ -338,13 +372,17 @@ def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[
     scale, reason = seen.chosen(asked)
     kept = source.embedded | source.encoded
     columns: dict[str, npt.NDArray[Any]] = {}
+    about: dict[str, Any] = _groups(seen)
     values, counts, corrected = None, None, []
+    if seen.candidates is not None:
+        names, about["candidate_codes"], counts = seen.candidates.finish()
+        values = list(names)
     if seen.codes is not None:
         columns["y"], values, counts = seen.y()
         if source.corrections is not None:
             corrected = _correct(run, source.corrections, seen, columns["y"], values)
             counts = np.bincount(columns["y"], minlength=len(values)).tolist()
-    elif writer.path == "pool":  # whose labels are to be bought
+    elif writer.path == "pool":  # whose labels are to be bought, or are sets
         columns["y"] = np.full(seen.n_rows, -1, np.int8)
     result = Ingested(
         n_rows=seen.n_rows,
@@ -366,7 +404,8 @@ def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[
         id_name=source.id_name,
         id_whole=seen.id_whole,
     )
-    written = writer.finish(seen.n_rows, {**result.as_json(), **_groups(seen)}, **columns)
+    about |= {**result.as_json(), **_annotators(seen, values)}
+    written = writer.finish(seen.n_rows, about, **columns)
     for name, sample in seen.samples.items():
         write_group(run.store, f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})
         written.append(run.key(f"samples/{name}"))
@@ -381,6 +420,25 @@ def _groups(seen: _Pass) -> dict[str, Any]:
         return {}
     seen.of_group.check()
     return {"group_name": seen.of_group.name, "group_values": list(seen.of_group.values)}
+
+
+def annotations_of(number: int) -> str:
+    """The group of the annotations of one chunk of the pool."""
+    return f"annotations/{number:06d}"
+
+
+def _annotators(seen: _Pass, classes: list[Any] | None) -> dict[str, Any]:
+    """What the attributes of a pool say of its annotators; nothing where labels are single."""
+    several = seen.source.annotations
+    if several is None or classes is None:
+        return {}
+    place = {value: code for code, value in enumerate(classes)}
+    return {
+        "annotator_values": list(several.annotators),
+        "annotation_values": list(several.values),
+        "annotation_codes": [place.get(value, -1) for value in several.values],
+        "annotations_empty": several.n_empty,
+    }
 
 
 def _correct(

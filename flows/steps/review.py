@@ -12,7 +12,7 @@ from flows.engine.parts import Part
 from flows.steps.classes import labels_of
 from flows.steps.ingest import certain
 from flows.steps.lists import Routed, incoming
-from flows.steps.lookup import lists_of
+from flows.steps.lookup import lists_of, source_rows
 from flows.steps.partition import block_name
 from pipeline.decision import review
 from pipeline.methods.rules import Rule
@@ -188,6 +188,8 @@ def _write(
     pair[pair < 0] = -1 - np.arange((pair < 0).sum())
     lists["neighbor_label"] = labels_of(lists["neighbor"], lists["neighbor_label"])
     group = review.alike(row, pair, lists["neighbor"], LARGEST_GROUP)
+    columns["row"] = source_rows(trained.run, columns["row"])
+    lists["neighbor"] = source_rows(trained.run, lists["neighbor"])
     write_group(run.store, "review", "review", {**columns, **draws, "group": group, **lists})
     return Output([run.key("review")])
 

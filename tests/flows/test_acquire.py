@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -78,6 +80,20 @@ def test_a_function_is_asked_for_each_row_once(
     assert (found["n_bought"], found["n_known"]) == (15, 25)
     assert not set(module.asked[:10]) & set(sys.modules["my_oracle"].asked)
     assert kept.items() <= bought(run).items()
+
+
+def test_a_function_may_import_what_commands_do_without(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import pandas\nnumber = pandas.__version__\n")
+    bare = str(table.with_name("bare.csv"))
+    command = [sys.executable, "-m", "flows.cli", "acquire", bare, "--run", str(tmp_path / "run")]
+    told = subprocess.run(
+        [*command, "--budget", "5", "--oracle", "mine:number"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}"},
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 2
+    assert "mine:number: is no function" in told.stderr
 
 
 def test_people_fill_in_a_table(table: Path, tmp_path: Path) -> None:

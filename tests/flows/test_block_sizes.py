@@ -10,7 +10,7 @@ import pytest
 from flows.steps import partition
 from flows.steps.anchors import PAIR_BYTES, few_pairs
 from flows.steps.partition import EXACT_BLOCK_ROWS, Wanted
-from flows.steps.scoring import BATCH_BYTES, BATCH_ROWS, batch_rows
+from flows.steps.searching import BATCH_BYTES, BATCH_ROWS, batch_rows
 from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from reference import shapley_terms
 from runs import PoolWriter, fit
-
-from pipeline.diagnostics.neighborhood import shapley_terms
 
 
 @pytest.fixture

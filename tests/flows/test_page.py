@@ -131,7 +131,7 @@ def test_recall_of_very_many_blocks_is_drawn_without_intervals() -> None:
     assert recall([], report) is None
 
 
-def test_suspects_are_the_rows_contradicted_most(made: Path) -> None:
+def test_suspects_are_the_rows_of_lowest_quality(made: Path) -> None:
     page = (made / "page.html").read_text()
     shown = [int(row) for row in re.findall(r'scope="row" class="n" data-value="(\d+)"', page)]
     issues = pd.read_parquet(made / "a<b" / "label_issues.parquet")

@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -38,10 +39,13 @@ from flows.review.prepare import prepared
 from flows.review.rows import Features, Shown
 from flows.review.server import About, Exhibit, application, listening
 from flows.scorings.scored import Trained
+from flows.steps.lookup import places
+from flows.train import run_train
 from pipeline.decision import review
 from storage import InputError
 from storage.answers import AnswersFile
 from storage.groups import read_group
+from storage.pool import Pool
 
 N = 900
 BUDGET = 30
@@ -176,6 +180,38 @@ def page(made: Made, tmp_path: Path) -> Iterator[Served]:
     yield Served(f"http://127.0.0.1:{port}/{TOKEN}/", log, made)
     server.should_exit = True
     thread.join()
+
+
+def test_rows_are_the_source_s_where_some_were_left_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(240, 3)).round(4)
+    given = np.where((x[:, 0] > 0) ^ (rng.random(240) < 0.2), "yes", "no").astype(object)
+    given[::7] = None
+    table = pd.DataFrame(x, columns=["a", "b", "c"]).assign(sick=given)
+    table.to_csv(tmp_path / "pool.csv", index=False)
+    how = {"label_column": "sick", "workers": 0, "quiet": True, "builder": "exact"}
+    run_train(str(tmp_path / "pool.csv"), str(tmp_path / "run"), unlabeled="predict", **how)
+    trained = Trained.of(str(tmp_path / "run"))
+    params = ReviewParams.of(str(tmp_path / "run"), workers=0, quiet=True, budget=20)
+    run = prepared(trained, params, Reporter(quiet=True))
+    file = open_answers(trained, None)
+    desk = desk_of(trained, run, file, 20)
+    row, neighbor = desk.queue["row"], desk.queue["neighbor"]
+    labels = np.array(trained.report.label_values, object)
+    assert (given[row] == labels[desk.queue["given_label"]]).all()
+    assert (given[neighbor[:, 0]] == labels[desk.queue["neighbor_label"][:, 0]]).all()
+    pool = Pool(trained.run, "pool", trained.report.n_rows, 3)
+    shown = Features(trained.run, 3, places(pool, row)).of(row.tolist())
+    assert np.allclose([shown[one] for one in row.tolist()], x[row], atol=1e-4)
+    desk.answer("one", int(row[0]), 0, "ann", False)
+    again = run_train(
+        str(tmp_path / "pool.csv"),
+        str(tmp_path / "checked"),
+        unlabeled="predict",
+        corrections=str(file.path),
+        **how,
+    )
+    assert again["corrections"]["n_rows"] == 1
 
 
 def test_only_who_has_the_address_is_let_in(page: Served) -> None:

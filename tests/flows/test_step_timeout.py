@@ -26,10 +26,10 @@ from storage.run import Run
 def hanging(run: Run, part: Part[Any]) -> Output:
     if part.name == "block-00001":
         time.sleep(3600)
-    return exact_part(run, part)
+    return anchored_part(run, part)
 
 
-exact_part = flows.steps.graph.exact_part
+anchored_part = flows.steps.graph.anchored_part
 SMALL = {"block_rows": 300, "builder": "exact"}
 
 
@@ -40,7 +40,7 @@ def test_part_that_hangs_is_named(
 ) -> None:
     source, run = pool(2000), tmp_path / "run"
     with monkeypatch.context() as hang:
-        hang.setattr(flows.steps.graph, "exact_part", hanging)
+        hang.setattr(flows.steps.graph, "anchored_part", hanging)
         began = time.monotonic()
         with pytest.raises(
             StepTimeoutError, match="neighbors block-00001: not done 15 s"
@@ -100,7 +100,7 @@ def test_process_ends_though_a_kernel_hangs(pool: PoolWriter, tmp_path: Path) ->
         "import math\nfrom numba import njit\nimport flows.engine.deadline as deadline\n"
         "import flows.steps.graph as graph\n"
         "@njit(nogil=True)\ndef hang(x):\n    while x < 2:\n        x = math.cos(x)\n    return x\n"
-        "hang(3.0)\ndeadline.GRACE = 1.0\ngraph.exact_part = lambda run, part: hang(1.0)\n"
+        "hang(3.0)\ndeadline.GRACE = 1.0\ngraph.anchored_part = lambda run, part: hang(1.0)\n"
         "from flows.cli import process\nprocess()\n"
     )
     args = ("train", pool(), "--run", tmp_path / "run", "--workers", "0", "--step-timeout", "3")

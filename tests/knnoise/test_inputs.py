@@ -157,3 +157,34 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
         patch.setattr("tempfile.tempdir", str(tmp_path))
         with pytest.raises(InputError, match=r"cannot write .* set TMPDIR to a folder that all"):
             knnoise.check(lost)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_hold_candidate_sets(kind: str) -> None:
+    sets = [["cat", "dog"], ["dog"], ["emu", "cat"]] * 20
+    table = pd.DataFrame({"a": np.arange(60.0), "kind": sets})
+    source = table if kind == "pandas" else pl.DataFrame({"a": table["a"].to_numpy(), "kind": sets})
+    with as_files(source) as files:
+        opened = open_source(files.path, None, "kind")
+        (chunk,) = opened.chunks(60)
+        assert opened.feature_names == ("a",)
+        assert chunk.label is not None
+        assert chunk.label.tolist() == [tuple(one) for one in sets]
+
+
+@pytest.mark.parametrize("sets", [[{"cat"}, {"dog", "cat"}], [["cat"], ["cat", "dog"]]])
+def test_arrays_of_sets_are_refused(sets: list[set[str] | list[str]]) -> None:
+    with (
+        pytest.raises(InputError, match="labels that are sets: give a mask of bool"),
+        as_files(np.ones((2, 3)), sets),
+    ):
+        pass
+
+
+def test_a_mask_in_memory_is_one(tmp_path: Path) -> None:
+    mask = np.array([[True, True, False], [False, False, True]])
+    with as_files(np.ones((2, 3)), mask) as files:
+        opened = open_source(files.path, files.labels)
+        (chunk,) = opened.chunks(2)
+        assert chunk.label is not None
+        assert chunk.label.tolist() == [(0, 1), (2,)]

@@ -9,23 +9,31 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.report import content as reports
-from flows.report.content import confused
+from flows.report.content import AnyTraining, confused
 from flows.report.findings import order_sentence, segment_sentences
-from flows.report.model import ClassReport, TrainReport
-from flows.report.page import classes, figures, groups, pictures, words
+from flows.report.model import CandidateReport, ClassReport, Training, TrainReport
+from flows.report.page import annotators, candidates, classes, figures, groups, pictures, words
 from flows.report.page.files import files
 from flows.report.page.gather import block_recalls, picture, sample, scan
 from flows.report.page.render import render
 from flows.report.page.suspects import FEATURES, suspects
 from flows.report.page.truth import Truth, reliability
 from storage.convert import write_bytes
+from storage.errors import InputError
 from storage.run import Run, below
 
 Rows = npt.NDArray[np.int64]
 Features = npt.NDArray[np.float32]
 
 
-def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport | ClassReport:
+PAGES: dict[type[AnyTraining], str] = {
+    TrainReport: "report.html",
+    ClassReport: "classes.html",
+    CandidateReport: "candidates.html",
+}
+
+
+def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
     """Write the page of a finished training to `target`, a path or URL; the report it shows.
 
     Equal runs give equal bytes. Memory does not grow with the pool.
@@ -40,24 +48,28 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport 
     from flows.report.review import measured
     from flows.report.unlabeled import unlabeled
 
-    report = reports.load(run)
+    report = reports.load_any(run)
     run.check(below("labels", "samples"))
-    checked = None if test is None else reliability(test, report)
+    if isinstance(report, CandidateReport) and test is not None:
+        raise InputError("--scores and --truth are for posteriors, which candidate sets have not")
+    checked = None
+    if test is not None and not isinstance(report, CandidateReport):
+        checked = reliability(test, report)
     rows, x = sample(run)
-    shown = (
-        of_two(run, report, rows, x)
-        if isinstance(report, TrainReport)
-        else of_classes(run, report, rows, x)
-    )
+    if isinstance(report, TrainReport):
+        shown = of_two(run, report, rows, x)
+    elif isinstance(report, ClassReport):
+        shown = of_classes(run, report, rows, x)
+    else:
+        shown = of_candidates(run, report, rows, x)
     names = report.config.feature_names
     said = measured(run, report)
     page = render(
-        "report.html" if isinstance(report, TrainReport) else "classes.html",
+        PAGES[type(report)],
         report=report,
         name=run.location.name.rsplit("/", 1)[-1],
         steps=words.steps(report),
         parameters=words.parameters(report),
-        k_curve=figures.k_curve(report),
         reliability=None if checked is None else figures.reliability(checked),
         checked=checked,
         answers=[] if said is None else said.sentences(),
@@ -67,7 +79,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> TrainReport 
         feature_names=names[:FEATURES],
         id_name=report.config.id_name,
         n_features=len(names),
-        **groups.shown(report),
+        **(_labelers(report) if isinstance(report, Training) else {"whose": None, "several": None}),
         order=None if report.order is None else order_sentence(report.order),
         segments=segment_sentences(report),
         **shown,
@@ -84,6 +96,7 @@ def of_two(run: Run, report: TrainReport, rows: Rows, x: Features) -> dict[str, 
         "verdict": words.verdict(report),
         "rule": words.rule(report),
         "facts": words.facts(report),
+        "k_curve": figures.k_curve(report),
         "estimates": words.estimates(report),
         "varying": classes.varying(report),
         "rates": figures.rates([("", report)]),
@@ -91,7 +104,6 @@ def of_two(run: Run, report: TrainReport, rows: Rows, x: Features) -> dict[str, 
         "histogram": figures.histogram(report, seen.votes),
         "pool": pictures.pool(picture(x, seen.sampled_quality)),
         "suspects": found,
-        "tied": seen.tied,
         "n_files": len({suspect.file for suspect in found}),
     }
 
@@ -105,6 +117,7 @@ def of_classes(run: Run, report: ClassReport, rows: Rows, x: Features) -> dict[s
         "verdict": classes.verdict(report),
         "rule": classes.rule(report),
         "facts": classes.facts(report),
+        "k_curve": figures.k_curve(report),
         "heat": classes.heat_map(report),
         "lines": classes.lines(report),
         "varying": classes.varying(report),
@@ -115,3 +128,15 @@ def of_classes(run: Run, report: ClassReport, rows: Rows, x: Features) -> dict[s
         "pairs": pairs.most_common(),
         "n_files": len({suspect.file for suspect in found}),
     }
+
+
+def of_candidates(run: Run, report: CandidateReport, rows: Rows, x: Features) -> dict[str, Any]:
+    """What the page of candidate sets shows."""
+    seen = classes.scan(run, report, rows)
+    drawn = pictures.pool(picture(x, seen.sampled_quality))
+    return {**candidates.shown(run, report, seen), "pool": drawn}
+
+
+def _labelers(report: Training) -> dict[str, Any]:
+    """What the page shows of those who labeled."""
+    return {**annotators.shown(report), **groups.shown(report)}

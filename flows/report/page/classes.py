@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.content import corrected
-from flows.report.model import ClassReport, TrainReport
+from flows.report.model import ClassReport, PoolReport, TrainReport
 from flows.report.page.gather import ingested
 from flows.report.page.suspects import FEATURES, NEAREST
 from flows.report.page.words import percent
@@ -92,7 +92,7 @@ class ClassLine:
     support: str
 
 
-def scan(run: Run, report: ClassReport, sampled: npt.NDArray[np.int64]) -> Seen:
+def scan(run: Run, report: PoolReport, sampled: npt.NDArray[np.int64]) -> Seen:
     """Read the verdicts once; `sampled` are rows to pick out."""
     most, issues = Greatest(SUSPECTS, report.seed), 0
     histogram = np.zeros(BINS, np.int64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flows.report.model import Training, TrainReport
+from flows.report.model import PoolReport, TrainReport
 from flows.steps.audit import Audited
 from flows.steps.ingest import Ingested
 from flows.steps.names import AUDIT, BLOCKS, last_attempt
@@ -15,7 +15,7 @@ from flows.steps.partition import Block
 from flows.steps.projection import transform
 from pipeline.decision.threshold import vote_table
 from pipeline.diagnostics.pca import Plane, principal_plane
-from pipeline.diagnostics.top_rows import Greatest, contradiction, rows_contradicted
+from pipeline.diagnostics.top_rows import Greatest
 from pipeline.knn.recall import summarize
 from storage.errors import StorageError
 from storage.groups import read_array
@@ -34,8 +34,6 @@ class Seen:
     """(k + 1, 2) training rows by neighbors given 1 and by own given label"""
     suspects: npt.NDArray[np.int64]
     """Most suspect rows, the most suspect first."""
-    tied: int
-    """Further rows, contradicted as much as the last of them."""
     sampled_quality: npt.NDArray[np.float32]
     """Label quality of the rows asked for, in their order."""
 
@@ -76,8 +74,7 @@ def ingested(run: Run) -> Ingested:
 
 def scan(run: Run, report: TrainReport, sampled: npt.NDArray[np.int64]) -> Seen:
     """Read the verdicts once; `sampled` are rows to pick out."""
-    k, rule = report.k, report.decision_rule
-    rates = rule.p0, rule.p1
+    k = report.k
     most = Greatest(SUSPECTS, report.seed)
     votes = np.zeros((k + 1, 2), np.int64)
     quality = np.empty(len(sampled), np.float32)
@@ -87,12 +84,11 @@ def scan(run: Run, report: TrainReport, sampled: npt.NDArray[np.int64]) -> Seen:
         given = read_array(group, "given_label", span)
         count = np.rint(read_array(group, "eta_corr", span).astype(np.float64) * k).astype(int)
         votes += vote_table(count, given, k)
-        most.see(np.arange(rows.start, rows.stop), contradiction(count / k, given, *rates))
+        found = read_array(group, "label_quality", span)
+        most.see(np.arange(rows.start, rows.stop), 1.0 - found.astype(np.float64))
         here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
-        quality[here] = read_array(group, "label_quality", span)[sampled[here] - rows.start]
-    edge = float(most.value[-1])
-    tied = rows_contradicted(votes, *rates, edge) - int((most.value == edge).sum())
-    return Seen(votes, most.row, tied, quality)
+        quality[here] = found[sampled[here] - rows.start]
+    return Seen(votes, most.row, quality)
 
 
 def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
@@ -108,7 +104,7 @@ def picture(x: npt.NDArray[np.float32], quality: npt.NDArray[np.float32]) -> Pic
     return Picture(principal_plane(x), quality)
 
 
-def block_recalls(run: Run, report: Training) -> list[BlockRecall]:
+def block_recalls(run: Run, report: PoolReport) -> list[BlockRecall]:
     """Recall of every block that anchors are at home in, lowest first."""
     audit, blocks = (last_attempt(step, report.steps) for step in (AUDIT, BLOCKS))
     if audit is None or blocks is None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from flows.report.model import Training
+from flows.report.model import PoolReport
 from flows.report.page.gather import BlockRecall, Picture
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
@@ -67,7 +67,7 @@ def pool(found: Picture) -> Drawing:
         return drawing(figure, "pool", "The pool, seen flat", caption, text)
 
 
-def recall(blocks: Sequence[BlockRecall], report: Training) -> Drawing | None:
+def recall(blocks: Sequence[BlockRecall], report: PoolReport) -> Drawing | None:
     """Recall of each block, lowest first; None where there are no two to compare."""
     if len(blocks) < 2:
         return None

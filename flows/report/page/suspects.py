@@ -19,7 +19,7 @@ NEAREST = 3
 
 @dataclass(frozen=True)
 class Suspect:
-    """One training row that its neighbors contradict."""
+    """One training row whose label is likely wrong."""
 
     row: int
     file: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flows.engine.results import Outcome
-from flows.report.model import Training, TrainReport
+from flows.report.model import PoolReport, TrainReport
 from pipeline.noise.rates import NoiseRates
 
 METHODS = {
@@ -97,7 +97,7 @@ class StepLine:
     """Of the longest step's wall time."""
 
 
-def steps(report: Training) -> list[StepLine]:
+def steps(report: PoolReport) -> list[StepLine]:
     """Wall and core seconds of every step, in the order they ran."""
     longest = max(report.seconds.values(), default=0.0) or 1.0
     none = Outcome(0, "", 0.0, 0.0)
@@ -110,7 +110,7 @@ def steps(report: Training) -> list[StepLine]:
     return lines
 
 
-def parameters(report: Training) -> list[tuple[str, str, str]]:
+def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
     """Every parameter: (name, as asked, as it came out where it was chosen)."""
     asked = report.config.parameters
     largest = report.largest_block_rows
@@ -125,7 +125,7 @@ def parameters(report: Training) -> list[tuple[str, str, str]]:
     if isinstance(report, TrainReport):
         came |= {"p0": f"{report.p0:.4f}", "p1": f"{report.p1:.4f}"}
     none = {"id_column": "none", "features": "all", "exclude": "none", "by": "none"}
-    none["pca"] = "none"
+    none |= dict.fromkeys(("pca", "candidates", "annotations", "annotator_column"), "none")
     return [
         (name, none.get(name, "auto") if value is None else str(value), str(came.get(name, value)))
         for name, value in asked.items()

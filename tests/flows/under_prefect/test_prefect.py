@@ -39,16 +39,9 @@ def test_flows_are_tasks_by_step(pool: PoolWriter, tmp_path: Path) -> None:
     assert scored["n_rows"] == 40
     assert task_names("knnoise-train") == [
         *("ingest", "anchors", "pairs", "partition", "blocks", "neighbors", "audit"),
-        *("regression", "rates", "labels", "export", "checks", "segments", "report"),
+        *("regression", "rates", "labels", "export", "checks", "segments", "probes", "report"),
     ]
-    assert task_names("knnoise-score") == [
-        "ingest",
-        "truth",
-        "probes",
-        "search",
-        "scores",
-        "report",
-    ]
+    assert task_names("knnoise-score") == ["ingest", "search", "scores", "report"]
 
 
 @pytest.mark.parametrize("answered", [True, False])

@@ -1,0 +1,132 @@
+"""What is made of the labels once the graph stands: rates or a matrix and suspects, or verdicts on
+candidate sets; and what groups of rows and several annotators add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import NamedTuple
+
+from flows.engine.job import Job
+from flows.engine.tasks.as_task import as_task
+from flows.options.params import TrainParams
+from flows.steps.annotators import check_cells, find_consensus
+from flows.steps.candidate_labels import CandidatePool, Verdicts, export_candidates
+from flows.steps.candidates import CandidateEstimates, judge_candidates
+from flows.steps.class_labels import find_class_issues
+from flows.steps.classes import Classes, ClassEstimates, count_classes, estimate_classes
+from flows.steps.groups import find_groups
+from flows.steps.ingest import Ingested
+from flows.steps.label_odds import find_odds
+from flows.steps.labels import export_label_issues, find_label_issues
+from flows.steps.partition import Blocks
+from flows.steps.rates import RateEstimates, count_labels, estimate_rates
+from pipeline.labels import LabelSpace
+from pipeline.methods.rules import RULES
+from pipeline.noise.annotator_verdicts import Annotators
+from pipeline.noise.groups import Groups
+from storage.errors import InputError
+from storage.pool import Pool
+from storage.sources import Source
+
+
+class Judged(NamedTuple):
+    """What was found about the labels of a pool."""
+
+    estimated: RateEstimates | ClassEstimates | CandidateEstimates
+    issues: int | Verdicts
+    """Suspect labels; of candidate sets, what is said of all rows."""
+    groups: Groups | None = None
+    annotators: Annotators | None = None
+
+
+@dataclass(frozen=True)
+class Labeled:
+    """A pool whose graph stands, and what is asked about its labels."""
+
+    pool: Pool
+    ingested: Ingested
+    blocks: Blocks
+    length: int
+    """Neighbors in a list."""
+    params: TrainParams
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Sizes of neighborhoods to choose from."""
+        return RULES[self.params.rule].sizes(self.params.k, self.length)
+
+
+def check_labels(source: Source, labels: LabelSpace, params: TrainParams) -> None:
+    """`InputError` where a parameter is for two classes and there are more, or annotators and
+    classes are too many for a matrix each."""
+    given = {
+        "--rule": params.rule if params.rule != "corrected" else None,
+        "--noise": params.noise if params.noise != "crossfit" else None,
+        "--p0 and --p1": params.p0,
+    }
+    for option, value in given.items():
+        if labels.n_classes > 2 and value is not None:
+            raise InputError(
+                f"{option} {value} is for two classes, and the labels have "
+                f"{labels.n_classes:,}; leave it out"
+            )
+    if source.annotations is not None:
+        check_cells(len(source.annotations.annotators), labels.n_classes)
+
+
+def judge(job: Job, of: Labeled, source: Source) -> Judged:
+    """All verdicts on the labels, written and told."""
+    if source.candidates is not None:
+        return _sets(job, of)
+    estimated: RateEstimates | ClassEstimates
+    estimated, issues = (_two if of.ingested.labels().n_classes == 2 else _classes)(job, of)
+    values, counts = of.ingested.label_values or [], of.ingested.class_counts or []
+    as_task("export", lambda: export_label_issues(job, values))
+    consensus, groups = None, None
+    if source.annotations is not None:
+        consensus = as_task(
+            "annotators",
+            lambda: find_consensus(job, of.pool, of.blocks, values, counts, estimated=estimated),
+        )
+    if of.params.by is not None:
+        groups = as_task(
+            "groups",
+            lambda: find_groups(job, of.pool, of.blocks, values, counts, estimated=estimated),
+        )
+    return Judged(estimated, issues, groups, consensus)
+
+
+def _two(job: Job, of: Labeled) -> tuple[RateEstimates, int]:
+    """Rates and threshold of two classes, and the number of suspect labels."""
+    pool, blocks, grid, params = of.pool, of.blocks, of.grid, of.params
+    counted = as_task("regression", lambda: count_labels(job, pool, blocks, grid, params.seed))
+    own = None
+    if RULES[params.rule].own_pass:
+        own_pass = import_module(f"flows.steps.{params.rule}")
+        own = as_task("select", lambda: own_pass.select(job, blocks, grid, params.k, params.seed))
+    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, own))
+
+    def label() -> int:
+        odds = find_odds(job, pool, blocks, counted, rates, params.seed)
+        return find_label_issues(job, pool, rates, odds)
+
+    return rates, as_task("labels", label)
+
+
+def _classes(job: Job, of: Labeled) -> tuple[ClassEstimates, int]:
+    """Matrix and rule of more than two classes, and the number of suspect labels."""
+    blocks, grid, params = of.blocks, of.grid, of.params
+    classes = Classes(of.pool, tuple(of.ingested.class_counts or ()), params.seed)
+    counted = as_task("regression", lambda: count_classes(job, classes, blocks, grid))
+    found = as_task("rates", lambda: estimate_classes(job, classes, counted, grid, params))
+    issues = as_task("labels", lambda: find_class_issues(job, classes, blocks, counted, found))
+    return found, issues
+
+
+def _sets(job: Job, of: Labeled) -> Judged:
+    """c1 and T for candidate sets, and the verdicts on all rows."""
+    sets = CandidatePool(of.pool, tuple(of.ingested.label_values or ()), of.params.seed)
+    found = as_task("candidates", lambda: judge_candidates(job, sets, of.blocks, of.length))
+    as_task("export", lambda: export_candidates(job, sets))
+    return Judged(*found)
