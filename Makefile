@@ -51,7 +51,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.race --data $(DATA) --results race
 
 study: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench,crowd]"
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.study --data $(DATA)
 
 faults: $(VENV)/.installed

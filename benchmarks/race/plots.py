@@ -14,7 +14,8 @@ import matplotlib.pyplot as plt
 
 
 def draw(found: list[dict[str, Any]], results: Path) -> None:
-    """Write time-rows.png and time-recall.png (300,000 rows) of the runs on sheets, k = 30."""
+    """Write time-rows.png and time-recall.png (300,000 rows) of the runs on sheets, and
+    time-recall-connected.png of those on one connected surface, k = 30."""
     sizes = ("graph-100k", "graph-300k", "graph", "graph-3M")
     figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
     for system, told in _by_system(found, lambda case: case in sizes):
@@ -22,14 +23,19 @@ def draw(found: list[dict[str, Any]], results: Path) -> None:
     axes.set(xlabel="rows", ylabel="seconds, two cores")
     axes.legend(frameon=False)
     figure.savefig(results / "time-rows.png", dpi=120)
-    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    for system, told in _by_system(found, lambda c: c == "graph-300k" or c.startswith("recall-")):
-        missed, seconds = _curve([{**t, "missed": 1 - t["recall"]} for t in told], "missed")
-        axes.loglog(missed, seconds, "o-", label=system)
-    axes.invert_xaxis()
-    axes.set(xlabel="share of the 30 nearest that is missed", ylabel="seconds, two cores")
-    axes.legend(frameon=False)
-    figure.savefig(results / "time-recall.png", dpi=120)
+    of: dict[str, Callable[[str], bool]] = {
+        "time-recall": lambda case: case == "graph-300k" or case.startswith("recall-"),
+        "time-recall-connected": lambda case: case == "connected" or case.startswith("connected-0"),
+    }
+    for name, wanted in of.items():
+        figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+        for system, told in _by_system(found, wanted):
+            missed, seconds = _curve([{**t, "missed": 1 - t["recall"]} for t in told], "missed")
+            axes.loglog(missed, seconds, "o-", label=system)
+        axes.invert_xaxis()
+        axes.set(xlabel="share of the 30 nearest that is missed", ylabel="seconds, two cores")
+        axes.legend(frameon=False)
+        figure.savefig(results / f"{name}.png", dpi=120)
     plt.close("all")
 
 

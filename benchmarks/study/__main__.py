@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.study import (
     acquire,
+    annotators_study,
     certificates,
     cost,
     coverage,
@@ -53,6 +54,7 @@ def main() -> None:
         "partial": lambda a: partial.run(a.data, a.results),
         "review": lambda a: review.run(a.data, a.results),
         "groups": lambda a: groups.run(a.results),
+        "annotators": lambda a: annotators_study.run(a.data, a.results),
         "certificates": lambda a: certificates.run(a.results),
     }
     parser.add_argument("--only", nargs="*", choices=studies, default=list(studies))

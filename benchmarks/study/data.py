@@ -60,8 +60,13 @@ def is_tuned(name: str) -> bool:
     return name.split("@")[0] in TUNED
 
 
-def load(folder: Path, name: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Features scaled to [-1, 1] (constant ones to 0) and classes; `name@n` are n random rows."""
+def load(
+    folder: Path, name: str, scale: str = "range"
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Features and classes; `name@n` are n random rows.
+
+    ``scale``: to [-1, 1] (`range`) or unit variance (`standard`), constants to 0; or `none`.
+    """
     base, _, size = name.partition("@")
     path = folder / f"{base}.npz"
     if not path.exists():
@@ -71,10 +76,21 @@ def load(folder: Path, name: str) -> tuple[NDArray[np.float32], NDArray[np.int64
     if size:
         rows = np.sort(np.random.default_rng([3, len(x)]).permutation(len(x))[: int(size)])
         x, y = x[rows], y[rows]
+    return scaled(x, scale), y
+
+
+def scaled(x: NDArray[np.float32], scale: str) -> NDArray[np.float32]:
+    """Features as `load` has them."""
+    if scale == "none":
+        return x
+    if scale == "standard":
+        deviation = x.std(axis=0)
+        spread = np.where(deviation > 0, deviation, np.inf)
+        return np.asarray((x - x.mean(axis=0)) / spread, np.float32)
     low, high = x.min(axis=0), x.max(axis=0)
     spread = np.where(high > low, high - low, np.inf)
-    scaled = np.where(high > low, 2.0 * (x - low) / spread - 1.0, 0.0)
-    return scaled.astype(np.float32), y
+    inside = np.where(high > low, 2.0 * (x - low) / spread - 1.0, 0.0)
+    return inside.astype(np.float32)
 
 
 def group(y: NDArray[np.int64], how: str) -> NDArray[np.int8]:

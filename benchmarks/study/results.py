@@ -13,7 +13,9 @@ from typing import Any
 import pipeline
 
 RATES = ("noise/asymptotes", "noise/extrema", "noise/rates")
-QUALITY = tuple(f"decision/{m}" for m in ("class_votes", "quality", "suspects", "tempering"))
+QUALITY = tuple(
+    f"decision/{m}" for m in ("class_votes", "odds", "quality", "suspects", "tempering")
+)
 DECISION = (*RATES, "decision/threshold")
 SPECULATE = tuple(f"methods/speculate_correct/{m}" for m in ("bound", "sampling", "certificate"))
 KERNELS = {
@@ -32,6 +34,7 @@ KERNELS = {
     "acquire": ("methods/growing_net", "methods/bought_labels"),
     "review": (*DECISION, "decision/review"),
     "groups": (*DECISION, "noise/group_cells", "noise/group_rates", "noise/groups"),
+    "annotators": tuple(f"noise/annotator{m}" for m in ("s", "_kernels", "_matrices", "_verdicts")),
     "partial": ("methods/partial_labels", "methods/partial_features"),
 }
 """The modules of `pipeline` each study rests on, beside the exact search."""

@@ -17,7 +17,7 @@ from benchmarks.study.estimates import K_PEERS
 from benchmarks.study.noises import KINDS, corrupted
 from benchmarks.study.results import Results
 from pipeline.decision.quality import FIT_ROWS, correction
-from pipeline.decision.suspects import suspects_of
+from pipeline.decision.suspects import suspects_of, suspects_of_two
 from pipeline.decision.tempering import (
     PARTS,
     TRUSTED,
@@ -99,7 +99,12 @@ def case(
     matrix = noise.matrix if c == 2 else believed(noise.matrix, counts, noise.class_support)
     by = correction(softened(matrix, counts, TRUSTED[noise.support]), counts)
     rows = np.sort(np.random.default_rng([0, 7]).permutation(n)[:FIT_ROWS])
-    ours = suspects_of(index[:, :longest], distance[:, :longest], given, by, rows)
+    lists = index[:, :longest], distance[:, :longest], given
+    ours = (
+        suspects_of(*lists, by, rows)
+        if noise.rates is None
+        else suspects_of_two(*lists, noise.rates, rows)
+    )
     before = posterior_simplex(share, noise.matrix)[np.arange(n), given]
     scores = {"before": before, "ours": ours.label_quality, **_peers(share, given)}
     plain = share.argmax(axis=1)

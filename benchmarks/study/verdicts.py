@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.study import data
+from benchmarks.study import coverage, data
 from benchmarks.study.lists import search
 from benchmarks.study.results import Results
 from pipeline.noise.extrema import anchor_plan, crossfit
@@ -18,8 +18,11 @@ from pipeline.simulate import flip
 
 TUNED = ("optdigits", "landsat", "usps", "letter")
 UNTUNED = ("segment", "mushroom", "pendigits", "magic04", "fashion_mnist", "vehicle", "german")
-SIZES = {700: 3, 1500: 3, 3000: 2, 6000: 1}
-"""Rows of a sample, and samples of each set."""
+SIZES = {700: 3, 1500: 3, 3000: 3, 6000: 3}
+"""Rows of a sample, and samples of each set: one for each of `SCALES`."""
+SCALES = ("range", "standard", "none")
+SIMULATED = (*coverage.KINDS, "overlap")
+"""Pools of known truth, their columns in units up to a thousand times apart; twice as many."""
 KINDS = ("class", "slope", "boundary")
 """Mistakes by class alone; growing along a random direction; growing towards the other class."""
 REGIONS = 100
@@ -37,7 +40,7 @@ def run(folder: Path, work: Path) -> None:
                 if key in results:
                     continue
                 try:
-                    x, y = data.load(folder, name)
+                    x, y = data.load(folder, name, SCALES[sample % 3])
                 except data.Absent as reason:
                     print(f"{name}: skipped, {reason}", flush=True)
                     break
@@ -51,6 +54,14 @@ def run(folder: Path, work: Path) -> None:
                         },
                     )
         print(f"verdicts {name}: {time.perf_counter() - start:.0f} s", flush=True)
+    for kind in SIMULATED:
+        for n, samples in SIZES.items():
+            for sample in range(2 * samples):
+                if (key := f"simulated {kind}/{n}/{sample}") not in results:
+                    x, y = simulated(kind, n, sample)
+                    found = noisy_cases(x, y, key, SCALES[sample % 3], tested=False)
+                    results.add(key, {"set": f"simulated: {kind}", "tuned": None, "cases": found})
+        print(f"verdicts {kind}", flush=True)
     for difference in DIFFERENCES:
         for seed in range(REGIONS):
             if (key := f"regions/{difference}/{seed}") not in results:
@@ -61,32 +72,58 @@ def run(folder: Path, work: Path) -> None:
 def sampled(
     x: NDArray[np.float32], y: NDArray[np.int64], key: str, n: int, sample: int
 ) -> list[dict[str, Any]]:
-    """All noise of one sample, its features scaled to a range or to unit variance in turn."""
+    """All noise of one sample of a set."""
     rows = np.sort(np.random.default_rng([41, n, sample]).permutation(len(x))[:n])
-    x = np.ascontiguousarray(x[rows])
-    if sample % 2:
-        spread = x.std(axis=0)
-        x = ((x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
     truth = data.group(y[rows], ("half7", "odd", "half3")[sample % 3])
+    return noisy_cases(np.ascontiguousarray(x[rows]), truth, key, SCALES[sample % 3])
+
+
+def simulated(kind: str, n: int, sample: int) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+    """A simulated pool, each column in a unit of its own."""
+    rng = np.random.default_rng([53, n, sample, zlib.crc32(kind.encode())])
+    if kind == "overlap":  # two clouds in five dimensions, a sixth to a hundredth of them in common
+        y = rng.integers(0, 2, n)
+        x = rng.normal(size=(n, 5))
+        x[:, 0] += rng.uniform(2.0, 4.5) * y
+    else:
+        x, y = coverage.KINDS[kind](n, 1000 + sample)
+    x = x.reshape(n, -1) * 10.0 ** rng.uniform(-1.5, 1.5, x.reshape(n, -1).shape[1])
+    return data.scaled(x.astype(np.float32), SCALES[sample % 3]), y.astype(np.int8)
+
+
+def noisy_cases(
+    x: NDArray[np.float32],
+    truth: NDArray[np.int8],
+    key: str,
+    scale: str,
+    *,
+    tested: bool = True,
+) -> list[dict[str, Any]]:
+    """All noise of one pool. Rates are those of `train`, which of two classes does not test
+    whether mistakes vary; with `tested` the test is made beside."""
     near = search(x, np.arange(len(x)), anchor_plan(*x.shape)[1]).astype(np.int64)
     found = []
     for kind in KINDS:
         for p0, p1 in data.NOISE if kind == "class" else data.NOISE[:2]:
             seed = zlib.crc32(f"{key}/{kind}/{p0}-{p1}".encode())
             given = noisy(kind, x, near, truth, (p0, p1), seed)
-            rates = crossfit(near, given[near], len(x), x=x)
-            tests = [t for t in rates.diagnostics.get("regions", []) if t is not None]
+            rates = crossfit(near, given[near], len(x))
+            tests = []
+            if tested:
+                told = crossfit(near, given[near], len(x), x=x).diagnostics
+                tests = [t for t in told.get("regions", []) if t is not None]
             found.append(
                 {
                     "n": len(x),
                     "kind": kind,
-                    "scale": ("range", "standard")[sample % 2],
+                    "scale": scale,
                     "noise": [p0, p1],
                     "seed": seed,
                     "realized": data.realized(truth, given),
                     "crossfit": [rates.p0, rates.p1],
                     "intervals": [list(rates.p0_interval), list(rates.p1_interval)],
                     "support": rates.support,
+                    "sides": [rates.diagnostics.get(side) for side in ("p0", "p1")],
                     "tested": len(tests),
                     "alarm": any(t["disagree"] for t in tests),
                 }

@@ -8,6 +8,7 @@ from benchmarks.study import (
     goals,
     pages_accuracy,
     pages_acquire,
+    pages_annotators,
     pages_certificates,
     pages_coverage,
     pages_gao,
@@ -52,6 +53,8 @@ def pages(work: Path, docs: Path) -> None:
         pages_review.review(found["review"], docs)
     if found["groups"]:
         pages_groups.groups(found["groups"], docs)
+    if found["annotators"]:
+        pages_annotators.annotators(found["annotators"], docs)
     if found["suspects"]:
         pages_suspects.suspects(found["suspects"], docs)
     if found["verdicts"]:
