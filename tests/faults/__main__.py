@@ -18,6 +18,7 @@ from pathlib import Path
 
 from faults.bench import Bench
 from faults.families import Case, sample
+from faults.kinds import KINDS
 from faults.outcome import Outcome, table
 
 QUICK = 3.0
@@ -35,6 +36,7 @@ def every_case(benches: Mapping[str, Bench]) -> list[Case]:
         *damage.every(disk),
         *damage.folders(disk),
         *clusters.every(disk),
+        *families.other_kinds(benches),
         *(s3.every(benches["S3"]) if "S3" in benches else []),
     ]
 
@@ -57,11 +59,13 @@ def prepared(stack: contextlib.ExitStack, *, with_s3: bool) -> dict[str, Bench]:
     from faults import s3
 
     place = stack.enter_context(workplace())
-    (place / "sources").mkdir()
-    benches = {"disk": Bench.prepare(f"{place}/runs", place / "sources")}
+    benches = {
+        name: Bench.prepare(f"{place}/{name}/runs", place / name / "sources", kind)
+        for name, kind in KINDS.items()
+    }
     if with_s3 and s3.installed():
         stack.enter_context(s3.served())
-        benches["S3"] = Bench.prepare(f"{s3.BUCKET}/runs", place / "sources")
+        benches["S3"] = Bench.prepare(f"{s3.BUCKET}/runs", place / "S3")
     return benches
 
 

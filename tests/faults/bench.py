@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import numpy as np
 
 from faults import checker
 from faults.injector import Fault, plant
+from faults.kinds import KINDS, Kind
 
 HANGS = 90.0
 """Seconds after which a command is killed."""
@@ -131,6 +131,7 @@ class Bench:
     root: str
     """Folder or URL."""
     sources: Path
+    kind: Kind = KINDS["disk"]
     reference: dict[str, bytes] = field(default_factory=dict)
     scoring: str = ""
     """Prefix of the scoring within the run."""
@@ -141,13 +142,14 @@ class Bench:
     made: int = 0
 
     @classmethod
-    def prepare(cls, root: str, sources: Path, n_rows: int = 240) -> Bench:
+    def prepare(
+        cls, root: str, sources: Path, kind: Kind = KINDS["disk"], n_rows: int = 240
+    ) -> Bench:
         """Write the sources, and make the reference in this process, which warms it."""
         from flows.cli import main
 
-        bench = cls(root, sources)
-        _write(bench.source, n_rows, 0)
-        _write(bench.unseen, n_rows // 2, 1)
+        bench = cls(root, sources, kind)
+        kind.write(sources, n_rows)
         run, out = f"{root}/reference", bench.sources / "reference.parquet"
         with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
             assert main(list(map(str, bench.train(run)))) == 0
@@ -172,7 +174,8 @@ class Bench:
 
     def train(self, run: str, *more: object, workers: int | None = 0) -> tuple[object, ...]:
         local = () if workers is None else ("--workers", workers)
-        return ("train", self.source, "--run", run, *local, *TRAIN, *more)
+        labels = self.kind.arguments(self.sources)
+        return ("train", self.source, "--run", run, *local, *TRAIN, *labels, *more)
 
     def score(self, run: str, out: Path, *more: object) -> tuple[object, ...]:
         return ("score", self.unseen, "--run", run, "--out", out, "--workers", 0, "--quiet", *more)
@@ -201,15 +204,6 @@ class Bench:
     def training(self) -> dict[str, bytes]:
         """The reference without its scoring."""
         return {k: v for k, v in self.reference.items() if not k.startswith("scores/")}
-
-
-def _write(path: Path, n_rows: int, seed: int) -> None:
-    """Two noisy clouds."""
-    rng = np.random.default_rng(seed)
-    clean = rng.integers(0, 2, n_rows)
-    x = rng.normal(size=(n_rows, 3)) + 3.0 * clean[:, None]
-    flipped = rng.random(n_rows) < np.where(clean == 1, 0.1, 0.3)
-    np.savez(path, X=x.astype(np.float32), y=(clean ^ flipped).astype(np.int8))
 
 
 def json_of(ended: Ended) -> dict[str, Any]:

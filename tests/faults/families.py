@@ -13,6 +13,7 @@ from pathlib import Path
 from faults import checker
 from faults.bench import Bench, Ended, command
 from faults.injector import Fault
+from faults.kinds import KINDS
 from faults.outcome import Outcome
 
 Trial = Callable[[Bench, Outcome], None]
@@ -88,6 +89,17 @@ def operations(bench: Bench) -> list[Case]:
                 family = f"{_kind(effect)} at {op}"
                 cases.append(Case(family, name, _operation(what, below, Fault(op, key, effect))))
     return cases
+
+
+def other_kinds(benches: Mapping[str, Bench]) -> list[Case]:
+    """The operations of trainings whose labels are of other kinds, at their own steps."""
+    return [
+        replace(case, family=f"labels: {kind}", name=f"{kind}:{case.name}", bench=kind)
+        for kind in KINDS
+        if kind != "disk"
+        for case in operations(benches[kind])
+        if case.name.startswith("train:")
+    ]
 
 
 def _kind(effect: str) -> str:
