@@ -107,8 +107,8 @@ class Exchange:
         pieces = [self._read(part) for part in slices]
         if not pieces:
             raise StorageError(f"exchange {self.name}: nothing to receive")
-        rows = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
-        return {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
+        names = pieces[0].dtype.names or ()
+        return {name: np.concatenate([rows[name] for rows in pieces]) for name in names}
 
     def _read(self, part: Slice) -> npt.NDArray[np.void]:
         key = self.key(part.producer)

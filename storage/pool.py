@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import zarr
 
 from storage.exchange import RUN_BYTES
 from storage.groups import array, chunk_rows, create_group, read_array, retype_labels
@@ -45,11 +47,13 @@ class ChunkWriter:
         """`kind` of `schema.GROUPS`, by default `path`; `rows` to a chunk; `optional` columns that
         are wanted; `label` the type of label codes; `sizes` of other dimensions.
 
-        `n_rows` None: not known yet; there may then be one writer only, and the arrays grow.
+        `n_rows` None: not known yet; there may then be one writer only, of any threads, and the
+        arrays grow.
         A group that is there already is opened, chunks and all.
         """
         self.run, self.path, self.rows, self.grows = run, path, rows, n_rows is None
         self.kind = kind or path
+        self._growing = Lock()
         begin = {"row": rows if n_rows is None else n_rows, **sizes}
         self.group = create_group(
             *(run.store, path, self.kind, begin),
@@ -67,9 +71,7 @@ class ChunkWriter:
         written = []
         start = number * self.rows
         for name, value in columns.items():
-            target = array(self.group, name)
-            if self.grows and target.shape[0] < start + self.rows:
-                target.resize((max(start + self.rows, 2 * target.shape[0]), *target.shape[1:]))
+            target = self._array(name, start + self.rows)
             stop = min(start + self.rows, target.shape[0])
             whole = np.full((stop - start, *value.shape[1:]), target.fill_value, target.dtype)
             whole[: len(value)] = value
@@ -77,6 +79,14 @@ class ChunkWriter:
             tail = "/0" * (value.ndim - 1)
             written.append(f"{self.run.key(self.path)}/{name}/c/{number}{tail}")
         return written
+
+    def _array(self, name: str, n_rows: int) -> zarr.Array[Any]:
+        """An array, with room for so many rows if it grows: chunks may be written at once."""
+        with self._growing:
+            target = array(self.group, name)
+            if self.grows and target.shape[0] < n_rows:
+                target.resize((max(n_rows, 2 * target.shape[0]), *target.shape[1:]))
+        return target
 
     def finish(
         self, n_rows: int, attributes: dict[str, Any], **columns: npt.NDArray[Any]

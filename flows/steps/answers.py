@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from flows.engine.job import Output
 from flows.steps.lists import Routed, Sent
-from pipeline.knn.lists import ABSENT, distinct, places
+from pipeline.knn.lists import ABSENT
+from pipeline.knn.places import distinct, places
 from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.groups import Arrays

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.steps.lists import Routed, incoming
-from pipeline.knn.lists import ABSENT, distinct, places
+from pipeline.knn.lists import ABSENT
+from pipeline.knn.places import distinct, places
 from pipeline.methods.partial_labels import Masks, reordered
 from storage.errors import StorageError
 from storage.exchange import Exchange, Slice

@@ -3,6 +3,7 @@ workers are starting meanwhile."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -42,6 +43,8 @@ from storage.sources.candidates import WORDS
 SAMPLE_ROWS = 1 << 17
 """Rows to a sample, where `SAMPLE_BYTES` allows."""
 SAMPLE_BYTES = 64 << 20
+_AT_ONCE = 2
+"""Chunks written at once."""
 MAX_MAGNITUDE = 1e15
 """Squares of differences of larger features leave float32."""
 
@@ -340,18 +343,20 @@ class _Write:
 
 
 def _written(run: Run, step: str, parts: Iterable[_Write | None]) -> Iterator[Record | None]:
-    """Write chunks, each while the next is read and looked at."""
-    writing = ThreadPoolExecutor(1)
-    under_way: Future[Record] | None = None
+    """Write chunks, `_AT_ONCE` at a time, while the next is read and looked at: most of a write is
+    waiting for the disk."""
+    writing = ThreadPoolExecutor(_AT_ONCE)
+    under_way: deque[Future[Record]] = deque()
     try:
         for part in parts:
-            if under_way is not None:
-                yield under_way.result()
-            under_way = None if part is None else writing.submit(part.execute, run, step)
+            if len(under_way) == _AT_ONCE:
+                yield under_way.popleft().result()
             if part is None:
                 yield None
-        if under_way is not None:
-            yield under_way.result()
+            else:
+                under_way.append(writing.submit(part.execute, run, step))
+        while under_way:
+            yield under_way.popleft().result()
     finally:
         writing.shutdown(wait=False)  # a write that hangs does not keep the error from being told
 

@@ -28,7 +28,8 @@ from pipeline.graph.walk import (
     network_of,
     walkable,
 )
-from pipeline.knn.lists import ABSENT, places
+from pipeline.knn.lists import ABSENT
+from pipeline.knn.places import places
 from storage.groups import Arrays, array, read_array, read_group, write_group
 from storage.run import Run
 

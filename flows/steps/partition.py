@@ -197,12 +197,13 @@ def block_part(run: Run, part: Part[NewBlock]) -> Output:
     number = part.args.block
     path = f"blocks/{number:05d}"
     columns = part.args.sent.receive(part.args.slices)
-    order = np.argsort(columns["row"])
-    columns = {name: value[order] for name, value in columns.items()}
+    if (np.diff(columns["row"]) < 0).any():  # sent in order of rows, received in that of parts
+        order = np.argsort(columns["row"])
+        columns = {name: value[order] for name, value in columns.items()}
     center = read_array(run.group("partition"), "centroid")[number]
     core = columns["core"]
     home = np.flatnonzero(core)
     reach = pair_distance(columns["x"], center[None], home, np.zeros_like(home))
     radius = float(reach.max(initial=0.0))
     write_group(run.store, path, "blocks", columns, {"block": number, "radius": radius})
-    return Output([run.key(path)], Block(len(order), int(core.sum()), radius))
+    return Output([run.key(path)], Block(len(core), int(core.sum()), radius))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,19 @@ def in_sample(
     if n_rows <= size:
         return np.ones(len(row), np.bool_)
     return row_hash(row, seed, stream) < np.uint64(int(size / n_rows * 2.0**64))
+
+
+def _taken(
+    pieces: Sequence[npt.NDArray[np.float32]], order: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float32]:
+    """Rows of several pieces, numbered one piece after the other; each is moved once."""
+    start = np.cumsum([0, *map(len, pieces)])
+    piece = np.searchsorted(start, order, side="right") - 1
+    taken = np.empty((len(order), pieces[0].shape[1]), np.float32)
+    for number, x in enumerate(pieces):
+        mine = np.flatnonzero(piece == number)
+        taken[mine] = x[order[mine] - start[number]]
+    return taken
 
 
 class RowSample:
@@ -62,11 +76,10 @@ class RowSample:
         if not self._waiting:
             return
         kept = [(self._hash, self._row, self._x)] if len(self._hash) else []
-        hashed, row, x = (
-            np.concatenate(columns) for columns in zip(*kept, *self._waiting, strict=True)
-        )
+        hashes, rows, features = zip(*kept, *self._waiting, strict=True)
+        hashed, row = np.concatenate(hashes), np.concatenate(rows)
         order = np.argsort(hashed, kind="stable")[: self.size]
-        self._hash, self._row, self._x = hashed[order], row[order], x[order]
+        self._hash, self._row, self._x = hashed[order], row[order], _taken(features, order)
         self._waiting, self._n_waiting = [], 0
 
     @property

@@ -93,13 +93,14 @@ class FeatureStatistics:
         """Take a chunk, (row, feature) float32, at least one row (Chan's parallel update)."""
         values = x.astype(np.float64)
         n, mean = len(values), values.mean(axis=0)
-        squares = np.square(values - mean).sum(axis=0)
+        values -= mean
+        squares = np.square(values, out=values).sum(axis=0)
         shift, total = mean - self.mean, self.n + n
         self.squares += squares + np.square(shift) * (self.n * n / total)
         self.mean += shift * (n / total)
         self.n = total
-        self.low = np.minimum(self.low, values.min(axis=0))
-        self.high = np.maximum(self.high, values.max(axis=0))
+        self.low = np.minimum(self.low, x.min(axis=0))
+        self.high = np.maximum(self.high, x.max(axis=0))
 
     def scaling(self, scale: str, kept: npt.NDArray[np.bool_] | None = None) -> Scaling:
         """`none`; `range`: to [-1, 1]; `standard`: mean 0, deviation 1. Constants become 0.

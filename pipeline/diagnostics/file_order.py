@@ -19,7 +19,8 @@ import numpy.typing as npt
 from scipy.special import gammaincc
 
 from pipeline.blocks.sampling import in_sample
-from pipeline.knn.lists import ABSENT, places
+from pipeline.knn.lists import ABSENT
+from pipeline.knn.places import places
 
 MOST_ROWS, RANKS = 1 << 17, 10
 """Rows whose lists are looked at, about, and neighbors of each."""

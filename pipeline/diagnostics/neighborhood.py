@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from pipeline.knn.lists import ABSENT, places
+from pipeline.knn.lists import ABSENT
+from pipeline.knn.places import distinct, places
 
 Distances = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int8]
@@ -87,8 +88,9 @@ def data_values(
     """
     place = places(row, neighbor)
     other = np.flatnonzero((place == ABSENT) & (neighbor != ABSENT))
-    elsewhere, number = np.unique(neighbor.ravel()[other], return_inverse=True)
-    place.ravel()[other] = len(row) + number
+    away = neighbor.ravel()[other]
+    elsewhere = distinct(away)
+    place.ravel()[other] = len(row) + places(elsewhere, away)
     known = np.concatenate([row, elsewhere])
     value, listed = np.zeros(len(known)), np.zeros(len(known), np.bool_)
     _add_values(place, neighbor_label, given, value, listed)

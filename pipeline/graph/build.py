@@ -135,7 +135,8 @@ def _lists(x: Float32, params: NeighborParams) -> npt.NDArray[np.int32]:
 def of_unit_size(x: Float32) -> tuple[Float32, float]:
     """The rows, times a power of two where their squares would leave the range of float32; and that
     power, 1 where they are left as they are."""
-    exponent = int(np.frexp(np.abs(x).max(initial=0.0))[1])
+    largest = max(x.max(initial=0.0), -x.min(initial=0.0))  # with no array of magnitudes
+    exponent = int(np.frexp(largest)[1])
     if abs(exponent) <= _EXPONENTS:
         return x, 1.0
     return np.ldexp(x, -exponent), 2.0**-exponent

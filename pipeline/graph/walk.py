@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ class Network:
     """(place, most) places, none twice; ABSENT at the end"""
     gate: Int64
     """(gate,) places from which walks begin"""
+
+    @cached_property
+    def scaled(self) -> tuple[Float32, float]:
+        """The rows as walks compare them, and what they were multiplied by."""
+        return of_unit_size(self.x)
 
 
 def walkable(n_rows: int, k: int) -> bool:
@@ -161,7 +167,7 @@ def walk(
     distance : (query, k) float32, exact; inf where ABSENT
     """
     place = np.full((len(query), max(k, steps) + _SPARE), ABSENT, np.int32)
-    scaled, unit = of_unit_size(network.x)
+    scaled, unit = network.scaled
     asked = query if unit == 1.0 else query * np.float32(unit)
     gates = network.gate.astype(np.int32)
     unmet = np.full(len(query), ABSENT, np.int64) if left_out is None else left_out

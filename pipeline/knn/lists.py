@@ -103,28 +103,8 @@ def merge(home: npt.NDArray[np.integer[Any]], lists: Neighbors, n_homes: int) ->
     -------
     (n_homes, k) lists; a home without any list is left empty.
     """
-    source = merge_order(home, lists.row, lists.distance, n_homes)
     merged = empty(n_homes, lists.row.shape[1], lists.label.dtype)
-    there = source != ABSENT
-    merged.row[there] = lists.row.ravel()[source[there]]
-    merged.distance[there] = lists.distance.ravel()[source[there]]
-    merged.label[there] = lists.label.ravel()[source[there]]
-    return merged
-
-
-def merge_order(
-    home: npt.NDArray[np.integer[Any]],
-    row: npt.NDArray[np.int64],
-    distance: npt.NDArray[np.float32],
-    n_homes: int,
-) -> npt.NDArray[np.int64]:
-    """(n_homes, k) where each place of the merged lists comes from: number of list times k plus
-    rank, ABSENT where it stays empty. Arguments are those of `merge`."""
-    k = row.shape[1]
-    merged = np.full((n_homes, k), ABSENT, np.int64)
-    nearest_row = np.full((n_homes, k), ABSENT, np.int64)
-    nearest = np.full((n_homes, k), np.inf, np.float32)
-    _merge(home.astype(np.int64), row, distance, merged, nearest_row, nearest)
+    _merge(home.astype(np.int64), *lists, *merged)
     return merged
 
 
@@ -133,104 +113,34 @@ def _merge(
     home: npt.NDArray[np.int64],
     row: npt.NDArray[np.int64],
     distance: npt.NDArray[np.float32],
-    merged: npt.NDArray[np.int64],
-    nearest_row: npt.NDArray[np.int64],
-    nearest: npt.NDArray[np.float32],
+    label: npt.NDArray[np.integer],
+    to_row: npt.NDArray[np.int64],
+    to_distance: npt.NDArray[np.float32],
+    to_label: npt.NDArray[np.integer],
 ) -> None:
-    """Insert list after list; rows that are there already are found next to where they belong."""
+    """Go through both lists at once, the one that comes and the one that is there; a row that is in
+    both stands in one place."""
     k = row.shape[1]
+    held = np.zeros(len(to_row), np.int64)
     for p in range(len(home)):
         h = home[p]
+        n, at = held[h], 0
         for q in range(k):
             r, d = row[p, q], distance[p, q]
             if r == ABSENT:
                 break
-            at = k
-            while at > 0 and (
-                nearest_row[h, at - 1] == ABSENT
-                or d < nearest[h, at - 1]
-                or (d == nearest[h, at - 1] and r < nearest_row[h, at - 1])
+            while at < n and (
+                to_distance[h, at] < d or (to_distance[h, at] == d and to_row[h, at] < r)
             ):
-                at -= 1
+                at += 1
             if at == k:
                 break
-            if at > 0 and nearest_row[h, at - 1] == r:
+            if at < n and to_row[h, at] == r:
                 continue
-            for later in range(k - 1, at, -1):
-                nearest_row[h, later] = nearest_row[h, later - 1]
-                nearest[h, later] = nearest[h, later - 1]
-                merged[h, later] = merged[h, later - 1]
-            nearest_row[h, at], nearest[h, at], merged[h, at] = r, d, p * k + q
-
-
-def places(known: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Where each wanted number is among the known ones, which are distinct; ABSENT where it is not.
-
-    known : (row,), at least 0
-    wanted : any shape
-    """
-    place = np.empty(wanted.size, np.int32)
-    _places(known, wanted.ravel(), place)
-    return place.reshape(wanted.shape)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _places(
-    known: npt.NDArray[np.int64],
-    wanted: npt.NDArray[np.int64],
-    place: npt.NDArray[np.int32],
-) -> None:
-    """By a table of open addresses, twice as long as there are numbers."""
-    bits = 1
-    while 1 << bits < 2 * len(known):
-        bits += 1
-    shift, mask = np.uint64(64 - bits), np.int64((1 << bits) - 1)
-    factor = np.uint64(0x9E3779B97F4A7C15)
-    table = np.full(1 << bits, ABSENT, np.int32)
-    for p in range(len(known)):
-        at = np.int64((np.uint64(known[p]) * factor) >> shift)
-        while table[at] != ABSENT:
-            at = (at + 1) & mask
-        table[at] = p
-    for q in range(len(wanted)):
-        number = wanted[q]
-        at = np.int64((np.uint64(number) * factor) >> shift)
-        while table[at] != ABSENT and known[table[at]] != number:
-            at = (at + 1) & mask
-        place[q] = table[at]
-
-
-def distinct(row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The different numbers in an array of any shape, ascending; `ABSENT` is none."""
-    table = np.full(1 << 10, ABSENT, np.int64)
-    flat, done = row.ravel(), 0
-    while True:
-        done = _gather(flat, done, table)
-        found = table[table != ABSENT]
-        if done == len(flat):
-            return np.sort(found)
-        table = np.full(4 * len(table), ABSENT, np.int64)
-        _gather(found, 0, table)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _gather(row: npt.NDArray[np.int64], start: int, table: npt.NDArray[np.int64]) -> int:
-    """Put numbers from `start` on into a table of open addresses until half of it is full; up to
-    which number."""
-    bits = 1
-    while 1 << bits < len(table):
-        bits += 1
-    shift, mask = np.uint64(64 - bits), np.int64(len(table) - 1)
-    factor, n = np.uint64(0x9E3779B97F4A7C15), (table != ABSENT).sum()
-    for q in range(start, len(row)):
-        number = row[q]
-        if number == ABSENT:
-            continue
-        at = np.int64((np.uint64(number) * factor) >> shift)
-        while table[at] != ABSENT and table[at] != number:
-            at = (at + 1) & mask
-        if table[at] == ABSENT:
-            if 2 * n == len(table):
-                return q
-            table[at], n = number, n + 1
-    return len(row)
+            for later in range(min(n, k - 1), at, -1):
+                to_row[h, later] = to_row[h, later - 1]
+                to_distance[h, later] = to_distance[h, later - 1]
+                to_label[h, later] = to_label[h, later - 1]
+            to_row[h, at], to_distance[h, at], to_label[h, at] = r, d, label[p, q]
+            n = min(n + 1, k)
+        held[h] = n

@@ -13,10 +13,8 @@ from pipeline.knn.lists import (
     ABSENT,
     Neighbors,
     _order,
-    distinct,
     empty,
     merge,
-    places,
     rank_in_group,
     select,
 )
@@ -145,21 +143,3 @@ def test_order_is_lexsort(rng: np.random.Generator, n: int, n_groups: int) -> No
 def test_rank_counts_within_runs() -> None:
     assert rank_in_group(np.array([3, 3, 5, 7, 7, 7])).tolist() == [0, 1, 0, 0, 1, 2]
     assert rank_in_group(np.empty(0, np.int64)).tolist() == []
-
-
-@given(generators(), st.integers(0, 40), st.integers(0, 60))
-@settings(max_examples=100, deadline=None)
-def test_places_are_found(rng: np.random.Generator, n_known: int, n_wanted: int) -> None:
-    known = rng.permutation(2**40 + np.arange(100))[:n_known]
-    wanted = np.append(2**40 + rng.integers(0, 100, n_wanted), ABSENT)
-    place = {row: at for at, row in enumerate(known.tolist())}
-    assert places(known, wanted).tolist() == [place.get(row, ABSENT) for row in wanted.tolist()]
-
-
-@given(generators(), st.integers(0, 3000), st.integers(1, 2000))
-@settings(max_examples=60, deadline=None)
-def test_distinct_rows_are_those_of_a_set(rng: np.random.Generator, n: int, n_known: int) -> None:
-    row = np.append(2**40 + rng.integers(0, n_known, n), [ABSENT, ABSENT])
-    assert distinct(row.reshape(2, -1) if n % 2 == 0 else row).tolist() == sorted(
-        set(row.tolist()) - {ABSENT}
-    )

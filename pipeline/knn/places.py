@@ -1,0 +1,123 @@
+"""Numbers of rows looked up: where each is among others, and which there are."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from pipeline.knn.lists import ABSENT
+
+_MOST_SPANNED, _SPANNED = 1 << 24, 8
+"""Places of a table that has one for each number: at most, and to a number looked up (measured)."""
+
+
+def places(known: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """Where each wanted number is among the known ones, which are distinct; ABSENT where it is not.
+
+    known : (row,), at least 0
+    wanted : any shape
+    """
+    place = np.empty(wanted.size, np.int32)
+    span = int(known.max(initial=0)) + 1
+    if span <= _spanned(len(known) + wanted.size):
+        _places_spanned(known, wanted.ravel(), span, place)
+    else:
+        _places(known, wanted.ravel(), place)
+    return place.reshape(wanted.shape)
+
+
+def _spanned(n: int) -> int:
+    """Numbers up to which a table with a place for each is quicker than one of open addresses,
+    where n are looked up."""
+    return min(_MOST_SPANNED, _SPANNED * n)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _places_spanned(
+    known: npt.NDArray[np.int64],
+    wanted: npt.NDArray[np.int64],
+    span: int,
+    place: npt.NDArray[np.int32],
+) -> None:
+    table = np.full(span, ABSENT, np.int32)
+    for p in range(len(known)):
+        table[known[p]] = p
+    for q in range(len(wanted)):
+        number = wanted[q]
+        place[q] = table[number] if 0 <= number < span else ABSENT
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _places(
+    known: npt.NDArray[np.int64],
+    wanted: npt.NDArray[np.int64],
+    place: npt.NDArray[np.int32],
+) -> None:
+    """By a table of open addresses, twice as long as there are numbers."""
+    bits = 1
+    while 1 << bits < 2 * len(known):
+        bits += 1
+    shift, mask = np.uint64(64 - bits), np.int64((1 << bits) - 1)
+    factor = np.uint64(0x9E3779B97F4A7C15)
+    table = np.full(1 << bits, ABSENT, np.int32)
+    for p in range(len(known)):
+        at = np.int64((np.uint64(known[p]) * factor) >> shift)
+        while table[at] != ABSENT:
+            at = (at + 1) & mask
+        table[at] = p
+    for q in range(len(wanted)):
+        number = wanted[q]
+        at = np.int64((np.uint64(number) * factor) >> shift)
+        while table[at] != ABSENT and known[table[at]] != number:
+            at = (at + 1) & mask
+        place[q] = table[at]
+
+
+def distinct(row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The different numbers in an array of any shape, ascending; `ABSENT` is none."""
+    flat, done = row.ravel(), 0
+    span = int(flat.max(initial=0)) + 1
+    if span <= _spanned(len(flat)):
+        return np.flatnonzero(_listed(flat, span))
+    table = np.full(1 << 10, ABSENT, np.int64)
+    while True:
+        done = _gather(flat, done, table)
+        found = table[table != ABSENT]
+        if done == len(flat):
+            return np.sort(found)
+        table = np.full(4 * len(table), ABSENT, np.int64)
+        _gather(found, 0, table)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _listed(row: npt.NDArray[np.int64], span: int) -> npt.NDArray[np.bool_]:
+    """(span,) which numbers there are."""
+    found = np.zeros(span, np.bool_)
+    for number in row:
+        if number != ABSENT:
+            found[number] = True
+    return found
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _gather(row: npt.NDArray[np.int64], start: int, table: npt.NDArray[np.int64]) -> int:
+    """Put numbers from `start` on into a table of open addresses until half of it is full; up to
+    which number."""
+    bits = 1
+    while 1 << bits < len(table):
+        bits += 1
+    shift, mask = np.uint64(64 - bits), np.int64(len(table) - 1)
+    factor, n = np.uint64(0x9E3779B97F4A7C15), (table != ABSENT).sum()
+    for q in range(start, len(row)):
+        number = row[q]
+        if number == ABSENT:
+            continue
+        at = np.int64((np.uint64(number) * factor) >> shift)
+        while table[at] != ABSENT and table[at] != number:
+            at = (at + 1) & mask
+        if table[at] == ABSENT:
+            if 2 * n == len(table):
+                return q
+            table[at], n = number, n + 1
+    return len(row)
