@@ -11,6 +11,7 @@ import numpy.typing as npt
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
+from flows.steps.answers import Asked, ask, askers
 from flows.steps.ingest import annotations_of, certain
 from flows.steps.lists import Routed, Sent, incoming, slices_by_destination
 from flows.steps.partition import Blocks, block_name
@@ -37,15 +38,12 @@ class Want:
 
 
 @dataclass(frozen=True)
-class Tell:
-    """Rows of the pool whose annotations are sent, and the blocks that want them."""
+class Tell(Asked):
+    """The same, whose annotations are sent."""
 
     number: int
     pool: Pool
-    rows: Rows
-    n_blocks: int
     n_classes: int
-    wanted: list[Slice]
     to: Exchange
 
 
@@ -95,7 +93,7 @@ def collect(job: Job, pool: Pool, blocks: Blocks, n_classes: int) -> Collected:
         "annotations",
         tell_part,
         [
-            Part(f"rows-{i:06d}", Tell(i, pool, rows, n_blocks, n_classes, slices[i], exchange))
+            Part(f"rows-{i:06d}", Tell(rows, n_blocks, slices[i], i, pool, n_classes, exchange))
             for i, rows in enumerate(pool.parts())
         ],
     )
@@ -113,11 +111,9 @@ def collect(job: Job, pool: Pool, blocks: Blocks, n_classes: int) -> Collected:
 
 def want_part(run: Run, part: Part[Want]) -> Output:
     """Ask for the rows of one block and their neighbors."""
-    pool, exchange = part.args.pool, part.args.to
-    row = needed(run, part.args.block)
-    columns: Arrays = {"row": row, "block": np.full(len(row), part.args.block, np.int32)}
-    sent = exchange.send(part.name, pool.part_of(row), len(pool.parts()), columns)
-    return Output([exchange.key(part.name)], Routed(sent))
+    want = part.args
+    key, sent = ask(want.to, part.name, want.block, want.pool, needed(run, want.block))
+    return Output([key], Routed(sent))
 
 
 def needed(run: Run, block: int) -> Ints:
@@ -133,19 +129,17 @@ def tell_part(run: Run, part: Part[Tell]) -> Output:
     row, annotator, label, n_unused = _annotations(run, tell)
     start = np.searchsorted(row, np.arange(rows.start, rows.stop + 1))
     agreement = Agreement.of(start, label, tell.n_classes)
-    wanted: Arrays = {"row": np.empty(0, np.int64), "block": np.empty(0, np.int32)}
-    if tell.wanted:
-        wanted = Exchange(run.location, WANTED).receive(tell.wanted)
+    wanted, asker = askers(Exchange(run.location, WANTED), tell.wanted)
     sure = certain(run, rows)
     known = np.concatenate([row, sure + rows.start])
     order = np.argsort(known, kind="stable")
     who = np.concatenate([annotator, np.full(len(sure), CERTAIN, np.int32)])[order]
     what = np.concatenate([label, pool_labels(tell.pool, rows)[sure]])[order]
     known = known[order]
-    first = np.searchsorted(known, wanted["row"])
-    item, owner = ragged(first, np.searchsorted(known, wanted["row"], "right") - first)
+    first = np.searchsorted(known, wanted)
+    item, owner = ragged(first, np.searchsorted(known, wanted, "right") - first)
     columns = {"row": known[item], "annotator": who[item], "label": what[item]}
-    sent = exchange.send(part.name, wanted["block"][owner], tell.n_blocks, columns)
+    sent = exchange.send(part.name, asker[owner], tell.n_askers, columns)
     return Output([exchange.key(part.name)], Annotated(sent, agreement, len(row), n_unused))
 
 

@@ -1,12 +1,12 @@
-"""What is known of a row, sent to the blocks that have the row as a neighbor.
+"""What is known of a row, sent to whoever has the row as a neighbor.
 
-It goes by way of the part of the pool that holds the row: blocks know the row numbers of their
-neighbors, not their homes. A block asks, the part of the pool answers.
+It goes by way of the part of the pool that holds the row: blocks, and batches of queries, know the
+numbers of their neighbors and not where these lie. They ask, the parts of the pool answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from pipeline.knn.places import distinct, places
 from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.groups import Arrays
-from storage.location import Location
 from storage.pool import Pool, Rows
 from storage.run import Run
 
@@ -31,47 +30,59 @@ ANSWERS = "neighbors-answers"
 
 @dataclass(frozen=True)
 class Asked:
-    """Rows of the pool that blocks ask for."""
+    """Rows of the pool, and who asks for them."""
 
     rows: Rows
-    n_blocks: int
+    n_askers: int
     wanted: list[Slice]
 
 
 def ask(
-    location: Location, producer: str, block: int, pool: Pool, neighbor: npt.NDArray[np.int64]
+    wanted: Exchange, producer: str, asker: int, pool: Pool, neighbor: npt.NDArray[np.int64]
 ) -> tuple[str, Sent]:
-    """Ask for the rows in a block's lists (row, rank); the key of what was written, and what was
-    sent."""
-    wanted, exchange = distinct(neighbor), Exchange(location, WANTED)
-    columns: Arrays = {"row": wanted, "block": np.full(len(wanted), block, np.int32)}
-    sent = exchange.send(producer, pool.part_of(wanted), len(pool.parts()), columns)
-    return exchange.key(producer), sent
+    """Ask the pool for the rows that occur in lists, of any shape; the key of what was written, and
+    what was sent."""
+    row = distinct(neighbor)
+    columns: Arrays = {"row": row, "asker": np.full(len(row), asker, np.int32)}
+    sent = wanted.send(producer, pool.part_of(row), len(pool.parts()), columns)
+    return wanted.key(producer), sent
+
+
+def askers(
+    wanted: Exchange, slices: Sequence[Slice]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """(item,) rows that were asked for, and the number of who asked."""
+    if not slices:
+        return np.empty(0, np.int64), np.empty(0, np.int32)
+    asked = wanted.receive(slices)
+    return asked["row"], asked["asker"]
 
 
 def answer(run: Run, producer: str, asked: Asked, told: Mapping[str, npt.NDArray[Any]]) -> Output:
-    """Send what is `told` of the rows of a part, in source order, to the blocks that ask."""
-    row, block = np.empty(0, np.int64), np.empty(0, np.int32)
-    if asked.wanted:
-        wanted = Exchange(run.location, WANTED).receive(asked.wanted)
-        row, block = wanted["row"], wanted["block"]
-    exchange = Exchange(run.location, ANSWERS)
-    at = row - asked.rows.start
+    """Send what is `told` of the rows of a part, in source order, to those that ask."""
+    row, asker = askers(Exchange(run.location, WANTED), asked.wanted)
+    exchange, at = Exchange(run.location, ANSWERS), row - asked.rows.start
     columns = {"row": row, **{name: column[at] for name, column in told.items()}}
-    sent = exchange.send(producer, block, asked.n_blocks, columns)
+    sent = exchange.send(producer, asker, asked.n_askers, columns)
     return Output([exchange.key(producer)], Routed(sent))
 
 
 class Answers:
-    """What is told of the neighbors of one block's rows."""
+    """What is told of the rows that somebody asked for."""
 
-    def __init__(self, run: Run, slices: list[Slice]) -> None:
+    def __init__(self, run: Run, slices: Sequence[Slice]) -> None:
         self.told: Arrays = Exchange(run.location, ANSWERS).receive(slices)
         self._row = self.told.pop("row")
 
     def places(self, neighbor: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """Where each neighbor (row, rank) is in the columns; `ABSENT` in empty places."""
+        """Where each neighbor, of any shape, is in the columns; `ABSENT` in empty places.
+
+        Raises
+        ------
+        StorageError
+            a row was not answered for.
+        """
         at = places(self._row, neighbor)
         if ((at == ABSENT) & (neighbor != ABSENT)).any():
-            raise StorageError("neighbors of a block are unknown; run train again to repair")
+            raise StorageError("what some neighbors are is unknown; run train again to repair")
         return at

@@ -8,8 +8,9 @@ import numpy as np
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
-from flows.steps.candidate_masks import Known, answers, ask
-from flows.steps.lists import receive_lists
+from flows.steps.answers import WANTED, Answers, ask
+from flows.steps.candidate_masks import answers
+from flows.steps.lists import Routed, receive_lists
 from flows.steps.probes import CandidateRule
 from pipeline.knn.lists import Neighbors
 from pipeline.labels import dtype_of
@@ -50,17 +51,18 @@ def want_part(run: Run, part: Part[Want]) -> Output:
     want = part.args
     owners = np.arange(want.rows.start, want.rows.stop)
     lists = receive_lists(Exchange(run.location, "lists"), want.lists, owners, want.rule.k)
-    key, sent = ask(run, part.name, want.rule.pool, lists.row, want.number)
-    return Output([key], sent)
+    wanted = Exchange(run.location, WANTED)
+    key, sent = ask(wanted, part.name, want.number, want.rule.pool, lists.row)
+    return Output([key], Routed(sent))
 
 
 def candidate_columns(
     run: Run, lists: Neighbors, rule: CandidateRule, masks: tuple[Slice, ...]
 ) -> Arrays:
     """Scores by PL A-kNN."""
-    known = Known(run, list(masks))
+    known = Answers(run, masks)
     near = known.places(lists.row)
-    found = predict(near, known.mask, rule.n_classes, rule.pool.n_rows, rule.how)
+    found = predict(near, known.told["mask"], rule.n_classes, rule.pool.n_rows, rule.how)
     return {
         "predicted_label": found.label.astype(dtype_of(rule.n_classes)),
         "n_neighbors": found.n_neighbors.astype(np.int32),

@@ -13,8 +13,9 @@ import numpy as np
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
+from flows.steps.answers import WANTED, Answers, ask
 from flows.steps.candidate_labels import PREDICTIONS, CandidatePool, Verdicts, write_verdicts
-from flows.steps.candidate_masks import Known, answers, ask
+from flows.steps.candidate_masks import answers
 from flows.steps.class_tops import joined
 from flows.steps.lists import Routed, incoming
 from flows.steps.partition import Blocks, block_name
@@ -24,6 +25,7 @@ from pipeline.methods.partial_labels import (
     C1,
     STOPS,
     AdaptiveParams,
+    Masks,
     agreement,
     choose,
     disambiguate,
@@ -104,8 +106,9 @@ def want_part(run: Run, part: Part[Block]) -> Output:
     group = run.group(f"graph/{part.args.number:05d}")
     row, neighbor = read_array(group, "row"), read_array(group, "neighbor")
     every = np.concatenate([row[:, None], neighbor], axis=1)
-    key, sent = ask(run, part.name, part.args.of.pool, every, part.args.number)
-    return Output([key], sent)
+    wanted, pool = Exchange(run.location, WANTED), part.args.of.pool
+    key, sent = ask(wanted, part.name, part.args.number, pool, every)
+    return Output([key], Routed(sent))
 
 
 def _choose(
@@ -129,15 +132,15 @@ def _choose(
     return CandidateEstimates.of(job.once("choice", finish))
 
 
-def _lists(run: Run, block: Block) -> tuple[Known, Arrays] | None:
+def _lists(run: Run, block: Block) -> tuple[Masks, Arrays] | None:
     """The candidates known in a block; its rows, their places there and those of their neighbors.
     None of a block without rows."""
     if not block.masks:
         return None
     group = run.group(f"graph/{block.number:05d}")
-    row, known = read_array(group, "row"), Known(run, list(block.masks))
+    row, known = read_array(group, "row"), Answers(run, block.masks)
     near = known.places(read_array(group, "neighbor"))
-    return known, {"row": row, "own": known.places(row), "near": near}
+    return known.told["mask"], {"row": row, "own": known.places(row), "near": near}
 
 
 def agree_part(run: Run, part: Part[Block]) -> Output:
@@ -146,14 +149,14 @@ def agree_part(run: Run, part: Part[Block]) -> Output:
     found = _lists(run, part.args)
     hits, n = np.zeros((len(C1), len(stops)), np.int64), 0
     if found is not None:
-        known, lists = found
+        mask, lists = found
         n_rows = of.pool.n_rows
         drawn = in_sample(lists["row"], n_rows, CHOICE_ROWS, of.seed, CHOICE_STREAM)
         n = int(drawn.sum())
         margins = np.array([AdaptiveParams(c1).margin(n_rows, of.n_classes) for c1 in C1])
-        own = known.mask[lists["own"][drawn]]
+        own = mask[lists["own"][drawn]]
         near = lists["near"][drawn]
-        hits = agreement(near, known.mask, own, of.n_classes, margins, stops)
+        hits = agreement(near, mask, own, of.n_classes, margins, stops)
     return Output([], Agreed(n, hits.tolist()))
 
 
@@ -163,13 +166,13 @@ def predict_part(run: Run, part: Part[Block]) -> Output:
     assert how is not None
     said: list[Arrays] = []
     if found is not None:
-        known, lists = found
+        mask, lists = found
         for start in range(0, len(lists["row"]), PORTION):
             near = lists["near"][start : start + PORTION]
-            own = known.mask[lists["own"][start : start + PORTION]]
+            own = mask[lists["own"][start : start + PORTION]]
             args = of.n_classes, of.pool.n_rows, how
-            answer = predict(near, known.mask, *args)
-            mine = disambiguate(near, known.mask, own, answer, *args)
+            answer = predict(near, mask, *args)
+            mine = disambiguate(near, mask, own, answer, *args)
             values = (
                 *(lists["row"][start : start + PORTION], answer.label, mine.label),
                 *(mine.in_candidates, answer.n_neighbors, answer.n_labels, mine.quality),

@@ -10,6 +10,7 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.steps.lists import Sent, slices_by_destination, source_order
+from flows.steps.lookup import source_rows
 from flows.steps.partition import Blocks, block_name
 from pipeline.diagnostics.file_order import NONE, FileOrder, Gaps, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
@@ -178,8 +179,7 @@ def gather_part(run: Run, part: Part[Gather]) -> Output:
     mean = columns.pop("mean_distance")
     outlying = mean > gather.usual.outlying
     if gather.renumbered:
-        place = array(run.group(pool.path), "row")
-        columns["nearest_row"] = np.asarray(place.oindex[columns["nearest_row"]])
+        columns["nearest_row"] = source_rows(run, columns["nearest_row"])
     writer = ChunkWriter(run, "checks", pool.part_rows, pool.n_rows)
     written = writer.chunk(
         gather.number,

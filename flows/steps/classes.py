@@ -12,7 +12,7 @@ from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.options.params import Method
 from flows.steps.anchors import anchor_features
-from flows.steps.answers import ask
+from flows.steps.answers import WANTED, ask
 from flows.steps.lists import Sent
 from flows.steps.partition import Blocks, block_name
 from pipeline.blocks.sampling import in_sample
@@ -26,6 +26,7 @@ from pipeline.knn.lists import ABSENT
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
+from storage.exchange import Exchange
 from storage.groups import read_array, read_group, write_group
 from storage.ledger import Record
 from storage.pool import Pool
@@ -127,7 +128,7 @@ def count_part(run: Run, part: Part[Count]) -> Output:
     row, given, label, neighbor = (
         read_array(group, name) for name in ("row", "given_label", "neighbor_label", "neighbor")
     )
-    asked, sent = ask(run.location, part.name, number, pool, neighbor)
+    asked, sent = ask(Exchange(run.location, WANTED), part.name, number, pool, neighbor)
     near = labels_of(neighbor, label)
     losses = class_losses(near, given, classes.n_classes, part.args.grid)
     drawn = np.flatnonzero(in_sample(row, pool.n_rows, FIT_ROWS, classes.seed, FIT_STREAM))

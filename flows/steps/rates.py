@@ -10,7 +10,7 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.options.params import Method
-from flows.steps.answers import ask
+from flows.steps.answers import WANTED, ask
 from flows.steps.lists import Sent
 from flows.steps.own import OwnRates
 from flows.steps.partition import Blocks, block_name
@@ -109,7 +109,8 @@ def regression_part(run: Run, part: Part[Count]) -> Output:
     write_group(run.scratch, sampled, "count_sample", sample)
     columns = {"row": row, "count": count.astype(np.int16)}
     sent = exchange.send(part.name, pool.part_of(row), len(pool.parts()), columns)
-    wanted, asked = ask(run.location, part.name, number, pool, read_array(group, "neighbor"))
+    asking, neighbor = Exchange(run.location, WANTED), read_array(group, "neighbor")
+    wanted, asked = ask(asking, part.name, number, pool, neighbor)
     return Output(
         [run.key(path), f"scratch.zarr/{sampled}", exchange.key(part.name), wanted],
         Counted(

@@ -32,16 +32,6 @@ def _scale(x: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _greatest(x: Floats) -> int:
-    """The place of the greatest number; of several, the first."""
-    best = 0
-    for a in range(1, len(x)):
-        if x[a] > x[best]:
-            best = a
-    return best
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _candidates(
     i: int,
     own: Ints,
@@ -66,7 +56,7 @@ def _candidates(
             for at in range(start[near[i, r]], start[near[i, r] + 1]):
                 votes[label[at]] += 1
     for _ in range(len(out)):
-        best = _greatest(votes)
+        best = np.argmax(votes)
         if votes[best] > 0:
             votes[best] = -1
     n = 0
@@ -176,7 +166,7 @@ def expect_rows(
             share[a] = prior[codes[a]] + LEAST
         _scale(share)
         _mixture(like[:, :n], used_weight, used, share, f, g)
-        top = _greatest(f)
+        top = np.argmax(f)
         level = len(edges) - 1
         while edges[level] > f[top]:
             level -= 1
@@ -187,7 +177,7 @@ def expect_rows(
         _scale(q)
         sure_sums[codes[top], level, 0] += 1.0
         sure_sums[codes[top], level, 1] += q[top]
-        best = _greatest(q)
+        best = np.argmax(q)
         consensus[i], certainty[i] = codes[best], q[best]
         for a in range(n):
             prior_sums[codes[a]] += q[a]
