@@ -99,8 +99,8 @@ def noisy_cases(
     *,
     tested: bool = True,
 ) -> list[dict[str, Any]]:
-    """All noise of one pool. Rates are those of `train`, which of two classes does not test
-    whether mistakes vary; with `tested` the test is made beside."""
+    """All noise of one pool; with `tested`, whether mistakes are said to vary. Rates are those
+    without this test, which only widens intervals."""
     near = search(x, np.arange(len(x)), anchor_plan(*x.shape)[1]).astype(np.int64)
     found = []
     for kind in KINDS:

@@ -26,6 +26,7 @@ from flows.report.model import (
     TrainReport,
     predicted_text,
 )
+from flows.report.varying import varying
 from flows.steps.ingest import CorrectionsUsed
 from pipeline.graph.build import exact_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
@@ -217,9 +218,14 @@ def _of_classes(report: ClassReport) -> list[str]:
         "",
         f"labels given wrongly ({report.noise}): {wrong:.1%}; P(given | true) in report.json",
         f"  classes: {verdicts}; {report.reason}",
+        *_varying(report),
         *(f"  {confused(found)}" for found in report.confusions[:SHOWN]),
         f"vote of the {report.k} neighbors: {corrected(report)}",
     ]
+
+
+def _varying(report: TrainReport | ClassReport) -> list[str]:
+    return [f"  mistakes depend on the features in {line}" for line in varying(report)[:SHOWN]]
 
 
 def confused(found: Confusion) -> str:
@@ -256,6 +262,7 @@ def _of_two(report: TrainReport) -> list[str]:
         f"  p0 = P(given 1 | true 0) = {report.p0:.3f}, 95 % interval {low0:.3f} to {high0:.3f}",
         f"  p1 = P(given 0 | true 1) = {report.p1:.3f}, 95 % interval {low1:.3f} to {high1:.3f}",
         f"  {report.support}: {report.reason}",
+        *_varying(report),
         f"threshold on the share of the {report.k} neighbors given 1: {report.threshold:.4f}",
         f"  {report.decision.reason}",
     ]

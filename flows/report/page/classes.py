@@ -9,13 +9,12 @@ import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.content import corrected
-from flows.report.model import ClassReport, PoolReport, TrainReport
+from flows.report.model import ClassReport, PoolReport
 from flows.report.page.gather import ingested
 from flows.report.page.suspects import FEATURES, NEAREST
 from flows.report.page.words import percent
 from flows.steps.lookup import lists_of, pick
 from pipeline.diagnostics.top_rows import Greatest
-from pipeline.noise.regions import RegionRates
 from storage.groups import read_array
 from storage.run import Run
 
@@ -185,36 +184,6 @@ def lines(report: ClassReport) -> list[ClassLine]:
             )
         )
     return found
-
-
-def varying(report: TrainReport | ClassReport) -> list[str]:
-    """A sentence for each class whose mistakes depend on the features."""
-    if isinstance(report, ClassReport):
-        tests = report.regions
-    else:
-        tests = report.estimates[report.noise].diagnostics.get("regions") or []
-    told = []
-    for name, test in zip(report.classes, tests, strict=False):
-        if test is None or not test["disagree"]:
-            continue
-        first, last = test["regions"][0], test["regions"][-1]
-        told.append(
-            f"{name}: {percent(first['rate'])} of the labels differ where "
-            f"{_where(report, first)}, {percent(last['rate'])} where {_where(report, last)}"
-        )
-    return told
-
-
-def _where(report: TrainReport | ClassReport, region: RegionRates) -> str:
-    """A region by its bounds."""
-    parts = []
-    for feature, low, high in region["bounds"]:
-        assert feature is not None
-        name = report.config.feature_names[int(feature)]
-        left = f"{low:.4g} < " if low is not None else ""
-        right = f" ≤ {high:.4g}" if high is not None else ""
-        parts.append(f"{left}{name}{right}")
-    return " and ".join(parts) or "all rows lie"
 
 
 def verdict(report: ClassReport) -> str:
