@@ -25,7 +25,7 @@ SIMULATED = (*coverage.KINDS, "overlap")
 """Pools of known truth, their columns in units up to a thousand times apart; twice as many."""
 KINDS = ("class", "slope", "boundary")
 """Mistakes by class alone; growing along a random direction; growing towards the other class."""
-REGIONS = 100
+REGIONS = 50
 """Simulated pools for each difference of rates in the test's own study."""
 DIFFERENCES = (0.0, 0.05, 0.1, 0.15)
 

@@ -119,7 +119,7 @@ def of_classes(run: Run, report: ClassReport, rows: Rows, x: Features) -> dict[s
         "rule": classes.rule(report),
         "facts": classes.facts(report),
         "k_curve": figures.k_curve(report),
-        "heat": classes.heat_map(report),
+        "heat": classes.heat_map(run, report),
         "lines": classes.lines(report),
         "varying": varying(report),
         "confusions": [confused(one) for one in report.confusions[: classes.CONFUSIONS]],
