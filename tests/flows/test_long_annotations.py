@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
+import uuid
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -104,3 +110,35 @@ def test_hashes_tell_rows_apart_and_gaps_alike() -> None:
     alike = {tuple(None if np.isnan(v) else v + 0.0 for v in row) for row in x}
     assert len(np.unique(found)) == len(alike)
     assert np.array_equal(feature_hash(x[::-1]), found[::-1])
+
+
+def test_reviewed_in_truth_and_trained_again(tmp_path: Path) -> None:
+    """The command's own page: a card shows its row's line; what is answered is the consensus."""
+    _, _, whole = tables(tmp_path)
+    run, log = tmp_path / "run", tmp_path / "answers.jsonl"
+    options = {"id_column": "id", "annotations": str(whole)}
+    fit(whole, run, **options)
+    command = [sys.executable, "-m", "flows.cli", "review", "--run", str(run), "--workers", "0"]
+    command += ["-q", "--budget", "10", "--answers", str(log)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        said = (re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", line) for line in process.stderr)
+        url = next(found[0] for found in said if found)
+        (card,) = httpx.get(url + "api/next", params={"tab": "t"}).json()["cards"]
+        line = pd.read_csv(whole).iloc[card["row"]]
+        own = line[["age", "pulse", "sleep"]].astype(float)
+        assert card["content"]["features"] == pytest.approx(own.tolist(), abs=1e-3)
+        answer = {"id": uuid.uuid4().hex, "row": card["row"], "label": 1, "reviewer": "eve"}
+        assert httpx.post(url + "api/answer", json=answer).status_code == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert "--corrections" in out
+    again = fit(whole, tmp_path / "checked", **options, corrections=str(log))
+    assert again["corrections"]["n_rows"] == 1
+    found = pd.read_parquet(tmp_path / "checked" / "consensus.parquet").set_index("row")
+    assert found.loc[card["row"], "id"] == line["id"]
+    assert found.loc[card["row"], "given_label"] == LABELS[1]
+    assert found.loc[card["row"], "consensus_label"] == LABELS[1]
+    assert found.loc[card["row"], "certainty"] == 1
