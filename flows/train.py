@@ -183,7 +183,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
             pool,
             graph.blocks,
             judged.estimated.k,
-            renumbered=ingested.n_dropped + ingested.n_unlabeled > 0,
+            renumbered=ingested.left_out > 0,
             labeled=not sets,
         ),
     )

@@ -44,11 +44,13 @@ class Training:
 
         self._of_labels()
         if len(self.label_values) > 2:
-            matrix, bounds = self.summary["transition_matrix"], self.summary["transition_interval"]
-            wrong = [
-                [1 - matrix[a][a], 1 - bounds[a][a][1], 1 - bounds[a][a][0]]
-                for a in range(len(matrix))
-            ]
+            from flows.report.content import training
+            from flows.report.model import ClassReport
+
+            report = training(self.summary)
+            assert isinstance(report, ClassReport)
+            noise = zip(report.class_noise, report.class_noise_interval, strict=True)
+            wrong = [[share, *interval] for share, interval in noise]
             return pd.DataFrame(wrong, self.label_values, ["estimate", "low", "high"])
         bounds = {name: self.summary[f"{name}_interval"] for name in ("p0", "p1")}
         rows = [[self.summary[name], *bounds[name]] for name in ("p0", "p1")]
@@ -59,8 +61,15 @@ class Training:
         """(class, class) P(given | true): a row for each true class, each adds up to 1."""
         import numpy as np
 
+        from storage.groups import read_array
+        from storage.location import Location
+        from storage.run import Run
+
         self._of_labels()
-        return np.array(self.summary["transition_matrix"])
+        found = self.summary["transition_matrix"]
+        if found is not None:
+            return np.array(found)
+        return read_array(Run(Location.of(self.run)).group("transition"), "matrix")
 
     @property
     def groups(self) -> pd.DataFrame:

@@ -86,15 +86,15 @@ def verdicts(rows: Rows, docs: Path) -> None:
         "to a thousand times apart; `overlap`, `square`, `line`, magic04 and german are classes "
         "that overlap. Features as they are, in a range, or of unit variance (`--scale`); mistakes "
         "by class alone (`class`), growing along a random direction of the features (`slope`), or "
-        "towards the other class (`boundary`). Rates are those of `train`. The constants were set "
-        "on optdigits, landsat, usps and letter, with other seeds.",
+        "towards the other class (`boundary`). Rates are those of `crossfit`. The constants were "
+        "set on optdigits, landsat, usps and letter, with other seeds.",
         table(["sets", "rows", "cases", *VERDICTS, "error of supported"], lines),
         table(["scale", "rows from", *VERDICTS], scales),
         table(["mistakes", "rows from", *VERDICTS, "alarms (tested)"], kinds),
         table(["set", "tuned on", *VERDICTS], by_set),
         "## The test whether mistakes depend on the features",
-        "Made by the estimator and with more than two classes; above, `alarms` is what it would "
-        "say. Two classes of two clouds of 2,000 rows, classes overlapping or not; the rate of "
+        "Above, `alarms` is what it says; the rates are those before it widens intervals. "
+        "Two classes of two clouds of 2,000 rows, classes overlapping or not; the rate of "
         "class 1 differs between its clouds. Class 0 has one rate: its alarms are false, as all "
         "are at difference 0.",
         table(["difference", "pools", "alarms, class 1", "alarms, class 0"], test),

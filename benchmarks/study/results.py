@@ -28,7 +28,7 @@ KERNELS = {
     "gao-ours": DECISION,
     "multiclass": (*RATES, "noise/transition"),
     "suspects": (*RATES, "noise/transition", "noise/simplex", *QUALITY),
-    "verdicts": (*RATES, "noise/regions"),
+    "verdicts": (*RATES, "noise/regions", "noise/cores"),
     "cost": (*RATES, "blocks/cost", "graph/descent"),
     "certificates": SPECULATE,
     "acquire": ("methods/growing_net", "methods/bought_labels"),

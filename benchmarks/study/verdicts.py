@@ -25,7 +25,7 @@ SIMULATED = (*coverage.KINDS, "overlap")
 """Pools of known truth, their columns in units up to a thousand times apart; twice as many."""
 KINDS = ("class", "slope", "boundary")
 """Mistakes by class alone; growing along a random direction; growing towards the other class."""
-REGIONS = 100
+REGIONS = 50
 """Simulated pools for each difference of rates in the test's own study."""
 DIFFERENCES = (0.0, 0.05, 0.1, 0.15)
 
@@ -99,8 +99,8 @@ def noisy_cases(
     *,
     tested: bool = True,
 ) -> list[dict[str, Any]]:
-    """All noise of one pool. Rates are those of `train`, which of two classes does not test
-    whether mistakes vary; with `tested` the test is made beside."""
+    """All noise of one pool; with `tested`, whether mistakes are said to vary. Rates are those
+    without this test, which only widens intervals."""
     near = search(x, np.arange(len(x)), anchor_plan(*x.shape)[1]).astype(np.int64)
     found = []
     for kind in KINDS:

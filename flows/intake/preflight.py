@@ -23,7 +23,15 @@ from pipeline.diagnostics.health import (
 from pipeline.labels import MOST_CLASSES
 from storage.errors import InputError
 from storage.redaction import bare
-from storage.sources import Coding, Glance, LabelCodes, Source, look_at, open_source
+from storage.sources import (
+    Coding,
+    Glance,
+    LabelCodes,
+    Source,
+    look_at,
+    open_source,
+    with_annotations,
+)
 
 MOST_COLUMNS = 4096
 """Columns that are looked at, one by one."""
@@ -39,7 +47,37 @@ def run_check(params: CheckParams) -> dict[str, object]:
     Raises:
         storage.errors.KnnoiseError: InputError or StorageError, each with a message for people.
     """
-    return look(params, params, needs_label=False).model_dump(mode="json")
+    found = look(params, params, needs_label=False)
+    if params.annotations is not None:
+        found = _with_votes(found, params)
+    return found.model_dump(mode="json")
+
+
+def _with_votes(health: Health, params: CheckParams) -> Health:
+    """What is understood of the annotations, beside."""
+    source = _opened(params, params, with_labels=False)
+    votes = with_annotations(
+        source,
+        params.annotations or "",
+        params.label_column,
+        params.annotator_column,
+        params.dialect(),
+    ).annotations
+    assert votes is not None
+    n, rows, who = len(votes.label), len(votes.key), len(votes.annotators)
+    text = f"{n:,} labels of {rows:,} rows by {who:,} annotators ({n / rows:.1f} per row)"
+    if votes.n_empty:
+        text += f"; {votes.n_empty:,} lines without a label are left out"
+    counts = np.bincount(votes.majority, minlength=len(votes.values)).tolist()
+    there = {value: count for value, count in zip(votes.values, counts, strict=True) if count}
+    finding = Finding(kind="annotations", columns=[], text=text)
+    return health.model_copy(
+        update={
+            "label_name": votes.label_name,
+            "label_counts": _in_order(there),
+            "findings": [*health.findings, finding],
+        }
+    )
 
 
 def look(
@@ -84,6 +122,8 @@ def look(
     if codes is not None and (y >= 0).any():
         n_missing = int((y < 0).sum())
     found += _findings(seen, y, asked, leave_out, n_missing)
+    if several and chosen.annotations == given.source:  # each line repeats its row
+        found = [finding for finding in found if finding.kind != "ids"]
     counts = counts if codes is None else _counts(codes, y)
     away = {name for finding in found if finding.left_out for name in finding.columns}
     return Health(

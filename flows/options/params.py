@@ -269,6 +269,9 @@ class Chosen(Params):
         from storage.sources import Columns
 
         keep, leave = tuple(self.features or ()), tuple(self.exclude or ())
+        if self.annotations is not None and self.annotations == getattr(self, "source", None):
+            said = self.annotator_column or "annotator", getattr(self, "label_column", None)
+            left_out += said[0], said[1] or "label"
         return Columns(self.id_column, keep, leave, left_out, group=self.by)
 
 

@@ -135,11 +135,7 @@ def _change_of_class(sides: tuple[AnyReport, AnyReport], name: LabelValue) -> Ch
     found, reliable = [], True
     for report in sides:
         at = report.classes.index(name)
-        right, (low, high) = (
-            report.transition_matrix[at][at],
-            report.transition_interval[at][at],
-        )
-        found.append((1.0 - right, (1.0 - high, 1.0 - low)))
+        found.append((report.class_noise[at], report.class_noise_interval[at]))
         reliable &= report.class_support[at] != "unsupported" and report.noise != "minmax"
     return rate_change(*found, reliable=reliable)
 

@@ -92,6 +92,7 @@ def composed(
         "n_filled": ingested.n_filled,
         "n_dropped": ingested.n_dropped,
         "n_unlabeled": ingested.n_unlabeled,
+        "n_repeated": ingested.n_repeated,
         "unseen": ingested.unseen,
         "config": RunConfig.model_validate(job.run.config()),
     }

@@ -26,6 +26,7 @@ from flows.report.model import (
     TrainReport,
     predicted_text,
 )
+from flows.report.varying import varying
 from flows.steps.ingest import CorrectionsUsed
 from pipeline.graph.build import exact_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
@@ -50,8 +51,7 @@ DESCRIBED = {
 def save(run: Run, report: Saved, text: str) -> list[str]:
     """Write report.json and report.txt beside the results; keys of the files written."""
     run.check_owned()
-    many = isinstance(report, ClassReport) and len(report.classes) > FULL
-    content = json.dumps(report.as_json(), indent=None if many else 1, allow_nan=False)
+    content = json.dumps(report.as_json(), indent=1, allow_nan=False)
     run.location.replace("report.txt", text.encode())
     run.location.replace("report.json", content.encode())
     return ["report.txt", "report.json"]
@@ -191,6 +191,7 @@ def _about_data(report: PoolReport) -> list[str]:
     """What a look at the source found, and the scale."""
     return [
         *([] if report.config.health is None else report.config.health.lines()),
+        *([f"lines that repeat a row: {report.n_repeated:,}"] if report.n_repeated else []),
         *([f"scale {report.scale}: {report.scale_reason}"] if report.scale_reason else []),
         *_pca(report),
     ]
@@ -207,19 +208,25 @@ def _pca(report: PoolReport) -> list[str]:
 
 def _of_classes(report: ClassReport) -> list[str]:
     """Classes, matrix and rule."""
-    matrix, n = report.transition_matrix, len(report.classes)
-    wrong = sum((1 - matrix[a][a]) * report.clean_prior[a] for a in range(n))
+    wrong = report.share_wrong()
+    share = "not known" if wrong is None else f"{wrong:.1%}"
+    matrix = "report.json" if len(report.classes) <= FULL else "results.zarr/transition"
     counts = Counter(report.class_support)
     verdicts = ", ".join(f"{counts[v]} {v}" for v in ("supported", "weak", "unsupported"))
     return [
         _classes_line(report),
         *_about_data(report),
         "",
-        f"labels given wrongly ({report.noise}): {wrong:.1%}; P(given | true) in report.json",
+        f"labels given wrongly ({report.noise}): {share}; P(given | true) in {matrix}",
         f"  classes: {verdicts}; {report.reason}",
+        *_varying(report),
         *(f"  {confused(found)}" for found in report.confusions[:SHOWN]),
         f"vote of the {report.k} neighbors: {corrected(report)}",
     ]
+
+
+def _varying(report: TrainReport | ClassReport) -> list[str]:
+    return [f"  mistakes depend on the features in {line}" for line in varying(report)[:SHOWN]]
 
 
 def confused(found: Confusion) -> str:
@@ -256,6 +263,7 @@ def _of_two(report: TrainReport) -> list[str]:
         f"  p0 = P(given 1 | true 0) = {report.p0:.3f}, 95 % interval {low0:.3f} to {high0:.3f}",
         f"  p1 = P(given 0 | true 1) = {report.p1:.3f}, 95 % interval {low1:.3f} to {high1:.3f}",
         f"  {report.support}: {report.reason}",
+        *_varying(report),
         f"threshold on the share of the {report.k} neighbors given 1: {report.threshold:.4f}",
         f"  {report.decision.reason}",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flows.report.model import CandidatePair, Confusion, Interval
 from flows.steps.candidate_labels import Verdicts
@@ -23,18 +24,20 @@ from pipeline.noise.transition import of_rates
 from storage.groups import read_array
 from storage.run import Run
 
-FULL, DECIMALS = 100, 6
-"""Classes from which on the report has the matrix rounded, and to how many decimals; the group
-`transition` of the run has it in full."""
+FULL = 100
+"""Classes up to which the report holds the matrix; of more, the group `transition` of the run."""
 MOST_CONFUSIONS = 50
+Floats = NDArray[np.float64]
 
 
 class ClassNoise(TypedDict):
     """What the reports of any number of classes say of the noise."""
 
-    clean_prior: list[float]
-    transition_matrix: list[list[float]]
-    transition_interval: list[list[Interval]]
+    clean_prior: list[float | None]
+    transition_matrix: list[list[float]] | None
+    transition_interval: list[list[Interval]] | None
+    class_noise: list[float]
+    class_noise_interval: list[Interval]
     class_support: list[Support]
     noise: str
     support: Support
@@ -118,6 +121,7 @@ def of_two(estimated: RateEstimates, class_counts: list[int]) -> TwoClassNoise:
         "clean_prior": list(prior),
         "transition_matrix": matrix.matrix.tolist(),
         "transition_interval": matrix.interval.tolist(),
+        **_by_class(matrix.matrix, matrix.interval[:, :, 0], matrix.interval[:, :, 1]),
         "class_support": list(matrix.class_support),
         "noise": estimated.noise,
         "p0": rates.p0,
@@ -135,22 +139,40 @@ def of_two(estimated: RateEstimates, class_counts: list[int]) -> TwoClassNoise:
     }
 
 
+class _ByClass(TypedDict):
+    class_noise: list[float]
+    class_noise_interval: list[Interval]
+
+
+def _by_class(matrix: Floats, low: Floats, high: Floats) -> _ByClass:
+    """Of each true class, the share labeled as another."""
+    bounds = zip((1.0 - np.diag(high)).tolist(), (1.0 - np.diag(low)).tolist(), strict=True)
+    return {
+        "class_noise": (1.0 - np.diag(matrix)).tolist(),
+        "class_noise_interval": list(bounds),
+    }
+
+
 def of_classes(run: Run, found: ClassEstimates, ingested: Ingested) -> ManyClassNoise:
     """Fields of `ClassReport` besides those that it shares."""
     group = run.group("transition")
     matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
-    if len(matrix) > FULL:  # three million numbers of a thousand classes, which few will read
-        matrix, low, high = (np.round(entries, DECIMALS) for entries in (matrix, low, high))
-    names, prior = ingested.label_values or [], np.asarray(found.prior)
-    rows = ingested.n_rows * prior[:, None] * matrix
+    whole = len(matrix) <= FULL  # three million numbers of a thousand classes
+    names, given = ingested.label_values or [], np.asarray(ingested.class_counts)
+    known = np.array([support != "unsupported" for support in found.class_support])
+    size = np.where(known, ingested.n_rows * np.asarray(found.prior), given)
+    rows = size[:, None] * matrix
     np.fill_diagonal(rows, 0.0)
     surely = np.where(low > 0.0, rows, 0.0)
     order = np.argsort(-surely, axis=None, kind="stable")[:MOST_CONFUSIONS]
     pairs = [(int(at // len(names)), int(at % len(names))) for at in order]
     return {
-        "clean_prior": found.prior,
-        "transition_matrix": matrix.tolist(),
-        "transition_interval": np.stack([low, high], axis=2).tolist(),
+        "clean_prior": [
+            share if sure else None for share, sure in zip(found.prior, known, strict=True)
+        ],
+        "transition_matrix": matrix.tolist() if whole else None,
+        "transition_interval": np.stack([low, high], axis=2).tolist() if whole else None,
+        **_by_class(matrix, low, high),
         "class_support": found.class_support,
         "noise": "crossfit",
         "support": found.support,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from flows.engine.results import LabelValue, Outcome
 from flows.intake.health import Health
@@ -110,6 +110,8 @@ class Report(Saved):
     """Rows left out for a gap."""
     n_unlabeled: int = 0
     """Rows of a training without a label, which vote for nobody."""
+    n_repeated: int = 0
+    """Lines that give the features of a row again."""
     since: list[str] = []
     """What changed since an earlier training."""
     unseen: dict[str, int] = {}
@@ -162,12 +164,16 @@ class PoolReport(Report):
 class Training(PoolReport):
     """What a training found on single labels, of any number of classes."""
 
-    clean_prior: list[float]
-    """Shares of the clean classes."""
-    transition_matrix: list[list[float]]
-    """P(given | true); a row per true class. Of more than 100 classes, six decimals."""
-    transition_interval: list[list[Interval]]
-    """95 % interval of each entry."""
+    clean_prior: list[float | None]
+    """Shares of the clean classes; of more than two, None for a class without support."""
+    transition_matrix: list[list[float]] | None
+    """P(given | true); a row per true class. Of more than 100 classes None: `results.zarr` has it
+    in its group `transition`."""
+    transition_interval: list[list[Interval]] | None
+    """95 % interval of each entry; None where the matrix is."""
+    class_noise: list[float]
+    """Share of each true class' rows that are labeled as another."""
+    class_noise_interval: list[Interval]
     class_support: list[Support]
     """The verdict of each true class."""
     noise: str
@@ -182,6 +188,29 @@ class Training(PoolReport):
     """Whose labels are wrong; None where the training was given no `--by`."""
     annotators: Annotators | None = None
     """Several labels per row; None where the training was given no `--annotations`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_class(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what reports of earlier versions hold in the matrix alone."""
+        if "class_noise" in fields:
+            return fields
+        bounds = [row[at] for at, row in enumerate(fields["transition_interval"])]
+        return {
+            **fields,
+            "class_noise": [1.0 - row[at] for at, row in enumerate(fields["transition_matrix"])],
+            "class_noise_interval": [(1.0 - high, 1.0 - low) for low, high in bounds],
+        }
+
+    def share_wrong(self) -> float | None:
+        """Share of wrong labels by the estimated rates, of the classes whose share is known; None
+        where these have fewer than half of the rows."""
+        known = [at for at, share in enumerate(self.clean_prior) if share is not None]
+        if 2 * sum(self.class_counts[at] for at in known) < self.n_rows:
+            return None
+        shares = [self.clean_prior[at] or 0.0 for at in known]
+        wrong = sum(share * self.class_noise[at] for share, at in zip(shares, known, strict=True))
+        return wrong / sum(shares) if sum(shares) > 0 else None
 
 
 class TrainReport(Training):

@@ -75,9 +75,10 @@ class Measured(BaseModel):
 
 
 def share_wrong(report: Training) -> float:
-    """Share of wrong labels by the rates that a training estimated."""
-    right = zip(report.clean_prior, report.transition_matrix, strict=True)
-    return float(1.0 - sum(prior * row[code] for code, (prior, row) in enumerate(right)))
+    """Share of wrong labels by the rates that a training estimated; where these rest on too little,
+    the share of suspects."""
+    wrong = report.share_wrong()
+    return report.n_label_issues / report.n_rows if wrong is None else wrong
 
 
 def _percent(interval: Interval) -> str:

@@ -111,7 +111,7 @@ def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
 
 def _n_source_rows(report: Training) -> int:
     """Rows of the source, those left out for a gap or without a label among them."""
-    return report.n_rows + report.n_dropped + report.n_unlabeled
+    return report.n_rows + report.n_dropped + report.n_unlabeled + report.n_repeated
 
 
 def review_text(result: dict[str, Any]) -> str:

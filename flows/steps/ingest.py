@@ -87,11 +87,18 @@ class Ingested(Result):
     n_filled: int = 0
     n_dropped: int = 0
     n_unlabeled: int = 0
+    n_repeated: int = 0
+    """Lines that give the features of a row again."""
     unseen: dict[str, int] = field(default_factory=dict)
     """Rows without a value that training knows, by encoded column."""
     id_name: str | None = None
     id_whole: bool = False
     """Whether all ids are whole numbers."""
+
+    @property
+    def left_out(self) -> int:
+        """Lines of the source that are no rows of the pool."""
+        return self.n_dropped + self.n_unlabeled + self.n_repeated
 
     def labels(self) -> LabelSpace:
         """The classes of a labeled source."""
@@ -401,6 +408,7 @@ def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[
         n_filled=seen.gaps.filled,
         n_dropped=seen.gaps.dropped,
         n_unlabeled=seen.gaps.other if source.only == "labeled" else 0,
+        n_repeated=seen.gaps.repeated,
         unseen={column: count for column, count in seen.unseen.items() if count},
         scale=scale,
         scale_reason=reason,

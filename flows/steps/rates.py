@@ -10,6 +10,7 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.options.params import Method
+from flows.steps.anchors import anchor_features
 from flows.steps.answers import WANTED, ask
 from flows.steps.lists import Sent
 from flows.steps.own import OwnRates
@@ -152,7 +153,8 @@ def estimate_rates(
         elif chosen == "crossfit":
             anchors = run.group("anchors")
             neighbor, label = (read_array(anchors, n) for n in ("neighbor", "neighbor_label"))
-            estimates["crossfit"] = crossfit(neighbor, label, pool.n_rows)
+            x = anchor_features(run, neighbor[:, 0])
+            estimates["crossfit"] = crossfit(neighbor, label, pool.n_rows, x=x)
         if own:
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
         rates = estimates[chosen]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pipeline.noise.asymptotes import Held, fewest_rows, fit_asymptotes, fit_index, read_plateau
+from pipeline.noise.cores import in_core, near_anchors
 from pipeline.noise.rates import HIDDEN, TOO_FEW, NoiseRates, blended, verdict
 from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 
@@ -170,10 +171,10 @@ def _regions(
     x: NDArray[np.floating], clean: Floats, held: Held
 ) -> tuple[RegionTest | None, RegionTest | None]:
     """The test of class 0, whose wrong labels are 1, and of class 1."""
-    zeros = held.flipped().ones
+    zeros, near = held.flipped().ones, near_anchors(x)
     return (
-        region_test(x, 1.0 - clean, held.ones, held.trials),
-        region_test(x, clean, zeros, held.trials),
+        region_test(x, 1.0 - clean, held.ones, held.trials, in_core(1.0 - clean, near)),
+        region_test(x, clean, zeros, held.trials, in_core(clean, near)),
     )
 
 

@@ -2,18 +2,20 @@
 
 ``P(given | true, x) = P(given | true)`` is the assumption of all noise rates here. Its test needs
 regions of one class that are found without the labels they are then read on: a small tree splits
-a third of the class' rows by feature, and the others' held-out labels are counted in its leaves.
-Where classes overlap, a region's rate is that of mistakes and of the other class together, but
-there the rows' chances of the class are lower, region by region and row by row. Varying mistakes
-lower a region's chances likewise, yet within it mistakes are as frequent where chances are high:
-the slope within regions, as in an analysis of covariance, is what is granted before the regions of
-low rates, as the tree has it, and those of high ones are said to disagree.
+half of the class' rows by feature, and the others' held-out labels are counted in its leaves; then
+the halves change places. What the tree's first cut parts is compared, and its leaves are named.
+Where classes overlap, a region's rate is that of mistakes and of the other class together. So of
+two classes only the core is looked at, rows amid rows that are likelier of the class than not. What
+overlap is left lowers the rows' chances of the class, region by region and row by row. Varying
+mistakes lower a region's chances likewise, yet within it mistakes are as frequent where chances are
+high: the slope within regions, as in an analysis of covariance, is what is granted before the
+region of the low rate and that of the high one are said to disagree.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,7 @@ LEAVES = 5
 """Regions of a class at most."""
 FEWEST = 60
 """Rows of a region at least, about, and a sixth of the class."""
-ALARM = 2.5
+ALARM = 2.75
 """Standard errors between the regions of low and of high rates from which they disagree."""
 GRANTED = 1.5
 """Times the difference between a region's purer and less pure halves that its interval grants."""
@@ -124,7 +126,7 @@ def at_most_weak(rates: NoiseRates, tests: tuple[RegionTest | None, ...]) -> Noi
         reason = (
             f"Mistakes depend on the features: in one region of class {side} {first.rate:.0%} of "
             f"the given labels are another class, in a second one {last.rate:.0%}; "
-            f"p{side} is an average over regions"
+            f"no one p{side} holds everywhere"
         )
         support = "weak" if found.support == "supported" else found.support
         changes = {f"p{side}_interval": span, "support": support, "reason": f"{reason}."}
@@ -137,6 +139,7 @@ def region_test(
     chance: Floats,
     wrong: Floats,
     trials: Floats,
+    core: NDArray[np.bool_] | None = None,
 ) -> RegionTest | None:
     """Compare the rates of one class over regions of the feature space.
 
@@ -146,34 +149,67 @@ def region_test(
     chance : (anchor,) chance that the clean label is of the class, made without held-out labels
     wrong : (anchor,) weight of the held-out labels that are not of the class
     trials : (anchor,) weight of the held-out labels
+    core : (anchor,) which anchors are looked at (`cores.in_core`); None: all likelier of the class
 
     Returns
     -------
     the test, or None where the class has rows for fewer than two regions; the same for the same
     anchors in the same order
     """
-    rows = np.flatnonzero(chance >= SURELY)
+    rows = np.flatnonzero(chance >= SURELY if core is None else core & (chance >= SURELY))
     fewest = max(FEWEST, len(rows) // 6)
     if len(rows) < 4 * fewest:
         return None
-    rate = wrong[rows] / trials[rows]
-    grow, read = np.arange(len(rows)) % 3 == 0, np.arange(len(rows)) % 3 != 0
-    tree = _tree(features[rows][grow], rate[grow], trials[rows][grow], fewest)
-    leaf = tree.apply(features[rows])
-    found = []
-    for node in np.unique(leaf):
-        inside = rows[read & (leaf == node)]
-        if len(inside) >= fewest // 2:
-            found.append(_read(inside, chance, wrong, trials, _path(tree.tree_, int(node))))
-    if len(found) < 2:
+    of = _Class(features, chance, wrong, trials)
+    halves = [_half(of, rows[part::2], rows[1 - part :: 2], fewest) for part in (0, 1)]
+    told = [half for half in halves if half is not None]
+    if not told:
         return None
-    found.sort(key=lambda item: item[0].rate)
-    sides = [rows[read & part] for part in _sides(tree.predict(features[rows]), grow)]
+    z = sum(half.difference for half in told) / float(np.sqrt(sum(h.variance for h in told)))
+    found = sorted(told[0].regions, key=lambda region: region.rate)
+    return RegionTest(tuple(found), z > ALARM, z)
+
+
+class _Class(NamedTuple):
+    """The anchors of a class, as `region_test` has them."""
+
+    features: NDArray[np.floating]
+    chance: Floats
+    wrong: Floats
+    trials: Floats
+
+
+class _Half(NamedTuple):
+    """What the regions of one half of the rows say, read on the other."""
+
+    regions: list[Region]
+    difference: float
+    """Of the rates at the two sides of the first cut, less what overlap may explain."""
+    variance: float
+
+
+def _half(of: _Class, grow: NDArray[np.intp], read: NDArray[np.intp], fewest: int) -> _Half | None:
+    """Regions of the rows `grow`, and their rates on the rows `read`; None: fewer than two."""
+    _, chance, wrong, trials = of
+    found = _tree(of.features[grow], wrong[grow] / trials[grow], trials[grow], fewest)
+    tree, leaf = found.tree_, found.apply(of.features[read])
+    nodes = [node for node in np.unique(leaf).tolist() if (leaf == node).sum() >= fewest // 6]
+    if len(nodes) < 2:
+        return None
+    regions = [
+        _read(read[leaf == node], chance, wrong, trials, _path(tree, node))[0] for node in nodes
+    ]
+    children = [int(tree.children_left[0]), int(tree.children_right[0])]
+    children.sort(key=lambda node: float(tree.value[node].item()))
+    below = _leaves_below(tree)
+    sides = [read[np.isin(leaf, list(below[node]))] for node in children]
+    if min(map(len, sides)) < fewest // 6:
+        return None
     low, high = (_read(side, chance, wrong, trials, ()) for side in sides)
     granted = float(np.clip(_slope(sides, chance, wrong, trials), MIXED, 1.0))
     mixed = granted * max(0.0, high[0].mixed - low[0].mixed)
-    z = (high[0].rate - low[0].rate - mixed) / float(np.hypot(high[1], low[1]))
-    return RegionTest(tuple(region for region, _, _ in found), z > ALARM, z)
+    difference = high[0].rate - low[0].rate - mixed
+    return _Half(regions, difference, high[1] ** 2 + low[1] ** 2)
 
 
 def _slope(sides: list[NDArray[np.intp]], chance: Floats, wrong: Floats, trials: Floats) -> float:
@@ -186,17 +222,6 @@ def _slope(sides: list[NDArray[np.intp]], chance: Floats, wrong: Floats, trials:
         both += float((away * (wrong[rows] - weight * wrong[rows].sum() / weight.sum())).sum())
         spread += float((weight * away**2).sum())
     return both / spread if spread > 0 else 0.0
-
-
-def _sides(said: Floats, grow: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Rows of low and of high rates: the cut between leaves that tells most of the grown rows."""
-    levels, count = np.unique(said[grow], return_counts=True)
-    below, total = np.cumsum(count)[:-1], count.sum()
-    lower = np.cumsum(count * levels)[:-1] / below
-    upper = ((count * levels).sum() - lower * below) / (total - below)
-    best = int(np.argmax(below * (total - below) * (upper - lower) ** 2))
-    cut = 0.5 * (levels[best] + levels[best + 1])
-    return said < cut, said > cut
 
 
 def _tree(x: NDArray[np.floating], rate: Floats, weight: Floats, fewest: int) -> Any:

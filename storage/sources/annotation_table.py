@@ -43,6 +43,10 @@ def with_annotations(
         classes or annotations than are held.
     """
     found = read_annotations(path, source.id_name, label, annotator, dialect)
+    same = {part.location.url for part in source.parts} & {p.location.url for p in found.parts}
+    if same and source.id_name is not None:
+        found = replace(found, whole=True)
+        return replace(source, label_name=found.label_name, annotations=found, n_rows=None)
     if found.label_name in source.feature_names:
         raise InputError(
             f"{source.files[0]}: has a column {shown(found.label_name)} like the labels of "
@@ -85,11 +89,12 @@ class _Reading:
         self.annotators: dict[Label, int] = {}
 
     def read(self, by: str | None) -> Annotations:
-        pieces, n_empty, n = [], 0, 0
+        pieces, blank, n_empty, n = [], [np.empty(0, np.uint64)], 0, 0
         for first, batch in batches(self.votes, self.name):
             key, annotator, label = self._piece(first, batch)
             there = label >= 0
             n_empty += int((~there).sum())
+            blank.append(np.unique(key[~there]))
             line = first + np.flatnonzero(there)
             pieces.append((key[there], annotator[there], label[there], line))
             n += len(line)
@@ -125,6 +130,7 @@ class _Reading:
             label=label,
             majority=majority(unique, start, label),
             n_empty=n_empty,
+            blank=np.setdiff1d(np.concatenate(blank), unique),
         )
 
     def _piece(self, first: int, batch: pa.RecordBatch) -> tuple[Keys, Codes, Codes]:

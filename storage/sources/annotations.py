@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -66,32 +66,71 @@ class Annotations:
     """(row,) the commonest label; of several, one that depends on the row's key alone."""
     n_empty: int
     """Lines without a label, which are left out."""
+    whole: bool = False
+    """Whether the source is the same table, with the features of a row on each of its lines."""
+    blank: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
+    """(row,) ascending: keys of rows without any label, of one table of rows and annotations."""
 
-    def joined(self, block: Block, start: int, gaps: Gaps) -> Block:
-        """The block with the majority's labels, None where there are no annotations.
+    def joined(
+        self, block: Block, start: int, gaps: Gaps
+    ) -> tuple[Block, npt.NDArray[np.bool_] | None]:
+        """The block with the majority's labels, None where there are no annotations; and which of
+        its lines are the first of their row, None for all.
 
-        Raises `InputError` for a row that was there before: whose annotations are they?
+        Raises `InputError` for a row that was there before: whose annotations are they? Of one
+        table of rows and annotations, only where its features are others.
         """
-        at = self._places(block.id, np.arange(start, start + len(block.x)))
-        if gaps.annotated is None:
-            gaps.annotated = np.zeros(len(self.key), np.bool_)
-        new = np.arange(len(at)) >= gaps.until - start
-        rows = np.flatnonzero(new & (at >= 0))
-        found, first = np.unique(at[rows], return_index=True)
-        twice = np.setdiff1d(np.arange(len(rows)), first)
-        again = np.concatenate([rows[twice], rows[first[gaps.annotated[found]]]])
-        if len(again):
-            assert block.id is not None
-            raise InputError(
-                f"id {shown(block.id[again[0]])} occurs again at row {start + int(again[0]):,} "
-                "(from 0): annotations need a row per id; give each row once"
-            )
-        gaps.annotated[found] = True
+        rows = np.arange(start, start + len(block.x))
+        at = self._places(block.id, rows)
         values = np.empty(len(self.values) + 1, object)
         values[: len(self.values)] = self.values
         none = len(self.values)
         label = np.where(at >= 0, self.majority[at] if len(self.key) else none, none)
-        return block._replace(label=values[label])
+        fresh = self._first_lines(block, at, rows, gaps)
+        return block._replace(label=values[label]), fresh
+
+    def _first_lines(
+        self, block: Block, at: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], gaps: Gaps
+    ) -> npt.NDArray[np.bool_] | None:
+        """(line,) which lines are the first of their row; None where all have to be."""
+        if gaps.first is None or gaps.features is None:
+            gaps.first = np.full(len(self.key) + len(self.blank), -1, np.int64)
+            gaps.features = np.zeros(len(gaps.first), np.uint64)
+        if self.whole:
+            blank = np.searchsorted(self.blank, self._keys(block.id, rows))
+            at = np.where(at < 0, len(self.key) + blank, at)
+        known = np.flatnonzero(at >= 0)
+        place, line = at[known], rows[known]
+        ids, at_first = np.unique(place, return_index=True)
+        unseen = gaps.first[ids] < 0
+        gaps.first[ids[unseen]] = line[at_first[unseen]]
+        again = gaps.first[place] != line
+        if not self.whole:
+            if again.any():
+                raise self._twice(block, known[again][0], rows)
+            return None
+        hashed = feature_hash(block.x)
+        gaps.features[ids[unseen]] = hashed[known[at_first[unseen]]]
+        other = again & (hashed[known] != gaps.features[place])
+        if other.any():
+            first = int(gaps.first[place[other][0]])
+            assert block.id is not None
+            raise InputError(
+                f"id {shown(block.id[known[other][0]])} has other features at row "
+                f"{int(line[other][0]):,} than at row {first:,} (from 0): the lines of a row must "
+                "have the same; mend them or --exclude what differs by line"
+            )
+        gaps.repeated += int(np.count_nonzero(again & (line >= gaps.until)))
+        fresh = np.ones(len(rows), np.bool_)
+        fresh[known[again]] = False
+        return fresh
+
+    def _twice(self, block: Block, at: int, rows: npt.NDArray[np.int64]) -> InputError:
+        assert block.id is not None
+        return InputError(
+            f"id {shown(block.id[at])} occurs again at row {int(rows[at]):,} (from 0): annotations "
+            "need a row per id; give each row once, or one table of rows and annotations as both"
+        )
 
     def of(self, chunk: Chunk) -> Votes:
         """The annotations of the rows of a chunk."""
@@ -107,17 +146,21 @@ class Annotations:
         self, ids: npt.NDArray[np.object_] | None, rows: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """(row,) places among the keys, -1 where there are no annotations."""
-        key = rows.astype(np.uint64) if self.by is None or ids is None else keys(pa.array(ids))
+        key = self._keys(ids, rows)
         at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
         return np.where(self.key[at] == key, at, -1)
+
+    def _keys(self, ids: npt.NDArray[np.object_] | None, rows: npt.NDArray[np.int64]) -> Keys:
+        """(row,) keys of `rows`, the ids of which are among `ids`."""
+        return rows.astype(np.uint64) if self.by is None or ids is None else keys(pa.array(ids))
 
     def check(self, gaps: Gaps, n_rows: int) -> None:
         """Raise `InputError` for an annotation of a row that the source does not have.
 
         n_rows : rows that were read
         """
-        seen = gaps.annotated
-        wanted = self.key if seen is None else self.key[~seen]
+        seen = gaps.first
+        wanted = self.key if seen is None else self.key[seen[: len(self.key)] < 0]
         if not len(wanted):
             return
         for first, batch in batches(self.votes, self.name):
@@ -149,6 +192,16 @@ def keys(ids: pa.Array) -> Keys:
         digest = hashlib.blake2b(texts[int(at)].as_py().encode(), digest_size=8).digest()
         found[at] = int.from_bytes(digest, "little")
     return np.asarray(found[coded.indices.to_numpy()])
+
+
+def feature_hash(x: npt.NDArray[np.floating]) -> Keys:
+    """(row,) a hash of 64 bits of (row, feature) values; all gaps are alike, and so are zeros."""
+    bits = np.ascontiguousarray(x + 0.0, np.float64)
+    bits[np.isnan(bits)] = np.nan
+    found = np.zeros(len(x), np.uint64)
+    for column in bits.view(np.uint64).T:
+        found = _mixed(found * np.uint64(0x9E3779B97F4A7C15) + column + np.uint64(1))
+    return found
 
 
 def batches(votes: Source, name: str) -> Iterator[tuple[int, pa.RecordBatch]]:

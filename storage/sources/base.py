@@ -154,6 +154,12 @@ class Source:
         return found
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether some rows may not be given, so that those that are have their numbers."""
+        repeats = self.annotations is not None and self.annotations.whole
+        return bool(self.coding.drop or self.only or repeats)
+
+    @property
     def n_bytes(self) -> int:
         """Stored bytes of all parts, as compressed as they lie."""
         return sum(part.location.size() for part in self.parts)
@@ -173,7 +179,7 @@ class Source:
         """
         if rows < 1 or first < 0:
             raise ValueError(f"rows={rows}, first={first}: need rows >= 1 and first >= 0")
-        if first and (self.coding.drop or self.only):
+        if first and self.leaves_out:
             raise ValueError("rows are left out: chunks cannot be skipped")
         start, patience = rows * first, Patience()
         at = start
@@ -195,15 +201,17 @@ class Source:
         fills, drop = self.coding.fills_of(self.feature_names), self.coding.drop
         for found in self.reader.blocks(start, rows):
             block, n = self._as_sets(found), len(found.x)
+            fresh = None
             if self.annotations is not None:
-                block = self.annotations.joined(block, start, gaps)
+                block, fresh = self.annotations.joined(block, start, gaps)
             new = slice(max(0, gaps.until - start), n)
-            keep = np.ones(n, np.bool_)
+            keep = np.ones(n, np.bool_) if fresh is None else fresh
             if self.only is not None:
                 block = self._certain(block, start)
                 assert block.label is not None
-                keep = are_there(block.label) == (self.only == "labeled")
-                gaps.other += int((~keep[new]).sum())
+                other = keep & (are_there(block.label) != (self.only == "labeled"))
+                keep = keep & ~other
+                gaps.other += int(other[new].sum())
             if self.only == "unlabeled":
                 block = block._replace(label=None, group=None)
             if fills is not None or drop:
@@ -214,7 +222,7 @@ class Source:
                 gaps.filled += 0 if fills is None else int(gap[new].sum())
                 block = block if fills is None else block._replace(x=np.where(gap, fills, block.x))
             gaps.until = max(gaps.until, start + n)
-            yield block.kept(keep, start) if drop or self.only else block
+            yield block.kept(keep, start) if self.leaves_out else block
             start += n
 
     def _as_sets(self, block: Block) -> Block:

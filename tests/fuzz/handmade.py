@@ -171,6 +171,18 @@ def wide(columns: int) -> Make:
     return file("csv", "t.csv", f"{names},y\n{'0,' * (columns - 1)}1\n".encode())
 
 
+def votes(lines: list[str], names: str = "row,annotator,label") -> Make:
+    """Annotations of the 24 rows of a source."""
+
+    def make(folder: Path) -> Seed:
+        (folder / "t.csv").write_text("\n".join(["a", *map(str, range(24))]) + "\n")
+        (folder / "v.csv").write_text("\n".join([names, *lines]) + "\n")
+        return Seed("annotations", {}, "t.csv", annotations="v.csv")
+
+    return make
+
+
+ALL_ROWS = [f"{row},{who},{row % 2}" for row in range(24) for who in "ab"]
 _DIRECTORY = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 1, 1, GIANT - 22, 0, 0)
 HANDMADE: tuple[Make, ...] = (
     *(
@@ -215,6 +227,12 @@ HANDMADE: tuple[Make, ...] = (
     zarr_says("x", ".zarray", chunks=[0, 3]),
     zarr_says("x", ".zarray", filters=[{"id": "pickle"}], dtype="|O"),
     zarr_says("x", ".zarray", dimension_separator="../"),
+    votes(ALL_ROWS),
+    votes([*ALL_ROWS, "24,a,1"]),
+    votes([*ALL_ROWS, "3,a,1"]),
+    votes([f"{row},a," for row in range(24)]),
+    votes([f"{at % 24},{at},{at % 2}" for at in range(1_000_000)]),
+    votes(ALL_ROWS, "row,who,label"),
 )
 
 assert len(HANDMADE) == N_HANDMADE

@@ -44,6 +44,7 @@ class Seed:
     column: str | None = None
     options: list[str] = field(default_factory=list)
     corrections: str | None = None
+    annotations: str | None = None
 
 
 def table(rng: Rng) -> tuple[np.ndarray, np.ndarray]:
@@ -213,6 +214,35 @@ def corrections(rng: Rng) -> Seed:
                 file.add(Answer(f"answer-{number}", asked, label, "a", "2026-01-01T00:00:00.000"))
             content = Path(f"{place}/{name}").read_bytes()
     return Seed("corrections", {name: content}, "t.csv", column="y", corrections=name)
+
+
+def annotations(rng: Rng) -> Seed:
+    """Several labels per row, a line each, some of them beside the rows; the source is added."""
+    lines = [(row, who) for row in range(ROWS) for who in range(3) if rng.random() < 0.9]
+    cells = [[str(row), f"a{who}", ("no", "yes")[(row + who // 2) % 2]] for row, who in lines]
+    hostile: list[Callable[[int], list[str]]] = [
+        lambda at: [f"9{cells[at][0]}", *cells[at][1:]],  # a row that is not there
+        lambda at: cells[at - 1],  # the same row and annotator
+        lambda at: [*cells[at][:2], ""],
+        lambda at: ["", *cells[at][1:]],
+        lambda at: [cells[at][0], "", cells[at][2]],
+        lambda at: ["-1", *cells[at][1:]],
+        lambda at: cells[at][:2],
+        lambda at: [*cells[at], "more"],
+    ]
+    for _ in range(int(rng.integers(0, 3))):
+        at = int(rng.integers(len(cells)))
+        cells[at] = hostile[int(rng.integers(len(hostile)))](at)
+    names = ["row", "annotator", "label"]
+    if rng.random() < 0.1:
+        names[int(rng.integers(3))] = "other"
+    content = "\n".join(",".join(row) for row in [names, *cells]).encode()
+    if rng.random() < 0.2 and all(len(row) == 3 for row in cells):
+        sink = io.BytesIO()
+        columns = [list(column) for column in zip(*cells, strict=True)]
+        pq.write_table(pa.table(columns, names=names), sink)
+        return Seed("annotations", {"v.parquet": sink.getvalue()}, "t.csv", annotations="v.parquet")
+    return Seed("annotations", {"v.csv": content}, "t.csv", annotations="v.csv")
 
 
 def group(rng: Rng, folder: Path) -> Seed:

@@ -33,7 +33,7 @@ def make(number: int, seed: int, folder: Path, canary: Path) -> seeds.Seed:
     rng = np.random.default_rng([seed, number])
     kind = KINDS[number % len(KINDS)]
     if kind == "labels" and number % 12 > len(KINDS):
-        kind = "corrections"
+        kind = "corrections" if number % 24 > 12 else "annotations"
     if kind == "zarr":
         built = seeds.group(rng, folder.parent / "scratch")
         shutil.rmtree(folder.parent / "scratch")
@@ -44,15 +44,18 @@ def make(number: int, seed: int, folder: Path, canary: Path) -> seeds.Seed:
             "npy": seeds.npy,
             "npz": seeds.npz,
             "corrections": seeds.corrections,
+            "annotations": seeds.annotations,
         }.get(kind, seeds.labels)(rng)
     found = mutated(rng, built, str(canary))
-    if kind == "corrections":
+    if kind in ("corrections", "annotations"):
         lines = [f"{row % 7},{('no', 'yes')[row % 2]}" for row in range(seeds.ROWS)]
         found.files["t.csv"] = "\n".join(["a,y", *lines]).encode()
+        if kind == "annotations":
+            found.options = ["--exclude", "y"]
     for name, content in found.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    if rng.random() < 0.2 and kind not in ("labels", "corrections"):
+    if rng.random() < 0.2 and kind not in ("labels", "corrections", "annotations"):
         found.options = ["score"]
     return found
 
@@ -74,6 +77,7 @@ def run(number: int, seed: int, base: Path) -> Verdict:
         args += ["--labels", str(folder / case.labels)] if case.labels else []
         args += ["--label-column", case.column] if case.column else []
         args += ["--corrections", str(folder / case.corrections)] if case.corrections else []
+        args += ["--annotations", str(folder / case.annotations)] if case.annotations else []
     out, err = io.StringIO(), io.StringIO()
     with open("/proc/self/clear_refs", "w") as peak:  # the peak counts from here
         peak.write("5")

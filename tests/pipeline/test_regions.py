@@ -52,7 +52,7 @@ def test_the_telling_feature_is_named() -> None:
     low, high = test.span
     assert low < 0.1 < 0.3 < high
     rows = sum(region.rows for region in test.regions)
-    assert 2600 <= rows <= 2667
+    assert 1900 <= rows <= 2000
     json.dumps(test.to_json(), allow_nan=False)
 
 
@@ -61,7 +61,7 @@ def test_bounds_hold_the_rows_counted() -> None:
     test = region_test(x, np.ones(3000), wrong, trials)
     assert isinstance(test, RegionTest)
     for region in test.regions:
-        inside = np.arange(3000) % 3 != 0
+        inside = np.arange(3000) % 2 == 1
         for feature, low, high in region.bounds:
             inside &= (x[:, feature] > low) & (x[:, feature] <= high)
         assert inside.sum() == region.rows

@@ -18,6 +18,7 @@ from flows.report.page.gather import block_recalls, picture, sample, scan
 from flows.report.page.render import render
 from flows.report.page.suspects import FEATURES, suspects
 from flows.report.page.truth import Truth, reliability
+from flows.report.varying import varying
 from storage.convert import write_bytes
 from storage.errors import InputError
 from storage.run import Run, below
@@ -98,7 +99,7 @@ def of_two(run: Run, report: TrainReport, rows: Rows, x: Features) -> dict[str, 
         "facts": words.facts(report),
         "k_curve": figures.k_curve(report),
         "estimates": words.estimates(report),
-        "varying": classes.varying(report),
+        "varying": varying(report),
         "rates": figures.rates([("", report)]),
         "range": figures.honest_range(report),
         "histogram": figures.histogram(report, seen.votes),
@@ -118,9 +119,9 @@ def of_classes(run: Run, report: ClassReport, rows: Rows, x: Features) -> dict[s
         "rule": classes.rule(report),
         "facts": classes.facts(report),
         "k_curve": figures.k_curve(report),
-        "heat": classes.heat_map(report),
+        "heat": classes.heat_map(run, report),
         "lines": classes.lines(report),
-        "varying": classes.varying(report),
+        "varying": varying(report),
         "confusions": [confused(one) for one in report.confusions[: classes.CONFUSIONS]],
         "histogram": figures.qualities(seen.histogram, seen.issues),
         "pool": pictures.pool(picture(x, seen.sampled_quality)),

@@ -9,13 +9,12 @@ import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.content import corrected
-from flows.report.model import ClassReport, PoolReport, TrainReport
+from flows.report.model import ClassReport, PoolReport
 from flows.report.page.gather import ingested
 from flows.report.page.suspects import FEATURES, NEAREST
 from flows.report.page.words import percent
 from flows.steps.lookup import lists_of, pick
 from pipeline.diagnostics.top_rows import Greatest
-from pipeline.noise.regions import RegionRates
 from storage.groups import read_array
 from storage.run import Run
 
@@ -85,8 +84,8 @@ class ClassLine:
 
     name: LabelValue
     given: int
-    clean: float
-    """Rows that are truly of the class, as estimated."""
+    clean: float | None
+    """Rows that are truly of the class, as estimated; None where they cannot be."""
     wrong: float
     interval: tuple[float, float]
     support: str
@@ -144,21 +143,21 @@ def suspects(run: Run, report: ClassReport, seen: Seen) -> list[Suspect]:
 
 def shown_classes(report: ClassReport) -> list[int]:
     """Codes of the classes shown: all, or those of most wrong labels, in order."""
-    right = np.diag(np.asarray(report.transition_matrix))
-    wrong = (1.0 - right) * np.asarray(report.clean_prior)
+    wrong = np.asarray(report.class_noise) * report.class_counts
     most = np.argsort(-wrong, kind="stable")[:SHOWN]
     return sorted(most.tolist())
 
 
-def heat_map(report: ClassReport) -> HeatMap:
+def heat_map(run: Run, report: ClassReport) -> HeatMap:
     """The matrix as shades: of the diagonal by itself, of mistakes against the commonest."""
     codes, names = shown_classes(report), report.classes
-    matrix = np.asarray(report.transition_matrix)
+    group = run.group("transition")
+    matrix, lows, highs = (read_array(group, name) for name in ("matrix", "low", "high"))
     mistakes = matrix - np.diag(np.diag(matrix))
     largest = max(float(mistakes[np.ix_(codes, codes)].max()), 1e-9)
 
     def cell(a: int, b: int) -> Cell:
-        value, (low, high) = float(matrix[a, b]), report.transition_interval[a][b]
+        value, low, high = (float(of[a, b]) for of in (matrix, lows, highs))
         title = (
             f"{percent(value)} of the rows truly {names[a]} are labeled {names[b]} "
             f"(95 % interval {percent(low)} to {percent(high)})"
@@ -173,57 +172,29 @@ def lines(report: ClassReport) -> list[ClassLine]:
     """The table of classes."""
     found = []
     for a in shown_classes(report):
-        low, high = report.transition_interval[a][a]
+        share = report.clean_prior[a]
         found.append(
             ClassLine(
                 report.classes[a],
                 report.class_counts[a],
-                report.clean_prior[a] * report.n_rows,
-                1.0 - report.transition_matrix[a][a],
-                (1.0 - high, 1.0 - low),
+                None if share is None else share * report.n_rows,
+                report.class_noise[a],
+                report.class_noise_interval[a],
                 report.class_support[a],
             )
         )
     return found
 
 
-def varying(report: TrainReport | ClassReport) -> list[str]:
-    """A sentence for each class whose mistakes depend on the features."""
-    if isinstance(report, ClassReport):
-        tests = report.regions
-    else:
-        tests = report.estimates[report.noise].diagnostics.get("regions") or []
-    told = []
-    for name, test in zip(report.classes, tests, strict=False):
-        if test is None or not test["disagree"]:
-            continue
-        first, last = test["regions"][0], test["regions"][-1]
-        told.append(
-            f"{name}: {percent(first['rate'])} of the labels differ where "
-            f"{_where(report, first)}, {percent(last['rate'])} where {_where(report, last)}"
-        )
-    return told
-
-
-def _where(report: TrainReport | ClassReport, region: RegionRates) -> str:
-    """A region by its bounds."""
-    parts = []
-    for feature, low, high in region["bounds"]:
-        assert feature is not None
-        name = report.config.feature_names[int(feature)]
-        left = f"{low:.4g} < " if low is not None else ""
-        right = f" ≤ {high:.4g}" if high is not None else ""
-        parts.append(f"{left}{name}{right}")
-    return " and ".join(parts) or "all rows lie"
-
-
 def verdict(report: ClassReport) -> str:
     """The whole result in one plain sentence."""
     n, suspect = report.n_rows, report.n_label_issues
-    wrong = sum(
-        (1.0 - report.transition_matrix[a][a]) * share for a, share in enumerate(report.clean_prior)
-    )
+    wrong = report.share_wrong()
     listed = f"{suspect:,} of {n:,} labels ({percent(suspect / n)}) are probably wrong"
+    if wrong is None:
+        return (
+            f"How many labels are wrong is not known, as most classes have too few rows; {listed}."
+        )
     if not report.confusions:
         return f"About {percent(wrong)} of the labels are wrong; {listed}."
     worst = report.confusions[0]

@@ -1,0 +1,93 @@
+"""Labels of every kind at their edges: one clear line, exit status 2, and no run left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from runs import fit
+
+from flows.cli import main
+
+N = 240
+Make = Callable[[Path], list[str]]
+X = np.random.default_rng(0).normal(size=(N, 3)).round(3)
+
+
+def table(labels: object, *options: str) -> Make:
+    def make(folder: Path) -> list[str]:
+        n = len(labels)  # type: ignore[arg-type]
+        x = np.random.default_rng(0).normal(size=(n, 3)).round(3)
+        pd.DataFrame(x, columns=list("abc")).assign(y=labels).to_csv(folder / "t.csv", index=False)
+        return [str(folder / "t.csv"), "--label-column", "y", *options]
+
+    return make
+
+
+def wide_mask(folder: Path) -> list[str]:
+    np.savez(folder / "t.npz", X=X, y=np.ones((N, 1001), bool))
+    return [str(folder / "t.npz")]
+
+
+def masks_beside(folder: Path) -> list[str]:
+    np.save(folder / "x.npy", X)
+    np.save(folder / "y.npy", np.ones((N - 1, 3), bool))
+    return [str(folder / "x.npy"), "--labels", str(folder / "y.npy")]
+
+
+def many_groups(folder: Path) -> list[str]:
+    n = 200_000
+    text = "a,who,y\n" + "".join(f"{at % 97},w{at},{at % 2}\n" for at in range(n))
+    (folder / "t.csv").write_text(text)
+    return [str(folder / "t.csv"), "--label-column", "y", "--by", "who"]
+
+
+LONE = ["lone", *(("cat", "dog") * N)[: N - 1]]
+SETS = ["cat|dog", "cat", "dog|hen"] * (N // 3)
+CASES = [
+    (table([f"k{at}" for at in range(1100)] * 2), "labels must be at most 1,000 values"),
+    (table(LONE), "class 'lone' has 1 row"),
+    (table([*SETS[1:], ""], "--candidates", "|"), "1 rows have no candidate; first at row 239"),
+    (table([*SETS[1:], "|"], "--candidates", "|"), "1 rows have no candidate; first at row 239"),
+    (wide_mask, "a mask of 1,001 candidates, at most 1,000"),
+    (masks_beside, "239 labels for 240 rows"),
+    (many_groups, "--by 'who': more than 1,000 values by row 1,000 (from 0)"),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), CASES)
+def test_refused_in_one_line_with_nothing_left(
+    make: Make, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = make(tmp_path)
+    run = tmp_path / "run"
+    assert main(["train", *words, "--run", str(run), "--workers", "0", "--quiet"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    lines = told.err.splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("knnoise: ")
+    assert said in lines[0]
+    assert not run.exists()
+
+
+def test_a_finished_run_outlives_a_refused_source(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = table((["cat", "dog"] * N)[:N])(tmp_path)
+    fit(words[0], tmp_path / "run", label_column="y")
+    before = (tmp_path / "run" / "report.json").read_bytes()
+    words = table(LONE)(tmp_path)
+    assert main(["train", *words, "--run", str(tmp_path / "run"), "--workers", "0", "-q"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert (tmp_path / "run" / "report.json").read_bytes() == before
+
+
+def test_classes_of_two_rows_are_trained_on_and_doubted(tmp_path: Path) -> None:
+    words = table(["rare", "rare", *(["cat", "dog"] * N)[: N - 2]])(tmp_path)
+    found = fit(words[0], tmp_path / "run", label_column="y")
+    assert found["class_support"][found["classes"].index("rare")] == "unsupported"
+    assert found["clean_prior"][found["classes"].index("rare")] is None

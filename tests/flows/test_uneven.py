@@ -1,0 +1,108 @@
+"""Mistakes of two classes that depend on the features: train, report and page say so, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from runs import fit
+
+from flows.cli import main
+from flows.report.content import load
+from flows.report.model import TrainReport
+from pipeline.knn.exact import nearest
+from pipeline.knn.lists import ABSENT
+from pipeline.noise.cores import NEAR, in_core, near_anchors
+from pipeline.noise.extrema import crossfit
+from storage.location import Location
+from storage.run import Run
+
+ROWS = 8000
+
+
+def pool(
+    difference: float, gap: float, seed: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]:
+    """Two classes of two regions of 2,000 rows each, `gap` apart; class 1 is labeled wrongly at
+    rates around 0.2 that differ by so much between its regions, which column 3 tells apart."""
+    rng = np.random.default_rng([seed, round(100 * difference)])
+    region = np.repeat(np.arange(4), ROWS // 4)
+    clean = region // 2
+    x = rng.normal(size=(ROWS, 5))
+    x[:, 0] += gap * clean
+    x[:, 3] += 8.0 * (region % 2)
+    chance = np.where(clean == 1, 0.2 + difference * (region % 2 - 0.5), 0.15)
+    given = np.where(rng.random(ROWS) < chance, 1 - clean, clean)
+    return x.astype(np.float32), given.astype(np.int8)
+
+
+def write(target: Path, difference: float, seed: int = 0) -> Path:
+    x, given = pool(difference, 6.0, seed)
+    table = pd.DataFrame(x, columns=["height", "weight", "pulse", "age", "sleep"])
+    table.assign(sick=given).to_csv(target, index=False)
+    return target
+
+
+def test_train_report_and_page_say_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, page = tmp_path / "run", tmp_path / "page.html"
+    fit(write(tmp_path / "pool.csv", 0.2, seed=2), run, label_column="sick", k=None)
+    assert main(["report", "--run", str(run), "--html", str(page)]) == 0
+    told = capsys.readouterr().out
+    assert "weak: Mistakes depend on the features: in one region of class 1" in told
+    assert "mistakes depend on the features in 1: " in told
+    assert "age ≤ " in told
+    assert "Mistakes depend on the features in 1: " in page.read_text()
+    report = load(Run(Location.of(run)))
+    assert isinstance(report, TrainReport)
+    assert report.support == "weak"
+    low, high = report.p1_interval
+    assert low < 0.1 < 0.3 < high
+    zero, one = report.estimates["crossfit"].diagnostics["regions"]
+    assert not zero["disagree"]
+    assert one["disagree"]
+
+
+def test_even_mistakes_are_supported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fit(write(tmp_path / "pool.csv", 0.0), tmp_path / "run", label_column="sick", k=None)
+    assert main(["report", "--run", str(tmp_path / "run")]) == 0
+    told = capsys.readouterr().out
+    assert "  supported: " in told
+    assert "depend on the features" not in told
+
+
+def test_power_and_false_alarms_where_classes_overlap_or_not() -> None:
+    """Rates that differ by 0.1 between two regions of 2,000 rows, and by nothing."""
+    seen, false = 0, 0
+    gaps = (3.0, 3.5, 4.0, 5.0, 6.0, 8.0)
+    for seed, gap in enumerate(gaps):
+        for difference in (0.0, 0.1):
+            x, given = pool(difference, gap, seed)
+            near, _ = nearest(x, x, 199, exclude=np.arange(ROWS))
+            lists = np.column_stack([np.arange(ROWS), near])
+            rates = crossfit(lists, given[lists], ROWS, x=x)
+            zero, one = (test["disagree"] for test in rates.diagnostics["regions"])
+            seen += one if difference else 0
+            false += zero if difference else zero + one
+    assert seen >= len(gaps) - 1
+    assert false <= 1
+
+
+def test_near_anchors_are_those_of_brute_force() -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(300, 3)) * [1.0, 100.0, 0.0]).astype(np.float32)
+    unit = (x / np.where(x.std(axis=0) > 0, x.std(axis=0, dtype=np.float64), 1.0)).astype(float)
+    apart = ((unit[:, None] - unit[None]) ** 2).sum(axis=2)
+    np.fill_diagonal(apart, np.inf)
+    assert np.array_equal(near_anchors(x), np.argsort(apart, axis=1)[:, :NEAR])
+    assert np.array_equal(near_anchors(x[:5]) == ABSENT, np.zeros((5, 4), bool))
+
+
+def test_the_core_is_amid_its_own() -> None:
+    chance = np.array([0.9, 0.8, 0.6, 0.4])
+    near = np.array([[1, 2], [0, 3], [1, ABSENT], [0, 1]])
+    assert in_core(chance, near).tolist() == [True, False, True, False]
