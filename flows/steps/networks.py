@@ -23,7 +23,7 @@ from pipeline.graph.walk import (
     LINKS,
     Network,
     efforts,
-    lay_out,
+    links,
     met_by_effort,
     network_of,
     walkable,
@@ -185,11 +185,13 @@ def network_part(run: Run, part: Part[Lay]) -> Output:
     listed = np.full((len(block["row"]), LINKS), ABSENT, np.int32)
     lists = read_array(graph, "neighbor")[:, :LINKS]
     listed[block["core"], : lists.shape[1]] = places(block["row"], lists)
-    network = lay_out(block["x"], listed)
-    tried = _try(run, part.args, block, network) if part.args.steps else Tried()
+    order, link = links(block["x"], listed)
+    tried = Tried()
+    if part.args.steps:
+        tried = _try(run, part.args, block, network_of(block["x"], order, link))
     seconds = time.perf_counter() - start
     path = f"network/{number:05d}"
-    columns: Arrays = {"place": network.order.astype(np.int32), "link": network.link}
+    columns: Arrays = {"place": order.astype(np.int32), "link": link}
     write_group(run.store, path, "network", columns, {"block": number})
     return Output([run.key(path)], tried, seconds)
 

@@ -125,11 +125,12 @@ def met_by_effort(
     return np.array(met, np.int64)
 
 
-def lay_out(x: Float32, listed: Int32) -> Network:
-    """The network of a block.
+def links(x: Float32, listed: Int32) -> tuple[Int64, Int32]:
+    """The order and the links of a network, which are what is kept of it.
 
     Parameters
     ----------
+    x : (row, feature) float32, finite
     listed : (row, any) neighbor lists of the rows of the block, ABSENT where there is none
     """
     order = spatial_order(x)
@@ -137,8 +138,7 @@ def lay_out(x: Float32, listed: Int32) -> Network:
     index = place[listed[order]]
     lists = Found(index, np.empty((0, 0), np.float32), np.zeros(index.shape, np.uint8))  # no far
     forward = min(LINKS, index.shape[1])
-    joins = near(lists, forward, LINKS // 2)
-    return network_of(x, order, joins.index)
+    return order, near(lists, forward, LINKS // 2).index
 
 
 def network_of(x: Float32, order: npt.NDArray[np.integer[Any]], link: Int32) -> Network:

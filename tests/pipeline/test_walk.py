@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.graph.walk import efforts, lay_out, met_by_effort, nearest_in_block, network_of, walk
+from pipeline.graph.walk import (
+    Network,
+    efforts,
+    links,
+    met_by_effort,
+    nearest_in_block,
+    network_of,
+    walk,
+)
 from pipeline.knn.distance import list_distance
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
@@ -25,6 +33,10 @@ def rows(n: int, seed: int, d: int = 5) -> Rows:
 
 def graph(x: Rows, k: int) -> Listed:
     return nearest(x, x, k, exclude=np.arange(len(x)))[0].astype(np.int32)
+
+
+def lay_out(x: Rows, listed: Listed) -> Network:
+    return network_of(x, *links(x, listed))
 
 
 @given(st.integers(2, 400), st.integers(1, 40), st.integers(0, 10_000))
