@@ -23,8 +23,9 @@ from storage.errors import ClusterError
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster, Security
 
-_WORTH_WORKERS = 10.0
-"""Core seconds of work from which starting workers pays."""
+_WORTH_WORKERS = 30.0
+"""Core seconds of work from which workers pay: starting them takes 9, and a process holds less than
+all that its threads would."""
 
 _own: dict[str, Security] = {}
 """Certificates of the local clusters of this process, by address; they exist in memory only."""
