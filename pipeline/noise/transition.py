@@ -159,7 +159,8 @@ def _fit(share: Floats, held: Floats, params: TransitionParams) -> tuple[Floats,
     limit = {"maxiter": min(params.iterations, ALL_WORK // (share.shape[1] * c * c))}
     for penalty in (1000.0 * params.mixing_penalty, params.mixing_penalty):
         data = (share, held, target, (penalty, params.purity))
-        free = minimize(_loss, free, data, "L-BFGS-B", True, options=limit).x
+        with threadpool_limits(1, user_api="blas"):  # scipy's too, which may just have been loaded
+            free = minimize(_loss, free, data, "L-BFGS-B", True, options=limit).x
     logit, mixing, weight, bias = np.split(np.asarray(free), [c * c, 2 * c * c, 2 * c * c + g])
     clean = softmax(np.tensordot(weight, share, 1) @ mixing.reshape(c, c) + bias)
     return softmax(logit.reshape(c, c)), clean
