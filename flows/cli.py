@@ -18,7 +18,7 @@ from click.core import ParameterSource
 from flows.engine import stdout
 from flows.engine.guard import check_handles
 from flows.engine.signals import Terminated, terminated_by_signal
-from flows.engine.spared import without_pandas
+from flows.engine.spared import collecting_seldom, without_unused
 from flows.options.command_line import completed, of_model, path, quiet
 from flows.options.extras import needs
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
@@ -33,8 +33,9 @@ Called = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, str | None]
 
 def process() -> None:
     """The command as a process of its own, whose end nothing holds up."""
+    collecting_seldom()
     theirs = "acquire" in sys.argv  # whose --oracle may import anything
-    with contextlib.nullcontext() if theirs else without_pandas():
+    with contextlib.nullcontext() if theirs else without_unused():
         status = main()
     stdout.flush()
     sys.stderr.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TextIO
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -49,13 +50,18 @@ def redacted(text: str) -> str:
     secrets of addresses it was given.
     """
     text = without_known(text)
-    for name in list(os.environ):
+    for name in filter(_is_secret, list(os.environ)):
         value = os.environ.get(name, "")
-        if len(value) >= _SHORTEST and _SECRET_NAME.fullmatch(name):
+        if len(value) >= _SHORTEST:
             text = text.replace(value, HIDDEN)
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return text
+
+
+@lru_cache(1024)
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.fullmatch(name) is not None
 
 
 def redacted_values(value: Any) -> Any:

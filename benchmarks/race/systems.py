@@ -235,9 +235,11 @@ def from_the_shell(folder: Path, task: str) -> Told:
 
 
 def shell(command: list[str], environment: dict[str, str] | None = None) -> str:
-    """What a command of knnoise prints."""
+    """What a command of knnoise prints, its modules compiled once as those that pip installs."""
     knnoise = [sys.executable, "-m", "flows.cli", *command]
-    done = subprocess.run(knnoise, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    env = {**(os.environ if environment is None else environment)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run(knnoise, env=env, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout
 
 

@@ -23,8 +23,9 @@ from storage.errors import ClusterError
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster, Security
 
-_WORTH_WORKERS = 10.0
-"""Core seconds of work from which starting workers pays."""
+_WORTH_WORKERS = 30.0
+"""Core seconds of work from which workers pay: starting them takes 9, and a process holds less than
+all that its threads would."""
 
 _own: dict[str, Security] = {}
 """Certificates of the local clusters of this process, by address; they exist in memory only."""
@@ -192,7 +193,7 @@ def _start_fork_server() -> None:
 
     get_mp_context()  # its first call sets the server's imports, and would undo ours later
     server: Any = forkserver._forkserver
-    modules = ["flows.engine.forked", "distributed", "flows.steps"]
+    modules = ["flows.engine.forked", "distributed", "flows.steps", "flows.engine.preloaded"]
     if not set(modules) <= set(server._preload_modules):
         server._stop()
         server.set_forkserver_preload(modules)

@@ -5,6 +5,7 @@ read the environment at the same time, and Numba refuses to change its number of
 has begun to use them.
 """
 
+import gc
 import os
 
 ENVIRONMENT = {
@@ -16,3 +17,4 @@ ENVIRONMENT = {
 }
 
 os.environ.update(ENVIRONMENT)
+gc.disable()  # until all is imported: see `preloaded`

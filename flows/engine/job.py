@@ -53,7 +53,11 @@ def execute(run: Run, step: str, do: Do[A], part: Part[A]) -> Record:
         if done is not None:
             raise _Done(done)
 
-    start = time.perf_counter()
+    start, on_worker = time.perf_counter(), _on_worker()
+    if on_worker:
+        from pipeline.graph.build import load_blas
+
+        load_blas()
     try:
         look()
         with one_thread(), noted(look) as writes:
@@ -64,7 +68,7 @@ def execute(run: Run, step: str, do: Do[A], part: Part[A]) -> Record:
         "seconds": time.perf_counter() - start,
         "kernel_seconds": output.kernel_seconds,
         "peak_rss_mb": peak_rss_mb(),
-        "on_worker": float(_on_worker()),
+        "on_worker": float(on_worker),
     }
     result = {} if output.result is None else output.result.as_json()
     return run.ledger.commit(step, part.name, output.written, result, cost, writes.files)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from flows.engine.spared import started
 from flows.engine.tasks.context import server_configured
 from flows.options import params as models
 from storage.errors import ClusterError
@@ -23,6 +24,7 @@ def call(name: str, params: dict[str, Any]) -> dict[str, Any]:
     """
     getattr(models, f"{name.capitalize()}Params").of(**params)  # refused before slow imports
     module = import_module(f"flows.{name}")
+    started()
     run: Callable[..., dict[str, Any]]
     if not server_configured():
         run = getattr(module, f"run_{name}")

@@ -25,6 +25,7 @@ from flows.steps.probes import (
     true_limits,
 )
 from pipeline.blocks.partition import nearest_blocks, spread
+from pipeline.graph.build import load_blas
 from pipeline.graph.walk import nearest_in_block
 from pipeline.knn.exact import nearest
 from storage.exchange import Exchange, Slice
@@ -78,6 +79,7 @@ class Searched:
 def search_queries(job: Job, queries: Pool, model: Model) -> Searched:
     """Send queries to their blocks and search there, and the audited ones wherever a neighbor may
     be; a block is read once for both."""
+    load_blas()
     route, lists, truth = (
         Exchange(job.run.location, name) for name in ("queries", "lists", "truth")
     )

@@ -13,7 +13,7 @@ from flows.steps.names import AUDIT, BLOCKS, GRAPH, NEIGHBORS, PARTITION, ROUTE,
 from flows.steps.partition import Blocks, Wanted, choose_partition, make_blocks
 from pipeline.blocks.cost import Pairs, recall_wanted
 from pipeline.blocks.scaling import Scaling
-from pipeline.graph.build import NeighborParams
+from pipeline.graph.build import NeighborParams, load_blas
 from pipeline.knn.recall import Recall
 from storage.pool import Pool
 from storage.run import Run
@@ -47,6 +47,8 @@ def widen_until(
     wanted: Wanted,
 ) -> Graph:
     """Build the graph, at most `TRIES` times, until its measured recall reaches the target."""
+    if params.builder != "exact":
+        load_blas()
     notes: list[str] = []
     for attempt in range(TRIES):
         given_up = job.run.ledger.get(_widened(attempt), "all")

@@ -25,8 +25,8 @@ _EXACT_SECONDS = 2.0
 _READ_SECONDS, _WALK_SECONDS = 5e-8, 2e-6
 """Core seconds to a feature: of a row that is read and searched for a few queries, and of a walk
 (measured, 32 and 64 features)."""
-_ROW_SECONDS = 5e-5
-"""Core seconds that a row takes, lists and all else each (measured at 64 features, k = 30)."""
+_ROW_SECONDS = (4e-5, 1e-6)
+"""Core seconds of a row in all: constant and per feature (measured, 32 and 64 features, k = 30)."""
 
 _EXACT_ROWS = 1000
 """Blocks up to this many rows are searched exactly: no slower, and always right."""
@@ -52,6 +52,15 @@ class NeighborParams:
     """Share of the neighbors within a block that lists by local joins reach."""
 
 
+def load_blas() -> None:
+    """Load the library with which compiled kernels multiply matrices.
+
+    Numba does so at the first product, too late: a limit of threads, which decide the last bits,
+    holds for libraries that are loaded. Exact search has no such kernel.
+    """
+    import scipy.linalg.cython_blas  # noqa: F401
+
+
 def choose_builder(builder: str, n_rows: int, n_features: int) -> str:
     """What `auto` stands for: exact search where it costs little."""
     if builder != "auto":
@@ -67,8 +76,8 @@ def exact_seconds(n_rows: int, n_features: int) -> float:
 def training_seconds(builder: str, n_rows: int, n_features: int) -> float:
     """About how many core seconds a whole training takes."""
     exact = choose_builder(builder, n_rows, n_features) == "exact"
-    lists = exact_seconds(n_rows, n_features) if exact else n_rows * _ROW_SECONDS
-    return lists + n_rows * _ROW_SECONDS
+    lists = exact_seconds(n_rows, n_features) if exact else 0.0
+    return lists + n_rows * (_ROW_SECONDS[0] + _ROW_SECONDS[1] * n_features)
 
 
 def scoring_seconds(
@@ -102,6 +111,8 @@ def build_lists(x: Float32, params: NeighborParams) -> tuple[npt.NDArray[np.int6
     distance : (row, k) float32, the exact distance of each; inf where ABSENT
     n_repaired : rows whose list was left short and exact search completed
     """
+    if params.builder != "exact":
+        load_blas()
     with threadpool_limits(1, user_api="blas"):
         if params.builder == "exact" or len(x) <= max(_EXACT_ROWS, 2 * params.k):
             index, distance = nearest(x, x, params.k, exclude=np.arange(len(x)))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from prefect_service import ROOT
 from runs import PoolWriter
 
 from flows.engine.cluster import fitting
+from flows.engine.tasks import context
 from flows.options.params import Compute
 from pipeline.graph.build import exact_seconds, training_seconds
 
@@ -47,17 +50,46 @@ def test_more_rows_are_more_work() -> None:
     assert training_seconds("exact", 10**5, 32) > exact_seconds(10**5, 32)
 
 
-def test_a_command_does_without_pandas(pool: PoolWriter, tmp_path: Path) -> None:
-    """It costs a tenth of a small run, and pyarrow would import it at its first array."""
+def test_a_small_training_imports_only_what_it_uses(pool: PoolWriter, tmp_path: Path) -> None:
+    """Each of them costs a tenth of a small run or more; pyarrow would import pandas at its first
+    array, and a pyproject.toml names Prefect as soon as a project depends on it."""
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["prefect"]\n')
     script = (
-        "import atexit, sys\n"
+        "import atexit, gc, sys\n"
         "from flows.cli import process\n"
-        "atexit.register(lambda: print('pandas' in sys.modules))\n"
+        "spared = {'pandas', 'scipy.special', 'scipy.optimize', 'scipy.linalg', 'prefect'}\n"
+        "def used(): return sorted(spared & set(sys.modules)), gc.get_threshold()[0]\n"
+        "atexit.register(lambda: print(*used()))\n"
         "process()\n"
     )
     args = ["train", str(pool()), "--run", str(tmp_path / "run"), "--quiet"]
     done = subprocess.run(
-        [sys.executable, "-c", script, *args], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, *args],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path)},
     )
-    assert done.stdout.splitlines()[-1] == "False"
+    assert done.stdout.splitlines()[-1] == "[] 700"
     assert "p0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ('[project]\ndependencies = ["prefect"]\n', False),
+        ("[tool.prefect.api]\nurl = 'http://127.0.0.1:1/api'\n", True),
+        ("prefect = [", True),  # Prefect will say what is wrong with it
+    ],
+)
+def test_prefect_is_asked_where_a_project_has_settings_for_it(
+    text: str, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(os.environ):
+        if name.startswith("PREFECT_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert context._settings_anywhere() is asked

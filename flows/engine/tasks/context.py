@@ -54,7 +54,24 @@ def _settings_anywhere() -> bool:
         return True
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
     profiles = Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml"))
-    files = (profiles, Path(".env"), Path("prefect.toml"), Path("pyproject.toml"))
-    return any(
-        file.is_file() and "prefect" in file.read_text("utf-8", "replace").lower() for file in files
-    )
+    files = (profiles, Path(".env"), Path("prefect.toml"))
+    return any(_speaks_of_prefect(file) for file in files) or _table_of_prefect()
+
+
+def _speaks_of_prefect(file: Path) -> bool:
+    return file.is_file() and "prefect" in file.read_text("utf-8", "replace").lower()
+
+
+def _table_of_prefect() -> bool:
+    """Whether pyproject.toml, which names Prefect as soon as a project depends on it, has a table
+    of Prefect's settings; left to Prefect where it cannot be read."""
+    file = Path("pyproject.toml")
+    if not _speaks_of_prefect(file):
+        return False
+    import tomllib
+
+    try:
+        tool = tomllib.loads(file.read_text("utf-8")).get("tool", {})
+    except ValueError:
+        return True
+    return not isinstance(tool, dict) or "prefect" in tool
