@@ -26,14 +26,13 @@ from flows.report.compare import drift, since_text
 from flows.report.compose import Results, composed
 from flows.report.model import CandidateReport, ClassReport, RunConfig, TrainReport
 from flows.scorings.scored import Finished
-from flows.steps.anchors import find_anchors, find_pairs
+from flows.steps.building import build, find_probes
+from flows.steps.candidate_features import prepare
 from flows.steps.checks import check_data
 from flows.steps.ingest import ingest
-from flows.steps.networks import choose_probes
 from flows.steps.partition import Wanted
 from flows.steps.projection import check_pca, transform
 from flows.steps.segments import find_segments
-from flows.steps.widening import widen_until
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.rules import RULES
 from storage.errors import InputError
@@ -92,6 +91,11 @@ def _trained(folder: Run, params: TrainParams, reporter: Reporter) -> dict[str, 
     opened = open_training(params, health, _coding(folder, params, health))
     if opened.candidates is not None:
         refuse_for_candidates(params)
+    elif params.candidate_features != "raw":
+        raise InputError(
+            f"--candidate-features {params.candidate_features} is for candidate sets, and each row "
+            "has one label; leave it out"
+        )
     if params.corrections is not None:
         opened = with_corrections(opened, params.corrections)
     report = _of_labels(folder, opened, health, params, reporter)
@@ -159,10 +163,13 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
     """The steps, in order."""
     job.verify()
     seed = params.seed
-    ingested = as_task(
-        "ingest",
-        lambda: ingest(job, source, path="pool", scale=params.scale, seed=seed, pca=params.pca),
-    )
+    if params.candidate_features == "raw":
+        ingested = as_task(
+            "ingest",
+            lambda: ingest(job, source, path="pool", scale=params.scale, seed=seed, pca=params.pca),
+        )
+    else:
+        ingested = prepare(job, source, params)
     pool, scaling = ingested.pool(job.run, "pool"), transform(job.run, ingested.scaling)
     sets = source.candidates is not None
     _check_size(pool, params)
@@ -170,11 +177,10 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)
     read = rates_read(params) and not sets
-    as_task("anchors", lambda: find_anchors(job, pool, scaling, length, read))
-    pairs = as_task("pairs", lambda: find_pairs(job, pool, scaling, length))
     wanted = Wanted(params.block_rows, params.target_recall, length, builder == "exact", seed)
     how = NeighborParams(length, builder, seed=seed)
-    graph = widen_until(job, pool, scaling, pairs, how, wanted)
+    built = build(job, pool, scaling, how, wanted, rates=read)
+    graph = built.graph
     judged = judge(job, Labeled(pool, ingested, graph.blocks, length, params), source)
     checked = as_task(
         "checks",
@@ -189,18 +195,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
     )
 
     segments = as_task("segments", lambda: find_segments(job, pool))
-    as_task(
-        "probes",
-        lambda: choose_probes(
-            job,
-            graph.blocks,
-            scaling,
-            pairs,
-            judged.estimated.k,
-            params.target_recall,
-            exact=builder == "exact",
-        ),
-    )
+    find_probes(job, built, scaling, how, judged.estimated.k, params.target_recall)
 
     def write(run: Run) -> Output:
         results = Results(builder, graph, *judged, checked, segments)

@@ -77,6 +77,13 @@ GROUPS: dict[str, dict[str, Column]] = {
         "x": Column(("row", "feature"), "float32", float("nan"), "features as read, unscaled"),
         "row": _row("position in the source"),
         "id": _ID,
+        "candidates": Column(
+            ("row", "word"),
+            "uint64",
+            0,
+            "candidates of the row: class c is bit c % 64 of word c // 64",
+            optional=True,
+        ),
     },
     "sample": {
         "x": _X,
@@ -261,6 +268,13 @@ GROUPS: dict[str, dict[str, Column]] = {
         "predicted_label": _label("label by PL A-kNN"),
         "n_neighbors": Column(("row",), "int32", -1, "neighbors used"),
         "n_labels": Column(("row",), "int32", -1, "labels left; 1 where the neighbors decided"),
+        "in_candidates": Column(
+            ("row",),
+            "bool",
+            False,
+            "whether what the neighbors say is among the row's own candidates",
+            optional=True,
+        ),
         "near_duplicates": _NEAR,
     },
     "class_scores": {

@@ -8,7 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,6 +23,7 @@ from flows.engine.threads import one_thread
 from flows.engine.vigil import count_workers
 from storage.errors import ClusterError, StorageError
 from storage.ledger import Record, digest
+from storage.location import Location
 from storage.run import Run
 from storage.writes import noted
 
@@ -118,6 +120,20 @@ class Job:
     def __post_init__(self) -> None:
         self._linked: Client | None = None
         self.reporter.count_workers(self._n_workers)
+
+    def below(self, folder: str) -> Job:
+        """The job of a run in a folder of this one's, on the same workers: begun if it is new, else
+        verified."""
+        run = replace(self.run, location=Location(f"{self.run.location.url}/{folder}"))
+        if run.is_new():
+            run.begin(self.run.config())
+        else:
+            run.repair()
+        job = copy(self)
+        job.run, job.damaged = run, {}
+        job.reporter.count_workers(job._n_workers)
+        job.verify()
+        return job
 
     def verify(self) -> dict[str, dict[str, Record]]:
         """Check every committed byte against its digest; forget the parts that fail."""

@@ -323,6 +323,12 @@ class Method(Chosen):
         description="principal components, learned on the scaled training rows, that stand for the "
         "features; by default all features are used",
     )
+    candidate_features: Literal["raw", "averaged", "averaged-cube-root"] = Field(
+        "raw",
+        description="features of rows with candidate sets: as they are, or preprocessed as by "
+        "Errandonea et al.: centered (or cube roots), at unit length, averaged with neighbors, "
+        "divided by the mean distance to near rows",
+    )
     target_recall: Annotated[float, Field(gt=0, le=1), Metavar("R")] = Field(
         0.95, description="share of the true neighbors to find"
     )
@@ -347,6 +353,11 @@ class Method(Chosen):
         least = 2 * (self.k or self.SHORTEST)
         if self.block_rows is not None and self.block_rows < least:
             raise ValueError(f"--block-rows {self.block_rows}: must be at least {least}")
+        if self.candidate_features != "raw" and self.pca is not None:
+            raise ValueError(
+                f"--candidate-features {self.candidate_features} takes the features themselves: "
+                "leave out --pca"
+            )
         if self.encode != "none" and self.preflight == "off":
             raise ValueError("--encode needs to look at the source: leave out --preflight off")
         if (self.p0 is None) != (self.p1 is None):
@@ -446,6 +457,11 @@ class Unscored(Written):
     )
     id_column: Name = Field(
         None, description="column that names the rows; default that of the training, if it is there"
+    )
+    candidates: Name = Field(
+        None,
+        description="column (or array) of candidate sets, written as in training: the predicted "
+        "label is one of the row's candidates",
     )
     new_files: bool = Field(
         False, description="score every file of the folder SOURCE that has no scores in OUT yet"

@@ -17,6 +17,7 @@ from flows.engine.progress.run_log import RunLog, error_text
 from flows.engine.signals import Terminated, terminated_by_signal
 from flows.engine.tasks.context import flow_run_context
 from flows.options.params import Compute
+from flows.steps.stages import stages
 from storage.errors import ClusterError
 from storage.run import Run
 
@@ -124,9 +125,9 @@ def _keep_times(job: Job) -> None:
 def worker_memory(job: Job) -> float:
     """Peak memory of the largest worker (of this process where there is none), MB, from the
     records of all steps."""
-    ledger = job.run.ledger
     workers = [
         record.cost["peak_rss_mb"]
+        for ledger in (run.ledger for run in (job.run, *stages(job.run)))
         for step in ledger.steps()
         for record in ledger.records(step).values()
         if record.cost.get("on_worker")

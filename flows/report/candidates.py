@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from flows.report.model import CandidatePair, CandidateReport
+from flows.report.model import CandidatePair, CandidateReport, CandidateScoreReport
 from flows.steps.candidates import CandidateEstimates
+from pipeline.methods.partial_features import PIPELINES
 from pipeline.methods.partial_labels import STOPS
 
 SHOWN = 5
@@ -20,6 +21,7 @@ def lines(report: CandidateReport) -> list[str]:
     return [
         f"candidates: {report.mean_set_size:.2f} a row, one alone in {report.n_single:,} rows "
         f"({report.n_single / n:.1%}); no noise rates are estimated for sets",
+        *preprocessed(report.candidate_features),
         choice(report),
         f"decided by their neighbors: {report.n_decided:,} rows ({report.n_decided / n:.1%}), the "
         "others by the label that came closest",
@@ -28,6 +30,30 @@ def lines(report: CandidateReport) -> list[str]:
         f"({report.n_label_issues / n:.1%}), listed in label_issues.parquet",
         f"outliers: {report.n_outliers:,}; rows with near duplicates: "
         f"{report.n_near_duplicates:,}: data_issues.parquet",
+    ]
+
+
+def score_lines(report: CandidateScoreReport) -> list[str]:
+    """The lines of the text on what neighbors decided."""
+    lines = [f"decided by their neighbors: {report.n_decided:,} rows"]
+    if report.n_in_candidates is not None:
+        lines.append(
+            f"predictions are candidates of {report.candidates!r}; of {report.n_in_candidates:,} "
+            f"rows ({report.n_in_candidates / report.n_rows:.1%}) also without being restricted"
+        )
+    return lines
+
+
+def preprocessed(name: str) -> list[str]:
+    """What became of the features before neighbors were searched; nothing where they were taken as
+    they are."""
+    how = PIPELINES.get(name)
+    if how is None:
+        return []
+    first = "signed cube roots" if how.cube_root else "centered"
+    return [
+        f"features: {first}, at unit length, averaged with {how.n_smooth} neighbors "
+        f"(weight {how.alpha:g}), divided by the mean distance to {how.n_density}"
     ]
 
 

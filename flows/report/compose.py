@@ -99,6 +99,7 @@ def composed(
     if isinstance(estimated, CandidateEstimates):
         assert isinstance(issues, Verdicts)
         common["warnings"] += length_warning(estimated, ingested.n_rows)
+        common["candidate_features"] = params.candidate_features
         return CandidateReport(**common, **of_candidates(estimated, issues, ingested))
     common |= {"k_curve": estimated.k_curve, "rule": params.rule, "groups": groups}
     common["annotators"] = annotators

@@ -28,6 +28,7 @@ from flows.report.model import (
 )
 from flows.report.varying import varying
 from flows.steps.ingest import CorrectionsUsed
+from flows.steps.stages import check_stages
 from pipeline.graph.build import exact_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
 from storage.errors import InputError, KnnoiseError, StorageError
@@ -136,6 +137,7 @@ def finished_training(run: Run) -> AnyTraining | None:
     """The report of a training that is finished and whole; None for any other."""
     try:
         run.check(lasting)
+        check_stages(run, whole=True)
         return load_any(run)
     except KnnoiseError:
         return None
@@ -302,11 +304,7 @@ def score_text(report: AnyScoring) -> str:
     predicted = predicted_text(report.classes, report.n_predicted, ones)
     lines = [
         f"{report.n_rows:,} rows scored, {predicted}",
-        *(
-            [f"decided by their neighbors: {report.n_decided:,} rows"]
-            if isinstance(report, CandidateScoreReport)
-            else []
-        ),
+        *(candidates.score_lines(report) if isinstance(report, CandidateScoreReport) else []),
         *known_rows(report),
         *_coding_lines(report),
         _recall_line(report),

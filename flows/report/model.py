@@ -272,6 +272,8 @@ class CandidatePair(BaseModel):
 class CandidateReport(PoolReport):
     """What a training on candidate sets found; it estimates no noise rates."""
 
+    candidate_features: str = "raw"
+    """How features were preprocessed."""
     mean_set_size: float
     """Candidates of a row."""
     n_single: int
@@ -332,6 +334,10 @@ class CandidateScoreReport(Scoring):
     c1: float
     n_decided: int
     """Rows whose neighbors left one label."""
+    candidates: str | None = None
+    """Column of the rows' own candidates, one of which is predicted; None for any class."""
+    n_in_candidates: int | None = None
+    """Rows whose neighbors say one of these."""
 
 
 class ScoredFile(BaseModel):

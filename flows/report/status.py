@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from flows.steps.stages import check_stages, stages
 from storage.errors import StorageError
 from storage.location import Location
 from storage.run import Run, lasting
@@ -43,9 +44,25 @@ def status(path: str) -> RunState:
     """State of a run, from its ledger; every committed byte is checked."""
     run = Run(Location.of(path))
     run.config()
+    done = run.ledger.get("report", "all") is not None
+    steps = {
+        f"{stage.location.name.rsplit('/', 1)[-1]}/{step}": state
+        for stage in stages(run)
+        for step, state in _steps(stage, done).items()
+    }
+    steps |= _steps(run, done)
+    whole = not any(state.missing or state.damaged for state in steps.values())
+    damage = _damage(run, steps)
+    finished = whole and damage is None and "report" in steps
+    return RunState(run.location.name, finished, damage, steps)
+
+
+def _steps(run: Run, finished: bool) -> dict[str, StepState]:
+    """Parts by step, from the ledger of a run or of a stage below it; of a run that is finished
+    only files that last count."""
     ledger, plans = run.ledger, run.ledger.plans()
     steps = {}
-    among = lasting if ledger.get("report", "all") is not None else lambda key: True
+    among = lasting if finished else lambda key: True
     for step in [*plans, *(step for step in ledger.steps() if step not in plans)]:
         records = ledger.records(step)
         damaged = [record.part for record in ledger.damaged(records.values(), among)]
@@ -55,10 +72,7 @@ def status(path: str) -> RunState:
         missing = [part for part in plans.get(step, []) if part not in known]
         planned = max(len(plans.get(step, [])), len(records))
         steps[step] = StepState(done, planned, missing, damaged)
-    whole = not any(state.missing or state.damaged for state in steps.values())
-    damage = _damage(run, steps)
-    finished = whole and damage is None and "report" in steps
-    return RunState(run.location.name, finished, damage, steps)
+    return steps
 
 
 def _damage(run: Run, steps: dict[str, StepState]) -> str | None:
@@ -78,6 +92,7 @@ def _damage(run: Run, steps: dict[str, StepState]) -> str | None:
         return None
     try:
         run.check(lambda key: False)
+        check_stages(run, whole=False)
     except StorageError as error:
         return str(error)
     return None

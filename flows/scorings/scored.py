@@ -30,9 +30,11 @@ from flows.report.model import (
 )
 from flows.steps import probes, scoring, searching
 from flows.steps.checks import Checked
-from flows.steps.ingest import Ingested, ingest
+from flows.steps.ingest import Ingested
 from flows.steps.networks import Probes
 from flows.steps.projection import PROJECTION, transform
+from flows.steps.query_features import prepare_queries, read_queries
+from flows.steps.stages import check_stages, features_of
 from pipeline.graph.build import scoring_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
 from pipeline.methods.partial_labels import AdaptiveParams
@@ -61,6 +63,7 @@ class Finished:
         run = Run(Location.of(path))
         report = reports.load_any(run)
         run.check(below("partition", PROJECTION))
+        check_stages(run, whole=False)
         if all_classes and isinstance(report, CandidateReport):
             raise InputError("--all-classes is for posteriors, which candidate sets have not")
         return cls(run, report, all_classes)
@@ -85,9 +88,17 @@ class Finished:
             id_needed=given is not None,
         )
         dialect = Dialect.of_json((config.source.model_extra or {}).get("dialect"))
+        sets: str | None = getattr(written, "candidates", None)
+        if sets is not None and not isinstance(self.report, CandidateReport):
+            raise InputError(
+                f"--candidates {sets} restricts what a training on candidate sets predicts, and "
+                "this one is on single labels; leave it out"
+            )
         return open_source(
             source,
-            with_labels=False,
+            label_column=sets,
+            with_labels=sets is not None,
+            candidates=None if sets is None else asked.get("candidates") or "",
             features=tuple(config.feature_names),
             ignore=config.label_name,
             dialect=dialect if written is None else written.dialect(dialect),
@@ -97,7 +108,9 @@ class Finished:
 
     def config_for(self, source: Source) -> dict[str, Any]:
         """What the run.json of a scoring says; reads the source once for its digest."""
-        more = {"all_classes": True} if self.all_classes else {}
+        more: dict[str, Any] = {"all_classes": True} if self.all_classes else {}
+        if source.label_name is not None:
+            more["candidates"] = source.label_name
         step = "choice" if isinstance(self.report, CandidateReport) else "rates"
         return describe({"training": self.report.steps[step].digest, **more}, source)
 
@@ -230,7 +243,11 @@ def _score(
 ) -> reports.AnyScoring:
     """The steps, in order."""
     job.verify()
-    ingested = as_task("ingest", lambda: ingest(job, source, path="queries", scale="none", seed=0))
+    by = features_of(model.run)
+    if by is None:
+        ingested = as_task("ingest", lambda: read_queries(job, source, training.classes))
+    else:
+        ingested = prepare_queries(job, source, training.classes, model, by)
     queries = ingested.pool(job.run, "queries")
     found = as_task("search", lambda: searching.search_queries(job, queries, model))
     total = as_task("scores", lambda: scoring.write_scores(job, queries, model, found))
@@ -266,6 +283,7 @@ def _score(
         report: reports.AnyScoring
         if isinstance(rule, probes.CandidateRule):
             told = {"rule": PL_AKNN, "c1": rule.how.c1, "n_decided": total.decided}
+            told |= {"candidates": source.label_name, "n_in_candidates": total.inside}
             report = CandidateScoreReport(**common, **told)
         elif isinstance(rule, probes.ClassRule):
             report = ClassScoreReport(**common, rule="corrected", part=rule.decision.part)

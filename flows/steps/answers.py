@@ -72,7 +72,7 @@ class Answers:
 
     def __init__(self, run: Run, slices: Sequence[Slice]) -> None:
         self.told: Arrays = Exchange(run.location, ANSWERS).receive(slices)
-        self._row = self.told.pop("row")
+        self.row: npt.NDArray[np.int64] = self.told.pop("row")
 
     def places(self, neighbor: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         """Where each neighbor, of any shape, is in the columns; `ABSENT` in empty places.
@@ -82,7 +82,7 @@ class Answers:
         StorageError
             a row was not answered for.
         """
-        at = places(self._row, neighbor)
+        at = places(self.row, neighbor)
         if ((at == ABSENT) & (neighbor != ABSENT)).any():
             raise StorageError("what some neighbors are is unknown; run train again to repair")
         return at

@@ -9,18 +9,21 @@ import numpy as np
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.steps.answers import WANTED, Answers, ask
-from flows.steps.candidate_masks import answers
+from flows.steps.candidate_masks import answers, read_candidates
 from flows.steps.lists import Routed, receive_lists
 from flows.steps.probes import CandidateRule
 from pipeline.knn.lists import Neighbors
 from pipeline.labels import dtype_of
-from pipeline.methods.partial_labels import predict
+from pipeline.methods.partial_labels import Masks, disambiguate, predict
 from storage.exchange import Exchange, Slice
 from storage.groups import Arrays
 from storage.pool import Pool, Rows
 from storage.run import Run
 
-COLUMNS = ("row", "predicted_label", "n_neighbors", "n_labels", "near_duplicates")
+COLUMNS: tuple[str, ...] = (
+    *("row", "predicted_label", "in_candidates", "n_neighbors", "n_labels"),
+    "near_duplicates",
+)
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,30 @@ def want_part(run: Run, part: Part[Want]) -> Output:
     return Output([key], Routed(sent))
 
 
+def own_candidates(queries: Pool, rows: Rows) -> Masks | None:
+    """(row, word) candidate sets of some queries; None of queries without."""
+    known = "candidates" in queries.run.group(queries.path)
+    return read_candidates(queries, rows) if known else None
+
+
 def candidate_columns(
-    run: Run, lists: Neighbors, rule: CandidateRule, masks: tuple[Slice, ...]
+    run: Run,
+    lists: Neighbors,
+    rule: CandidateRule,
+    masks: tuple[Slice, ...],
+    own: Masks | None = None,
 ) -> Arrays:
-    """Scores by PL A-kNN."""
+    """Scores by PL A-kNN, which predict one of each row's `own` candidates where there are any."""
     known = Answers(run, masks)
-    near = known.places(lists.row)
-    found = predict(near, known.told["mask"], rule.n_classes, rule.pool.n_rows, rule.how)
+    near, mask, of = known.places(lists.row), known.told["mask"], (rule.n_classes, rule.pool.n_rows)
+    found = predict(near, mask, *of, rule.how)
+    label, more = found.label, {}
+    if own is not None:
+        mine = disambiguate(near, mask, own, found, *of, rule.how)
+        label, more = mine.label, {"in_candidates": mine.in_candidates}
     return {
-        "predicted_label": found.label.astype(dtype_of(rule.n_classes)),
+        "predicted_label": label.astype(dtype_of(rule.n_classes)),
+        **more,
         "n_neighbors": found.n_neighbors.astype(np.int32),
         "n_labels": found.n_labels.astype(np.int32),
     }

@@ -4,7 +4,7 @@ workers are starting meanwhile."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -116,6 +116,8 @@ class _Pass:
     source: Source
     seed: int
     pca: int | None = None
+    classes: Sequence[LabelValue] | None = None
+    """The only candidates there may be; None for any."""
 
     def __post_init__(self) -> None:
         n_features = len(self.source.feature_names)
@@ -124,7 +126,7 @@ class _Pass:
         name = self.source.label_name
         sets = name is not None and self.source.candidates is not None
         self.codes = None if name is None or sets else LabelCodes(MOST_CLASSES, f"labels {name!r}")
-        self.candidates = CandidateCodes(f"labels {name!r}") if sets else None
+        self.candidates = CandidateCodes(f"labels {name!r}", self.classes) if sets else None
         self.statistics = FeatureStatistics(n_features)
         self.covariance = None if self.pca is None else Covariance(n_features)
         self.samples = {
@@ -230,13 +232,21 @@ class _Pass:
 
 
 def ingest(
-    job: Job, source: Source, *, path: str, scale: str, seed: int, pca: int | None = None
+    job: Job,
+    source: Source,
+    *,
+    path: str,
+    scale: str,
+    seed: int,
+    pca: int | None = None,
+    classes: Sequence[LabelValue] | None = None,
 ) -> Ingested:
     """Stream a source into the group `path` (`pool` or `queries`).
 
     Chunks committed by an earlier, interrupted run are read again but not written again. Of a
     finished pool, those that were found damaged are made again, and nothing else. With `pca`, the
-    principal components of the rows are learned on the way and kept beside.
+    principal components of the rows are learned on the way and kept beside. Candidates of queries
+    are among the `classes`.
 
     Raises
     ------
@@ -252,7 +262,7 @@ def ingest(
         optional = _optional(source)
         rows = pool_chunk_rows(n_features)
         writer = ChunkWriter(run, path, rows, optional=optional, feature=n_features, word=WORDS)
-        seen = _Pass(source, seed, pca)
+        seen = _Pass(source, seed, pca, classes)
         total = None if source.n_rows is None else -(-source.n_rows // writer.rows)
         with job.reporter.step("ingest", total, "chunks") as tick:
             for record in _written(run, f"ingest-{path}", _parts(seen, writer)):
@@ -264,7 +274,7 @@ def ingest(
 
     ingested = Ingested.of(job.once(path, finish, shown=False))
     with Deadline(f"ingest-{path}", job.step_timeout).interrupting("chunks"):
-        _repair(job, path, ingested, _Pass(source, seed))
+        _repair(job, path, ingested, _Pass(source, seed, classes=classes))
     return ingested
 
 

@@ -12,7 +12,7 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.candidate_scores import COLUMNS as CANDIDATE_COLUMNS
-from flows.steps.candidate_scores import candidate_columns, find_masks
+from flows.steps.candidate_scores import candidate_columns, find_masks, own_candidates
 from flows.steps.classes import decision_matrix, labels_of
 from flows.steps.lists import receive_lists
 from flows.steps.posteriors import of_two, posterior_columns, write_posteriors
@@ -76,6 +76,8 @@ class ScoredCandidates(Scored):
     """The same where labels are candidate sets, and the rows whose neighbors left one label."""
 
     decided: int = 0
+    inside: int | None = None
+    """Rows whose neighbors say one of the row's own candidates; None where it has none."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Total:
     equal: int
     near: int
     decided: int
+    inside: int | None
 
 
 def write_scores(job: Job, queries: Pool, model: Model, found: Searched) -> Total:
@@ -116,13 +119,16 @@ def write_scores(job: Job, queries: Pool, model: Model, found: Searched) -> Tota
 
     job.once("scored", finish)
     results = [Scored.of(record) for record in records]
+    sets = [ScoredCandidates.of(record) for record in records] if of_sets else []
+    inside = [one.inside for one in sets if one.inside is not None]
     recalls = np.concatenate([result.recall for result in results])
     return Total(
         summarize(recalls),
         np.sum([result.predicted for result in results], axis=0).tolist(),
         sum(result.equal for result in results),
         sum(result.near for result in results),
-        sum(ScoredCandidates.of(record).decided for record in records) if of_sets else 0,
+        sum(one.decided for one in sets),
+        sum(inside) if inside else None,
     )
 
 
@@ -132,7 +138,10 @@ def _writer(run: Run, queries: Pool, model: Model) -> ChunkWriter:
         return ChunkWriter(run, "scores", queries.part_rows, queries.n_rows)
     if isinstance(model.rule, CandidateRule):
         sets, label = "candidate_scores", dtype_of(model.rule.n_classes)
-        return ChunkWriter(run, "scores", queries.part_rows, queries.n_rows, kind=sets, label=label)
+        own = ["in_candidates"] if "candidates" in queries.run.group(queries.path) else []
+        return ChunkWriter(
+            run, "scores", queries.part_rows, queries.n_rows, kind=sets, label=label, optional=own
+        )
     top = min(KEPT, model.rule.n_classes)
     kind, label = "class_scores", array(model.run.group("pool"), "y").dtype
     return ChunkWriter(
@@ -153,7 +162,9 @@ def score_part(run: Run, part: Part[Score]) -> Output:
         )
     rule, decided = model.rule, None
     if isinstance(rule, CandidateRule):
-        columns = candidate_columns(run, lists, rule, part.args.masks)
+        columns = candidate_columns(
+            run, lists, rule, part.args.masks, own_candidates(queries, rows)
+        )
     else:
         columns, decided = _two(lists, rule) if isinstance(rule, Rule) else _many(lists, model)
     columns["row"] = queries.read("row", rows)
@@ -172,7 +183,8 @@ def score_part(run: Run, part: Part[Score]) -> Output:
     told = recall.tolist(), predicted, equal, int(np.count_nonzero(near))
     if "n_labels" in columns:
         n_decided = int((columns["n_labels"] == 1).sum())
-        return Output(written, ScoredCandidates(*told, n_decided))
+        inside = int(columns["in_candidates"].sum()) if "in_candidates" in columns else None
+        return Output(written, ScoredCandidates(*told, n_decided, inside))
     return Output(written, Scored(*told))
 
 
@@ -213,7 +225,7 @@ def export_scores(
     """The scores as one Parquet file, which says of which rows and training they are; with
     `all_classes`, the posterior of each beside them."""
     group = run.group("scores")
-    wanted = COLUMNS if len(classes) == 2 else CLASS_COLUMNS
+    wanted: tuple[str, ...] = COLUMNS if len(classes) == 2 else CLASS_COLUMNS
     wanted = CANDIDATE_COLUMNS if "n_labels" in group else wanted
     columns = tuple(name for name in wanted if name in group)  # of earlier versions
     write_table(

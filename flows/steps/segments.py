@@ -9,6 +9,7 @@ import numpy as np
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
 from flows.steps.lookup import pick
+from flows.steps.stages import as_read
 from pipeline.diagnostics.segments import Segment, sample_rows, worst_segments
 from storage.groups import read_array
 from storage.pool import Pool
@@ -26,7 +27,10 @@ def find_segments(job: Job, pool: Pool) -> list[Segment]:
     """Where suspect labels are most frequent, by features before scaling."""
 
     def find(run: Run) -> Output:
-        sample, rows = run.group("samples/partition"), slice(0, sample_rows(pool.n_features))
+        sample, rows = (
+            as_read(run).group("samples/partition"),
+            slice(0, sample_rows(pool.n_features)),
+        )
         x, row = read_array(sample, "x", rows), read_array(sample, "row", rows)
         order = np.argsort(row)
         suspect = np.empty(len(row), np.bool_)

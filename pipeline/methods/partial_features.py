@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pipeline.knn.exact import nearest
 
 Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,11 @@ class Preprocessing:
 
 VISION = Preprocessing(alpha=0.25, n_density=50)
 DESCRIPTORS = Preprocessing(alpha=0.1, n_density=100, cube_root=True)
+PIPELINES = {"averaged": VISION, "averaged-cube-root": DESCRIPTORS}
+"""Both by the name that an option of `train` gives them."""
 
 
-def unit_rows(x: Float32, center: NDArray[np.float64] | None) -> Float32:
+def unit_rows(x: Float32, center: Float64 | None) -> Float32:
     """(row, feature) float32 rows of unit length; zero rows stay zero.
 
     ``center`` (feature,) is the training mean that is subtracted first; where it is None, signed
@@ -52,11 +55,13 @@ def smoothed(
 ) -> Float32:
     """(row, feature) float32: rows moved towards their neighbors, at unit length (equation 13).
 
-    ``neighbor`` (row, k) rows of ``train`` and their ``distance``; the weights are Gaussian, their
-    bandwidth the median distance of the row's own k. Where that is zero, the neighbors at distance
-    zero weigh the same and the others nothing.
+    ``neighbor`` (row, k) rows of ``train`` and their ``distance``, ascending, infinite where a list
+    ends before; the weights are Gaussian, their bandwidth the median distance of the row's own.
+    Where that is zero, the neighbors at distance zero weigh the same and the others nothing.
     """
     width = np.median(distance, axis=1, keepdims=True).astype(np.float64)
+    for short in np.flatnonzero(~np.isfinite(distance[:, -1])):
+        width[short] = np.median(distance[short][np.isfinite(distance[short])])
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = np.where(distance > 0, distance / width, 0.0)
     weight = np.exp(-0.5 * np.square(scaled))
@@ -65,13 +70,27 @@ def smoothed(
     return _unit((1.0 - alpha) * x + alpha * mean)
 
 
-def density_scaled(x: Float32, distance: Float32, copies: float) -> Float32:
-    """(row, feature) float32 rows divided by their mean distance (row, k) (equation 14).
+def reach(distance: Float32) -> Float64:
+    """(row,) float64 mean distance of each row's neighbors (row, k), infinite ones left aside."""
+    there = np.isfinite(distance)
+    total: Float64 = np.where(there, distance, 0).sum(axis=1, dtype=np.float64)
+    mean: Float64 = total / np.maximum(there.sum(axis=1), 1)
+    return mean
 
-    Rows among copies of themselves, whose mean is 0, are divided by ``copies``.
+
+def least_reach(mean: Float64) -> float:
+    """What rows among copies of themselves are divided by: the least positive mean distance, 1 at
+    most; of several parts of the rows the least counts."""
+    return float(mean[mean > 0].min(initial=1.0))
+
+
+def density_scaled(x: Float32, mean: Float64, copies: float) -> Float32:
+    """(row, feature) float32 rows divided by their mean distance (row,), `reach` (equation 14).
+
+    Rows among copies of themselves, whose mean is 0, are divided by ``copies``, `least_reach` of
+    the training rows.
     """
-    spread = distance.mean(axis=1, dtype=np.float64, keepdims=True)
-    scaled: Float32 = (x / np.where(spread > 0, spread, copies)).astype(np.float32)
+    scaled: Float32 = (x / np.where(mean > 0, mean, copies)[:, None]).astype(np.float32)
     return scaled
 
 
@@ -91,14 +110,13 @@ def preprocess(
     own = smoothed(own, own, *near, how.alpha)
     query = unit_rows(test, center)
     query = smoothed(query, own, *nearest(query, own, how.n_smooth), how.alpha)
-    apart = nearest(own, own, how.n_density, exclude=others)[1]
-    mean = apart.mean(axis=1, dtype=np.float64)
-    least = float(mean[mean > 0].min(initial=1.0))
-    away = nearest(query, own, how.n_density)[1]
-    return density_scaled(own, apart, least), density_scaled(query, away, least)
+    mean = reach(nearest(own, own, how.n_density, exclude=others)[1])
+    least = least_reach(mean)
+    away = reach(nearest(query, own, how.n_density)[1])
+    return density_scaled(own, mean, least), density_scaled(query, away, least)
 
 
-def _unit(x: NDArray[np.float64]) -> Float32:
+def _unit(x: Float64) -> Float32:
     norm = np.sqrt(np.einsum("rf,rf->r", x, x))[:, None]
     unit: Float32 = (x / np.where(norm > 0, norm, 1.0)).astype(np.float32)
     return unit

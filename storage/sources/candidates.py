@@ -1,7 +1,8 @@
 """Labels that are sets of candidates: delimited text, lists and masks read as tuples of values, and
 tuples as bit masks."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -48,13 +49,15 @@ def sets_of_mask(mask: npt.NDArray[np.bool_]) -> Labels:
 
 
 class CandidateCodes:
-    """Code candidate sets as bit masks, chunk by chunk; `finish` tells what the bits mean."""
+    """Code candidate sets as bit masks, chunk by chunk; `finish` tells what the bits mean. With
+    `classes` no other candidate is known, and bit c is class c."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, classes: Sequence[Label] | None = None) -> None:
         self.where = where
         """What to name in messages."""
-        self._codes: dict[Label, int] = {}
-        self._rows: list[int] = []
+        self.classes = classes
+        self._codes: dict[Label, int] = {value: code for code, value in enumerate(classes or ())}
+        self._rows: list[int] = [0] * len(self._codes)
         """Rows with each candidate, by code."""
         self.n_missing = 0
         self.first_missing: int | None = None
@@ -65,7 +68,7 @@ class CandidateCodes:
 
         rows : `(row,)` their numbers, for messages
 
-        Raises `InputError` at the first value too many.
+        Raises `InputError` at the first value too many, or that is none of the classes.
         """
         found = sets.tolist()
         kinds: dict[Any, int] = {}
@@ -77,6 +80,8 @@ class CandidateCodes:
                 self._missing(counts[at], int(rows[(kind == at).argmax()]))
                 continue
             for value in one:
+                if self.classes is not None and value not in self._codes:
+                    self._unknown(value, int(rows[(kind == at).argmax()]))
                 code = self._codes.setdefault(value, len(self._codes))
                 if code == MOST_CLASSES:
                     self._refuse(int(rows[(kind == at).argmax()]))
@@ -93,11 +98,14 @@ class CandidateCodes:
         Raises `InputError` if rows have no candidate, or all the same one.
         """
         if self.n_missing:
+            known = "fill them in, or score without this column and --candidates"
+            new = "fill them in or drop these rows, or give --unlabeled predict"
             raise InputError(
                 f"{self.where}: {self.n_missing:,} rows have no candidate; first at row "
-                f"{self.first_missing} (from 0); fill them in or drop these rows, or give "
-                "--unlabeled predict"
+                f"{self.first_missing} (from 0); {new if self.classes is None else known}"
             )
+        if self.classes is not None:
+            return tuple(self.classes), list(range(len(self.classes))), self._rows
         ordered = tuple(sorted(self._codes, key=sort_key))
         if len(ordered) < 2:
             raise InputError(
@@ -112,6 +120,13 @@ class CandidateCodes:
         self.n_missing += count
         if self.first_missing is None:
             self.first_missing = row
+
+    def _unknown(self, value: Label, row: int) -> NoReturn:
+        raise InputError(
+            f"{self.where}: row {row} (from 0) has the candidate {value!r}, which is no class of "
+            f"the training ({listed(list(self._codes))}); correct it, or score without "
+            "this column and --candidates"
+        )
 
     def _refuse(self, row: int) -> None:
         raise InputError(

@@ -12,8 +12,8 @@ import pytest
 from processes import committed, running, wait_for
 from runs import PoolWriter, fit, results
 
-import flows.train
 from flows.score import score
+from flows.steps import building
 from storage.errors import BusyError
 from storage.lease import Owner
 from storage.location import Location
@@ -24,7 +24,7 @@ from storage.process import birth
 def test_second_driver_is_refused_while_the_first_works(
     pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, k: int
 ) -> None:
-    source, run, find_pairs = pool(), tmp_path / "run", flows.train.find_pairs
+    source, run, find_pairs = pool(), tmp_path / "run", building.find_pairs
     refused: list[str] = []
 
     def meanwhile(*args: Any) -> Any:
@@ -38,7 +38,7 @@ def test_second_driver_is_refused_while_the_first_works(
         thread.join()
         return find_pairs(*args)
 
-    monkeypatch.setattr(flows.train, "find_pairs", meanwhile)
+    monkeypatch.setattr(building, "find_pairs", meanwhile)
     fit(source, run)
     assert refused == ["BusyError" if k == 10 else "InputError"]
     monkeypatch.undo()
@@ -67,7 +67,7 @@ def test_driver_that_was_succeeded_writes_no_more(
     pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was stopped for long enough that another host took the run over, and goes on."""
-    source, run, find_pairs = pool(), tmp_path / "run", flows.train.find_pairs
+    source, run, find_pairs = pool(), tmp_path / "run", building.find_pairs
 
     def stopped(*args: Any) -> Any:
         other = json.loads(Owner.this().to_json()) | {"machine": "other", "released": True}
@@ -75,7 +75,7 @@ def test_driver_that_was_succeeded_writes_no_more(
         (run / "lease" / "00000001.json").unlink()
         return find_pairs(*args)
 
-    monkeypatch.setattr(flows.train, "find_pairs", stopped)
+    monkeypatch.setattr(building, "find_pairs", stopped)
     with pytest.raises(BusyError, match="taken over"):
         fit(source, run)
     monkeypatch.undo()

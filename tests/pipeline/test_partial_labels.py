@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pipeline.methods.partial_features import DESCRIPTORS, VISION, Preprocessing, preprocess
+from pipeline.methods.partial_features import (
+    DESCRIPTORS,
+    VISION,
+    Preprocessing,
+    density_scaled,
+    least_reach,
+    preprocess,
+    reach,
+    smoothed,
+)
 from pipeline.methods.partial_labels import (
     AdaptiveParams,
     agreement,
@@ -279,6 +288,28 @@ def test_features_of_copies_are_finite() -> None:
     train[0] = train.mean(axis=0)
     for rows in preprocess(train, train[:5]):
         assert np.isfinite(rows).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(0, 4))
+@settings(max_examples=40, deadline=None)
+def test_lists_that_end_count_as_shorter_ones(seed: int, length: int, spare: int) -> None:
+    rng = np.random.default_rng(seed)
+    train = rng.normal(size=(30, 3)).astype(np.float32)
+    near = rng.integers(0, 30, (8, length))
+    away = np.sort(rng.choice([0.0, 0.5, 1.0, 2.0], (8, length)), axis=1).astype(np.float32)
+    ended = np.pad(near, ((0, 0), (0, spare)), constant_values=-1)
+    beyond = np.pad(away, ((0, 0), (0, spare)), constant_values=np.inf)
+    short = smoothed(train[:8], train, near, away, 0.25)
+    assert np.allclose(smoothed(train[:8], train, ended, beyond, 0.25), short, rtol=1e-6)
+    assert np.allclose(reach(beyond), reach(away))
+
+
+def test_rows_among_copies_take_the_least_reach() -> None:
+    mean = np.array([0.0, 0.5, 2.0])
+    assert least_reach(mean) == 0.5
+    assert least_reach(np.zeros(2)) == 1.0
+    scaled = density_scaled(np.ones((3, 2), np.float32), mean, least_reach(mean))
+    assert scaled.tolist() == [[2.0, 2.0], [2.0, 2.0], [0.5, 0.5]]
 
 
 def test_bad_input_says_what_is_wrong() -> None:

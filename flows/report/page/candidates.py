@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from flows.engine.results import LabelValue
-from flows.report.candidates import agreed, choice, confused
+from flows.report.candidates import agreed, choice, confused, preprocessed
 from flows.report.model import CandidateReport
 from flows.report.page.classes import Seen
 from flows.report.page.gather import ingested
@@ -18,6 +18,7 @@ from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
 from flows.report.page.words import percent
 from flows.steps.lookup import lists_of, pick
+from flows.steps.stages import as_read
 from pipeline.methods.partial_labels import unpack
 from storage.run import Run
 
@@ -101,6 +102,7 @@ def shown(run: Run, report: CandidateReport, seen: Seen) -> dict[str, object]:
         "rule": rule(report),
         "facts": facts(report),
         "choice": choice(report),
+        "features": preprocessed(report.candidate_features),
         "agreement": agreement(report),
         "lines": lines,
         "left_out": len(report.classes) - len(lines),
@@ -118,7 +120,7 @@ def suspects(run: Run, report: CandidateReport, seen: Seen) -> list[Suspect]:
     told = {name: pick(run, "labels", name, rows) for name in (*columns, "label_quality")}
     sets = unpack(told["candidates"], len(report.classes))
     lists = lists_of(run, report.n_blocks, report.k, rows)
-    x, source = pick(run, "pool", "x", rows), pick(run, "pool", "source_id", rows)
+    x, source = pick(as_read(run), "pool", "x", rows), pick(run, "pool", "source_id", rows)
     named = "id" in run.group("pool")
     ids = pick(run, "pool", "id", rows) if named else np.full(len(rows), None)
     files = [str(file).rsplit("/", 1)[-1] for file in ingested(run).files]
