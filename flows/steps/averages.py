@@ -15,7 +15,8 @@ from flows.engine.results import Result
 from flows.steps.answers import WANTED, Answers, Asked, answer, ask
 from flows.steps.lists import Routed, Sent, incoming, slices_by_destination
 from flows.steps.partition import block_name
-from pipeline.knn.lists import ABSENT, places
+from pipeline.knn.lists import ABSENT
+from pipeline.knn.places import places
 from pipeline.methods.partial_features import least_reach, reach, smoothed
 from storage.exchange import Exchange, Slice
 from storage.groups import read_array

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+from scipy.linalg import eigh
+from scipy.linalg.blas import dsyr, dsyrk
 from threadpoolctl import threadpool_limits
 
 from pipeline.blocks.scaling import Scaling
@@ -31,8 +33,6 @@ class Covariance:
 
     def see(self, x: Float32) -> None:
         """Take a chunk, (row, feature) float32, at least one row."""
-        from scipy.linalg.blas import dsyr, dsyrk  # slow to import: only where it is used
-
         values = x.astype(np.float64)
         n, mean = len(values), values.mean(axis=0)
         values -= mean
@@ -52,8 +52,6 @@ class Covariance:
         The sign of a direction is such that its largest weight is positive, as in scikit-learn.
         The scatter is used up.
         """
-        from scipy.linalg import eigh
-
         factor = np.ones(len(self.mean)) if scaling.factor is None else np.array(scaling.factor)
         scatter = self.scatter
         scatter *= factor

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from pipeline.decision.quality import (
@@ -29,9 +31,7 @@ from pipeline.decision.quality import (
     soft_log,
 )
 from pipeline.decision.threshold import MOST_NOISE
-from pipeline.noise.likeliest import likeliest
 from pipeline.noise.rates import NoiseRates
-from pipeline.noise.special import expit
 
 Floats = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
@@ -211,8 +211,12 @@ def _fit(
     bounds = [(0.0 if i < rising else None, None) for i in range(len(start))] + [(None, None)]
     loss = loss_of(features, given, by, start)
     with threadpool_limits(1, user_api="blas"):  # the number of threads decides the last bits
-        found = likeliest(loss, np.append(start, 0.0), bounds)
-    *weight, bias = found.tolist()
+        found = minimize(
+            *(loss, np.append(start, 0.0), (), "L-BFGS-B", True),
+            bounds=bounds,
+            options={"maxiter": 100},
+        )
+    *weight, bias = np.asarray(found.x, np.float64).tolist()
     return tuple(weight), bias
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from pipeline.decision.class_votes import NONE, ClassVotes
@@ -188,8 +189,6 @@ def fit_weights(
     ``features`` is (row, candidate, feature); ``smoothed`` says that the last one averages the
     neighbors' posteriors. Rows without a label teach nothing.
     """
-    from scipy.optimize import minimize  # slow to import: only where it is used
-
     n_features, c = features.shape[2], len(by.matrix)
     rows = np.flatnonzero(votes.own != NONE)[:FIT_ROWS]
     x, code = np.ascontiguousarray(features[rows]), votes.code[rows]

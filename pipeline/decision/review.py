@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 
 from pipeline.blocks.sampling import row_hash
 
@@ -163,8 +164,6 @@ def share_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float
     (0, 1) for n = 0. Brown, Cai & DasGupta 2001."""
     if n == 0:
         return 0.0, 1.0
-    from scipy.special import betaincinv  # slow to import: only where it is used
-
     tail = (1.0 - level) / 2.0
     low = betaincinv(hits + 0.5, n - hits + 0.5, tail) if hits else 0.0
     high = betaincinv(hits + 0.5, n - hits + 0.5, 1.0 - tail) if hits < n else 1.0

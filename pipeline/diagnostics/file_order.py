@@ -16,11 +16,11 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaincc
 
 from pipeline.blocks.sampling import in_sample
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import places
-from pipeline.noise.special import gammaincc
 
 MOST_ROWS, RANKS = 1 << 17, 10
 """Rows whose lists are looked at, about, and neighbors of each."""
@@ -160,7 +160,7 @@ def file_order(found: Gaps, n_rows: int) -> FileOrder | None:
         mean, variance = over_shuffles(found, 2**place, n_rows)
         if mean**2 > FEWEST * variance > 0:
             count = int(reached[place])
-            p_value = gammaincc(mean**2 / variance, count * mean / variance)
+            p_value = float(gammaincc(mean**2 / variance, count * mean / variance))
             tried.append((p_value, (mean - count) / math.sqrt(variance), place, mean))
     if not tried:
         return None

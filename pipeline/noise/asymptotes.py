@@ -19,9 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pipeline.noise.likeliest import likeliest
-from pipeline.noise.special import expit, logit, ndtr
+from scipy.special import expit, logit, ndtr
 
 Floats = NDArray[np.float64]
 
@@ -95,7 +93,11 @@ def _fit(design: Floats, held: Held, slopes: Floats, probit: bool) -> Floats:
     start = np.concatenate([[logit(low), logit((high - low) / (1.0 - low)), 0.0], slopes])
     slope_bounds = (0.0 if probit else -SLOPE_LIMIT, SLOPE_LIMIT)
     bounds = [(-9.0, 9.0), (-9.0, 9.0), (-50.0, 50.0)] + [slope_bounds] * len(slopes)
-    return likeliest(lambda free: _loss(free, design, held, probit), start, bounds)
+    arguments = (design, held, probit)
+    from scipy.optimize import minimize  # slow to import: only where it is used
+
+    result = minimize(_loss, start, arguments, "L-BFGS-B", True, bounds=bounds)
+    return np.asarray(result.x, dtype=np.float64)
 
 
 def _standardized(columns: Floats) -> Floats:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import isotonic_regression
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -165,8 +166,6 @@ def certain_rows(rows: Ints, wrong: Ints, matrix: Floats, prior: Floats) -> Cert
     matrix : (class, class) P(given | true), row = true class
     prior : (class,) shares of the clean classes
     """
-    from scipy.optimize import isotonic_regression  # slow to import: only where it is used
-
     n_classes, n_levels = rows.shape
     right = np.diag(matrix).copy()
     rest = np.maximum(1.0 - prior, 1e-12)

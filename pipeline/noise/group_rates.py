@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import betaln, gammaincc
 
 from pipeline.noise.group_cells import Certain
-from pipeline.noise.special import gammaincc
 
 Floats = npt.NDArray[np.float64]
 MIXED = 0.25
@@ -113,8 +113,6 @@ def _prior(wrong: Floats, rows: Floats) -> tuple[float, float]:
     """Mean and weight, in rows, of the beta distribution that makes the counts likeliest, of some
     weights; the mean is that of the least variance. (group,) each, not whole numbers after what was
     taken off."""
-    from scipy.special import betaln  # slow to import: only where it is used
-
     weight = WEIGHTS[:, None]
     told = rows / (1.0 + np.maximum(rows - 1.0, 0.0) / (weight + 1.0))
     mean = (told * (wrong / rows)).sum(axis=1, keepdims=True) / told.sum(axis=1, keepdims=True)
@@ -152,4 +150,4 @@ def differ(rates: Rates, certain: Certain, a: int) -> tuple[float, float, float]
 
 def p_value(statistic: float, mean: float, variance: float) -> float:
     """Upper tail of the gamma distribution with this mean and variance."""
-    return gammaincc(mean**2 / variance, statistic * mean / variance)
+    return float(gammaincc(mean**2 / variance, statistic * mean / variance))

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from pipeline.noise.extrema import CrossfitParams, crossfit, held_out_classes
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst
 from pipeline.noise.regions import SURELY, RegionTest, region_test
-from pipeline.noise.special import softmax
 
 Floats = NDArray[np.float64]
 FEW, TOO_FEW = 100.0, 25.0
@@ -149,8 +150,6 @@ def _fit(share: Floats, held: Floats, params: TransitionParams) -> tuple[Floats,
 
     Free parameters: logits of the matrix, a mixing matrix, weights of the g sizes, biases.
     """
-    from scipy.optimize import minimize  # slow to import: only where it is used
-
     g, _, c = share.shape
     first = _first_matrix(share[min(3, g - 1)], held, params.anchor_share)
     target = np.linalg.pinv(0.95 * first + 0.05 / c)
@@ -162,8 +161,8 @@ def _fit(share: Floats, held: Floats, params: TransitionParams) -> tuple[Floats,
         with threadpool_limits(1, user_api="blas"):  # scipy's too, which may just have been loaded
             free = minimize(_loss, free, data, "L-BFGS-B", True, options=limit).x
     logit, mixing, weight, bias = np.split(np.asarray(free), [c * c, 2 * c * c, 2 * c * c + g])
-    clean = softmax(np.tensordot(weight, share, 1) @ mixing.reshape(c, c) + bias)
-    return softmax(logit.reshape(c, c)), clean
+    clean = softmax(np.tensordot(weight, share, 1) @ mixing.reshape(c, c) + bias, axis=1)
+    return softmax(logit.reshape(c, c), axis=1), clean
 
 
 def _loss(
@@ -172,9 +171,9 @@ def _loss(
     """Negative log likelihood of the held-out labels, penalized, with its gradient."""
     g, _, c = share.shape
     logit, mixing, weight, bias = np.split(free, [c * c, 2 * c * c, 2 * c * c + g])
-    matrix, mixing = softmax(logit.reshape(c, c)), mixing.reshape(c, c)
+    matrix, mixing = softmax(logit.reshape(c, c), axis=1), mixing.reshape(c, c)
     mixed = np.tensordot(weight, share, 1)
-    clean = softmax(mixed @ mixing + bias)
+    clean = softmax(mixed @ mixing + bias, axis=1)
     chance = np.clip(clean @ matrix, 1e-9, None)
     away, pure = mixing - target, costs[1] * held.sum(axis=1, keepdims=True)
     value = 1e-2 * float(weight @ weight) + costs[0] * float((away**2).sum())

@@ -122,7 +122,7 @@ def test_the_gradient_is_the_slope(monkeypatch: pytest.MonkeyPatch, c: int) -> N
     votes, _ = votes_of(c, 40, rng)
     by = correction(matrix_of(c, rng), np.ones(c, int))
     features = vote_features(votes, by)
-    monkeypatch.setattr("scipy.optimize.minimize", catch)
+    monkeypatch.setattr(quality, "minimize", catch)
     with pytest.raises(RuntimeError):
         fit_weights(features, votes, by)
     free = np.concatenate([0.2 + rng.random(len(SIZES)), 0.1 * rng.normal(size=c)])
