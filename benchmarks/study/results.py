@@ -13,6 +13,7 @@ from typing import Any
 import pipeline
 
 RATES = ("noise/asymptotes", "noise/extrema", "noise/rates")
+MATRIX = ("noise/transition", "noise/transition_fit")
 QUALITY = tuple(
     f"decision/{m}" for m in ("class_votes", "odds", "quality", "suspects", "tempering")
 )
@@ -26,8 +27,8 @@ KERNELS = {
     "square": (*RATES, "methods/rknn"),
     "gao": ("methods/rknn",),
     "gao-ours": DECISION,
-    "multiclass": (*RATES, "noise/transition"),
-    "suspects": (*RATES, "noise/transition", "noise/simplex", *QUALITY),
+    "multiclass": (*RATES, *MATRIX),
+    "suspects": (*RATES, *MATRIX, "noise/simplex", *QUALITY),
     "verdicts": (*RATES, "noise/regions", "noise/cores"),
     "cost": (*RATES, "blocks/cost", "graph/descent"),
     "certificates": SPECULATE,

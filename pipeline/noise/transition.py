@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from pipeline.noise.extrema import CrossfitParams, crossfit, held_out_classes
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst
 from pipeline.noise.regions import SURELY, RegionTest, region_test
+from pipeline.noise.transition_fit import TransitionParams, fit
 
 Floats = NDArray[np.float64]
 FEW, TOO_FEW = 100.0, 25.0
@@ -35,22 +34,8 @@ FEWEST_ANCHORS = 2000
 MOST_WORK = 1_000_000_000
 """Anchors times classes squared at most, by which a step of the fit takes about a second; likewise,
 down to ``FEWEST_ANCHORS``."""
-ALL_WORK = 30_000_000_000
-"""The same times the steps of each of the two fits: of many classes there are fewer steps."""
 
-
-@dataclass(frozen=True)
-class TransitionParams:
-    """How the matrix is fitted; tuned on optdigits, landsat, usps and letter."""
-
-    mixing_penalty: float = 8.0
-    """Penalty on squared departures from "label shares times the inverse of a first matrix", the
-    index that would be right if classes did not overlap."""
-    purity: float = 0.02
-    """Reward per label for rows of one class alone: of two fits alike, the one with purer rows."""
-    anchor_share: float = 0.3
-    """Share of a class' expected rows that are its first anchors."""
-    iterations: int = 150
+FIT = TransitionParams()
 
 
 @dataclass(frozen=True)
@@ -81,7 +66,7 @@ def transition_matrix(
     label: NDArray[np.integer],
     n_rows: int,
     n_classes: int,
-    params: TransitionParams = TransitionParams(),
+    params: TransitionParams = FIT,
     x: NDArray[np.floating] | None = None,
 ) -> Transition:
     """P(given | true) from anchors' neighbor lists, the same in whatever order anchors come.
@@ -110,7 +95,7 @@ def transition_matrix(
     most = CrossfitParams().coverage
     held, share = held_out_classes(near, np.searchsorted(seen, given), c, n_rows, most)
     with threadpool_limits(1, user_api="blas"):  # as in crossfit
-        fitted, clean = _fit(share, held, params)
+        fitted, clean = fit(share, held, n_rows, params)
     tests: tuple[RegionTest | None, ...] = ()
     if x is not None:
         trials = held.sum(axis=1)
@@ -143,61 +128,6 @@ def _nothing(n_classes: int) -> Transition:
     none: list[Support] = ["unsupported"] * n_classes
     reason = "Every label is the same."
     return Transition(np.eye(n_classes), "unsupported", reason, None, {}, interval, tuple(none))
-
-
-def _fit(share: Floats, held: Floats, params: TransitionParams) -> tuple[Floats, Floats]:
-    """Matrix (c, c) and chances of clean classes (m, c); ``share`` is (g, m, c), ``held`` (m, c).
-
-    Free parameters: logits of the matrix, a mixing matrix, weights of the g sizes, biases.
-    """
-    g, _, c = share.shape
-    first = _first_matrix(share[min(3, g - 1)], held, params.anchor_share)
-    target = np.linalg.pinv(0.95 * first + 0.05 / c)
-    target -= target.mean(axis=1, keepdims=True)
-    free = np.concatenate([np.log(first).ravel(), target.ravel(), np.full(g, 6.0 / g), np.zeros(c)])
-    limit = {"maxiter": min(params.iterations, ALL_WORK // (share.shape[1] * c * c))}
-    for penalty in (1000.0 * params.mixing_penalty, params.mixing_penalty):
-        data = (share, held, target, (penalty, params.purity))
-        with threadpool_limits(1, user_api="blas"):  # scipy's too, which may just have been loaded
-            free = minimize(_loss, free, data, "L-BFGS-B", True, options=limit).x
-    logit, mixing, weight, bias = np.split(np.asarray(free), [c * c, 2 * c * c, 2 * c * c + g])
-    clean = softmax(np.tensordot(weight, share, 1) @ mixing.reshape(c, c) + bias, axis=1)
-    return softmax(logit.reshape(c, c), axis=1), clean
-
-
-def _loss(
-    free: Floats, share: Floats, held: Floats, target: Floats, costs: tuple[float, float]
-) -> tuple[float, Floats]:
-    """Negative log likelihood of the held-out labels, penalized, with its gradient."""
-    g, _, c = share.shape
-    logit, mixing, weight, bias = np.split(free, [c * c, 2 * c * c, 2 * c * c + g])
-    matrix, mixing = softmax(logit.reshape(c, c), axis=1), mixing.reshape(c, c)
-    mixed = np.tensordot(weight, share, 1)
-    clean = softmax(mixed @ mixing + bias, axis=1)
-    chance = np.clip(clean @ matrix, 1e-9, None)
-    away, pure = mixing - target, costs[1] * held.sum(axis=1, keepdims=True)
-    value = 1e-2 * float(weight @ weight) + costs[0] * float((away**2).sum())
-    value -= float((held * np.log(chance)).sum()) + float((pure * clean**2).sum())
-    d_chance = -held / chance
-    d_logit = _softmax_gradient(matrix, clean.T @ d_chance)
-    d_index = _softmax_gradient(clean, d_chance @ matrix.T - 2.0 * pure * clean)
-    d_weight = np.tensordot(share, d_index @ mixing.T, 2) + 2e-2 * weight
-    d_mixing = mixed.T @ d_index + 2.0 * costs[0] * away
-    return value, np.concatenate([d_logit.ravel(), d_mixing.ravel(), d_weight, d_index.sum(axis=0)])
-
-
-def _softmax_gradient(of: Floats, gradient: Floats) -> Floats:
-    return np.asarray(of * (gradient - (of * gradient).sum(axis=1, keepdims=True)))
-
-
-def _first_matrix(share: Floats, held: Floats, part: float) -> Floats:
-    """Held-out labels of the rows richest in each class; (c, c), every entry positive."""
-    m, c = share.shape
-    fewest = int(np.ceil(20.0 * m / held.sum()))  # as many as hold out 20 labels
-    rows = min(m, max(fewest, int(part * m / c)))
-    anchors = np.argsort(-share, axis=0, kind="stable")[:rows]
-    found: Floats = held[anchors].sum(axis=0) + 0.5 / c
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
 def _half_widths(fitted: Floats, clean: Floats, n_rows: int) -> Floats:

@@ -16,7 +16,8 @@ from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import crossfit
 from pipeline.noise.rates import given as given_rates
 from pipeline.noise.simplex import posterior_simplex
-from pipeline.noise.transition import TransitionParams, of_rates, transition_matrix
+from pipeline.noise.transition import of_rates, transition_matrix
+from pipeline.noise.transition_fit import TransitionParams, loss
 
 Floats = NDArray[np.float64]
 MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
@@ -69,6 +70,24 @@ def test_three_classes_are_found(three: tuple[NDArray[np.int64], NDArray[np.int6
     assert found.support == "supported"
     assert found.rates is None
     json.dumps(found.diagnostics, allow_nan=False)
+
+
+def test_small_classes_are_found() -> None:
+    near, y = clouds(800, 10, 3)
+    pairs = 0.6 * np.eye(10) + 0.4 * np.roll(np.eye(10), 1, axis=1)
+    label = corrupt(y, pairs, 4)
+    found = transition_matrix(near, label[near], len(y), 10)
+    assert np.abs(found.matrix - realized(y, label, 10)).sum(axis=1).mean() < 0.3
+
+
+def test_gradient_of_the_loss_is_that_of_differences() -> None:
+    rng = np.random.default_rng(8)
+    share, held = rng.dirichlet(np.ones(3), (2, 40)), rng.multinomial(3, [0.3, 0.3, 0.4], 40) * 1.0
+    free, target = rng.normal(size=2 * 9 + 2 + 3), rng.normal(size=(3, 3))
+    more = (share, held, target, 8.0, TransitionParams())
+    step = 1e-6 * np.eye(len(free))
+    slopes = [(loss(free + e, *more)[0] - loss(free - e, *more)[0]) / 2e-6 for e in step]
+    np.testing.assert_allclose(loss(free, *more)[1], slopes, atol=1e-4)
 
 
 def test_order_of_anchors_changes_nothing(

@@ -1,0 +1,127 @@
+"""Maximum likelihood of a transition matrix, and of how label shares tell the clean classes.
+
+The matrix starts from the held-out labels of the rows richest in each class. Where classes are of
+few rows, rich is judged by the nearest few: a neighborhood larger than a quarter of the class
+holds mostly others. Where labels are few, a diagonal leans towards the
+others', which gives way to a few hundred informative rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, logit, softmax
+
+from pipeline.noise.extrema import SIZES
+
+Floats = NDArray[np.float64]
+ALL_WORK = 30_000_000_000
+"""Anchors times classes squared times the steps of each of the two fits, at most: of many classes
+there are fewer steps."""
+
+
+@dataclass(frozen=True)
+class TransitionParams:
+    """How the matrix is fitted; tuned on optdigits, landsat, usps and letter."""
+
+    mixing_penalty: float = 8.0
+    """Penalty on squared departures from "label shares times the inverse of a first matrix", the
+    index that would be right if classes did not overlap."""
+    purity: float = 0.02
+    """Reward per label for rows of one class alone: of two fits alike, the one with purer rows."""
+    diagonal_spread: float = 0.2
+    """Standard deviation, as expected before any label is seen, of the diagonal's entries."""
+    first_spread: float = 0.1
+    """The same of the first matrix, which few anchors may show far too low."""
+    anchor_share: float = 0.3
+    """Share of a class' expected rows that are its first anchors."""
+    first_part: float = 0.25
+    """Part of a class' rows that the neighborhoods of its first anchors hold at most."""
+    first_sizes: tuple[int, int] = (18, 90)
+    """Rows that these neighborhoods hold at least, before that, and at most."""
+    iterations: int = 150
+
+
+def fit(
+    share: Floats, held: Floats, n_rows: int, params: TransitionParams
+) -> tuple[Floats, Floats]:
+    """Matrix (c, c), row = true class, and chances of clean classes (m, c).
+
+    ``share`` is (g, m, c) float64, label shares of m anchors in g neighborhoods of ``SIZES`` rows;
+    ``held`` (m, c), held-out labels; ``n_rows`` the size of the pool. Free parameters: logits of
+    the matrix, a mixing matrix, weights of the g sizes, biases.
+    """
+    g, _, c = share.shape
+    first = first_matrix(share, held, n_rows, params)
+    target = np.linalg.pinv(0.95 * first + 0.05 / c)
+    target -= target.mean(axis=1, keepdims=True)
+    free = np.concatenate([np.log(first).ravel(), target.ravel(), np.full(g, 6.0 / g), np.zeros(c)])
+    limit = {"maxiter": min(params.iterations, ALL_WORK // (share.shape[1] * c * c))}
+    for times in (1000.0, 1.0):
+        data = (share, held, target, times * params.mixing_penalty, params)
+        free = minimize(loss, free, data, "L-BFGS-B", True, options=limit).x
+    of_matrix, mixing, weight, bias = np.split(np.asarray(free), [c * c, 2 * c * c, 2 * c * c + g])
+    clean = softmax(np.tensordot(weight, share, 1) @ mixing.reshape(c, c) + bias, axis=1)
+    return softmax(of_matrix.reshape(c, c), axis=1), clean
+
+
+def loss(
+    free: Floats,
+    share: Floats,
+    held: Floats,
+    target: Floats,
+    mixing_penalty: float,
+    params: TransitionParams,
+) -> tuple[float, Floats]:
+    """Negative log likelihood of the held-out labels, penalized, with its gradient."""
+    g, _, c = share.shape
+    of_matrix, mixing, weight, bias = np.split(free, [c * c, 2 * c * c, 2 * c * c + g])
+    matrix, mixing = softmax(of_matrix.reshape(c, c), axis=1), mixing.reshape(c, c)
+    mixed = np.tensordot(weight, share, 1)
+    clean = softmax(mixed @ mixing + bias, axis=1)
+    chance = np.clip(clean @ matrix, 1e-9, None)
+    away, pure = mixing - target, params.purity * held.sum(axis=1, keepdims=True)
+    apart = np.diag(matrix) - np.diag(matrix).mean()
+    value = 1e-2 * float(weight @ weight) + mixing_penalty * float((away**2).sum())
+    value -= float((held * np.log(chance)).sum()) + float((pure * clean**2).sum())
+    value += 0.5 * float(apart @ apart) / params.diagonal_spread**2
+    d_chance = -held / chance
+    d_matrix = clean.T @ d_chance + np.diag(apart) / params.diagonal_spread**2
+    d_index = _softmax_gradient(clean, d_chance @ matrix.T - 2.0 * pure * clean)
+    d_weight = np.tensordot(share, d_index @ mixing.T, 2) + 2e-2 * weight
+    d_mixing = mixed.T @ d_index + 2.0 * mixing_penalty * away
+    d_free = _softmax_gradient(matrix, d_matrix).ravel()
+    return value, np.concatenate([d_free, d_mixing.ravel(), d_weight, d_index.sum(axis=0)])
+
+
+def _softmax_gradient(of: Floats, gradient: Floats) -> Floats:
+    return np.asarray(of * (gradient - (of * gradient).sum(axis=1, keepdims=True)))
+
+
+def first_matrix(share: Floats, held: Floats, n_rows: int, params: TransitionParams) -> Floats:
+    """Held-out labels of the rows richest in each class; (c, c), every entry positive.
+
+    Diagonals below the average, that of the log odds, are lifted towards it as far as their
+    binomial variance outweighs ``first_spread``.
+    """
+    _, m, c = share.shape
+    fewest = int(np.ceil(20.0 * m / held.sum()))  # as many as hold out 20 labels
+    rows = min(m, max(fewest, int(params.anchor_share * m / c)))
+    of_class = n_rows * share[-1].mean(axis=0)
+    most = np.clip(params.first_part * of_class, *params.first_sizes)
+    sizes = np.array(SIZES[: len(share)])
+    at = np.maximum((sizes[:, None] <= most).sum(axis=0) - 1, 0)
+    richness = share[at, :, np.arange(c)].T
+    anchors = np.argsort(-richness, axis=0, kind="stable")[:rows]
+    labels: Floats = held[anchors].sum(axis=0) + 0.5 / c
+    found: Floats = labels / labels.sum(axis=1, keepdims=True)
+    kept = np.diag(found)
+    chance = kept * (1.0 - kept) / labels.sum(axis=1)
+    lift = np.maximum(expit(logit(kept).mean()) - kept, 0.0)
+    lifted = kept + chance / (chance + params.first_spread**2) * lift
+    found *= ((1.0 - lifted) / (1.0 - kept))[:, None]
+    np.fill_diagonal(found, lifted)
+    return found
