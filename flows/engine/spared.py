@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
-from types import FrameType, ModuleType
+from types import ModuleType
 
 _STARTING = (100_000, 50, 100)
 """Thresholds of the collector while modules are imported, whose objects stay."""
@@ -17,25 +17,14 @@ _USUAL = gc.get_threshold()
 
 class _Spared(MetaPathFinder):
     """Says that packages are not installed where others only ask whether they are: pyarrow would
-    import pandas to see whether the first array that it makes comes from there; Numba coverage, and
-    scipy.linalg for the sake of functions that no kernel of ours calls."""
+    import pandas to see whether the first array that it makes comes from there, and Numba
+    coverage."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> None:
-        if fullname in ("pandas", "coverage") or (fullname == "scipy.linalg" and _asked_by_numba()):
+        if fullname in ("pandas", "coverage"):
             raise ModuleNotFoundError(f"a command does without {fullname}", name=fullname)
-
-
-def _asked_by_numba() -> bool:
-    """Whether this thread is at the import of Numba's module that asks for scipy.linalg; kernels
-    that multiply matrices get it later."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "numba.np.arraymath":
-            return True
-        frame = frame.f_back
-    return False
 
 
 @contextmanager
