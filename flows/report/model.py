@@ -193,7 +193,7 @@ class Training(PoolReport):
     @classmethod
     def _by_class(cls, fields: dict[str, Any]) -> dict[str, Any]:
         """Fill in what reports of earlier versions hold in the matrix alone."""
-        if "class_noise" in fields:
+        if "class_noise" in fields or "transition_interval" not in fields:
             return fields
         bounds = [row[at] for at, row in enumerate(fields["transition_interval"])]
         return {

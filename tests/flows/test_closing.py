@@ -8,7 +8,7 @@ import psutil
 import pytest
 from runs import PoolWriter, fit
 
-import flows.train
+from flows.steps import building
 from storage import InputError, StorageError
 from storage.location import Location
 
@@ -38,7 +38,7 @@ def test_first_error_is_shown_and_workers_are_closed(
     def fail(*_: object) -> None:
         raise StorageError("the first error")
 
-    monkeypatch.setattr(flows.train, "find_pairs", fail)
+    monkeypatch.setattr(building, "find_pairs", fail)
     with pytest.raises(StorageError, match="the first error"):
         fit(pool(), tmp_path / "run", workers=1)
     left = [p for p in psutil.Process().children(recursive=True) if p.status() != "zombie"]
