@@ -38,10 +38,12 @@ _FEW_FOUND = 0.35
 """Share found by `_LOOK` carvings below which cells are made large and lists long."""
 _MUCH_FOUND = 0.7
 """Share found from which neighbors of neighbors find more than another carving does."""
-_CARVINGS, _PASSES = 10, 6
+_CARVINGS, _PASSES = 10, 8
 """The most of each."""
-_STALLED = 0.9
-"""A pass that leaves more than this of what was missing is the last."""
+_STALLED = 0.6
+"""A pass that leaves more than this of what was missing is followed by one of longer lists."""
+_GROWN, _MOST_GROWN = 1.5, 3
+"""Growth of what is joined of a list each time, and in all: nothing longer is tried."""
 _SHARES = (0.45, 0.7, 1.0)
 """Parts of a list by which neighbors are joined: the least that finds enough is taken."""
 _AXES = 16
@@ -82,11 +84,12 @@ class Sample:
 
 def lists_of_recall(x: Float32, k: int, recall: float, seed: int) -> Int32:
     """Lists that hold the share `recall` of true neighbors, as measured on some rows; or as many
-    as passes find that still find some.
+    as passes over the longest lists find.
 
     Carvings into cells find most neighbors of data of few dimensions; then groups of near rows and
     the neighbors of neighbors find the rest. Data of many dimensions are carved into large cells,
-    and joins of neighbors of neighbors follow until they find no more: nearest-neighbor descent.
+    and joins of neighbors of neighbors follow, nearest-neighbor descent, of longer lists where the
+    recall is far and nears slowly.
 
     Parameters
     ----------
@@ -108,11 +111,16 @@ def lists_of_recall(x: Float32, k: int, recall: float, seed: int) -> Int32:
         forward = base // 2
         join_groups(x, carve(x, _GROUP_ROWS, seed + _CARVINGS), forward, forward // 2, found)
         forward, reached = _tried(x, axes, found, base, k, recall, sample)
-    missing = 1.0
+    missing, longest = 1.0, _MOST_GROWN * base
     for _ in range(_PASSES):
         join_near(x, axes, near(found, forward, forward // 2), np.arange(len(x)), found)
-        if reached >= recall or 1.0 - reached > _STALLED * missing:
+        if reached >= recall:
             break
+        if 1.0 - reached > _STALLED * missing:
+            if base >= longest:
+                break
+            base = min(round(_GROWN * base), longest)
+            found = found.widened(round(_LONGER * base))
         missing = 1.0 - reached
         forward, reached = _tried(x, axes, found, base, k, recall, sample)
     return found.index
