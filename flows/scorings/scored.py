@@ -35,6 +35,7 @@ from flows.steps.networks import Probes
 from flows.steps.projection import PROJECTION, transform
 from flows.steps.query_features import prepare_queries, read_queries
 from flows.steps.stages import check_stages, features_of
+from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import scoring_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
 from pipeline.methods.partial_labels import AdaptiveParams
@@ -245,7 +246,8 @@ def _score(
     job.verify()
     by = features_of(model.run)
     if by is None:
-        ingested = as_task("ingest", lambda: read_queries(job, source, training.classes))
+        given = Scaling(model.scaling.offset, model.scaling.factor)  # before a projection
+        ingested = as_task("ingest", lambda: read_queries(job, source, training.classes, given))
     else:
         ingested = prepare_queries(job, source, training.classes, model, by)
     queries = ingested.pool(job.run, "queries")

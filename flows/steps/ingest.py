@@ -197,21 +197,27 @@ class _Pass:
         kept = ", embeddings stay as they are" if len(plain) < len(self.source.embedded) else ""
         return "standard", f"auto: {wide.told(names)}{kept}"
 
-    def largest(self) -> npt.NDArray[np.float64]:
-        """(feature,) largest magnitude."""
-        low, high = np.abs(self.statistics.low), np.abs(self.statistics.high)
-        return np.asarray(np.maximum(low, high))
+    def largest(self, scaling: Scaling | None = None) -> npt.NDArray[np.float32]:
+        """(feature,) largest magnitude, scaled if asked for."""
+        ends = np.stack([self.statistics.low, self.statistics.high]).astype(np.float32)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.abs(ends if scaling is None else scaling.apply(ends)).max(axis=0))
 
-    def check(self, scale: str) -> None:
+    def check(self, scale: str, trained: Scaling | None) -> None:
+        """Refuse rows that cannot be learned from, or compared with those of the training whose
+        queries they are, by its scaling."""
         self.finite.raise_if_any()
-        if (self.statistics.low == self.statistics.high).all():
+        remedy = "use --scale range or standard"
+        if trained is not None:
+            remedy = "as scaled in training; mend or leave out such rows"
+        elif (self.statistics.low == self.statistics.high).all():
             raise InputError("every feature is constant: there is nothing to learn from")
-        largest = self.largest()
+        largest = self.largest(trained)
         if scale == "none" and largest.max() > MAX_MAGNITUDE:
             name = self.source.feature_names[int(largest.argmax())]
             raise InputError(
                 f"column {name!r} reaches {largest.max():g}, beyond what distances can hold; "
-                "use --scale range or standard"
+                f"{remedy}"
             )
 
     def y(self) -> tuple[npt.NDArray[np.integer], list[Any], list[int]]:
@@ -240,8 +246,10 @@ def ingest(
     seed: int,
     pca: int | None = None,
     classes: Sequence[LabelValue] | None = None,
+    trained: Scaling | None = None,
 ) -> Ingested:
-    """Stream a source into the group `path` (`pool` or `queries`).
+    """Stream a source into the group `path`: `pool`, or `queries` to a training that scaled its
+    features as `trained` says.
 
     Chunks committed by an earlier, interrupted run are read again but not written again. Of a
     finished pool, those that were found damaged are made again, and nothing else. With `pca`, the
@@ -267,7 +275,7 @@ def ingest(
         with job.reporter.step("ingest", total, "chunks") as tick:
             for record in _written(run, f"ingest-{path}", _parts(seen, writer)):
                 tick(record=record)
-        seen.check(scale)
+        seen.check(scale, trained)
         if source.annotations is not None:
             source.annotations.check(seen.gaps, seen.gaps.until)
         return _finish(run, writer, seen, scale, files)

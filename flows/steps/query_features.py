@@ -96,10 +96,12 @@ def _first(lists: npt.NDArray[N], n: int) -> npt.NDArray[N]:
     return np.ascontiguousarray(lists[:, :n])
 
 
-def read_queries(job: Job, source: Source, classes: Sequence[LabelValue]) -> Ingested:
+def read_queries(
+    job: Job, source: Source, classes: Sequence[LabelValue], scaling: Scaling
+) -> Ingested:
     """Write the queries as they are read; candidates, if any, are among the training's classes."""
-    known = None if source.candidates is None else classes
-    return ingest(job, source, path="queries", scale="none", seed=0, classes=known)
+    known, plain = None if source.candidates is None else classes, "none"
+    return ingest(job, source, path="queries", scale=plain, seed=0, classes=known, trained=scaling)
 
 
 def prepare_queries(
@@ -108,7 +110,7 @@ def prepare_queries(
     """Write the queries with their features preprocessed, each stage in a folder of its own."""
     how, trained = by.how, stage(model.run, AVERAGED)
     given, unit, averaged = (job.below(folder) for folder in (GIVEN, UNIT, AVERAGED))
-    read = as_task("ingest", lambda: read_queries(given, source, classes))
+    read = as_task("ingest", lambda: read_queries(given, source, classes, by.scaling))
     first = read.pool(given.run, "queries")
     among = Pool(trained, "pool", model.n_rows, first.n_features)
     averages = replace(

@@ -80,6 +80,9 @@ def test_pool_and_queries_are_what_the_kernels_make(made: Path, name: str) -> No
     scores = pd.read_parquet(made / f"{name}.parquet")
     assert (scores["predicted_label"] == found.label).mean() > 0.99
     assert (scores["n_neighbors"] == found.n_neighbors).mean() > 0.97
+    np.savez(made / "one.npz", X=x[N : N + 1])
+    score.fn(str(made / "one.npz"), str(made / name), str(made / "one.parquet"), **HERE)
+    pd.testing.assert_frame_equal(pd.read_parquet(made / "one.parquet"), scores[:1])
 
 
 def stages(run: Path) -> dict[str, bytes]:

@@ -63,6 +63,41 @@ def test_scaling_is_that_of_training(pool: PoolWriter, tmp_path: Path) -> None:
     assert np.allclose(eta, brute_eta(x[:7], x, data["y"], 10), atol=0.11)
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+def test_one_row_is_scored_as_in_company(pool: PoolWriter, tmp_path: Path, kind: str) -> None:
+    x, y = (np.load(pool())[name] for name in ("X", "y"))
+    table = pd.DataFrame(x, columns=list("abcd")).assign(y=y)
+    source, queries, alone = (tmp_path / f"{name}.{kind}" for name in ("pool", "new", "one"))
+    for file, rows in ((source, table), (queries, table[:9]), (alone, table[4:5])):
+        if kind == "csv":
+            rows.to_csv(file, index=False)
+        elif kind == "parquet":
+            rows.to_parquet(file)
+        else:
+            np.savez(file, X=rows[list("abcd")], y=rows["y"])
+    fit(source, tmp_path / "run", **({} if kind == "npz" else {"label_column": "y"}))
+    apply(queries, tmp_path / "run", tmp_path / "all.parquet")
+    apply(alone, tmp_path / "run", tmp_path / "one.parquet")
+    every, one = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("all", "one"))
+    pd.testing.assert_frame_equal(
+        one.drop(columns="row"), every[4:5].drop(columns="row").reset_index(drop=True)
+    )
+
+
+def test_how_large_features_may_be_is_told_of_what_is_compared(
+    pool: PoolWriter, tmp_path: Path
+) -> None:
+    x, y = (np.load(pool())[name] for name in ("X", "y"))
+    np.savez(tmp_path / "wide.npz", X=x * np.array([1e20, 1, 1, 1], np.float32), y=y)
+    fit(tmp_path / "wide.npz", tmp_path / "run", scale="range")
+    wide = np.load(tmp_path / "wide.npz")["X"]
+    np.savez(tmp_path / "few.npz", X=wide[:7])
+    assert apply(tmp_path / "few.npz", tmp_path / "run", tmp_path / "a.parquet")["n_rows"] == 7
+    np.savez(tmp_path / "far.npz", X=wide[:7] * np.array([1, 1e20, 1, 1], np.float32))
+    with pytest.raises(InputError, match=r"column 'x1' reaches .* as scaled in training"):
+        apply(tmp_path / "far.npz", tmp_path / "run", tmp_path / "b.parquet")
+
+
 def test_posteriors_of_both_classes(pool: PoolWriter, tmp_path: Path) -> None:
     fit(pool(), tmp_path / "run")
     queries = str(pool(n=30, seed=5, name="queries.npz"))

@@ -62,6 +62,14 @@ def test_they_vote_for_nobody_and_are_scored_by_the_others(tmp_path: Path, n_cla
     pd.testing.assert_frame_equal(ours.drop(columns="row"), expected.drop(columns="row"))
 
 
+def test_one_row_without_a_label(tmp_path: Path) -> None:
+    found = table().assign(y=np.arange(N) % 2)
+    found["y"] = found["y"].astype("Int64").where(found.index != 7)
+    found.to_csv(tmp_path / "t.csv", index=False)
+    run_train(str(tmp_path / "t.csv"), run=str(tmp_path / "run"), **PREDICT)
+    assert pd.read_parquet(tmp_path / "run/unlabeled.parquet")["row"].tolist() == [7]
+
+
 def test_what_is_done_is_not_done_again_and_what_is_lost_is(tmp_path: Path) -> None:
     table().to_csv(tmp_path / "t.csv", index=False)
     source, run = str(tmp_path / "t.csv"), tmp_path / "run"
