@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from storage.errors import InputError
+from storage.sources.paths import reason_of
+
+LONGEST = 1 << 20
+"""Bytes of a file of options."""
 
 
 def read_settings(path: str, command: str, known: Mapping[str, bool]) -> dict[str, Any]:
@@ -23,9 +27,12 @@ def read_settings(path: str, command: str, known: Mapping[str, bool]) -> dict[st
     """
     try:
         with open(path, "rb") as file:
-            content = tomllib.load(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--config {path}: {error}") from error
+            text = file.read(LONGEST + 1)
+        if len(text) > LONGEST:
+            raise InputError(f"--config {path}: over {LONGEST:,} bytes; give a file of options")
+        content = tomllib.loads(text.decode())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"--config {path}: {reason_of(error)}") from error
     tables = {key: value for key, value in content.items() if isinstance(value, dict)}
     outside = {key: value for key, value in content.items() if key not in tables}
     shared = {key: value for key, value in _spelled(outside).items() if key in known}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -27,27 +27,49 @@ from storage.groups import read_array
 from storage.run import Run
 from storage.sources import Source
 from storage.sources.labels import Label, label_value
+from storage.sources.paths import reason_of
 
 DELTA = 0.05
 """Of the guarantee of the printed constants."""
 WANTED = "wanted.csv"
-Oracle = Callable[[list[int]], Sequence[Any]]
-"""Rows → their labels."""
+Oracle = Callable[[list[int]], Sequence[Label | None]]
+"""Rows → their labels, one for each."""
 
 
 def callable_oracle(name: str) -> Oracle:
-    """The function `module:function`."""
+    """The function `module:function`; asked, it raises `InputError` for whatever it raises itself,
+    an exit included, and for what is no label."""
     module, _, function = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:
         raise InputError(
-            f"--oracle {name}: cannot be imported ({error}); give module:function on Python's path"
+            f"--oracle {name}: cannot be imported ({reason_of(error)}); give module:function on "
+            "Python's path"
         ) from error
     if not callable(found):
         raise InputError(f"--oracle {name}: is no function; it is called with row numbers")
-    oracle: Oracle = found
-    return oracle
+
+    def ask(rows: list[int]) -> list[Label | None]:
+        try:
+            labels = [label_value(raw) for raw in islice(found(rows), len(rows) + 1)]
+            "".join(map(str, labels)).encode()  # UnicodeEncodeError for what no file can hold
+        except (Exception, SystemExit) as error:
+            if isinstance(error, MemoryError):
+                raise
+            raise InputError(
+                f"--oracle {name}: {type(error).__name__}: {reason_of(error)}, asked for "
+                f"{len(rows):,} rows; mend it and run again, what was bought is kept"
+            ) from error
+        if len(labels) != len(rows):
+            more = "more than " if len(labels) > len(rows) else ""
+            raise InputError(
+                f"--oracle {name}: gave {more}{min(len(labels), len(rows)):,} labels for "
+                f"{len(rows):,} rows; it must give one for each"
+            )
+        return labels
+
+    return ask
 
 
 def column_oracle(run: Run, values: tuple[Label, ...]) -> Oracle:
@@ -137,13 +159,7 @@ class Purchases:
         if self.oracle is None:
             self._want(wanted)
             raise Waiting(wanted)
-        found = list(self.oracle(wanted))
-        if len(found) != len(wanted):
-            raise InputError(
-                f"--oracle gave {len(found):,} labels for {len(wanted):,} rows; it must give one "
-                "for each"
-            )
-        labels = [label_value(raw) for raw in found]
+        labels = self.oracle(wanted)
         if None in labels:
             raise InputError(
                 f"the oracle has no label for row {wanted[labels.index(None)]:,}; what was bought "

@@ -118,9 +118,12 @@ class Shown:
         if self.root is None or _is_url(self.root) or row not in self.values:
             return None
         root = Path(self.root).resolve()
-        path = (root / self.values[row]).resolve()
-        known = path.suffix.lower() in IMAGES
-        return path if known and path.is_relative_to(root) and path.is_file() else None
+        try:
+            path = (root / self.values[row]).resolve()
+            known = path.suffix.lower() in IMAGES and path.is_relative_to(root) and path.is_file()
+        except (OSError, ValueError):  # too long for a name, or with what no name can hold
+            return None
+        return path if known else None
 
 
 def _is_url(address: str) -> bool:

@@ -31,7 +31,7 @@ def label_value(raw: object) -> Label | None:
         return None if text == "" or text.lower() == "nan" else number_or_text(text)
     if isinstance(raw, bool | np.bool_):
         return bool(raw)
-    if isinstance(raw, Integral):
+    if isinstance(raw, Integral) and abs(int(raw)) < 2**63:
         return int(raw)
     if isinstance(raw, Real | Decimal):
         value = float(raw)
@@ -62,16 +62,16 @@ def number_or_text(text: str) -> Label:
 
 
 def plain_number(value: float) -> Label:
-    """int if whole, else float; infinity as text, for JSON has none."""
+    """int if whole and of 64 bits, else float; infinity as text, for JSON has none."""
     if not math.isfinite(value):
         return str(value)
-    return int(value) if value.is_integer() else value
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value
 
 
 def label_array(values: list[Label | None]) -> Labels:
     """`(n,)` int64 or float64 if all values are such numbers, else object."""
     kinds = {type(value) for value in values}
-    if kinds == {int} and all(abs(value) < 2**63 for value in values):  # type: ignore[arg-type]
+    if kinds == {int}:
         return np.array(values, np.int64)
     if values and kinds <= {int, float}:
         return np.array(values, np.float64)

@@ -18,6 +18,7 @@ from pipeline.knn.exact import nearest
 from pipeline.methods.bought_labels import BoughtLabels
 from pipeline.methods.growing_net import grow
 from storage.answers import AnswersFile
+from storage.errors import InputError
 
 N = 400
 
@@ -70,7 +71,7 @@ def test_a_function_is_asked_for_each_row_once(
     monkeypatch.syspath_prepend(str(tmp_path))
     bare, run = str(table.with_name("bare.csv")), tmp_path / "run"
     options = {"oracle": "my_oracle:label", "workers": 0, "quiet": True, "builder": "exact"}
-    with pytest.raises(OSError, match="gone"):
+    with pytest.raises(InputError, match=r"OSError: gone, asked for 5 rows; .* bought is kept"):
         run_acquire(bare, str(run), 25, **options)
     kept = bought(run)
     assert len(kept) == 10  # two batches of five were answered
@@ -117,16 +118,62 @@ BAD = {
     "both": (["--budget", "5", "--oracle", "os:sep", "--label-column", "kind"], "one of them"),
     "page": (["--budget", "5", "--page"], "0 labels that people can give"),
     "answers": (["--budget", "5", "--answers", "absent.csv"], "no such file"),
+    **{
+        f"oracle {answer}": (["--budget", "5", "--oracle", f"wrong_oracle:{answer}"], message)
+        for answer, message in {
+            "raises": "KeyError: 3",
+            "exits": "SystemExit: 0",
+            "none": "TypeError: 'NoneType' object is not iterable",
+            "nothing": "no label for row",
+            "huge": "OverflowError: int too large",
+            "surrogate": "surrogates not allowed",
+            "short": "gave 1 labels for 5 rows",
+            "endless": "gave more than 5 labels for 5 rows",
+        }.items()
+    },
+    "oracle that exits": (["--budget", "5", "--oracle", "leaves:ask"], "cannot be imported (0)"),
 }
+ORACLES = r"""
+import itertools, sys
+def raises(rows): raise KeyError(3)
+def exits(rows): sys.exit(0)
+def none(rows): pass
+def nothing(rows): return [None for row in rows]
+def huge(rows): return [10**400 for row in rows]
+def surrogate(rows): return ["\udcff" for row in rows]
+def short(rows): return [1]
+def endless(rows): return itertools.count()
+def wide(rows): return [2**63 + row % 2 * 2**63 for row in rows]
+"""
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line(
-    table: Path, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]
+    table: Path,
+    tmp_path: Path,
+    case: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (tmp_path / "wrong_oracle.py").write_text(ORACLES)
+    (tmp_path / "leaves.py").write_text("raise SystemExit(0)")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "wrong_oracle", raising=False)
     more, message = BAD[case]
     args = [str(table.with_name("bare.csv")), "--run", str(tmp_path / "run"), "-q"]
     assert main(["acquire", *args, "--workers", "0", *more]) == 2
     told = capsys.readouterr().err
     assert message in told
     assert told.count("\n") == 1
+
+
+def test_labels_beyond_64_bits_are_kept_as_numbers(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wide_oracle.py").write_text(ORACLES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    bare, run = str(table.with_name("bare.csv")), tmp_path / "run"
+    options = {"oracle": "wide_oracle:wide", "workers": 0, "quiet": True, "builder": "exact"}
+    assert run_acquire(bare, str(run), 10, **options)["n_bought"] == 10
+    assert set(bought(run).values()) <= {2.0**63, 2.0**64}
+    assert set(pq.read_table(run / "labels.parquet")["label"].to_pylist()) <= {2.0**63, 2.0**64}

@@ -182,6 +182,15 @@ def page(made: Made, tmp_path: Path) -> Iterator[Served]:
     thread.join()
 
 
+def test_what_no_name_of_a_file_can_hold_is_shown_as_text(tmp_path: Path) -> None:
+    texts = ["x" * 300 + ".png", "a\0.png", f"{'../' * 5000}a.png", "there.png"]
+    (tmp_path / "there.png").write_bytes(b"")
+    pq.write_table(pa.table({"text": texts}), tmp_path / "texts.parquet")
+    shown = Shown(str(tmp_path / "texts.parquet"), None, np.arange(4), 4, str(tmp_path))
+    assert [*map(shown.of, range(3))] == [{"text": text} for text in texts[:3]]
+    assert shown.of(3) == {"image": "image/3"}
+
+
 def test_rows_are_the_source_s_where_some_were_left_out(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=(240, 3)).round(4)

@@ -58,6 +58,8 @@ def test_options_come_from_a_file_and_go_into_one(
         ("nois = 'minmax'\n", "nois: there is no such option, did you mean noise?"),
         ("[train]\nk = 'x'\n", "'x' is not a valid integer"),
         ("k = \n", "--config"),
+        ("k = " + "[" * 5000, "recursion"),
+        ("#" * (1 << 20) + "\n", "over 1,048,576 bytes"),
     ],
 )
 def test_a_wrong_file_of_options_is_refused_by_name(

@@ -72,6 +72,6 @@ def _table_of_prefect() -> bool:
 
     try:
         tool = tomllib.loads(file.read_text("utf-8")).get("tool", {})
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
     return not isinstance(tool, dict) or "prefect" in tool
