@@ -6,6 +6,7 @@
 # of vulnerable packages about these, and fails where that cannot be reached.
 # `make test PYTEST="--cov --cov-report=term"` counts the lines that the tests reach.
 # `make docs` writes the documentation as a site to site/, its tutorials executed; a warning fails it.
+# `make formats` confirms that types which reach disk have changed since the last release.
 # `make fuzz` gives CASES hostile sources to the command line and prints how it ended with each.
 PYTHON ?= python3
 VENV   ?= .venv
@@ -20,7 +21,7 @@ SEED   ?= 0
 RUNS   ?= 100
 BARE   := dist/bare/bin
 
-.PHONY: demo test lint docs bench study faults fuzz soak release audit clean
+.PHONY: demo test lint formats docs bench study faults fuzz soak release audit clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -39,6 +40,9 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+formats: $(VENV)/.installed
+	PYTHONPATH=tests $(BIN)/python -m formats.stored
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"

@@ -23,6 +23,7 @@ from flows.options.command_line import completed, of_model, path, quiet
 from flows.options.extras import needs
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
 from storage.redaction import RedactedStream, redacted, redacted_values
+from storage.version import VERSION
 
 STDOUT = "-"
 """What `--out` is called for scores that go to stdout."""
@@ -186,7 +187,7 @@ def _command(
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(None, "--version", package_name="knnoise", message="%(prog)s %(version)s")
+@click.version_option(VERSION, "--version", message="%(prog)s %(version)s")
 def cli() -> None:
     """Learn from wrongly labeled rows: noise rates, scores, suspect labels."""
 
@@ -375,8 +376,9 @@ def _settings(run: str) -> Called:
     from flows.report.model import RunConfig
     from storage.location import Location
     from storage.run import Run
+    from storage.version import OLDEST_READ
 
-    config = RunConfig.model_validate(Run(Location.of(run)).config())
+    config = RunConfig.model_validate(Run(Location.of(run)).config(OLDEST_READ))
     return config.parameters, settings_text(config.parameters, config.label_name)
 
 

@@ -35,7 +35,7 @@ from flows.steps.projection import check_pca, transform
 from flows.steps.segments import find_segments
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.rules import RULES
-from storage.errors import InputError
+from storage.errors import InputError, KnnoiseError
 from storage.location import Location
 from storage.pool import Pool
 from storage.redaction import bare
@@ -243,13 +243,17 @@ def _drift(
     job: Job, report: TrainReport | ClassReport, compare_with: str
 ) -> tuple[list[str], list[str]]:
     """What changed since an earlier training, and a sentence per rate that moved; nothing if there
-    is none."""
+    is none, and why where its report cannot be read."""
     try:
         earlier = latest(compare_with, other_than=job.run.location.url)
     except InputError:  # the first of its kind
         return [], []
-    before = reports.load(Run(Location.of(earlier)))
-    changes, name = drift(before, report), bare(earlier)
+    name = bare(earlier)
+    try:
+        before = reports.load(Run(Location.of(earlier)))
+    except KnnoiseError as error:  # which is no reason to lose what was trained
+        return [f"since {name}: not compared: {error}"], []
+    changes = drift(before, report)
     moved = [f"{sentence}, since {name}" for sentence in changes.warnings]
     return since_text(name, before, report, changes), moved
 

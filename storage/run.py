@@ -28,14 +28,16 @@ from storage.location import Location
 from storage.parsing import parsed
 from storage.seal import seal, unseal
 from storage.stores import RecordedStore, RunStore
+from storage.version import FORMAT_VERSION, VERSION
 from storage.writes import digest_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT_VERSION = 2
 _COPY = "run.copy.json"
 _REPAIR = "run train again to repair"
+ANEW = "train anew in another folder, this one stays as it is"
+"""What to do with a run of another version."""
 
 
 def lasting(key: str) -> bool:
@@ -95,8 +97,9 @@ class Run:
         """Key of a group of `results.zarr` within the run, as the ledger wants it."""
         return f"results.zarr/{path}"
 
-    def config(self) -> dict[str, Any]:
-        """The content of run.json.
+    def config(self, oldest: int = FORMAT_VERSION) -> dict[str, Any]:
+        """The content of run.json, of a run of this format; of a format from `oldest` on, where
+        only what every format has is wanted of it.
 
         Raises
         ------
@@ -110,8 +113,8 @@ class Run:
         if config is None:
             self._refuse(content)
         version = config.get("format_version")
-        if version != FORMAT_VERSION:
-            raise self._other_version(version)
+        if not isinstance(version, int) or not oldest <= version <= FORMAT_VERSION:
+            raise self.other_version(config)
         return config
 
     def _refuse(self, content: bytes | None) -> NoReturn:
@@ -122,9 +125,9 @@ class Run:
         if content is None:
             raise InputError(f"{url} is not a knnoise run: it has no run.json")
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            version = parsed(content)["format_version"]
-            if version != FORMAT_VERSION:
-                raise self._other_version(version)
+            other = parsed(content)
+            if other["format_version"] != FORMAT_VERSION:
+                raise self.other_version(other)
         if self.location.exists(_COPY) or self.location.exists("ledger"):
             raise StorageError(
                 f"{url}/run.json {what} and has no whole copy; train anew with --run in "
@@ -132,12 +135,14 @@ class Run:
             )
         raise InputError(f"{url}/run.json is not of a knnoise run; name another folder")
 
-    def _other_version(self, version: object) -> InputError:
+    def other_version(self, config: Mapping[str, Any]) -> InputError:
+        """What is said of a run that another version of knnoise made."""
+        version, made = config.get("format_version"), config.get("versions") or {}
         newer = isinstance(version, int) and version > FORMAT_VERSION
-        remedy = "update knnoise" if newer else "train anew with --run in another folder"
+        by = f" by knnoise {made['knnoise']}" if "knnoise" in made else ""
         return InputError(
-            f"{self.location.url} has format version {version}, this program reads "
-            f"{FORMAT_VERSION}; {remedy}"
+            f"{self.location.url} was made{by} in format version {version}, and this is knnoise "
+            f"{VERSION}, format version {FORMAT_VERSION}; " + ("update knnoise" if newer else ANEW)
         )
 
     def repair(self) -> None:

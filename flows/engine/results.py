@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from storage.errors import StorageError
 from storage.ledger import Record
+from storage.run import ANEW
 
 R = TypeVar("R", bound="Result")
 LabelValue = bool | int | float | str
@@ -26,8 +28,14 @@ class Result:
 
     @classmethod
     def of(cls: type[R], record: Record) -> R:
-        """The result as a record holds it."""
-        result: R = _adapter(cls).validate_python(record.result)
+        """The result as a record holds it; raises `StorageError` where it is of another version."""
+        try:
+            result: R = _adapter(cls).validate_python(record.result)
+        except ValidationError as error:
+            raise StorageError(
+                f"the record of {record.step} {record.part} is of another version of knnoise; "
+                + ANEW
+            ) from error
         return result
 
     def as_json(self) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from flows.intake.health import Health
 from flows.options.params import Method
 from storage.errors import InputError
 from storage.sources import Source, same
+from storage.version import VERSION
 
-RECORDED = ("knnoise", "numpy", "pynndescent", "zarr")
-"""Packages whose versions are recorded with a run."""
+RECORDED = ("numpy", "pynndescent", "zarr")
+"""Packages besides ours whose versions are recorded with a run."""
 
 
 def describe(
@@ -27,7 +28,10 @@ def describe(
         **({} if source.id_name is None else {"id_name": source.id_name}),
         **({} if health is None else {"health": health.model_dump(mode="json")}),
         **({} if source.coding.as_json() is None else {"coding": source.coding.as_json()}),
-        "versions": {name: importlib.metadata.version(name) for name in RECORDED},
+        "versions": {
+            "knnoise": VERSION,
+            **{name: importlib.metadata.version(name) for name in RECORDED},
+        },
     }
 
 

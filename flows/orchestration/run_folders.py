@@ -11,6 +11,8 @@ import fsspec
 from flows.engine.tasks.context import flow_run_context
 from storage.errors import InputError
 from storage.location import Location
+from storage.run import Run
+from storage.version import FORMAT_VERSION
 
 _DATE = re.compile(r"\{date:((?:[^{}%]|%[A-Za-z%])+)\}")
 
@@ -19,7 +21,8 @@ def dated(run: str) -> str:
     """The folder of a run, `{date:...}` in its name replaced.
 
     `runs/pool-{date:%G-W%V}` becomes `runs/pool-2026-W47`: each week a folder, and all runs of a
-    week resume the same. The date is UTC, and of a Prefect run the one it was scheduled for.
+    week resume the same. The date is UTC, and of a Prefect run the one it was scheduled for. Where
+    an earlier version made the folder, the run is a new one beside it, which is later by name.
 
     Raises
     ------
@@ -29,7 +32,10 @@ def dated(run: str) -> str:
     filled = _DATE.sub(lambda found: _scheduled().strftime(found[1]), run)
     if "{date" in filled:
         raise InputError(f"run {run}: cannot fill in the date; write it as {{date:%Y-%m-%d}}")
-    return filled
+    begun = None if filled == run else Run(Location.of(filled)).read_json("run.json")
+    version = FORMAT_VERSION if begun is None else begun.get("format_version")
+    older = isinstance(version, int) and version < FORMAT_VERSION
+    return f"{filled}-format-{FORMAT_VERSION}" if older else filled
 
 
 def _scheduled() -> datetime.datetime:

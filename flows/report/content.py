@@ -31,8 +31,9 @@ from flows.steps.ingest import CorrectionsUsed
 from flows.steps.stages import check_stages
 from pipeline.graph.build import exact_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
-from storage.errors import InputError, KnnoiseError, StorageError
+from storage.errors import InputError, KnnoiseError
 from storage.run import Run, lasting
+from storage.version import OLDEST_READ
 
 R = TypeVar("R", bound=Saved)
 AnyTraining = TrainReport | ClassReport | CandidateReport
@@ -70,18 +71,16 @@ def load_as(run: Run, kind: type[R]) -> R:
     Raises
     ------
     InputError
-        the folder is not a run, or the run is not finished.
+        the folder is not a run, or the run is not finished, or of a version whose reports cannot
+        be read.
     StorageError
-        run.json or the report is damaged, or the report is of another version.
+        run.json or the report is damaged.
     """
-    run.config()
+    config = run.config(OLDEST_READ)
     try:
         return kind.model_validate(run.report())
     except ValidationError as error:
-        raise StorageError(
-            f"{run.location.url}/report.json is not of this version of knnoise; remove it and run "
-            "train again"
-        ) from error
+        raise run.other_version(config) from error
 
 
 def saved(run: Run, kind: type[R]) -> R | None:
@@ -106,7 +105,7 @@ def load(run: Run) -> TrainReport | ClassReport:
 
 def load_any(run: Run) -> AnyTraining:
     """The report of a finished training; raises as `load_as`."""
-    run.config()
+    run.config(OLDEST_READ)
     return load_as(run, _training(run.report()))
 
 

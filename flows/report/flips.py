@@ -14,6 +14,7 @@ from pipeline.diagnostics.drift import flipped, flips
 from pipeline.diagnostics.top_rows import Greatest
 from storage.groups import array, read_array, undamaged
 from storage.run import Run
+from storage.version import FORMAT_VERSION, OLDEST_READ
 
 COLUMNS = ("given_label", "predicted_label", "label_quality", "is_label_issue")
 SHOWN = 20
@@ -93,6 +94,9 @@ def difference(runs: tuple[Run, Run], reports: tuple[Training, Training]) -> str
     ledgers, and labels have the same classes; the labels themselves may differ.
     """
     a, b = reports
+    for run in runs:
+        if (made := run.config(OLDEST_READ)["format_version"]) != FORMAT_VERSION:
+            return f"{run.location.name} is of format version {made}, this is {FORMAT_VERSION}"
     if a.n_rows != b.n_rows:
         return f"the pools have {a.n_rows:,} and {b.n_rows:,} rows"
     if _stored(runs[0]) != _stored(runs[1]):

@@ -9,6 +9,7 @@ from flows.steps.stages import check_stages, stages
 from storage.errors import StorageError
 from storage.location import Location
 from storage.run import Run, lasting
+from storage.version import FORMAT_VERSION, OLDEST_READ
 
 SHOWN = 5
 """Part names listed before the rest is only counted."""
@@ -34,6 +35,10 @@ class RunState:
     damage: str | None
     """What is damaged and the remedy in one line; None for a run that is whole or under way."""
     steps: dict[str, StepState]
+    version: str
+    """Of the knnoise that began it."""
+    older: str | None
+    """What is said where that is of an earlier format; None where this version goes on with it."""
 
     def as_json(self) -> dict[str, Any]:
         """What `status --json` prints."""
@@ -43,7 +48,7 @@ class RunState:
 def status(path: str) -> RunState:
     """State of a run, from its ledger; every committed byte is checked."""
     run = Run(Location.of(path))
-    run.config()
+    made = run.config(OLDEST_READ)
     done = run.ledger.get("report", "all") is not None
     steps = {
         f"{stage.location.name.rsplit('/', 1)[-1]}/{step}": state
@@ -54,7 +59,9 @@ def status(path: str) -> RunState:
     whole = not any(state.missing or state.damaged for state in steps.values())
     damage = _damage(run, steps)
     finished = whole and damage is None and "report" in steps
-    return RunState(run.location.name, finished, damage, steps)
+    older = None if made["format_version"] == FORMAT_VERSION else str(run.other_version(made))
+    by = made.get("versions", {}).get("knnoise", "?")
+    return RunState(run.location.name, finished, damage, steps, by, older)
 
 
 def _steps(run: Run, finished: bool) -> dict[str, StepState]:
@@ -101,7 +108,8 @@ def _damage(run: Run, steps: dict[str, StepState]) -> str | None:
 def status_text(state: RunState) -> str:
     """The state as a person reads it."""
     width = max((len(step) for step in state.steps), default=0)
-    lines = [f"{state.run}: {'finished' if state.finished else 'not finished'}"]
+    finished = "finished" if state.finished else "not finished"
+    lines = [f"{state.run}: {finished}, by knnoise {state.version}"]
     for name, step in state.steps.items():
         line = f"  {name:<{width}}  {step.done:,} of {step.planned:,} parts"
         for what, parts in (("missing", step.missing), ("damaged", step.damaged)):
@@ -109,6 +117,8 @@ def status_text(state: RunState) -> str:
                 more = f" and {len(parts) - SHOWN:,} more" if len(parts) > SHOWN else ""
                 line += f"; {what}: {', '.join(parts[:SHOWN])}{more}"
         lines.append(line)
-    if not state.finished:
+    if state.older is not None:
+        lines.append(state.older)
+    elif not state.finished:
         lines.append("run the same train command again to resume")
     return "\n".join(lines) + "\n"

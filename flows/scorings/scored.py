@@ -62,6 +62,7 @@ class Finished:
         """Raise `InputError` where there is no finished run, `StorageError` where its ledger or its
         partition is damaged; blocks are checked where they are read."""
         run = Run(Location.of(path))
+        run.config()
         report = reports.load_any(run)
         run.check(below("partition", PROJECTION))
         check_stages(run, whole=False)
@@ -133,18 +134,14 @@ class Finished:
 
     def model(self) -> probes.Model:
         """What the steps of a scoring need."""
-        record = self.run.ledger.get("pool", "all")
-        if record is None:
+        record, chosen = (self.run.ledger.get(step, "all") for step in ("pool", "probes"))
+        if record is None or chosen is None:
             raise StorageError(
-                f"{self.run.location.url}: its ledger has no pool; run train again to repair"
+                f"{self.run.location.url}: its ledger has no "
+                f"{'pool' if record is None else 'probes'}; run train again to repair"
             )
         report, checked = self.report, self.run.ledger.get("data-issues", "all")
-        chosen, ingested = self.run.ledger.get("probes", "all"), Ingested.of(record)
-        if chosen is None:
-            raise StorageError(
-                f"{self.run.location.url}: an earlier version of knnoise trained it and did not "
-                "choose how queries are searched; remove its report.json and run train again"
-            )
+        ingested = Ingested.of(record)
         return probes.Model(
             self.run,
             transform(self.run, ingested.scaling),

@@ -16,8 +16,6 @@ from runs import PoolWriter, fit
 
 from flows.score import score
 from storage import InputError, StorageError
-from storage.location import Location
-from storage.run import Run
 
 
 def apply(source: Path, run: Path, out: Path) -> dict[str, Any]:
@@ -175,25 +173,6 @@ def test_a_damaged_network_is_named_and_made_again(walked: Path, tmp_path: Path)
         apply(walked / "queries.npz", run, tmp_path / "out.parquet")
     fit(walked / "pool.npz", run, builder="join", block_rows=6000)
     assert chunk.read_bytes() == before
-
-
-def test_a_run_of_an_earlier_version_is_refused(walked: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(walked / "run", run)
-    shutil.rmtree(run / "scores", ignore_errors=True)
-    shutil.rmtree(run / "ledger" / "probes")
-    report = json.loads((run / "report.json").read_text())
-    del report["steps"]["probes"]
-    content = json.dumps(report).encode()
-    (run / "report.json").write_bytes(content)
-    ledger = Run(Location.of(str(run))).ledger
-    ledger.forget("report", "all")
-    ledger.commit("report", "all", ["report.json"], {}, {})
-    with pytest.raises(StorageError, match=r"remove its report.json and run train again"):
-        apply(walked / "queries.npz", run, tmp_path / "out.parquet")
-    (run / "report.json").unlink()
-    fit(walked / "pool.npz", run, builder="join", block_rows=6000)
-    assert apply(walked / "queries.npz", run, tmp_path / "out.parquet")["n_rows"] == 500
 
 
 def test_scores_open_as_zarr(pool: PoolWriter, tmp_path: Path) -> None:

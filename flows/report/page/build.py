@@ -49,6 +49,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
     from flows.report.review import measured
     from flows.report.unlabeled import unlabeled
 
+    run.config()
     report = reports.load_any(run)
     run.check(below("labels", "samples"))
     if isinstance(report, CandidateReport) and test is not None:

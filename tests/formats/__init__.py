@@ -1,0 +1,1 @@
+"""Runs of released versions, what each command does with them, and what reaches disk today."""
