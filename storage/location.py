@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from glob import has_magic
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -200,13 +201,21 @@ class Location:
                 for name in fs.find(path):
                     fs.rm_file(name)
 
-    def clear(self) -> None:
-        """Remove all that is in the folder, and keep a local folder itself."""
+    def missing(self) -> list[Path]:
+        """Local folders that the first file here would make, this one first."""
+        folders = [Path(self.url), *Path(self.url).parents] if self.is_local else []
+        return list(takewhile(lambda folder: not folder.exists(), folders))
+
+    def clear(self, made: Iterable[Path] = ()) -> None:
+        """Remove all that is in the folder, and of folders those `made` that are empty then."""
         if not self.is_local:
             self.remove()
             return
         for child in Path(self.url).iterdir():
             self.remove(child.name)
+        with contextlib.suppress(OSError):  # somebody has put something there
+            for folder in made:
+                folder.rmdir()
 
     @_stored
     def digest(self, key: str) -> Digest | None:

@@ -22,8 +22,8 @@ def claimed(
 ) -> Iterator[Run]:
     """The run, for this process alone; begun with `describe()` if it is new, else `check`ed.
 
-    A run that this call began is removed where its input turns out to be bad. Anything else that
-    was there stays.
+    A run that this call began is removed where its input turns out to be bad, with the folders that
+    were made for it. Anything else that was there stays.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def claimed(
         another process works on the run.
     """
     run.is_new()  # refuses a folder of something else before anything is written
-    existed = run.location.exists()
+    made = run.location.missing()
     with leased(run.location, reporter.say) as lease:
         created = run.is_new()
         try:
@@ -44,5 +44,5 @@ def claimed(
         except InputError:
             if created and run.ledger.get("anchors", "all") is None:  # nothing of worth is lost
                 lease.release(forget=True)
-                (run.location.clear if existed else run.location.remove)()
+                run.location.clear(made)
             raise

@@ -21,7 +21,7 @@ from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import ANCHORS, RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
 from pipeline.labels import MOST_CLASSES, LabelSpace
-from storage.errors import InputError
+from storage.errors import InputError, StepTimeoutError
 from storage.groups import read_array, write_group
 from storage.ledger import Record
 from storage.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
@@ -36,6 +36,7 @@ from storage.sources import (
     LabelCodes,
     Source,
     are_whole,
+    unchanged,
 )
 from storage.sources.annotations import Votes
 from storage.sources.candidates import WORDS
@@ -251,8 +252,8 @@ def ingest(
     """Stream a source into the group `path`: `pool`, or `queries` to a training that scaled its
     features as `trained` says.
 
-    Chunks committed by an earlier, interrupted run are read again but not written again. Of a
-    finished pool, those that were found damaged are made again, and nothing else. With `pca`, the
+    A pass that was interrupted begins anew. Of a finished pool, chunks that were found damaged are
+    made again, and nothing else. With `pca`, the
     principal components of the rows are learned on the way and kept beside. Candidates of queries
     are among the `classes`.
 
@@ -262,7 +263,7 @@ def ingest(
         labels are of one class or too many, or features are not finite.
     """
 
-    damaged = job.damaged.get((path, "all"))
+    step, damaged = f"ingest-{path}", job.damaged.get((path, "all"))
     files = list(source.files) if damaged is None else Ingested.of(damaged).files  # or moved since
 
     def finish(run: Run) -> Output:
@@ -272,12 +273,18 @@ def ingest(
         writer = ChunkWriter(run, path, rows, optional=optional, feature=n_features, word=WORDS)
         seen = _Pass(source, seed, pca, classes)
         total = None if source.n_rows is None else -(-source.n_rows // writer.rows)
-        with job.reporter.step("ingest", total, "chunks") as tick:
-            for record in _written(run, f"ingest-{path}", _parts(seen, writer)):
+        if damaged is None:  # all chunks are of one pass, in which the source does not change
+            for record in run.ledger.records(step).values():
+                run.ledger.forget(step, record.part)
+        with (
+            unchanged(run.config()["source"], source),
+            job.reporter.step("ingest", total, "chunks") as tick,
+        ):
+            for record in _written(run, step, _parts(seen, writer)):
                 tick(record=record)
-        seen.check(scale, trained)
-        if source.annotations is not None:
-            source.annotations.check(seen.gaps, seen.gaps.until)
+            seen.check(scale, trained)
+            if source.annotations is not None:
+                source.annotations.check(seen.gaps, seen.gaps.until)
         return _finish(run, writer, seen, scale, files)
 
     ingested = Ingested.of(job.once(path, finish, shown=False))
@@ -382,8 +389,14 @@ def _written(run: Run, step: str, parts: Iterable[_Write | None]) -> Iterator[Re
                 under_way.append(writing.submit(part.execute, run, step))
         while under_way:
             yield under_way.popleft().result()
+    except StepTimeoutError:  # a write that hangs does not keep it from being told
+        writing.shutdown(wait=False, cancel_futures=True)
+        raise
+    except Exception:  # the run may be removed for it, and nothing is to be written from then on
+        writing.shutdown(cancel_futures=True)
+        raise
     finally:
-        writing.shutdown(wait=False)  # a write that hangs does not keep the error from being told
+        writing.shutdown(wait=False)
 
 
 def _parts(seen: _Pass, writer: ChunkWriter) -> Iterator[_Write | None]:

@@ -9,7 +9,7 @@ from .coding import PLAIN_NUMBERS, Coding, Gaps
 from .columns import Columns
 from .corrections import Corrections, with_corrections
 from .dialect import Dialect
-from .fingerprint import same
+from .fingerprint import same, unchanged
 from .glance import Glance, look_at
 from .groups import GroupCodes
 from .ids import are_whole
@@ -37,6 +37,7 @@ __all__ = [
     "look_at",
     "open_source",
     "same",
+    "unchanged",
     "with_annotations",
     "with_corrections",
 ]

@@ -15,6 +15,7 @@ from .annotations import ROW, Annotations, Codes, Keys, batches, keys, majority
 from .base import Source
 from .columns import Columns
 from .dialect import Dialect
+from .fingerprint import read_once
 from .ids import check_id_type, text_ids
 from .labels import Label, LabelCodes, sort_key
 from .many import TablesReader
@@ -77,7 +78,9 @@ def read_annotations(
     votes = open_source(
         path, with_labels=False, dialect=dialect, raw=True, columns=Columns(keep=names)
     )
-    return _Reading(votes, names, name).read(by)
+    files = tuple(replace(part, role="annotations") for part in votes.parts)
+    parts, found = read_once(files, lambda: _Reading(votes, names, name).read(by))
+    return replace(found, parts=parts)
 
 
 class _Reading:
@@ -118,7 +121,7 @@ class _Reading:
         start = np.append(start, len(key)).astype(np.int64)
         return Annotations(
             name=self.name,
-            parts=tuple(replace(part, role="annotations") for part in self.votes.parts),
+            parts=(),
             votes=self.votes,
             by=by,
             label_name=self.names[2],

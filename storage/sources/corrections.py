@@ -17,7 +17,7 @@ from storage.answers import SUFFIX, Answers, Origin, Said, source_identity
 from storage.errors import InputError
 
 from .base import Source
-from .fingerprint import SourceFile
+from .fingerprint import SourceFile, read_once
 from .labels import Label, label_value
 from .packing import packed, unpacked
 from .paths import SourcePath, listed, readable, shown
@@ -83,7 +83,7 @@ def with_corrections(source: Source, path: str) -> Source:
     """
     location = SourcePath.of(path)
     part = SourceFile("corrections", location.basename, location)
-    origin, said = read_answers(location)
+    (part,), (origin, said) = read_once((part,), lambda: read_answers(location))
     if origin is not None:
         _check_origin(location, origin, source)
     row = np.array([one.row for one in said if one.label is not None], np.int64)

@@ -1,15 +1,26 @@
 """Has a source changed since it was read? Sizes and times first, digests where these differ."""
 
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from storage.errors import InputError
 from storage.transient import patiently
 
 from .paths import SourcePath, readable
 
 if TYPE_CHECKING:
     from .base import Source
+
+T = TypeVar("T")
+Parts = tuple["SourceFile", ...]
+
+YOUNG_SECONDS = 2.0
+"""Age below which a file may change again without another time: clocks of file systems tick."""
+_TIMES = ("mtime_ns", "ctime_ns", "tag")
 
 
 @dataclass(frozen=True)
@@ -21,15 +32,22 @@ class SourceFile:
     name: str
     """Path relative to the source, so that a moved source is the same source."""
     location: SourcePath
+    known: dict[str, Any] | None = None
+    """Its description when it was read as a whole; None for what is read again and again."""
 
     def describe(self, with_digest: bool) -> dict[str, Any]:
-        """`role`, `name`, `size`, `mtime_ns` or `tag`, and `digest` if asked for."""
-        entry: dict[str, Any] = {"role": self.role, "name": self.name, **patiently(self._stamp)}
-        return {**entry, "digest": self.digest()} if with_digest else entry
+        """`role`, `name`, `size`, times or `tag`, and `digest` if asked for; beside a digest no
+        times of a young file, whose content tells."""
+        entry = self.known or {"role": self.role, "name": self.name, **patiently(self._stamp)}
+        if with_digest and self.known is None:
+            young = entry.get("ctime_ns", 0) > time.time_ns() - YOUNG_SECONDS * 1e9
+            kept = {key: value for key, value in entry.items() if not (young and key in _TIMES)}
+            return {**kept, "digest": self.digest()}
+        return entry
 
     def _stamp(self) -> dict[str, Any]:
         with readable(self.location.name):
-            return {"size": self.location.size(), **self.location.stamp()}
+            return self.location.stamp()
 
     def digest(self) -> str:
         """blake2b of the bytes, 16 bytes as hexadecimal, streamed."""
@@ -41,9 +59,52 @@ class SourceFile:
             return hashed.hexdigest()
 
 
-def fingerprint(kind: str, parts: tuple[SourceFile, ...], with_digest: bool) -> dict[str, Any]:
+def fingerprint(kind: str, parts: Parts, with_digest: bool) -> dict[str, Any]:
     """JSON-able identity of a source: its `kind` and what `SourceFile.describe` gives, per file."""
     return {"kind": kind, "files": [part.describe(with_digest) for part in parts]}
+
+
+def read_once(parts: Parts, read: Callable[[], T]) -> tuple[Parts, T]:
+    """What a call reads of some files as a whole, and these with the description of what was read,
+    whatever becomes of them afterwards.
+
+    Raises `InputError` where they are written meanwhile.
+    """
+    with _unwritten(parts):
+        described = tuple(replace(part, known=part.describe(with_digest=True)) for part in parts)
+        return described, read()
+
+
+@contextmanager
+def unchanged(recorded: dict[str, Any], source: "Source") -> Iterator[None]:
+    """Raise `InputError` where a source that is read meanwhile is not what was `recorded`, or is
+    written: what was read would be neither the one nor the other."""
+    with _unwritten(source.parts):
+        yield
+        difference = same(recorded, source)
+    if difference:
+        raise InputError(f"{difference}: it was written since; run again")
+
+
+@contextmanager
+def _unwritten(parts: Parts) -> Iterator[None]:
+    """Raise `InputError` where files that are read meanwhile are written; what their halves look
+    like to a reader is no error of theirs."""
+    before = [part.describe(with_digest=False) for part in parts]
+    try:
+        yield
+    except InputError:
+        _check_unwritten(parts, before)
+        raise
+    _check_unwritten(parts, before)
+
+
+def _check_unwritten(parts: Parts, before: list[dict[str, Any]]) -> None:
+    for part, old in zip(parts, before, strict=True):
+        if part.describe(with_digest=False) != old:
+            raise InputError(
+                f"{part.location.name} was written while it was read; run again when it is complete"
+            )
 
 
 def same(old: dict[str, Any], source: "Source") -> str | None:
@@ -77,11 +138,11 @@ def changed(old: dict[str, Any], part: SourceFile) -> str | None:
     new = part.describe(with_digest=False)
     if new["size"] != old["size"]:
         return f"{part.name} has {new['size']:,} bytes, it had {old['size']:,}"
-    stamps = [key for key in ("mtime_ns", "tag") if key in new and key in old]
+    stamps = [key for key in _TIMES if key in new and key in old]
     if stamps and all(new[key] == old[key] for key in stamps):
         return None
     if "digest" not in old:
         return f"{part.name} was written again since, and its content was not recorded"
-    if part.digest() != old["digest"]:
+    if (part.known or {"digest": part.digest()})["digest"] != old["digest"]:
         return f"{part.name} has other content than before (same size, other bytes)"
     return None

@@ -170,17 +170,21 @@ class SourcePath:
             raise InputError(f"{self.name}: {_WHOLE_ONLY}")
         return int(size)
 
-    def stamp(self) -> dict[str, int | str]:
-        """What tells a rewrite without reading: `mtime_ns`, or `tag` where the store has one."""
+    def stamp(self) -> dict[str, Any]:
+        """What tells a rewrite without reading: `size`, and `mtime_ns` and `ctime_ns`, which nobody
+        sets back, or `tag` where the store has one."""
         if self.is_local:
-            return {"mtime_ns": os.stat(self.path).st_mtime_ns}
-        info = self.fs.info(self.path)
+            stat = os.stat(self.path)
+            times = {"mtime_ns": stat.st_mtime_ns, "ctime_ns": stat.st_ctime_ns}
+            return {"size": stat.st_size, **times}
+        self.fs.invalidate_cache(self.path)
+        size, info = {"size": self.size()}, self.fs.info(self.path)
         tag = info.get("ETag") or info.get("etag")
         if tag is None:
             if "http" in self.fs.protocol:  # whose ukey is a hash of the address, secrets and all
-                return {}
+                return size
             try:
                 tag = self.fs.ukey(self.path)
             except (NotImplementedError, OSError):
-                return {}
-        return {"tag": str(tag)}
+                return size
+        return {**size, "tag": str(tag)}

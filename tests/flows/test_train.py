@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
 import xarray as xr
+import zarr
 from runs import PoolWriter, fit, results
 
+from flows.engine.job import Output
+from flows.engine.parts import Part
 from flows.score import run_score
+from flows.steps.ingest import _Pass as Pass
+from flows.steps.ingest import _Write
 from flows.steps.lists import receive_lists, send_lists
 from flows.steps.rknn import deal
 from pipeline.knn.lists import Neighbors
 from pipeline.methods.rknn import GRID, predict, select
-from storage import InputError, StorageError, open_run
+from storage import ClusterError, InputError, Run, StorageError, open_run
 from storage.exchange import Exchange, Slice
 from storage.location import Location
+from storage.pool import pool_chunk_rows
+from storage.sources import fingerprint
+
+HERE: dict[str, Any] = {"workers": 0, "quiet": True}
 
 
 def brute_graph(x: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.int64]:
@@ -194,6 +206,128 @@ def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"first at row 70"):
         fit(tmp_path / "bad.npz", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_bad_row_at_the_end_leaves_the_folders_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = _Write.do
+
+    def slowly(self: _Write, run: Run, part: Part[None]) -> Output:
+        time.sleep(0.2)
+        return write(self, run, part)
+
+    monkeypatch.setattr(_Write, "do", slowly)
+    n, source = 2 * pool_chunk_rows(500) + 50, tmp_path / "pool.csv"
+    head = ",".join(f"x{i}" for i in range(500)) + ",y\n"
+    rows = "".join(f"{k % 7},{'0,' * 499}{k % 2}\n" for k in range(n))
+    source.write_text(f"{head}{rows}oops,{'0,' * 499}1\n")
+    with pytest.raises(InputError, match=f"'oops' at row {n}"):
+        fit(source, tmp_path / "a" / "run", label_column="y", preflight="off")
+    time.sleep(0.5)  # nobody writes any more
+    assert {file.name for file in tmp_path.iterdir()} == {"pool.csv"}
+
+
+def tables(folder: Path, seed: int) -> dict[str, Path]:
+    """One pool as sources of all kinds, each of the same size for every seed."""
+    x = np.random.default_rng(seed).integers(100, 999, size=(300, 3))
+    frame = pd.DataFrame(x, columns=list("abc")).assign(y=np.arange(300) % 2)
+    folder.mkdir()
+    found = {kind: folder / f"pool.{kind}" for kind in ("csv", "xlsx", "npz", "zarr")}
+    frame.to_csv(found["csv"], index=False)
+    frame.to_excel(found["xlsx"], index=False)
+    np.savez(found["npz"], X=x.astype(np.float32), y=frame["y"])
+    group = zarr.open_group(found["zarr"], mode="w")
+    group.create_array("x", data=x.astype(np.float32), chunks=(100, 3), compressors=None)
+    group.create_array("y", data=frame["y"].to_numpy(np.int8))
+    found["folder"] = folder / "tables"
+    found["folder"].mkdir()
+    for part in range(3):
+        frame[part::3].to_parquet(found["folder"] / f"{part}.parquet")
+    return found
+
+
+def exchange(old: Path, new: Path) -> None:
+    """Put other files in the place of those of a source, of equal times."""
+    files = [old] if old.is_file() else sorted(file for file in old.rglob("*") if file.is_file())
+    for file in files:
+        other = new if old.is_file() else new / file.relative_to(old)
+        times = file.stat()
+        file.write_bytes(other.read_bytes())
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+TABLE = {"label_column": "y"}
+KINDS: dict[str, dict[str, Any]] = {"csv": TABLE, "xlsx": TABLE, "folder": TABLE, "npz": {}}
+KINDS["zarr"] = {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_source_written_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    source, other = (tables(tmp_path / name, seed)[kind] for name, seed in (("a", 0), ("b", 1)))
+    write, more, run = _Write.do, KINDS[kind], tmp_path / "run"
+
+    def exchanged(self: _Write, run: Run, part: Part[None]) -> Output:
+        exchange(source, other)
+        return write(self, run, part)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Write, "do", exchanged)
+        with pytest.raises(InputError, match="was written while it was read; run again when"):
+            fit(source, run, **more)
+        assert not run.exists()
+    first = fit(source, run, **more)
+    assert first["p0"] == fit(other, tmp_path / "other", **more)["p0"]
+    queries = tables(tmp_path / "c", 2)[kind]
+    with monkeypatch.context() as patch:
+        patch.setattr(_Write, "do", exchanged)
+        source = queries
+        with pytest.raises(InputError, match="was written while it was read"):
+            run_score(str(queries), run=str(run), out=str(tmp_path / "s.csv"), **HERE)
+    assert not (run / "scores").exists()
+
+
+def test_appended_rows_are_none_of_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, write = tables(tmp_path / "a", 0)["csv"], _Write.do
+
+    def appended(self: _Write, run: Run, part: Part[None]) -> Output:
+        with source.open("a") as file:
+            file.write("1,2,3,1\n")
+        return write(self, run, part)
+
+    monkeypatch.setattr(_Write, "do", appended)
+    with pytest.raises(InputError, match=r"pool\.csv was written while it was read"):
+        fit(source, tmp_path / "run", label_column="y")
+
+
+@pytest.mark.parametrize("young", [0.0, 2.0])
+def test_killed_while_reading_and_other_content_of_equal_size_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, young: float
+) -> None:
+    source, other = (tables(tmp_path / name, seed)["csv"] for name, seed in (("a", 0), ("b", 1)))
+    run = tmp_path / "run"
+    kept = source.read_bytes()
+
+    def killed(self: Pass, scale: str, trained: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fingerprint, "YOUNG_SECONDS", young)
+    with monkeypatch.context() as patch:
+        patch.setattr(Pass, "check", killed)
+        with pytest.raises(ClusterError, match="interrupted"):
+            fit(source, run, label_column="y")
+    assert (run / "ledger/ingest-pool").exists()
+    exchange(source, other)
+    with pytest.raises(InputError, match=r"pool\.csv has other content than before"):
+        fit(source, run, label_column="y")
+    source.write_bytes(kept)
+    fit(source, run, label_column="y")
+    fit(source, tmp_path / "whole", label_column="y")
+    assert results(run) == results(tmp_path / "whole")
 
 
 def test_too_few_rows_are_refused(pool: PoolWriter, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.errors import InputError
-from storage.sources import Chunk, FiniteCheck, LabelCodes, open_source, same
+from storage.sources import Chunk, FiniteCheck, LabelCodes, fingerprint, open_source, same
 
 
 @pytest.mark.parametrize(
@@ -138,15 +138,18 @@ def rewrite(path: Path, content: bytes) -> None:
     os.utime(path, ns=(before, before + 1_000_000))
 
 
-def test_fingerprint_of_files(tmp_path: Path) -> None:
+def test_fingerprint_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, labels = tmp_path / "x.npy", tmp_path / "y.csv"
     np.save(path, np.zeros((2, 2)))
     labels.write_text("0\n1\n")
     source = open_source(path, labels)
+    young = source.fingerprint(with_digest=True)
+    assert [sorted(entry) for entry in young["files"]] == [["digest", "name", "role", "size"]] * 2
+    assert same(young, source) is None
+    monkeypatch.setattr(fingerprint, "YOUNG_SECONDS", 0)
     old = json.loads(json.dumps(source.fingerprint(with_digest=True)))
-    assert [sorted(entry) for entry in old["files"]] == [
-        ["digest", "mtime_ns", "name", "role", "size"]
-    ] * 2
+    times = ["ctime_ns", "digest", "mtime_ns", "name", "role", "size"]
+    assert [sorted(entry) for entry in old["files"]] == [times] * 2
     assert len(old["files"][0]["digest"]) == 32
     quick = source.fingerprint()
     assert "digest" not in quick["files"][0]
