@@ -274,8 +274,8 @@ def ingest(
         seen = _Pass(source, seed, pca, classes)
         total = None if source.n_rows is None else -(-source.n_rows // writer.rows)
         if damaged is None:  # all chunks are of one pass, in which the source does not change
-            for record in run.ledger.records(step).values():
-                run.ledger.forget(step, record.part)
+            for chunk in run.ledger.records(step):
+                run.ledger.forget(step, chunk)
         with (
             unchanged(run.config()["source"], source),
             job.reporter.step("ingest", total, "chunks") as tick,
