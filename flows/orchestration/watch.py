@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from typing import Any
@@ -16,7 +17,7 @@ from prefect.exceptions import ObjectNotFound
 from websockets.exceptions import WebSocketException
 
 from flows.orchestration.submit import Submitted, described, unreachable
-from storage.errors import ClusterError
+from storage.errors import ClusterError, InputError, KnnoiseError, StorageError, UnavailableError
 
 PATIENCE = 120.0
 """Seconds for which a server that is watched may be away."""
@@ -32,8 +33,11 @@ def watch(submitted: Submitted) -> Submitted:
 
     Raises
     ------
+    InputError, StorageError
+        it ended with such an error.
     ClusterError
-        it did not complete, or the server stayed away; the message says how it ended.
+        it did not complete for another reason, or the server stayed away; the message says how it
+        ended.
     """
     try:
         run = asyncio.run(_follow(UUID(submitted.id)))
@@ -44,10 +48,17 @@ def watch(submitted: Submitted) -> Submitted:
         ) from error
     ended = described(run, submitted.deployment)
     if run.state is None or not run.state.is_completed():
-        raise ClusterError(
+        raise _kind(ended.message)(
             f"run {run.name} ended {run.state_name}: {ended.message}; see {ended.url}"
         )
     return ended
+
+
+def _kind(message: str | None) -> type[KnnoiseError]:
+    """The error that ended a run, by the words of its last state."""
+    named = re.search(r"exception: (?:\w+\.)*(\w+):", message or "")
+    kinds = {kind.__name__: kind for kind in (InputError, StorageError, UnavailableError)}
+    return kinds.get(named[1] if named else "", ClusterError)
 
 
 async def _follow(run_id: UUID) -> FlowRun:

@@ -124,6 +124,10 @@ def test_run_from_a_script_then_new_files_scored(
         first = prefect.knnoise(*score, *where)
         pool(n=50, seed=4, name="in/b.npz")
         second = prefect.knnoise(*score, *where)
+        bad = ("train", tmp_path / "none.npz", "--run", tmp_path / "bad", "--deployment", "manual")
+        refused = prefect.call("flows.cli", "submit", *bad, "--watch", check=False)
+    assert refused.returncode == 2, refused.stderr  # as the run itself
+    assert "none.npz" in refused.stderr.splitlines()[-1]
     assert first["state"] == second["state"] == "Completed"
     assert first["url"].endswith(f"/runs/flow-run/{first['id']}")
     assert first["parameters"]["new_files"] is True  # as the deployment has it
