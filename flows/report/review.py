@@ -123,7 +123,8 @@ def measure(
 
 
 def measured(run: Run, report: PoolReport) -> Measured | None:
-    """What the answers kept with a training measure; None where nothing was asked."""
+    """What the answers kept with a training measure, by the list on which most random draws were
+    answered; None where nothing was asked."""
     if (
         not isinstance(report, Training)
         or not run.location.is_local
@@ -134,8 +135,9 @@ def measured(run: Run, report: PoolReport) -> Measured | None:
     queues = [read_group(one.store, "review") for one in lists(run)]
     if not queues:
         return None
-    longest = max(queues, key=lambda queue: len(queue["row"]))
-    return measure(longest, file.answers, report.label_values, share_wrong(report))
+    expected = share_wrong(report)
+    every = [measure(one, file.answers, report.label_values, expected) for one in queues]
+    return max(every, key=lambda one: (one.rows.n + one.suspects.n, one.n_checked))
 
 
 def lists(run: Run) -> Iterator[Run]:

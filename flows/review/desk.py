@@ -20,7 +20,7 @@ from storage.errors import InputError
 from storage.groups import Arrays
 
 HELD_SECONDS = 300.0
-"""A row that one tab has shown is kept from others so long."""
+"""A row that one tab has shown is kept from others so long, unless the tab says that it closes."""
 NEIGHBORS = ("neighbor", "distance", "neighbor_label")
 KEYS = 9
 """Labels that a key chooses, the given one among them."""
@@ -95,9 +95,12 @@ class Desk:
                 return []
             now = time.monotonic()
             found: list[dict[str, Any]] = []
-            for at in self._open(filters):
+            passed = self._passed()
+            if self.left() > len(passed):
+                passed = frozenset()  # there is time left for who was asked about them
+            for at in sorted(self._open(filters), key=lambda at: at not in passed):
                 holder, until = self._held.get(self._row[at], (tab, 0.0))
-                if holder != tab and until > now:
+                if holder != tab and until > now and at not in passed:
                     continue
                 self._held[self._row[at]] = tab, now + HELD_SECONDS
                 if self._row[at] in known:
@@ -106,6 +109,22 @@ class Desk:
                 if len(found) == n:
                     break
             return found
+
+    def leave(self, tab: str) -> None:
+        """Give back what a tab that closes has shown."""
+        with self._lock:
+            self._held = {row: held for row, held in self._held.items() if held[0] != tab}
+
+    def _passed(self) -> Set[int]:
+        """Places of rows drawn at random that have no answer while later ones of their draw have:
+        until they do, those do not count."""
+        answered = np.array([row in self.file.answers for row in self._row], np.bool_)
+        found: set[int] = set()
+        for draw in ("suspect_draw", "row_draw"):
+            place = self.queue[draw]
+            last = place[answered & (place >= 0)].max(initial=-1)
+            found.update(np.flatnonzero(~answered & (place >= 0) & (place < last)).tolist())
+        return found
 
     def _open(self, filters: Filters) -> Iterator[int]:
         """Places of rows nobody has answered, in order."""

@@ -221,6 +221,11 @@ def _routes(desk: Desk, exhibit: Exhibit, about: About) -> APIRouter:
         cards = _with_content([card] if card else [])
         return {"cards": cards, **desk.state(undone.reviewer)}
 
+    @routes.post("/api/leave")
+    def leave(tab: Annotated[str, Query(min_length=1, max_length=64)]) -> dict[str, Any]:
+        desk.leave(tab)
+        return {}
+
     @routes.get("/api/state")
     def state(reviewer: str = "") -> dict[str, Any]:
         return desk.state(reviewer)

@@ -271,6 +271,27 @@ def test_tabs_and_people_are_asked_different_rows(page: Served) -> None:
     assert first[0] not in [c["row"] for c in page.get("api/next", tab="one", n=48)["cards"]]
 
 
+def test_what_a_closed_tab_was_asked_is_asked_again(page: Served) -> None:
+    shown = page.get("api/next", tab="one", n=9)["cards"]
+    assert any(card["random"] for card in shown)
+    assert page.get("api/next", tab="two")["cards"][0]["row"] != shown[0]["row"]
+    page.post("api/leave?tab=one")
+    assert page.get("api/next", tab="three")["cards"][0]["row"] == shown[0]["row"]
+
+
+def test_random_rows_answered_beside_a_lost_tab_give_a_sentence(page: Served) -> None:
+    page.get("api/next", tab="lost", n=12)  # killed: it says nothing, and has draws
+    while cards := page.get("api/next", tab="t")["cards"]:
+        page.answer(cards[0]["row"], int(page.made.clean[cards[0]["row"]]))
+    state = page.get("api/state")
+    assert state["answered"] == BUDGET
+    assert "rows drawn at random" in " ".join(state["measured"]["sentences"])
+    desk = page.answers().answers
+    drawn = [asked for answer in desk.answers.values() for asked in answer.rows]
+    counted = state["measured"]["rows"]["n"], state["measured"]["suspects"]["n"]
+    assert counted == tuple(sum(a.drawn == kind for a in drawn) for kind in ("rows", "suspects"))
+
+
 def test_the_same_answer_sent_twice_counts_once(page: Served) -> None:
     (card,) = page.get("api/next", tab="t")["cards"]
     body = {"id": uuid.uuid4().hex, "row": card["row"], "label": 1}

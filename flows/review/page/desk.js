@@ -80,6 +80,11 @@ export class Desk {
     }
   }
 
+  /** Give back what this tab has shown, as it closes. */
+  leave() {
+    navigator.sendBeacon(`api/leave?${new URLSearchParams({ tab: this.tab })}`);
+  }
+
   /** Take an answer back; its question again. */
   async undo(id, reviewer) {
     await this.flush();

@@ -182,5 +182,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+addEventListener("pagehide", () => desk.leave());
+
 show();
 desk.state(reviewer()).then(() => desk.flush()).then(load, (error) => trouble(error.message));
