@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 import psutil
 
+from flows.engine.collectives.sent import incoming
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute
 from flows.orchestration.session import open_job
-from flows.steps.lists import incoming
-from flows.steps.partition import block_name
 from storage.exchange import Exchange
 from storage.ledger import Record
 from storage.location import Location

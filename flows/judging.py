@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import NamedTuple
 
+from flows.engine.collectives import PoolGraph
 from flows.engine.job import Job
 from flows.engine.tasks.as_task import as_task
 from flows.options.params import TrainParams
@@ -50,6 +51,10 @@ class Labeled:
     length: int
     """Neighbors in a list."""
     params: TrainParams
+
+    @property
+    def graph(self) -> PoolGraph:
+        return PoolGraph(self.pool, len(self.blocks.sizes))
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -100,7 +105,7 @@ def judge(job: Job, of: Labeled, source: Source) -> Judged:
 def _two(job: Job, of: Labeled) -> tuple[RateEstimates, int]:
     """Rates and threshold of two classes, and the number of suspect labels."""
     pool, blocks, grid, params = of.pool, of.blocks, of.grid, of.params
-    counted = as_task("regression", lambda: count_labels(job, pool, blocks, grid, params.seed))
+    counted = as_task("regression", lambda: count_labels(job, of.graph, grid, params.seed))
     own = None
     if RULES[params.rule].own_pass:
         own_pass = import_module(f"flows.steps.{params.rule}")
@@ -108,8 +113,8 @@ def _two(job: Job, of: Labeled) -> tuple[RateEstimates, int]:
     rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, own))
 
     def label() -> int:
-        odds = find_odds(job, pool, blocks, counted, rates, params.seed)
-        return find_label_issues(job, pool, rates, odds)
+        odds = find_odds(job, of.graph, counted, rates, params.seed)
+        return find_label_issues(job, of.graph, rates, odds)
 
     return rates, as_task("labels", label)
 

@@ -312,20 +312,6 @@ GROUPS: dict[str, dict[str, Column]] = {
         "given_label": _GIVEN,
         "neighbor_label": _label("given label of the neighbor", "rank"),
     },
-    "count_sample": {
-        "row": _row("training row drawn to fit weights on, ascending"),
-        "given_label": _GIVEN,
-        "count": Column(
-            ("row", "k"), "int32", -1, "neighbors given 1 among the first k, self excluded"
-        ),
-    },
-    "smoothed_odds": {
-        "row": _row("training row drawn to fit weights on, ascending"),
-        "smoothed": Column(
-            ("row",), "float32", float("nan"), "neighbors' mean posterior, log odds"
-        ),
-        "reach": Column(("row",), "float32", float("nan"), "distance to a near neighbor"),
-    },
     "smoothed": {
         "row": _row("training row drawn to fit weights on, ascending"),
         "feature": Column(

@@ -29,6 +29,14 @@ class Part(Generic[A]):
     """What the part reads besides what its name says: small values."""
 
 
+def block_name(number: int) -> str:
+    return f"block-{number:05d}"
+
+
+def rows_name(number: int) -> str:
+    return f"rows-{number:06d}"
+
+
 def task_keys(step: str, parts: Sequence[Part[Any]]) -> list[str]:
     """Names of the tasks on the cluster, `neighbors-block-00017-1f3a…`.
 

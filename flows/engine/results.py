@@ -30,12 +30,17 @@ class Result:
     def of(cls: type[R], record: Record) -> R:
         """The result as a record holds it; raises `StorageError` where it is of another version."""
         try:
-            result: R = _adapter(cls).validate_python(record.result)
+            return cls.of_json(record.result)
         except ValidationError as error:
             raise StorageError(
                 f"the record of {record.step} {record.part} is of another version of knnoise; "
                 + ANEW
             ) from error
+
+    @classmethod
+    def of_json(cls: type[R], content: Any) -> R:
+        """The result as `as_json` made it."""
+        result: R = _adapter(cls).validate_python(content)
         return result
 
     def as_json(self) -> dict[str, Any]:

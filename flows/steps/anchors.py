@@ -12,9 +12,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
-from flows.steps.lists import Routed, incoming
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest

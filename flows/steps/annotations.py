@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Routed, Sent, incoming, slices_by_destination
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import LabelValue, Result
 from flows.steps.answers import Asked, ask, askers
 from flows.steps.ingest import annotations_of, certain
-from flows.steps.lists import Routed, Sent, incoming, slices_by_destination
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from pipeline.knn.lists import ABSENT
 from pipeline.noise.annotator_matrices import Agreement
 from pipeline.noise.annotators import CERTAIN, NEAR, RowLabels, distance_weights

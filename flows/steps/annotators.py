@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flows.engine.collectives.sent import Routed, incoming, source_order
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import LabelValue, Result
 from flows.steps.annotations import Collected, annotators_of, collect, of_block
 from flows.steps.classes import ClassEstimates
 from flows.steps.groups import crossfitted
-from flows.steps.lists import Routed, incoming, source_order
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from flows.steps.rates import RateEstimates
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,

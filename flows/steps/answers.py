@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Routed, Sent
 from flows.engine.job import Output
-from flows.steps.lists import Routed, Sent
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import distinct, places
 from storage.errors import StorageError

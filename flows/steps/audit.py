@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from pipeline.knn.recall import Recall, row_recall, summarize
 from storage.groups import array, read_array
 from storage.run import Run

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Routed, Sent, incoming, slices_by_destination
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.steps.answers import WANTED, Answers, Asked, answer, ask
-from flows.steps.lists import Routed, Sent, incoming, slices_by_destination
-from flows.steps.partition import block_name
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import places
 from pipeline.methods.partial_features import least_reach, reach, smoothed

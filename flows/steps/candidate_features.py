@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
@@ -22,7 +23,6 @@ from flows.steps.averages import AVERAGES, REACHES, average, find_reaches
 from flows.steps.building import build, find_probes
 from flows.steps.derived import derive
 from flows.steps.ingest import Ingested, ingest
-from flows.steps.lists import source_order
 from flows.steps.names import BLOCKS
 from flows.steps.networks import Probes
 from flows.steps.partition import Blocks, Wanted

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.candidate_masks import read_candidates
-from flows.steps.lists import source_order
 from pipeline.decision.suspects import PORTION
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import AdaptiveParams, unpack

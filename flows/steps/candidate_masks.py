@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flows.engine.collectives.sent import incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.steps.answers import Asked, answer
-from flows.steps.lists import incoming
 from pipeline.methods.partial_labels import Masks, reordered
 from storage.exchange import Slice
 from storage.ledger import Record

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flows.engine.collectives.sent import Routed
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.steps.answers import WANTED, Answers, ask
 from flows.steps.candidate_masks import answers, read_candidates
-from flows.steps.lists import Routed, receive_lists
+from flows.steps.lists import receive_lists
 from flows.steps.probes import CandidateRule
 from pipeline.knn.lists import Neighbors
 from pipeline.labels import dtype_of

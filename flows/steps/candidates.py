@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.steps.answers import WANTED, Answers, ask
 from flows.steps.candidate_labels import PREDICTIONS, CandidatePool, Verdicts, write_verdicts
 from flows.steps.candidate_masks import answers
 from flows.steps.class_tops import joined
-from flows.steps.lists import Routed, incoming
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.suspects import PORTION
 from pipeline.methods.partial_labels import (

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
-from flows.steps.partition import block_name
 from pipeline.methods import rules
 from pipeline.methods.speculate_correct import Counts, Design, Rule, majority, sample_block
 from storage.groups import read_array

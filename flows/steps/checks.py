@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from flows.engine.collectives.sent import Sent, slices_by_destination, source_order
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
-from flows.steps.lists import Sent, slices_by_destination, source_order
 from flows.steps.lookup import source_rows
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from pipeline.diagnostics.file_order import NONE, FileOrder, Gaps, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
     Usual,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flows.engine.collectives.sent import Routed, incoming, source_order
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.steps.class_tops import (
     TOP,
@@ -29,8 +30,7 @@ from flows.steps.classes import (
 )
 from flows.steps.ingest import certain
 from flows.steps.labels import Checked, LabelIssues
-from flows.steps.lists import Routed, incoming, source_order
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.class_rule import decide
 from pipeline.decision.class_votes import class_votes, vote_sizes

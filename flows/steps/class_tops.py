@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Routed, source_order
 from flows.engine.job import Output
 from flows.engine.parts import Part
 from flows.steps.answers import Answers, Asked, answer
@@ -17,7 +18,6 @@ from flows.steps.classes import (
     labels_of,
     read_correction,
 )
-from flows.steps.lists import Routed, source_order
 from pipeline.decision.class_votes import class_votes, vote_sizes
 from pipeline.decision.quality import (
     KEPT,

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Sent
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.options.params import Method
 from flows.steps.anchors import anchor_features
 from flows.steps.answers import WANTED, ask
-from flows.steps.lists import Sent
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose
 from pipeline.decision.class_rule import temper

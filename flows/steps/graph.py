@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
-from flows.steps.lists import Routed, incoming, receive_lists, send_lists
+from flows.steps.lists import receive_lists, send_lists
 from flows.steps.lookup import pick
 from flows.steps.names import GRAPH, NEIGHBORS
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from pipeline.blocks.partition import nearest_blocks
 from pipeline.graph.build import NeighborParams, build_lists
 from pipeline.knn.distance import pair_distance

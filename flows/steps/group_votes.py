@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.steps.class_tops import joined, portions
 from flows.steps.classes import ClassEstimates, decision_matrix
-from flows.steps.lists import Routed, incoming
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from pipeline.decision.class_rule import decide
 from pipeline.decision.tempering import MatrixDecision
 from pipeline.noise.group_cells import level_of

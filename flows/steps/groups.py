@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.classes import ClassEstimates
 from flows.steps.group_votes import VOTES, find_votes
 from flows.steps.ingest import certain
-from flows.steps.lists import source_order
 from flows.steps.lookup import pick
 from flows.steps.partition import Blocks
 from flows.steps.rates import RateEstimates

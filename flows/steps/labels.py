@@ -4,41 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
+from flows.engine.collectives import Found, PoolGraph, SourceRows, Table, over_rows
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.ingest import certain
-from flows.steps.label_odds import SMOOTHED, First, LabelOdds
-from flows.steps.lists import source_order
+from flows.steps.label_odds import First, LabelOdds
 from flows.steps.rates import RateEstimates
 from pipeline.decision.odds import OddsWeights, second_pass
 from pipeline.methods.rules import Rule
 from storage.convert import write_table
-from storage.exchange import Exchange, Slice
-from storage.pool import ChunkWriter, Pool, Rows
 from storage.run import Run
 
 COLUMNS = ("row", "given_label", "predicted_label", "label_quality", "is_label_issue", "eta_corr")
 CLASS_COLUMNS = (*COLUMNS[:5], "likely_label", "given_share")
 TABLE = "label_issues.parquet"
-
-
-@dataclass(frozen=True)
-class Check:
-    """Rows whose labels are checked, by which rule."""
-
-    pool: Pool
-    number: int
-    rows: Rows
-    k: int
-    rule: Rule
-    first: First
-    second: OddsWeights
-    counts: list[Slice]
-    smoothed: list[Slice]
 
 
 @dataclass(frozen=True)
@@ -55,25 +38,16 @@ class LabelIssues(Result):
     n_label_issues: int
 
 
-def find_label_issues(job: Job, pool: Pool, rates: RateEstimates, odds: LabelOdds) -> int:
+def find_label_issues(job: Job, graph: PoolGraph, rates: RateEstimates, odds: LabelOdds) -> int:
     """Write the group `labels`; the number of suspect labels."""
-    ChunkWriter(job.run, "labels", pool.part_rows, pool.n_rows)
-    rule, k = rates.decision_rule, rates.k
-    taken = k, rule, odds.first, odds.second
-    judged = job.parts(
-        "labels",
-        label_part,
-        [
-            Part(f"rows-{i:06d}", Check(pool, i, rows, *taken, odds.counts[i], odds.smoothed[i]))
-            for i, rows in enumerate(pool.parts())
-        ],
-    )
+    rule, k, table = rates.decision_rule, rates.k, Table("labels")
+    kernel = partial(verdicts, k=k, rule=rule, first=odds.first, second=odds.second)
+    of = [odds.counted, odds.smoothed]
+    judged = over_rows(job, graph, "labels", kernel, of=of, table=table)
 
     def finish(run: Run) -> Output:
-        writer = ChunkWriter(run, "labels", pool.part_rows, pool.n_rows)
-        written = writer.finish(pool.n_rows, {"k": k, **asdict(rule)})
-        n_issues = sum(Checked.of(record).issues for record in judged)
-        return Output(written, LabelIssues(n_issues))
+        written = table.finish(run, graph.pool, {"k": k, **asdict(rule)})
+        return Output(written, LabelIssues(sum(part.issues for part in judged.left(Checked))))
 
     return LabelIssues.of(job.once("verdicts", finish)).n_label_issues
 
@@ -90,35 +64,23 @@ def export_label_issues(job: Job, classes: Sequence[LabelValue]) -> None:
     job.once("label-issues", export)
 
 
-def label_part(run: Run, part: Part[Check]) -> Output:
-    """Verdicts on the rows of one part of the pool, predictions from their neighbors alone."""
-    check = part.args
-    rows, pool, rule = check.rows, check.pool, check.rule
-    counted = Exchange(run.location, "counts").receive(check.counts)
-    count = counted["count"][source_order(counted["row"], rows, "counts")]
-    smoothed = Exchange(run.location, SMOOTHED).receive(check.smoothed)
-    order = source_order(smoothed["row"], rows, "qualities")
-    given = pool.read("y", rows)
-    eta = count[:, check.first.grid.index(check.k)] / check.k
+def verdicts(at: SourceRows, k: int, rule: Rule, first: First, second: OddsWeights) -> Found:
+    """Verdicts on some rows of the pool, predictions from their neighbors alone."""
+    count, given = at.columns["count"], at.read("y")
+    around, reach = at.columns["smoothed"], at.columns["reach"]
+    eta = count[:, first.grid.index(k)] / k
     predicted = rule.predict(eta)
-    quality = second_pass(
-        check.first.odds(count),
-        smoothed["smoothed"][order],
-        smoothed["reach"][order],
-        given,
-        check.first.assumed.correction(),
-        check.second,
-    )
+    by = first.assumed.correction()
+    quality = second_pass(first.odds(count), around, reach, given, by, second)
     issue = quality < 0.5
-    sure = certain(run, rows)
+    sure = certain(at.pool.run, at.rows)
     issue[sure], predicted[sure], quality[sure] = False, given[sure], 1.0
-    written = ChunkWriter(run, "labels", pool.part_rows, pool.n_rows).chunk(
-        check.number,
-        row=pool.read("row", rows),
-        given_label=given,
-        predicted_label=predicted,
-        label_quality=quality.astype(np.float32),
-        is_label_issue=issue,
-        eta_corr=eta.astype(np.float32),
-    )
-    return Output(written, Checked(int(issue.sum())))
+    columns = {
+        "row": at.read("row"),
+        "given_label": given,
+        "predicted_label": predicted,
+        "label_quality": quality.astype(np.float32),
+        "is_label_issue": issue,
+        "eta_corr": eta.astype(np.float32),
+    }
+    return Found(columns, left=Checked(int(issue.sum())))

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.steps.anchors import anchor_features
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from pipeline.blocks.cost import HALOS, Pairs
 from pipeline.blocks.partition import Halo, in_halo, nearest_blocks, share_held
 from pipeline.blocks.scaling import Scaling

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
-from flows.steps.lists import Routed, incoming
 from flows.steps.names import BLOCKS, PARTITION, ROUTE, of_attempt
 from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS, Pairs, choose_cut, cuts
 from pipeline.blocks.partition import Halo, nearest_blocks, spread
@@ -75,10 +75,6 @@ class Blocks:
 
     def largest_first(self) -> list[int]:
         return sorted(range(len(self.sizes)), key=lambda b: (-self.sizes[b], b))
-
-
-def block_name(number: int) -> str:
-    return f"block-{number:05d}"
 
 
 def block_sizes(wanted: Wanted, attempt: int, n_rows: int, n_features: int) -> list[int]:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Routed
 from flows.engine.job import Job, Output
+from flows.engine.parts import block_name
 from flows.engine.results import Result
-from flows.steps.lists import Routed
 from flows.steps.networks import Probes, stored_network
-from flows.steps.partition import Block, block_name
+from flows.steps.partition import Block
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.tempering import MatrixDecision
 from pipeline.graph.walk import Network, walkable

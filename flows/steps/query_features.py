@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Routed
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue
@@ -19,7 +20,7 @@ from flows.steps.averages import told, towards
 from flows.steps.candidate_features import Unit
 from flows.steps.derived import derive
 from flows.steps.ingest import Ingested, ingest
-from flows.steps.lists import Routed, receive_lists
+from flows.steps.lists import receive_lists
 from flows.steps.probes import Model
 from flows.steps.searching import search_queries
 from flows.steps.stages import AVERAGED, GIVEN, UNIT, Features, stage

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from flows.engine.collectives import Around, Found, PoolGraph, Sendings, Stored, over_graph
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.options.params import Method
 from flows.steps.anchors import anchor_features
-from flows.steps.answers import WANTED, ask
-from flows.steps.lists import Sent
 from flows.steps.own import OwnRates
-from flows.steps.partition import Blocks, block_name
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
 from pipeline.decision.quality import FIT_ROWS, FIT_STREAM
@@ -25,36 +23,15 @@ from pipeline.methods.rules import Rule, rule_of
 from pipeline.noise.extrema import crossfit, minmax
 from pipeline.noise.rates import NoiseRates
 from pipeline.noise.rates import given as known
-from storage.exchange import Exchange
-from storage.groups import read_array, write_group
-from storage.ledger import Record
+from storage.groups import read_array
 from storage.pool import Pool
 from storage.run import Run
-
-SAMPLE = "count-sample"
-"""Folder of the rows drawn to fit label qualities on."""
-
-
-@dataclass(frozen=True)
-class Count:
-    """One block of the graph whose neighbors' labels are counted."""
-
-    block: int
-    pool: Pool
-    grid: tuple[int, ...]
-    seed: int
-    to: Exchange
 
 
 @dataclass(frozen=True)
 class Counted(Result):
     """Counts of one block, as far as rates and k need them; by size of the grid."""
 
-    sent: Sent
-    asked: Sent
-    """Its neighbors that were asked for, by part of the pool."""
-    rows: int
-    sampled: int
     losses: list[int]
     extremes: list[list[int]]
     votes: list[list[list[int]]]
@@ -79,49 +56,32 @@ class RateEstimates(Result):
         return self.estimates[self.noise]
 
 
-def count_labels(
-    job: Job, pool: Pool, blocks: Blocks, grid: tuple[int, ...], seed: int
-) -> list[Record]:
-    """Counts of label 1 for each k of a grid, sent to source order; a sample of them; and which
-    rows each block has as neighbors."""
-    exchange = Exchange(job.run.location, "counts")
-    return job.parts(
-        "regression",
-        regression_part,
-        [
-            Part(block_name(b), Count(b, pool, grid, seed, exchange))
-            for b in range(len(blocks.sizes))
-        ],
+def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...], seed: int) -> Sendings:
+    """Counts of label 1 for each k of a grid, sent to source order and kept; a sample of them; and
+    which rows each block has as neighbors."""
+    return over_graph(
+        *(job, graph, "regression"),
+        partial(count, grid=grid, n_rows=graph.pool.n_rows, seed=seed),
+        needs=("given_label", "neighbor_label"),
+        gives={"count": f"({len(grid)},)i2"},
+        asks="neighbors",
+        portion=None,
+        stored=Stored("regression", ("row", "count"), {"k": list(grid)}),
     )
 
 
-def regression_part(run: Run, part: Part[Count]) -> Output:
+def count(at: Around, grid: tuple[int, ...], n_rows: int, seed: int) -> Found:
     """Counts of one block, and for each k of the grid what choosing among them takes."""
-    grid, exchange, pool, number = part.args.grid, part.args.to, part.args.pool, part.args.block
-    group = run.group(f"graph/{number:05d}")
-    row, given = read_array(group, "row"), read_array(group, "given_label")
-    neighbor_label = read_array(group, "neighbor_label")
-    count = counts(neighbor_label, grid)
-    path, sampled = f"regression/{number:05d}", f"{SAMPLE}/{number:05d}"
-    attributes = {"k": list(grid)}
-    write_group(run.store, path, "regression", {"row": row, "count": count}, attributes)
-    drawn = np.flatnonzero(in_sample(row, pool.n_rows, FIT_ROWS, part.args.seed, FIT_STREAM))
-    sample = {"row": row[drawn], "given_label": given[drawn], "count": count[drawn]}
-    write_group(run.scratch, sampled, "count_sample", sample)
-    columns = {"row": row, "count": count.astype(np.int16)}
-    sent = exchange.send(part.name, pool.part_of(row), len(pool.parts()), columns)
-    asking, neighbor = Exchange(run.location, WANTED), read_array(group, "neighbor")
-    wanted, asked = ask(asking, part.name, number, pool, neighbor)
-    return Output(
-        [run.key(path), f"scratch.zarr/{sampled}", exchange.key(part.name), wanted],
-        Counted(
-            sent,
-            asked,
-            len(row),
-            len(drawn),
-            squared_losses(count, given, grid).tolist(),
-            extremes_with_self(given, neighbor_label, grid).tolist(),
-            [vote_table(c, given, k).tolist() for c, k in zip(count.T, grid, strict=True)],
+    label, given = at.of_row["neighbor_label"], at.of_row["given_label"]
+    ones = counts(label, grid)
+    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, FIT_STREAM))
+    return Found(
+        {"count": ones},
+        drawn={"row": at.row[drawn], "given_label": given[drawn], "count": ones[drawn]},
+        left=Counted(
+            squared_losses(ones, given, grid).tolist(),
+            extremes_with_self(given, label, grid).tolist(),
+            [vote_table(c, given, k).tolist() for c, k in zip(ones.T, grid, strict=True)],
         ),
     )
 
@@ -129,7 +89,7 @@ def regression_part(run: Run, part: Part[Count]) -> Output:
 def estimate_rates(
     job: Job,
     pool: Pool,
-    counted: list[Record],
+    counted: Sendings,
     grid: tuple[int, ...],
     params: Method,
     own: OwnRates | None = None,
@@ -138,7 +98,7 @@ def estimate_rates(
 
     own : k and rates of the rule's own pass, if it has one
     """
-    filled = [counts for counts in map(Counted.of, counted) if counts.rows]
+    filled = counted.left(Counted)
 
     def estimate(run: Run) -> Output:
         losses = np.sum([counts.losses for counts in filled], axis=0)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.steps.classes import labels_of
 from flows.steps.ingest import certain
-from flows.steps.lists import Routed, incoming
 from flows.steps.lookup import lists_of, source_rows
-from flows.steps.partition import block_name
 from pipeline.decision import review
 from pipeline.methods.rules import Rule
 from storage.exchange import Exchange, Slice

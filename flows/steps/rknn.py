@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.steps.own import OwnRates
-from flows.steps.partition import Blocks, block_name
+from flows.steps.partition import Blocks
 from pipeline.blocks.sampling import row_hash
 from pipeline.knn.lists import ABSENT
 from pipeline.methods.rknn import FoldScores, best, fold_sums, gains, own_extremes

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, block_name
 from flows.steps.graph import block_lists, block_with_enough_rows
-from flows.steps.lists import Routed, incoming, send_lists
-from flows.steps.partition import block_name
+from flows.steps.lists import send_lists
 from flows.steps.probes import (
     Found,
     Model,

@@ -13,9 +13,9 @@ import pytest
 from processes import running
 from runs import PoolWriter, fit, results
 
+import flows.engine.collectives.rows
 import flows.steps.graph
 import flows.steps.ingest
-import flows.steps.labels
 from flows.engine.deadline import Deadline
 from flows.engine.job import Output
 from flows.engine.parts import Part
@@ -62,7 +62,9 @@ def test_store_that_hangs_between_two_steps(
 ) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)  # pytest's own
     with monkeypatch.context() as hang:
-        hang.setattr(flows.steps.labels, "ChunkWriter", lambda *_: time.sleep(3600))
+        hang.setattr(
+            flows.engine.collectives.rows, "ChunkWriter", lambda *_, **__: time.sleep(3600)
+        )
         began = time.monotonic()
         with pytest.raises(StepTimeoutError, match="between two steps nothing was done for 12 s"):
             fit(pool(), tmp_path / "run", step_timeout=2, workers=0)

@@ -1,0 +1,169 @@
+"""One pass over the rows of a pool in source order: what blocks found of them, brought together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.collectives.graph import PoolGraph
+from flows.engine.collectives.sent import Found, Passed, Sendings, Sent, exchange, source_order
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part, rows_name
+from storage.exchange import Exchange, Slice
+from storage.groups import Arrays
+from storage.pool import ChunkWriter, Pool, Rows
+from storage.run import Run
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """Some rows of a pool, in the order of the source, and what passes found of them."""
+
+    pool: Pool
+    rows: Rows
+    columns: Arrays
+    """(row, ...) by name."""
+    others: Arrays
+    """(item, ...) by name: what other rows' blocks sent, with the `place` (item,) of the row."""
+
+    @property
+    def n(self) -> int:
+        return self.rows.stop - self.rows.start
+
+    def read(self, name: str) -> npt.NDArray[Any]:
+        """(row, ...) a column of the pool."""
+        return self.pool.read(name, self.rows)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A group of the results in source order."""
+
+    path: str
+    kind: str | None = None
+    """Of `schema.GROUPS`; None for that of the same name as the path."""
+    label: str = "i1"
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def writer(self, run: Run, pool: Pool) -> ChunkWriter:
+        shape = self.path, pool.part_rows, pool.n_rows
+        sizes: dict[str, Any] = self.sizes
+        return ChunkWriter(run, *shape, kind=self.kind, label=self.label, **sizes)
+
+    def finish(self, run: Run, pool: Pool, attributes: dict[str, Any]) -> list[str]:
+        """Tell of the group, all parts of it written; keys of the files."""
+        return self.writer(run, pool).finish(pool.n_rows, attributes)
+
+
+Kernel = Callable[..., Found | Arrays]
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What all parts of a pass share."""
+
+    step: str
+    pool: Pool
+    kernel: Kernel
+    of: tuple[tuple[str, Exchange], ...]
+    """The steps that columns come from."""
+    others: Exchange | None
+    asked: Exchange | None
+    n_blocks: int
+    table: Table | None
+    reading: Callable[[Run], Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    number: int
+    rows: Rows
+    of: tuple[list[Slice], ...]
+    others: list[Slice]
+    asked: list[Slice]
+
+
+def over_rows(
+    job: Job,
+    graph: PoolGraph,
+    step: str,
+    kernel: Kernel,
+    *,
+    of: Sequence[Sendings] = (),
+    others: Sendings | None = None,
+    asked: Sendings | None = None,
+    table: Table | None = None,
+    reading: Callable[[Run], Mapping[str, Any]] | None = None,
+) -> Sendings:
+    """Run a kernel over all rows of a pool, some chunks of the source a part.
+
+    of : passes over the graph whose columns it gets, one item a row
+    others : a pass whose items about any rows it gets
+    asked : a pass that asked for rows: the columns that the kernel finds are sent to who asked
+    table : where the columns that the kernel finds are written, if nobody asked for them
+    reading : small values that the kernel gets by name, read once a part
+    """
+    parts = graph.pool.parts()
+    n = len(parts)
+    slices = [one.slices("rows", n) for one in of]
+    of_others = [[]] * n if others is None else others.slices("others", n)
+    of_asked = [[]] * n if asked is None else asked.slices("asked", n)
+    if table is not None:
+        table.writer(job.run, graph.pool)
+    shared = _Pass(
+        *(step, graph.pool, kernel, tuple((one.step, one.exchange("rows")) for one in of)),
+        None if others is None else others.exchange("others"),
+        None if asked is None else asked.exchange("asked"),
+        *(graph.n_blocks, table, reading),
+    )
+    records = job.parts(
+        step,
+        partial(_rows_part, shared),
+        [
+            Part(rows_name(i), _Rows(i, rows, tuple(s[i] for s in slices), more, who))
+            for i, (rows, more, who) in enumerate(zip(parts, of_others, of_asked, strict=True))
+        ],
+    )
+    return Sendings.of(job.run.location, step, records)
+
+
+def _rows_part(of: _Pass, run: Run, part: Part[_Rows]) -> Output:
+    """Some rows of a pass."""
+    args = part.args
+    columns: Arrays = {}
+    other: Arrays = {}
+    for (step, through), slices in zip(of.of, args.of, strict=True):
+        sent = through.receive(slices)
+        order = source_order(sent.pop("row"), args.rows, step)
+        columns |= {name: column[order] for name, column in sent.items()}
+    if of.others is not None and args.others:
+        other = of.others.receive(args.others)
+        other["place"] = other.pop("row") - args.rows.start
+    shared = {} if of.reading is None else of.reading(run)
+    given = of.kernel(SourceRows(of.pool, args.rows, columns, other), **shared)
+    found = given if isinstance(given, Found) else Found(given)
+    left = None if found.left is None else found.left.as_json()
+    if of.asked is not None:
+        away = exchange(run.location, of.step, "answers")
+        answers = _answer(of, part, away, found.columns)
+        return Output([away.key(part.name)], Passed({"answers": answers}, left))
+    if of.table is None:
+        return Output([], Passed({}, left))
+    written = of.table.writer(run, of.pool).chunk(args.number, **found.columns)
+    return Output(written, Passed({}, left))
+
+
+def _answer(of: _Pass, part: Part[_Rows], away: Exchange, columns: Arrays) -> Sent:
+    """Send what is known of the rows to the blocks that asked for them."""
+    row, asker = np.empty(0, np.int64), np.empty(0, np.int32)
+    if of.asked is not None and part.args.asked:
+        asked = of.asked.receive(part.args.asked)
+        row, asker = asked["row"], asked["asker"]
+    at = row - part.args.rows.start
+    answers = {"row": row, **{name: column[at] for name, column in columns.items()}}
+    return away.send(part.name, asker, of.n_blocks, answers)

@@ -1,0 +1,128 @@
+"""What parts send: to source order, to the blocks that asked, to the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.results import Result
+from storage.errors import StorageError
+from storage.exchange import Exchange, Slice
+from storage.groups import Arrays
+from storage.ledger import Record
+from storage.location import Location
+from storage.pool import Rows
+
+Sent = list[tuple[int, int]]
+"""(destination, rows) of a run, in the order in which the rows lie there."""
+R = TypeVar("R", bound=Result)
+
+
+@dataclass(frozen=True)
+class Routed(Result):
+    """What a part sent."""
+
+    sent: Sent
+
+
+@dataclass(frozen=True)
+class Passed(Result):
+    """What a part of a pass sent, by what it is, and what it leaves for the steps to come."""
+
+    sent: dict[str, Sent]
+    left: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a kernel found in some rows."""
+
+    columns: Arrays = field(default_factory=dict)
+    """(row, ...) by name, of the rows given."""
+    others: Arrays = field(default_factory=dict)
+    """(item, ...) of any rows of the pool, which `row` (item,) names, also more than once."""
+    drawn: Arrays = field(default_factory=dict)
+    """(item, ...) for the driver: a sample, of the rows that `row` (item,) names."""
+    left: Result | None = None
+    """Small values for the driver; of kernels that see all rows of a part at once."""
+
+
+@dataclass(frozen=True)
+class Sendings:
+    """What all parts of a pass sent, each kind through an exchange of its own."""
+
+    location: Location
+    step: str
+    parts: dict[str, Passed]
+
+    @classmethod
+    def of(cls, location: Location, step: str, records: Sequence[Record]) -> Sendings:
+        return cls(location, step, {record.part: Passed.of(record) for record in records})
+
+    def exchange(self, what: str) -> Exchange:
+        return exchange(self.location, self.step, what)
+
+    def slices(self, what: str, n_destinations: int) -> list[list[Slice]]:
+        """For each destination the slices of what was sent there."""
+        sent = {name: part.sent.get(what, []) for name, part in self.parts.items()}
+        return by_destination(sent, n_destinations)
+
+    def left(self, kind: type[R]) -> list[R]:
+        """What the parts left, in their order; of those that had any rows."""
+        return [kind.of_json(part.left) for part in self.parts.values() if part.left is not None]
+
+    def drawn(self) -> Arrays:
+        """The sample that was drawn in all parts, rows ascending."""
+        columns = self.exchange("drawn").receive(self.slices("drawn", 1)[0])
+        order = np.argsort(columns["row"])
+        return {name: column[order] for name, column in columns.items()}
+
+
+def exchange(location: Location, step: str, what: str) -> Exchange:
+    """The exchange of one kind of what a step sends."""
+    return Exchange(location, f"{step}/{what}")
+
+
+def source_order(row: npt.NDArray[np.int64], rows: Rows, what: str) -> npt.NDArray[np.int64]:
+    """The order that brings what was sent of some rows, one item a row, into that of the source.
+
+    row : (item,) the row that each is of
+    what : what the items are, for the message
+
+    Raises
+    ------
+    StorageError
+        there is not one item for each row.
+    """
+    order = np.argsort(row)
+    if not np.array_equal(row[order], np.arange(rows.start, rows.stop)):
+        raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: {what} do not cover them")
+    return order
+
+
+def incoming(records: Sequence[Record], n_destinations: int) -> list[list[Slice]]:
+    """For each destination the slices of the runs that some parts sent, in one pass over their
+    tables of counts."""
+    return slices_by_destination(records, n_destinations, lambda record: Routed.of(record).sent)
+
+
+def slices_by_destination(
+    records: Sequence[Record], n_destinations: int, sent: Callable[[Record], Sent]
+) -> list[list[Slice]]:
+    """The same, of parts that record in a way of their own what they `sent`."""
+    return by_destination({record.part: sent(record) for record in records}, n_destinations)
+
+
+def by_destination(sent: Mapping[str, Sent], n_destinations: int) -> list[list[Slice]]:
+    """The same, by the name of the part."""
+    found: list[list[Slice]] = [[] for _ in range(n_destinations)]
+    for part, counts in sent.items():
+        start = 0
+        for destination, rows in counts:
+            found[destination].append(Slice(part, start, start + rows))
+            start += rows
+    return found
