@@ -68,6 +68,7 @@ def check_labels(source: Source, labels: LabelSpace, params: TrainParams) -> Non
     given = {
         "--rule": params.rule if params.rule != "corrected" else None,
         "--noise": params.noise if params.noise != "crossfit" else None,
+        "--objective": params.objective if params.objective != "accuracy" else None,
         "--p0 and --p1": params.p0,
     }
     for option, value in given.items():

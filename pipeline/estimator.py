@@ -20,7 +20,7 @@ from pipeline.decision.class_votes import class_losses
 from pipeline.decision.quality import FIT_ROWS, FIT_STREAM, correction
 from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two
 from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
-from pipeline.decision.threshold import posterior, tempered, vote_table
+from pipeline.decision.threshold import cost_share, tempered, vote_table
 from pipeline.decision.votes import counts, extremes_with_self, k_grid
 from pipeline.in_memory import training_lists
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
@@ -48,6 +48,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         the best leave-one-out Brier score on the given labels
     noise : "crossfit", "minmax" (Algorithm 2 of Reeve & Kabán 2019; two classes), or the transition
         matrix where it is known: (class, class), row = true class
+    objective : what the threshold of two classes serves: "accuracy", "balanced" (accuracy), or two
+        costs such as "1:5", of predicting the second class where the first is true and of the
+        opposite
     metric : "euclidean", or "cosine": rows are scaled to length 1; a row of zeros is
         orthogonal to all others
     builder : "auto", "exact", "join" or "pynndescent", how neighbors of training rows are found;
@@ -93,6 +96,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         n_neighbors: int | str = "auto",
         *,
         noise: str | npt.ArrayLike = "crossfit",
+        objective: str = "accuracy",
         metric: str = "euclidean",
         builder: str = "auto",
         random_state: int = 0,
@@ -100,6 +104,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     ) -> None:
         self.n_neighbors = n_neighbors
         self.noise = noise
+        self.objective = objective
         self.metric = metric
         self.builder = builder
         self.random_state = random_state
@@ -142,7 +147,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.transition_matrix_, self.noise_rates_, self.threshold_ = noise.matrix, None, None
         if noise.rates is not None:
             votes = vote_table(near.sum(axis=1), self._label, self.n_neighbors_)
-            self._rule = rule_of(noise.rates, tempered(noise.rates, votes))
+            self._rule = rule_of(noise.rates, tempered(noise.rates, votes, self.objective))
             self.noise_rates_ = (noise.rates.p0, noise.rates.p1)
             self.threshold_ = self._rule.threshold
         with self._told("suspect labels"):
@@ -158,9 +163,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         return np.asarray(self.classes_[chosen])
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
-        """(row, class) float64, chances of the true class, rows add up to 1; greatest at the class
-        predicted."""
+        """(row, class) float64, chances of the true class, rows add up to 1; with the objective
+        "accuracy" greatest at the class predicted."""
         chance, chosen = self._decided(X)
+        if self.objective != "accuracy":
+            return chance
         tied = np.flatnonzero(chance.argmax(axis=1) != chosen)  # ½ each, and the rule decides
         chance[tied] = 0.5 - _HAIR
         chance[tied, chosen[tied]] = 0.5 + _HAIR
@@ -191,6 +198,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 )
         if self.metric not in METRICS:
             raise ValueError(f"metric={self.metric!r}: need {' or '.join(map(repr, METRICS))}")
+        try:
+            cost_share(str(self.objective))
+        except ValueError as error:
+            raise ValueError(f"objective={error}") from error
+        if self.objective != "accuracy" and len(self.classes_) > 2:
+            raise ValueError(f"objective={self.objective!r} is for two classes; leave it out")
         if isinstance(self.noise, str):
             allowed = ("crossfit", "minmax") if len(self.classes_) == 2 else ("crossfit",)
             if self.noise not in allowed:
@@ -277,7 +290,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             near = self._label[nearest_rows(x, self._x, self.n_neighbors_)[0]]
         if self.noise_rates_ is not None:
             share = near.mean(axis=1)
-            one = posterior(share, self._rule.p0, self._rule.p1)
+            one = self._rule.posterior(share)
             return np.stack([1.0 - one, one], axis=1), self._rule.predict(share).astype(np.int64)
         found = decide(near, len(self.classes_), self.n_neighbors_, self._matrix)
         chance = np.zeros((x.shape[0], len(self.classes_)))

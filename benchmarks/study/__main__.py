@@ -23,6 +23,7 @@ from benchmarks.study import (
     multiclass,
     partial,
     plateau,
+    rare_study,
     rates_study,
     review,
     square,
@@ -42,6 +43,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=6, help="noise seeds a setting and set")
     studies: dict[str, Callable[[argparse.Namespace], None]] = {
         "rates": lambda a: rates_study.run(a.data, a.results, a.trials),
+        "rare": lambda a: rare_study.run(a.data, a.results),
         "plateau": lambda a: plateau.run(a.results),
         "square": lambda a: square.run(a.results),
         "coverage": lambda a: coverage.run(a.results),

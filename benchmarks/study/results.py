@@ -23,6 +23,7 @@ KERNELS = {
     "rates": RATES,
     "coverage": RATES,
     "accuracy": (*DECISION, "decision/choose_k", "decision/votes"),
+    "rare": (*RATES, "decision/choose_k", "decision/votes"),
     "plateau": DECISION,
     "square": (*RATES, "methods/rknn"),
     "gao": ("methods/rknn",),

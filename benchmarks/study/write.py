@@ -15,6 +15,7 @@ from benchmarks.study import (
     pages_groups,
     pages_multiclass,
     pages_partial,
+    pages_rare,
     pages_rates,
     pages_review,
     pages_suspects,
@@ -39,6 +40,8 @@ def pages(work: Path, docs: Path) -> None:
         pages_coverage.coverage(found["rates"], found["coverage"], docs)
     if found["accuracy"]:
         pages_accuracy.accuracy(found["accuracy"], docs)
+    if found["rare"]:
+        pages_rare.rare(found["rare"], docs)
     if found["gao-ours"]:
         pages_gao.tables(found["gao"], found["gao-ours"], docs)
     if found["multiclass"]:

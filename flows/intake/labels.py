@@ -16,6 +16,7 @@ def refuse_for_candidates(params: TrainParams) -> None:
         "--publish-review": params.publish_review,
         "--rule": params.rule if params.rule != "corrected" else None,
         "--noise": params.noise if params.noise != "crossfit" else None,
+        "--objective": params.objective if params.objective != "accuracy" else None,
         "--p0 and --p1": params.p0,
     }
     for option, value in asked.items():

@@ -37,6 +37,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from pipeline.decision.threshold import cost_share
 from pipeline.methods.rules import RULES
 from storage.errors import InputError
 
@@ -305,6 +306,11 @@ class Method(Chosen):
         "corrected",
         description="decision rule; rknn (Gao, Yang & Zhou) estimates the rates its own way",
     )
+    objective: Annotated[str, Metavar("accuracy|balanced|C01:C10")] = Field(
+        "accuracy",
+        description="what the threshold of two classes serves: accuracy, balanced accuracy, or two "
+        "costs, of predicting the second class where the first is true and of the opposite",
+    )
     p0: Rate = Field(None, description="P(given 1 | true 0), if both rates are known")
     p1: Rate = Field(None, description="P(given 0 | true 1), if both rates are known")
     builder: Literal["auto", "join", "pynndescent", "exact"] = Field(
@@ -348,6 +354,15 @@ class Method(Chosen):
         """Whether the coding of the columns has to be learned."""
         return self.encode != "none" or self.impute != "none" or bool(self.parse)
 
+    @field_validator("objective")
+    @classmethod
+    def _is_objective(cls, given: str) -> str:
+        try:
+            cost_share(given)
+        except ValueError as error:
+            raise ValueError(f"--objective {error}") from error
+        return given
+
     @model_validator(mode="after")
     def _together(self) -> Method:
         least = 2 * (self.k or self.SHORTEST)
@@ -371,6 +386,8 @@ class Method(Chosen):
             raise ValueError(
                 "--by needs rates that are not read as plain extremes: leave out --noise minmax"
             )
+        if self.rule == "rknn" and self.objective != "accuracy":
+            raise ValueError("--rule rknn decides its own way: leave out --objective")
         if self.rule == "rknn" and self.p0 is not None:
             raise ValueError("--rule rknn estimates the rates its own way: leave out --p0 and --p1")
         return self

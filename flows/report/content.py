@@ -29,6 +29,7 @@ from flows.report.model import (
 from flows.report.varying import varying
 from flows.steps.ingest import CorrectionsUsed
 from flows.steps.stages import check_stages
+from pipeline.decision.threshold import Decision
 from pipeline.graph.build import exact_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
 from storage.errors import InputError, KnnoiseError
@@ -266,8 +267,22 @@ def _of_two(report: TrainReport) -> list[str]:
         f"  {report.support}: {report.reason}",
         *_varying(report),
         f"threshold on the share of the {report.k} neighbors given 1: {report.threshold:.4f}",
-        f"  {report.decision.reason}",
+        f"  {served(report.decision)}",
     ]
+
+
+def served(decision: Decision) -> str:
+    """What the threshold serves, and what that is worth, in words."""
+    costs = f"costs of {decision.objective} for a true 0 taken for 1 and a true 1 taken for 0"
+    aim = {"accuracy": "accuracy", "balanced": "balanced accuracy"}.get(decision.objective, costs)
+    said = f"It serves {aim}. {decision.reason}"
+    if not decision.gain or decision.gain_error is None or decision.balanced_gain is None:
+        return said
+    rows, error = round(decision.gain), round(1.96 * decision.gain_error)
+    return (
+        f"{said} Estimated beside the plain vote: {rows:+,} ± {error:,} training rows right, "
+        f"balanced accuracy {decision.balanced_gain:+.3f}."
+    )
 
 
 def scoring(report: dict[str, Any]) -> AnyScoring:

@@ -118,7 +118,8 @@ def estimate_rates(
         if own:
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
         rates = estimates[chosen]
-        decision = tempered(rates, np.sum([counts.votes[at] for counts in filled], axis=0))
+        votes = np.sum([counts.votes[at] for counts in filled], axis=0)
+        decision = tempered(rates, votes, params.objective)
         return Output(
             [],
             RateEstimates(

@@ -20,7 +20,6 @@ from flows.steps.probes import CandidateRule, ClassRule, Model, audit_queries
 from flows.steps.searching import Searched
 from pipeline.decision.class_rule import Decided, decide
 from pipeline.decision.quality import KEPT
-from pipeline.decision.threshold import posterior
 from pipeline.decision.votes import share_of_ones
 from pipeline.diagnostics.neighborhood import is_near
 from pipeline.knn.lists import ABSENT, Neighbors
@@ -191,7 +190,7 @@ def score_part(run: Run, part: Part[Score]) -> Output:
 def _two(lists: Neighbors, rule: Rule) -> tuple[Arrays, Decided]:
     """Scores by the rule of two classes."""
     eta = share_of_ones(lists.label.astype(np.int8))
-    clean = posterior(eta, rule.p0, rule.p1).astype(np.float32)
+    clean = rule.posterior(eta).astype(np.float32)
     columns: Arrays = {
         "eta_corr": eta.astype(np.float32),
         "posterior": clean,

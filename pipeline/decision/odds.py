@@ -30,7 +30,7 @@ from pipeline.decision.quality import (
     near_weights,
     soft_log,
 )
-from pipeline.decision.threshold import MOST_NOISE
+from pipeline.decision.threshold import bounded
 from pipeline.noise.rates import NoiseRates
 
 Floats = npt.NDArray[np.float64]
@@ -90,9 +90,8 @@ def assumed(rates: NoiseRates, votes: Sequence[npt.NDArray[np.int64]]) -> Assume
     given label, as from ``vote_table``.
     """
     part = 1.0 if rates.method == "given" else TRUSTED[rates.support]
-    less = min(1.0, MOST_NOISE / max(rates.p0 + rates.p1, MOST_NOISE))
     wrong = float(np.clip(min(_contradicted(table) for table in votes), 0.05, 0.45))
-    p0, p1 = (part * less * rate + (1.0 - part) * wrong for rate in (rates.p0, rates.p1))
+    p0, p1 = (part * rate + (1.0 - part) * wrong for rate in bounded(rates.p0, rates.p1))
     zeros, ones = votes[0].sum(axis=0).tolist()
     return Assumed(p0, p1, (zeros, ones))
 

@@ -1,51 +1,86 @@
 """From an average of given labels to a decision and a clean probability.
 
 Step 3 of Algorithm 2 of Reeve & Kaban 2019, and Bayes' rule with
-``eta_corr = (1 - p0 - p1) * eta + p0`` (their equation 1).
+``eta_corr = (1 - p0 - p1) * eta + p0`` (their equation 1). Where the rates are estimates, the
+threshold is the one of least risk on the held-out labels, as Natarajan et al. 2013 correct it,
+with the errors of labels and rates counted against every move.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.noise.rates import NoiseRates
+from pipeline.noise.rates import NoiseRates, clean_shares
 
 Floats = NDArray[np.floating]
 
 TIE = 8
 """An average this many units of rounding below the threshold meets it."""
-SURE = {"supported": 0.5, "weak": 1.0, "unsupported": 1.5}
-"""Standard errors by which a move of the threshold must pay, by verdict."""
-PLAIN_ERROR = 0.05
-"""Standard error of each plain extreme as far as their difference goes."""
-BLENDED_ERROR = 0.03
-"""The same, at most, of a rate that is weak because the classes blend alone."""
+SURE = 1.0
+"""Standard errors of the labels, and of the rates, by which a move of the threshold must pay."""
 MOST_NOISE = 0.98
-"""Sum of the rates that posteriors are computed with at most: beyond, labels say nothing."""
+"""Sum of the rates that are decided with at most: beyond, labels say nothing."""
 
 
-def threshold(p0: float, p1: float) -> float:
-    """``(1 + p0 - p1) / 2``; ValueError unless both rates are in [0, 1] and p0 + p1 < 1."""
-    _check(p0, p1)
-    return 0.5 * (1.0 + p0 - p1)
+def threshold(p0: float, p1: float, cost: float = 0.5) -> float:
+    """``p0 + cost * (1 - p0 - p1)``, with equal costs ``(1 + p0 - p1) / 2``.
+
+    ``cost`` is as from ``cost_share``. ValueError unless both rates are in [0, 1] and p0 + p1 < 1.
+    """
+    if not (0.0 <= p0 <= 1.0 and 0.0 <= p1 <= 1.0 and p0 + p1 < 1.0):
+        raise ValueError(f"p0={p0}, p1={p1}: need rates in [0, 1] with p0 + p1 < 1")
+    return p0 + cost * (1.0 - p0 - p1)
+
+
+def cost_share(objective: str) -> float | None:
+    """C01 / (C01 + C10) of an objective: the chance of class 1 from which predicting 1 pays.
+
+    ``C01:C10`` are the costs of predicting 1 where 0 is true and 0 where 1 is; ``accuracy`` is 1:1.
+    None for ``balanced``, whose costs are the shares of the clean classes, C01 that of class 1.
+    ValueError for anything else.
+    """
+    if objective in ("accuracy", "balanced"):
+        return 0.5 if objective == "accuracy" else None
+    number = r"(\d+(?:\.\d+)?)"
+    costs = re.fullmatch(f"{number}:{number}", objective)
+    c01, c10 = (float(one) for one in costs.groups()) if costs else (0.0, 0.0)
+    if not (0.0 < c01 < np.inf and 0.0 < c10 < np.inf):
+        raise ValueError(
+            f"{objective!r}: need accuracy, balanced, or two costs such as 1:5, of predicting the "
+            "second class where the first is true and of the opposite"
+        )
+    return c01 / (c01 + c10)
+
+
+def bounded(p0: float, p1: float) -> tuple[float, float]:
+    """The rates, lowered alike where their sum exceeds ``MOST_NOISE``."""
+    less = min(1.0, MOST_NOISE / max(p0 + p1, MOST_NOISE))
+    return p0 * less, p1 * less
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The threshold to use and what moving it away from 1/2 is worth."""
+    """The threshold to use and what it is worth beside the plain vote's 1/2."""
 
     threshold: float
     full: float
-    """The threshold the rates call for, ``(1 + p0 - p1) / 2``."""
+    """The threshold the rates call for, ``p0 + cost * (1 - p0 - p1)``."""
     gain: float | None
-    """Rows more that are right than at 1/2, estimated leave-one-out on the given labels; None if
-    the rates are taken at their word."""
+    """Rows more that are right than at 1/2, estimated leave-one-out on the given labels; less than
+    0 where another objective asks for it; None if the rates are taken at their word."""
     gain_error: float | None
     """Standard error of ``gain``, from the labels' noise and the rates' own errors."""
     reason: str
+    objective: str = "accuracy"
+    """What the threshold serves, as ``cost_share`` takes it."""
+    balanced_gain: float | None = None
+    """Balanced accuracy more than at 1/2, estimated like ``gain``."""
+    even: float | None = None
+    """The threshold of accuracy, where both classes are as likely; None: ``threshold``."""
 
 
 def vote_table(
@@ -59,71 +94,84 @@ def vote_table(
     return np.bincount(cell, minlength=2 * (k + 1)).astype(np.int64).reshape(k + 1, 2)
 
 
-def tempered(rates: NoiseRates, votes: NDArray[np.int64]) -> Decision:
-    """Move the threshold from 1/2 only as far as it surely pays.
+def tempered(rates: NoiseRates, votes: NDArray[np.int64], objective: str = "accuracy") -> Decision:
+    """The threshold that surely serves the objective best.
 
     ``votes`` is (k + 1, 2) from ``vote_table``, at the k of the predictions. Given rates and the
-    papers' own are taken at their word. Otherwise rows switch in order from 1/2 to the full
-    threshold, ``(given 1s - p0 * rows) / (1 - p0 - p1)`` of them being truly 1, and the move stops
-    where the gain less ``SURE`` standard errors is greatest. Rates that rest on too little are
-    replaced by the plain extremes: a threshold takes only the rates' difference, in which the
-    biases of a minimum and a maximum cancel. Where classes blend, the bias of the rates' intervals
-    cancels likewise, and their errors are taken for ``BLENDED_ERROR`` at most.
+    papers' own are taken at their word. Otherwise rows that switch from the plain vote's side to
+    the other pay by as much as their share of given 1s lies beyond the threshold of the rates:
+    ``given 1s - at * rows``, without bias, since no row's own label is in its average. Of all
+    thresholds the one is taken whose gain is greatest after ``SURE`` standard errors of the rows'
+    labels and as many of ``at``; the plain vote where none is above 0. Balanced accuracy needs no
+    rates: noise by class scales it, and the best threshold is the share of given 1s (Menon et al.
+    2015). ValueError for an objective that there is not.
     """
+    cost, k = cost_share(objective), len(votes) - 1
+    p0, p1 = bounded(rates.p0, rates.p1)
+    given = float(votes[:, 1].sum() / max(1, votes.sum()))
+    plain, at = (given, given) if cost is None else (cost, threshold(p0, p1, cost))
     if rates.method != "crossfit":
-        at = threshold(rates.p0, rates.p1) if rates.p0 + rates.p1 < 1.0 else 0.5
-        return Decision(at, at, None, None, "The rates are taken at their word.")
-    if rates.support == "unsupported" and rates.plain is None:
-        return Decision(0.5, 0.5, 0.0, 0.0, "Nothing tells noise from truth; the plain vote stays.")
-    used = rates if rates.support == "supported" else _for_difference(rates)
-    at = threshold(used.p0, used.p1)
-    k = len(votes) - 1
+        reason = "The rates are taken at their word."
+        even = threshold(p0, p1)
+        return Decision(at, at, None, None, reason, objective, even=even)
     average = np.arange(k + 1) / k
-    switched = np.flatnonzero(predict(average, at) != predict(average, 0.5))
-    order = switched if at > 0.5 else switched[::-1]
-    gain, error = _gains(used, votes[order], 1.0 if at < 0.5 else -1.0)
-    best = int(np.argmax(gain - SURE[rates.support] * error))
-    if best == 0:
-        return Decision(0.5, at, 0.0, 0.0, "No correction surely pays, so the plain vote is kept.")
-    pays = float(gain[best]), float(error[best])
-    if best == len(order):
-        return Decision(at, at, *pays, "The full correction pays on the held-out labels.")
-    edge = average[order[best - 1]] + (0.5 if at > 0.5 else -0.5) / k
-    reason = "The correction goes as far as it surely pays on the held-out labels."
-    return Decision(float(edge), at, *pays, reason)
-
-
-def _for_difference(rates: NoiseRates) -> NoiseRates:
-    """The plain extremes, or weak rates themselves, with the errors their difference has."""
-    p0, p1 = rates.plain or (rates.p0, rates.p1)
-    less = min(1.0, MOST_NOISE / max(p0 + p1, MOST_NOISE))
-    p0, p1, half = p0 * less, p1 * less, [1.96 * PLAIN_ERROR] * 2
-    if rates.plain is None:
-        half = [min(1.96 * error, 1.96 * BLENDED_ERROR) for error in rates.standard_errors]
-    return replace(
-        rates,
-        p0=p0,
-        p1=p1,
-        p0_interval=(p0 - half[0], p0 + half[0]),
-        p1_interval=(p1 - half[1], p1 + half[1]),
-        errors=None,
+    start, half, full = (int((predict(average, t) == 0).sum()) for t in (plain, 0.5, at))
+    e0, e1 = rates.standard_errors
+    moved = _moved(votes, start, (0.0, 0.0) if cost is None else (p0, p1))
+    pays = moved.keep * moved.sign * (moved.truly - (given if cost is None else cost) * moved.rows)
+    error = 0.0 if cost is None else float(np.hypot((1.0 - cost) * e0, cost * e1))
+    sure = (pays - SURE * (error * moved.rows + moved.noise))[1:-1]  # some rows of either class
+    cut, used, reason = start, plain, "No move from the plain vote surely pays."
+    if sure.max() > 0.0:
+        cut = 1 + int(np.argmax(sure))
+        used = at if cut == full else (cut - 0.5) / k
+        reason = "The threshold is the one that surely pays most on the held-out labels."
+    even = used if objective == "accuracy" else tempered(rates, votes).threshold
+    moved = _moved(votes, half, (p0, p1))
+    sign, rows, truly = moved.sign[cut], moved.rows[cut], moved.truly[cut]
+    gain = float(sign * (2.0 * truly - rows))
+    unsure = np.linalg.norm([moved.noise[cut], (rows - truly) * e0, truly * e1])
+    by_class = min(truly / moved.ones, 1.0) - min((rows - truly) / moved.zeros, 1.0)
+    return Decision(
+        *(used, at, gain, float(min(rows, 2.0 / moved.keep * unsure)), reason, objective),
+        *(float(0.5 * sign * by_class), even),
     )
 
 
-def _gains(
-    rates: NoiseRates, votes: NDArray[np.int64], sign: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Gain and standard error after switching the first 0, 1, 2, ... of the bins ``votes``."""
-    keep = 1.0 - rates.p0 - rates.p1
-    rows = votes.sum(axis=1).astype(np.float64)
-    ones = votes[:, 1].astype(np.float64)
-    share = np.clip(ones / np.maximum(rows, 1.0), 0.05, 0.95)
-    total, noise = np.cumsum(rows), np.cumsum(rows * share * (1.0 - share))
-    truly = (np.cumsum(ones) - rates.p0 * total) / keep
-    gain = sign * (2.0 * truly - total)
-    e0, e1 = rates.standard_errors
-    error = 2.0 / keep * np.sqrt(noise + ((total - truly) * e0) ** 2 + (truly * e1) ** 2)
-    return np.concatenate([[0.0], gain]), np.concatenate([[0.0], error])
+@dataclass(frozen=True)
+class _Moved:
+    """What changes where rows with c ones among their neighbors, or more, are predicted 1, for each
+    c in 0..k + 1: (k + 2,) float64 of each."""
+
+    sign: Floats
+    """1 where rows move to class 1, -1 where to class 0."""
+    rows: Floats
+    """Rows that move."""
+    truly: Floats
+    """Those that are truly 1, as estimated; no more join a class than it has."""
+    noise: Floats
+    """Standard error of the number of given 1s among them."""
+    keep: float
+    """``1 - p0 - p1``."""
+    zeros: float
+    """Rows that are truly 0 in all, at least 1."""
+    ones: float
+
+
+def _moved(votes: NDArray[np.int64], start: int, rates: tuple[float, float]) -> _Moved:
+    """Away from a cut ``start``, of the bins ``votes``."""
+    (p0, p1), n = rates, max(1.0, float(votes.sum()))
+    zeros, ones = (max(1.0, n * s) for s in clean_shares(p0, p1, float(votes[:, 1].sum()) / n))
+    size = votes.sum(axis=1).astype(np.float64)
+    share = np.clip(votes[:, 1] / np.maximum(size, 1.0), 0.05, 0.95)
+    below = np.cumsum([size, votes[:, 1], size * share * (1.0 - share)], axis=1)
+    below = np.concatenate([np.zeros((3, 1)), below], axis=1)
+    rows, given, variance = np.abs(below - below[:, start : start + 1])
+    sign = np.sign(start - np.arange(len(size) + 1.0))
+    least = np.where(sign < 0, rows - np.minimum(rows, zeros), 0.0)
+    most = np.where(sign > 0, np.minimum(rows, ones), rows)
+    truly = np.clip((given - p0 * rows) / (1.0 - p0 - p1), least, most)
+    return _Moved(sign, rows, truly, np.sqrt(variance), 1.0 - p0 - p1, zeros, ones)
 
 
 def predict(eta_corr: Floats, at: float) -> NDArray[np.int8]:
@@ -136,13 +184,15 @@ def predict(eta_corr: Floats, at: float) -> NDArray[np.int8]:
     return (eta_corr.astype(np.float64) >= at - slack).astype(np.int8)
 
 
-def posterior(eta_corr: Floats, p0: float, p1: float) -> NDArray[np.float64]:
-    """P(clean label is 1) of each row: ``clip((eta_corr - p0) / (1 - p0 - p1), 0, 1)``, float64."""
-    _check(p0, p1)
-    moved = (eta_corr.astype(np.float64) - p0) / (1.0 - p0 - p1)
-    return np.asarray(np.clip(moved, 0.0, 1.0), dtype=np.float64)
+def posterior(
+    eta_corr: Floats, p0: float, p1: float, even: float | None = None
+) -> NDArray[np.float64]:
+    """P(clean label is 1) of each row, float64: 0 up to ``p0``, and 1 from ``1 - p1``.
 
-
-def _check(p0: float, p1: float) -> None:
-    if not (0.0 <= p0 <= 1.0 and 0.0 <= p1 <= 1.0 and p0 + p1 < 1.0):
-        raise ValueError(f"p0={p0}, p1={p1}: need rates in [0, 1] with p0 + p1 < 1")
+    Without ``even`` it is ``clip((eta_corr - p0) / (1 - p0 - p1), 0, 1)``; otherwise it is 1/2 at
+    the average ``even``, and straight on both sides.
+    """
+    least, middle = 0.5 * (1.0 - MOST_NOISE), threshold(p0, p1)
+    even, least = (middle, 0.0) if even is None else (even, least)
+    known = [min(p0, even - least), even, max(1.0 - p1, even + least)]
+    return np.asarray(np.interp(eta_corr, known, [0.0, 0.5, 1.0]), dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.decision import threshold
-from pipeline.decision.threshold import MOST_NOISE, Decision, Floats
+from pipeline.decision.threshold import Decision, Floats, bounded
 from pipeline.decision.votes import k_grid
 from pipeline.methods import rknn
 from pipeline.noise.rates import NoiseRates
@@ -56,23 +56,22 @@ class Rule:
     """Its name in `RULES`."""
     threshold: float
     p0: float
-    """Rates that posteriors are computed with; their posterior is ½ at the threshold."""
+    """The noise rates."""
     p1: float
+    even: float | None = None
+    """The average at which both classes are as likely; None: the threshold."""
 
     def predict(self, eta_corr: Floats) -> NDArray[np.int8]:
         """(row,) int8 labels of averages (row,) of k given labels."""
         return RULES[self.rule].predict(eta_corr, self.threshold, self.p0, self.p1)
 
+    def posterior(self, eta_corr: Floats) -> NDArray[np.float64]:
+        """P(clean label is 1) of averages (row,) of k given labels."""
+        even = self.threshold if self.even is None else self.even
+        return threshold.posterior(eta_corr, self.p0, self.p1, even)
+
 
 def rule_of(rates: NoiseRates, decision: Decision) -> Rule:
-    """The rule for some rates, at a threshold that may move less than they call for.
-
-    If the threshold is tempered, posteriors use adjusted rates: p0 + p1 is kept and p0 - p1 reduced
-    so that a posterior of ½ falls exactly on the threshold. Rates that a rule estimated its own way
-    take that rule.
-    """
-    total = min(rates.p0 + rates.p1, MOST_NOISE)
-    difference = 2.0 * decision.threshold - 1.0
-    half = min(abs(difference), total) / 2.0 * (1.0 if difference >= 0 else -1.0)
+    """The rule for some rates; those that a rule estimated its own way take that rule."""
     name = rates.method if rates.method in RULES else "corrected"
-    return Rule(name, decision.threshold, total / 2 + half, total / 2 - half)
+    return Rule(name, decision.threshold, *bounded(rates.p0, rates.p1), decision.even)

@@ -9,7 +9,7 @@ give the same rates to the last bit, whatever stream made the noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from pipeline.noise.asymptotes import Held, fewest_rows, fit_asymptotes, fit_index, read_plateau
 from pipeline.noise.cores import in_core, near_anchors
-from pipeline.noise.rates import HIDDEN, TOO_FEW, NoiseRates, blended, verdict
+from pipeline.noise.rates import HIDDEN, TOO_FEW, NoiseRates, verdict
 from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 
 __all__ = ["CrossfitParams", "NoiseRates", "anchor_plan", "crossfit", "minmax"]
@@ -28,8 +28,6 @@ Plateau = tuple[float, float, int]
 """(rate, standard error, rows averaged)."""
 SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
 """Neighborhood sizes that may enter the score; a factor of about 2.2 apart."""
-PLAIN = 100
-"""Labels that the plain extremes beside ``crossfit`` average, the row's own among them."""
 
 
 @dataclass(frozen=True)
@@ -102,15 +100,11 @@ def crossfit(
     if exchanged:
         sides, lows, highs = sides[::-1], highs, lows
     ranges = honest_range(lows[1:], highs[1:], sizes)
-    average = label[:, :PLAIN].mean(axis=1)
-    plain = float(average.min()), 1.0 - float(average.max())
     rates = _judge(sides, ranges, n_rows, params)
     if x is not None:
         tests = _regions(x[order], curve.clean, held)
         rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
-    if rates.support == "supported" or (rates.support == "weak" and blended(sides)):
-        return rates
-    return replace(rates, plain=plain)
+    return rates
 
 
 def held_out(
@@ -245,13 +239,9 @@ def _judge(
         (max(0.0, p - half), min(1.0, p + half + HIDDEN * side["impurity"]))
         for p, half, side in zip((p0, p1), halves, sides, strict=True)
     ]
-    ends = [
-        (max(0.0, p - half), min(1.0, p + half)) for p, half in zip((p0, p1), halves, strict=True)
-    ]
-    e0, e1 = ((high - low) / (2.0 * 1.96) for low, high in ends)
     return NoiseRates(
-        *(p0, p1, intervals[0], intervals[1], "crossfit", k, support, reason, None),
-        *(diagnostics, (e0, e1)),
+        *(p0, p1, intervals[0], intervals[1], "crossfit", k, support, reason, diagnostics),
+        (halves[0] / 1.96, halves[1] / 1.96),
     )
 
 

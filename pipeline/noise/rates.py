@@ -40,9 +40,6 @@ class NoiseRates:
     support: Support
     reason: str
     """One sentence a reader without statistics understands."""
-    plain: tuple[float, float] | None = None
-    """(p0, p1) as the plain extremes show them, both biased towards 0 but their difference less so;
-    only where the rates rest on too little for a threshold."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     """Numbers and lists for the report; JSON as it stands."""
     errors: tuple[float, float] | None = None
@@ -70,12 +67,6 @@ def given(p0: float, p1: float) -> NoiseRates:
     if not (0 <= p0 < 1 and 0 <= p1 < 1 and p0 + p1 < 1):
         raise ValueError(f"p0={p0}, p1={p1}: need rates in [0, 1) with p0 + p1 < 1")
     return NoiseRates(p0, p1, (p0, p0), (p1, p1), "given", 0, "supported", "Given by the user.")
-
-
-def blended(sides: list[dict[str, float]]) -> bool:
-    """Whether there are rows enough, and a weak verdict is due to classes that blend alone."""
-    rows = min(side["informative_rows"] for side in sides)
-    return rows >= FEW and max(side["impurity"] for side in sides) > MIXED
 
 
 def worst(verdicts: Iterable[Support]) -> Support:

@@ -189,6 +189,7 @@ def test_rows_without_candidates_are_given_a_label(made: Path, tmp_path: Path) -
     [
         ({"by": "a"}, "--by a is for single labels"),
         ({"rule": "rknn"}, "--rule rknn is for single labels"),
+        ({"objective": "balanced"}, "--objective balanced is for single labels"),
         ({"noise": "minmax"}, "--noise minmax is for single labels"),
         ({"p0": 0.1, "p1": 0.1}, "is for single labels"),
         ({"corrections": "said.csv"}, "--corrections said.csv is for single labels"),

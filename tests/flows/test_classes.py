@@ -190,6 +190,7 @@ def test_two_classes_have_their_labels_too(tmp_path: Path, values: Any, kind: ty
         (np.r_[np.arange(1099) % 3, 3], {}, "class 3 has 1 row: at least 2 are needed"),
         (np.arange(1100) % 3, {"noise": "minmax"}, "--noise minmax is for two classes"),
         (np.arange(1100) % 3, {"rule": "rknn"}, "--rule rknn is for two classes"),
+        (np.arange(1100) % 3, {"objective": "1:5"}, "--objective 1:5 is for two classes"),
         (np.arange(1100) % 3, {"p0": 0.1, "p1": 0.1}, "is for two classes"),
     ],
 )

@@ -23,6 +23,7 @@ from flows.steps.ingest import _Pass as Pass
 from flows.steps.ingest import _Write
 from flows.steps.lists import receive_lists, send_lists
 from flows.steps.rknn import deal
+from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.lists import Neighbors
 from pipeline.methods.rknn import GRID, predict, select
 from storage import ClusterError, InputError, Run, StorageError, open_run
@@ -407,6 +408,30 @@ def test_k_is_chosen_by_the_leave_one_out_score(pool: PoolWriter, tmp_path: Path
     score = [np.mean((data["y"] - data["y"][near[:, :k]].mean(axis=1)) ** 2) for k in curve["grid"]]
     assert np.allclose(curve["score"], score)
     assert report["k"] == curve["grid"][int(np.argmin(score))]
+
+
+@pytest.mark.parametrize("objective", ["balanced", "1:4"])
+def test_the_threshold_serves_the_objective(
+    pool: PoolWriter, tmp_path: Path, objective: str
+) -> None:
+    """As the estimator's; scored so, and said in the report."""
+    source = pool(n=1500)
+    options = {"k": None, "builder": "exact", "scale": "none", "objective": objective}
+    report = fit(source, tmp_path / "run", **options)
+    data = np.load(source)
+    twin = RobustKNeighborsClassifier(builder="exact", objective=objective)
+    twin.fit(data["X"], data["y"])
+    assert (report["threshold"], report["decision"]["objective"]) == (twin.threshold_, objective)
+    run_score(source, tmp_path / "run", tmp_path / "out.parquet", workers=0, quiet=True)
+    scores = pd.read_parquet(tmp_path / "out.parquet")
+    assert np.array_equal(scores["predicted_label"], twin.predict(data["X"]))
+    np.testing.assert_allclose(scores["posterior"], twin.predict_proba(data["X"])[:, 1], atol=1e-6)
+    said = (tmp_path / "run" / "report.txt").read_text()
+    assert f"serves {'balanced accuracy' if objective == 'balanced' else 'costs of 1:4'}" in said
+    with pytest.raises(InputError, match="rknn decides its own way"):
+        fit(source, tmp_path / "other", objective=objective, rule="rknn")
+    with pytest.raises(InputError, match="--objective '0:1': need accuracy"):
+        fit(source, tmp_path / "other", objective="0:1")
 
 
 def test_known_rates_are_taken_at_their_word(pool: PoolWriter, tmp_path: Path) -> None:

@@ -118,6 +118,30 @@ def test_a_tie_goes_to_the_rule() -> None:
     assert np.allclose(model.predict_proba(query), 0.5)
 
 
+def test_objectives_trade_one_class_for_the_other() -> None:
+    """A class of 8 % amid the other: its rows are found the more, the more they are wanted."""
+    rng = np.random.default_rng(2)
+    clean = (rng.random(5000) < 0.08).astype(int)
+    x = rng.normal(size=(5000, 4)) + 0.9 * clean[:, None]
+    y = np.where(rng.random(5000) < 0.1, 1 - clean, clean)
+    query, truth = x[3000:], clean[3000:]
+    models = [
+        RobustKNeighborsClassifier(objective=objective).fit(x[:3000], y[:3000])
+        for objective in ("accuracy", "1:3", "balanced")
+    ]
+    right = [np.mean(model.predict(query) == truth) for model in models]
+    found = [np.mean(model.predict(query[truth == 1])) for model in models]
+    assert right[0] > right[1] > right[2]
+    assert found[0] < found[1] < found[2]
+    assert found[2] > 0.7
+    for model in models[1:]:
+        np.testing.assert_array_equal(
+            model.predict_proba(query)[:, 1].round(9), models[0].predict_proba(query)[:, 1].round(9)
+        )
+    with pytest.raises(ValueError, match="objective='1:3' is for two classes"):
+        RobustKNeighborsClassifier(objective="1:3").fit(x, rng.integers(0, 3, 5000))
+
+
 def test_few_rows_keep_the_plain_vote() -> None:
     x, y, _ = gao(30, 0)
     model = RobustKNeighborsClassifier(5).fit(x, y)
@@ -201,6 +225,7 @@ def test_same_seed_same_answer_with_pynndescent() -> None:
         ({"metric": "manhattan"}, "'euclidean' or 'cosine'"),
         ({"builder": "tree"}, "'auto', 'join', 'pynndescent', 'exact'"),
         ({"noise": "plain"}, "'crossfit' or 'minmax'"),
+        ({"objective": "recall"}, "objective='recall': need accuracy, balanced, or two costs"),
         ({"noise": [[1, 0]]}, r"\(2, 2\) matrix"),
         ({"noise": [[0.5, 0.4], [0, 1]]}, "distributions"),
         ({"noise": [[0.2, 0.8], [0.9, 0.1]]}, "p0 \\+ p1 < 1"),

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from pipeline.decision.threshold import (
+    cost_share,
     posterior,
     predict,
     tempered,
     threshold,
     vote_table,
 )
-from pipeline.noise.rates import NoiseRates, Support
+from pipeline.noise.rates import NoiseRates, Support, clean_shares
 
 RATE = st.floats(0.0, 0.49)
 
@@ -84,66 +85,122 @@ def simulated_votes(p0: float, p1: float, n: int, k: int) -> NDArray[np.int64]:
     return vote_table(rng.binomial(k, eta_corr), (rng.random(n) < eta_corr).astype(int), k)
 
 
-def test_supported_rates_that_pay_are_used() -> None:
-    """All but the last bins, whose rows are as likely of one class as of the other."""
+def test_rates_that_pay_are_used() -> None:
     decision = tempered(rates(0.1, 0.3), simulated_votes(0.1, 0.3, 20_000, 50))
     assert decision.full == threshold(0.1, 0.3)
     assert decision.full <= decision.threshold <= decision.full + 0.05
     assert decision.gain > 2 * decision.gain_error
+    assert decision.balanced_gain > 0
 
 
 def test_a_move_that_would_lose_is_not_made() -> None:
     """The rows that would switch to 1 are given 1 no more often than pure zeros are."""
     votes = simulated_votes(0.1, 0.3, 20_000, 50)
-    switching = np.arange(20, 25)
-    votes[switching] = [[900, 100]] * 5
+    votes[:25] = [[900, 100]] * 25
     decision = tempered(rates(0.1, 0.3), votes)
     assert (decision.threshold, decision.gain) == (0.5, 0.0)
 
 
-def test_unsupported_rates_leave_the_plain_vote() -> None:
+def test_rates_that_are_not_known_move_nothing() -> None:
     votes = simulated_votes(0.1, 0.3, 20_000, 50)
-    assert tempered(rates(0.1, 0.3, "unsupported"), votes).threshold == 0.5
-    assert tempered(rates(0.6, 0.5, "unsupported"), votes).threshold == 0.5
+    assert tempered(rates(0.1, 0.3, "supported", 0.5), votes).threshold == 0.5
+    assert tempered(rates(0.6, 0.5, "unsupported", 0.5), votes).threshold == 0.5
 
 
-def test_plain_extremes_stand_in_for_rates_without_support() -> None:
-    """Their difference is all that counts, and it must pay by 1.5 standard errors."""
+def test_less_known_rates_move_less() -> None:
     votes = simulated_votes(0.1, 0.3, 20_000, 50)
-    unknown = rates(0.5, 0.45, "unsupported")
-    moved = tempered(replace(unknown, plain=(0.0, 0.2)), votes)
-    assert 0.4 - 1e-12 <= moved.threshold < 0.5
-    assert moved.full == pytest.approx(0.4)
-    assert tempered(replace(unknown, plain=(0.2, 0.2)), votes).threshold == 0.5
-    few = simulated_votes(0.1, 0.3, 60, 50)
-    assert tempered(replace(unknown, plain=(0.0, 0.2)), few).threshold == 0.5
+    found = [tempered(rates(0.1, 0.3, "weak", half), votes).threshold for half in (0.3, 0.15, 0.02)]
+    assert 0.5 >= found[0] > found[1] > found[2] >= threshold(0.1, 0.3) - 1e-12
 
 
-def test_plain_extremes_that_leave_no_range_are_shortened() -> None:
-    votes = simulated_votes(0.4, 0.4, 2000, 50)
-    found = tempered(replace(rates(0.4, 0.4, "weak"), plain=(0.6, 0.4)), votes)
-    assert 0 < found.threshold < 1
+def test_averages_that_are_drawn_to_the_middle_are_made_up_for() -> None:
+    """No noise at all: rows of a rare class whose neighbors are mostly others of the common one.
+    The plain vote takes no row for the rare class; its rows' own labels say where it begins."""
+    votes = np.zeros((11, 2), np.int64)
+    votes[0] = 950, 0
+    votes[3] = 4, 46
+    decision = tempered(rates(0.0, 0.0), votes)
+    assert decision.threshold == pytest.approx(0.05)
+    assert decision.gain == pytest.approx(42)
+    assert decision.balanced_gain == pytest.approx(0.5 * (46 / 46 - 4 / 954))
 
 
-def test_weak_rates_move_no_further_than_supported() -> None:
-    votes = simulated_votes(0.1, 0.3, 1500, 50)
-    weak = tempered(rates(0.1, 0.3, "weak", 0.08), votes).threshold
-    strong = tempered(rates(0.1, 0.3, "supported", 0.08), votes).threshold
-    assert 0.5 >= weak >= strong >= threshold(0.1, 0.3) - 1e-12
+VOTES = (
+    st.integers(5, 12)
+    .flatmap(lambda k: arrays(np.int64, (k + 1, 2), elements=st.integers(0, 400)))
+    .filter(lambda votes: votes.sum() > 0)
+)
+
+
+@given(VOTES, RATE, RATE, st.sampled_from(["accuracy", "balanced", "1:9", "4:1"]))
+def test_gain_is_within_the_rows_there_are(
+    votes: NDArray[np.int64], p0: float, p1: float, objective: str
+) -> None:
+    """No more rows are put right than a class has, or set wrong than move."""
+    decision = tempered(rates(p0, p1, "unsupported", 0.05), votes, objective)
+    n = votes.sum()
+    zeros, ones = (max(1.0, n * s) for s in clean_shares(p0, p1, votes[:, 1].sum() / n))
+    cut, half = ((predict(np.arange(len(votes)) / (len(votes) - 1), at) == 0).sum()
+                 for at in (decision.threshold, 0.5))  # fmt: skip
+    rows = votes[min(cut, half) : max(cut, half)].sum()
+    assert -rows <= decision.gain <= min(rows, ones if cut < half else zeros) + 1e-6
+    assert abs(decision.balanced_gain) <= 1
+    assert decision.gain_error <= rows
+    if objective == "accuracy":
+        assert decision.gain >= 0
+
+
+@given(VOTES, RATE, RATE)
+def test_equal_costs_are_accuracy(votes: NDArray[np.int64], p0: float, p1: float) -> None:
+    one, other = (tempered(rates(p0, p1), votes, objective) for objective in ("accuracy", "2:2"))
+    assert one.threshold == other.threshold == one.even == other.even
+
+
+@given(VOTES, RATE, RATE)
+def test_balanced_accuracy_takes_no_rates(votes: NDArray[np.int64], p0: float, p1: float) -> None:
+    known, unknown = (tempered(r, votes, "balanced") for r in (rates(p0, p1), rates(0.0, 0.0)))
+    assert known.threshold == unknown.threshold
+
+
+@pytest.mark.parametrize("noise", [(0.0, 0.0), (0.2, 0.2), (0.05, 0.3)])
+def test_what_an_objective_asks_for_it_gets(noise: tuple[float, float]) -> None:
+    """Clean labels of 20,000 rows, a fifth of the class 1: no other threshold tried does better."""
+    rng = np.random.default_rng(5)
+    clean = rng.beta(0.5, 2.0, 20_000)
+    y = rng.random(len(clean)) < clean
+    chance = noise[0] + (1 - sum(noise)) * clean
+    count, label = (
+        rng.binomial(40, chance),
+        rng.random(len(y)) < np.where(y, 1 - noise[1], noise[0]),
+    )
+    votes = vote_table(count, label, 40)
+
+    def worth(at: float, objective: str) -> float:
+        right = predict(count / 40, at) == y
+        if objective == "balanced":
+            return float(right[y].mean() + right[~y].mean()) / 2
+        c01, c10 = {"accuracy": (1, 1), "1:6": (1, 6)}[objective]
+        return -float((~right[y]).sum() * c10 + (~right[~y]).sum() * c01) / len(y)
+
+    found = {
+        o: tempered(rates(*noise), votes, o).threshold for o in ("accuracy", "balanced", "1:6")
+    }
+    for objective, at in found.items():
+        best = max(worth(c / 40, objective) for c in range(1, 41))
+        assert worth(at, objective) > best - 0.01
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "precision", "1", "1:", "0:1", "1:0", "-1:2", "1:2:3", "nan:1"]
+)
+def test_objectives_there_are_not(bad: str) -> None:
+    with pytest.raises(ValueError, match="need accuracy, balanced, or two costs"):
+        cost_share(bad)
 
 
 def test_given_rates_are_taken_at_their_word() -> None:
     word = NoiseRates(0.1, 0.3, (0.1, 0.1), (0.3, 0.3), "given", 0, "supported", "")
     assert tempered(word, np.zeros((51, 2), dtype=np.int64)).threshold == threshold(0.1, 0.3)
-
-
-@given(RATE, RATE, st.integers(0, 2**32 - 1))
-def test_tempered_lies_between_plain_and_full(p0: float, p1: float, seed: int) -> None:
-    votes = np.random.default_rng(seed).integers(0, 200, (22, 2))
-    decision = tempered(rates(p0, p1, "weak", 0.02), votes)
-    low, high = sorted((0.5, decision.full))
-    assert low - 0.5 / 21 <= decision.threshold <= high + 0.5 / 21
-    assert decision.gain >= 0
 
 
 @given(st.floats(0.02, 0.4), st.floats(0.02, 0.4), st.integers(0, 2**32 - 1))
@@ -152,11 +209,15 @@ def test_gain_is_the_enumerated_one(p0: float, p1: float, seed: int) -> None:
     k = 20
     votes = np.random.default_rng(seed).integers(0, 3000, (k + 1, 2))
     decision = tempered(rates(p0, p1), votes)
-    gain = 0.0
-    before = predict(np.arange(k + 1) / k, 0.5)
-    after = predict(np.arange(k + 1) / k, decision.threshold)
-    for c in range(k + 1):
-        rows, ones = votes[c].sum(), votes[c, 1]
-        truly = (ones - p0 * rows) / (1 - p0 - p1)
-        gain += (int(after[c]) - int(before[c])) * (2 * truly - rows)
-    assert decision.gain == pytest.approx(gain, rel=1e-9, abs=1e-6)
+    before = predict(np.arange(k + 1) / k, 0.5).astype(int)
+    change = predict(np.arange(k + 1) / k, decision.threshold) - before
+    to_one = bool((change > 0).any())
+    rows = right = 0.0
+    for c in np.flatnonzero(change):
+        truly = (votes[c, 1] - p0 * votes[c].sum()) / (1 - p0 - p1)
+        rows += votes[c].sum()
+        right += truly if to_one else votes[c].sum() - truly
+    n = votes.sum()
+    there_are = n * clean_shares(p0, p1, votes[:, 1].sum() / n)[int(to_one)]
+    right = min(max(right, 0.0), rows, there_are)
+    assert decision.gain == pytest.approx(2 * right - rows, rel=1e-9, abs=1e-6)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from flows.report.model import ClassReport, TrainReport
-from pipeline.decision.threshold import posterior
 from pipeline.diagnostics.reliability import Reliability, ReliabilityCounter
 from storage.convert import are_codes, read_columns
 from storage.errors import InputError
@@ -94,8 +93,7 @@ def reliability(test: Truth, report: TrainReport | ClassReport) -> Reliability:
 def _check_fit(test: Truth, report: TrainReport, chunk: Chunk) -> None:
     """`InputError` where posteriors are not those of the training's rates."""
     eta, scored, _ = chunk.x.T
-    rule = report.decision_rule
-    fits = np.isclose(scored, posterior(eta, rule.p0, rule.p1), rtol=0, atol=TOLERANCE)
+    fits = np.isclose(scored, report.decision_rule.posterior(eta), rtol=0, atol=TOLERANCE)
     if not fits.all():
         raise InputError(
             f"--scores {test.scores}: row {chunk.start + int(fits.argmin())} does not fit the "

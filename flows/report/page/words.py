@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flows.engine.results import Outcome
+from flows.report.content import served
 from flows.report.model import PoolReport, TrainReport
 from pipeline.noise.rates import NoiseRates
 
@@ -50,7 +51,7 @@ def rule(report: TrainReport) -> str:
     share = "half" if at == 0.5 else percent(at)
     return (
         f"A row is taken for {one} where at least {share} of its {k} nearest neighbors are "
-        f"labeled {one}. {report.decision.reason}"
+        f"labeled {one}. {served(report.decision)}"
     )
 
 
