@@ -63,6 +63,23 @@ def committed(run: Path, step: str = "*") -> int:
     return len(list((run / "ledger").glob(f"{step}/*.json")))
 
 
+def killed_at(
+    process: subprocess.Popen[bytes],
+    run: Path,
+    least: int = 1,
+    step: str = "*",
+    *,
+    tree: bool = True,
+) -> None:
+    """SIGKILL to a command (`tree`: and to its workers) once so many parts are committed: it was
+    alive until then, and has not finished."""
+    wait_for(lambda: committed(run, step) >= least or process.poll() is not None)
+    (kill_tree if tree else kill)(process.pid)
+    assert process.wait() == -signal.SIGKILL, "it ended by itself"
+    assert committed(run, step) >= least
+    assert not (run / "report.json").exists(), "it was finished"
+
+
 def forked(pid: int) -> list[int]:
     """Worker processes of a run: what its fork server has forked."""
     return [

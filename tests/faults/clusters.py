@@ -8,12 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from processes import kill_tree, running, wait_for
+from processes import committed, kill_tree, running, wait_for
 
 from faults import checker
 from faults.bench import Bench, Ended, command
@@ -93,8 +92,10 @@ def _env(**more: str) -> dict[str, str]:
     return {**clean, "PYTHONPATH": str(TREE), **more}
 
 
-def _committed(run: str, least: int) -> Callable[[], bool]:
-    return lambda: len(list(Path(run, "ledger").glob("*/*.json"))) >= least
+def _reach(process: subprocess.Popen[bytes], run: str, least: int) -> None:
+    """Wait until so many parts are committed by a command that is under way."""
+    wait_for(lambda: committed(Path(run)) >= least or process.poll() is not None, 120, every=0.002)
+    assert process.poll() is None, "it ended before the fault"
 
 
 def schedulers(bench: Bench) -> list[Case]:
@@ -125,8 +126,7 @@ def _remote(victim: str, after: int) -> Trial:
             running(*worker, *local, log=place / "worker", env=env) as second,
         ):
             process = _begun(bench.train(run, "--scheduler", address, workers=None), place, env)
-            reached = _committed(run, after)
-            wait_for(lambda: reached() or process.poll() is not None, 120, every=0.002)
+            _reach(process, run, after)
             kill_tree((first if victim == "scheduler" else second).pid)
             ended = _end(process, place, 90.0, outcome)
         again = lambda: command(*bench.train(run))  # noqa: E731
@@ -165,8 +165,7 @@ def _server(after: int, back: bool) -> Trial:
         with running(*start, log=log, env=env) as server:
             wait_for(lambda: answers(port), 180, every=0.5)
             process = _begun(bench.train(run), place, env)
-            reached = _committed(run, after)
-            wait_for(lambda: reached() or process.poll() is not None, 120, every=0.002)
+            _reach(process, run, after)
             kill_tree(server.pid)
             with ExitStack() as stack:
                 if back:

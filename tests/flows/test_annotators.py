@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from processes import committed, kill_tree, running, wait_for
+from processes import killed_at, running
 from runs import fit, results
 
 import knnoise
@@ -133,10 +133,7 @@ def test_two_workers_and_a_killed_run_give_the_same_bits(made: Path, tmp_path: P
     args = ("-m", "flows.cli", "train", made / "pool.csv", "--run", tmp_path / "run")
     more = ("--id-column", "id", "--annotations", made / "votes.csv", "--block-rows", "200")
     with running(*args, *more, "--k", "10", "--workers", "2", log=tmp_path / "log") as process:
-        wait_for(
-            lambda: committed(tmp_path / "run", "annotators-00") >= 1 or process.poll() is not None
-        )
-        kill_tree(process.pid)
+        killed_at(process, tmp_path / "run", step="annotators-00")
     options: dict[str, Any] = {"annotations": str(made / "votes.csv"), **OPTIONS}
     fit(made / "pool.csv", tmp_path / "run", **options)
     assert whole(tmp_path / "run") == whole(made / "run")

@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 from classes import clouds
-from processes import committed, kill_tree, running, wait_for
-from runs import fit, results
+from runs import fit, fit_until, results
 
 from flows.cli import main
 from flows.report.content import load_any
@@ -100,12 +99,9 @@ def arguments(made: Path, run: Path) -> list[str]:
     return ["train", str(made / "mask.npz"), *features, *options.split()]
 
 
-def test_killed_stage_ends_with_the_same_bits(made: Path, tmp_path: Path) -> None:
+def test_interrupted_stage_ends_with_the_same_bits(made: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    with running("-m", "flows.cli", *arguments(made, run), log=tmp_path / "log") as process:
-        unit = run / "features" / "unit"
-        wait_for(lambda: committed(unit, "averages") >= 1 or process.poll() is not None)
-        kill_tree(process.pid)
+    fit_until("averages", made / "mask.npz", run, below="features/unit", **OPTIONS)
     fit(made / "mask.npz", run, **OPTIONS)
     assert stages(run) == stages(made / "averaged")
 

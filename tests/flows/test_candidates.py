@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 from classes import clouds
-from processes import committed, kill_tree, running, wait_for
-from runs import fit, results
+from runs import fit, fit_until, results
 
 import knnoise
 from flows.cli import main
@@ -154,15 +153,9 @@ def test_people_are_told(made: Path, capsys: pytest.CaptureFixture[str]) -> None
         _ = found.rates
 
 
-def test_killed_run_ends_with_the_same_bits(made: Path, tmp_path: Path) -> None:
-    args = ("-m", "flows.cli", "train", made / "text.csv", "--run", tmp_path / "run")
-    options = ("--label-column", "kind", "--candidates", "|", "--block-rows", "300")
-    with running(*args, *options, "--workers", "0", log=tmp_path / "log") as process:
-        wait_for(
-            lambda: committed(tmp_path / "run", "agreement") >= 1 or process.poll() is not None
-        )
-        kill_tree(process.pid)
+def test_interrupted_run_ends_with_the_same_bits(made: Path, tmp_path: Path) -> None:
     more = {**OPTIONS, "label_column": "kind", "candidates": "|"}
+    fit_until("agreement", made / "text.csv", tmp_path / "run", **more)
     fit(made / "text.csv", tmp_path / "run", **more)
     assert results(tmp_path / "run") == results(made / "text")
 

@@ -112,7 +112,7 @@ def test_command_line(pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFi
     assert main([*call, "--workers", "0", "-q"]) == 0
     text = capsys.readouterr().out
     assert f"{report['majority']['estimate']:.4f}" in text
-    assert "against the given ones" in text or "given ones" in text
+    assert "given ones" in text
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from classes import clouds, names, write_csv
-from processes import committed, kill_tree, running, wait_for
-from runs import fit, results
+from runs import fit, fit_until, results
 
 from flows.cli import main
 from flows.report.content import load
@@ -124,7 +123,7 @@ def test_report_names_what_was_found(made: Path) -> None:
     assert np.allclose(np.diag(matrix), 0.8, atol=0.12)
     low, high = np.moveaxis(np.array(report["transition_interval"]), 2, 0)
     assert ((low <= matrix) & (matrix <= high)).all()
-    assert report["support"] in ("supported", "weak", "unsupported")
+    assert report["support"] == "weak"  # 180 rows a class
     assert np.isclose(sum(report["clean_prior"]), 1)
     worst = report["confusions"][0]
     assert worst["given"] == names(C)[(list(names(C)).index(worst["true"]) + 1) % C]
@@ -148,13 +147,10 @@ def test_pages_and_comparison(made: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("step", ["regression", "first-pass", "second-pass"])
-def test_killed_run_ends_with_the_same_bits(made: Path, tmp_path: Path, step: str) -> None:
-    args = ("-m", "flows.cli", "train", made / "pool.csv", "--run", tmp_path / "run")
-    options = ("--label-column", "kind", "--block-rows", "600", "--workers", "0")
-    with running(*args, *options, log=tmp_path / "log") as process:
-        wait_for(lambda: committed(tmp_path / "run", step) >= 1 or process.poll() is not None)
-        kill_tree(process.pid)
-    fit(made / "pool.csv", tmp_path / "run", label_column="kind", k=None, block_rows=600)
+def test_interrupted_run_ends_with_the_same_bits(made: Path, tmp_path: Path, step: str) -> None:
+    options: dict[str, Any] = {"label_column": "kind", "k": None, "block_rows": 600}
+    fit_until(step, made / "pool.csv", tmp_path / "run", **options)
+    fit(made / "pool.csv", tmp_path / "run", **options)
     assert results(tmp_path / "run") == results(made / "run")
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from processes import committed, kill_tree, running, wait_for
-from runs import fit, results
+from runs import fit, fit_until, results
 
 from pipeline.decision.quality import FIT_ROWS
 from pipeline.estimator import RobustKNeighborsClassifier
@@ -45,16 +44,13 @@ def test_weights_rest_on_a_sample(made: Path, monkeypatch: pytest.MonkeyPatch) -
     fit(made / "pool.npz", made / "few", k=None, block_rows=600)
     whole, few = (pd.read_parquet(made / n / "label_issues.parquet") for n in ("run", "few"))
     away = (whole["label_quality"] - few["label_quality"]).abs()
-    assert away.max() > 0.0
-    assert away.mean() < 0.1
+    assert 0.0 < away.max() < 0.2
+    assert away.mean() < 0.02
+    assert (whole["is_label_issue"] == few["is_label_issue"]).mean() > 0.99
 
 
 @pytest.mark.parametrize("step", ["regression", "relay", "smoothing"])
-def test_killed_run_ends_with_the_same_bits(made: Path, tmp_path: Path, step: str) -> None:
-    args = ("-m", "flows.cli", "train", made / "pool.npz", "--run", tmp_path / "run")
-    options = ("--block-rows", "600", "--workers", "0")
-    with running(*args, *options, log=tmp_path / "log") as process:
-        wait_for(lambda: committed(tmp_path / "run", step) >= 1 or process.poll() is not None)
-        kill_tree(process.pid)
+def test_interrupted_run_ends_with_the_same_bits(made: Path, tmp_path: Path, step: str) -> None:
+    fit_until(step, made / "pool.npz", tmp_path / "run", k=None, block_rows=600)
     fit(made / "pool.npz", tmp_path / "run", k=None, block_rows=600)
     assert results(tmp_path / "run") == results(made / "run")

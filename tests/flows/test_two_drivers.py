@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import committed, running, wait_for
+from processes import committed, killed_at, running
 from runs import PoolWriter, fit, results
 
 from flows.score import score
@@ -89,9 +89,7 @@ def test_driver_killed_is_succeeded_at_once(pool: PoolWriter, tmp_path: Path) ->
     source, run = pool(2000), tmp_path / "run"
     args = ("train", source, "--run", run, "--k", "10", "--workers", "0", "--block-rows", "300")
     with running("-m", "flows.cli", *args, log=tmp_path / "a.log") as process:
-        wait_for(lambda: committed(run) >= 3)
-        process.kill()
-        process.wait()
+        killed_at(process, run, 3, tree=False)
     fit(source, run, block_rows=300)
     fit(source, tmp_path / "alone", block_rows=300)
     assert results(run) == results(tmp_path / "alone")

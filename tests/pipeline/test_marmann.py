@@ -48,7 +48,7 @@ def test_nets_are_separated_and_cover(
     table = nearest(x, x[point], len(point))
     own = {int(p) for p in point}
     for row, (at, far) in enumerate(zip(*table, strict=True)):
-        assert far[0] < np.float32(scale) or far[0] < scale
+        assert far[0] < scale
         others = [f for a, f in zip(at, far, strict=True) if row in own and point[a] != row]
         assert all(f >= scale for f in others)
     assert np.array_equal(point, net_points(x, scale))
