@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.engine.claim import claimed
 from flows.engine.cluster import check_reachable
+from flows.engine.collectives import PoolGraph
 from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
@@ -26,6 +27,7 @@ from pipeline.methods.speculate_correct import Counts, Design
 from storage.errors import InputError
 from storage.groups import read_array
 from storage.location import Location
+from storage.pool import Pool
 from storage.run import Run
 
 if TYPE_CHECKING:
@@ -99,12 +101,12 @@ def _certify(job: Job, trained: Trained, design: Design, params: CertifyParams) 
     """The steps, in order."""
     job.verify()
     source = trained.report
+    pool = Pool(trained.run, "pool", source.n_rows, source.n_features)
     plain, ours = as_task(
         "samples",
         lambda: sample_graph(
             job,
-            trained.run,
-            source.n_blocks,
+            PoolGraph(pool, source.n_blocks),
             design,
             source.decision_rule if isinstance(source, TrainReport) else None,
             len(source.class_counts),

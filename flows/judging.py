@@ -93,24 +93,24 @@ def judge(job: Job, of: Labeled, source: Source) -> Judged:
     if source.annotations is not None:
         consensus = as_task(
             "annotators",
-            lambda: find_consensus(job, of.pool, of.blocks, values, counts, estimated=estimated),
+            lambda: find_consensus(job, of.graph, values, counts, estimated=estimated),
         )
     if of.params.by is not None:
         groups = as_task(
             "groups",
-            lambda: find_groups(job, of.pool, of.blocks, values, counts, estimated=estimated),
+            lambda: find_groups(job, of.graph, values, counts, estimated=estimated),
         )
     return Judged(estimated, issues, groups, consensus)
 
 
 def _two(job: Job, of: Labeled) -> tuple[RateEstimates, int]:
     """Rates and threshold of two classes, and the number of suspect labels."""
-    pool, blocks, grid, params = of.pool, of.blocks, of.grid, of.params
+    pool, grid, params = of.pool, of.grid, of.params
     counted = as_task("regression", lambda: count_labels(job, of.graph, grid, params.seed))
     own = None
     if RULES[params.rule].own_pass:
         own_pass = import_module(f"flows.steps.{params.rule}")
-        own = as_task("select", lambda: own_pass.select(job, blocks, grid, params.k, params.seed))
+        own = as_task("select", lambda: own_pass.select(job, of.graph, grid, params.k, params.seed))
     rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, own))
 
     def label() -> int:
@@ -122,17 +122,17 @@ def _two(job: Job, of: Labeled) -> tuple[RateEstimates, int]:
 
 def _classes(job: Job, of: Labeled) -> tuple[ClassEstimates, int]:
     """Matrix and rule of more than two classes, and the number of suspect labels."""
-    blocks, grid, params = of.blocks, of.grid, of.params
+    graph, grid, params = of.graph, of.grid, of.params
     classes = Classes(of.pool, tuple(of.ingested.class_counts or ()), params.seed)
-    counted = as_task("regression", lambda: count_classes(job, classes, blocks, grid))
+    counted = as_task("regression", lambda: count_classes(job, classes, graph, grid))
     found = as_task("rates", lambda: estimate_classes(job, classes, counted, grid, params))
-    issues = as_task("labels", lambda: find_class_issues(job, classes, blocks, counted, found))
+    issues = as_task("labels", lambda: find_class_issues(job, classes, graph, counted, found))
     return found, issues
 
 
 def _sets(job: Job, of: Labeled) -> Judged:
     """c1 and T for candidate sets, and the verdicts on all rows."""
     sets = CandidatePool(of.pool, tuple(of.ingested.label_values or ()), of.params.seed)
-    found = as_task("candidates", lambda: judge_candidates(job, sets, of.blocks, of.length))
+    found = as_task("candidates", lambda: judge_candidates(job, sets, of.graph, of.length))
     as_task("export", lambda: export_candidates(job, sets))
     return Judged(*found)

@@ -181,13 +181,13 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
     how = NeighborParams(length, builder, seed=seed)
     built = build(job, pool, scaling, how, wanted, rates=read)
     graph = built.graph
-    judged = judge(job, Labeled(pool, ingested, graph.blocks, length, params), source)
+    labeled = Labeled(pool, ingested, graph.blocks, length, params)
+    judged = judge(job, labeled, source)
     checked = as_task(
         "checks",
         lambda: check_data(
             job,
-            pool,
-            graph.blocks,
+            labeled.graph,
             judged.estimated.k,
             renumbered=ingested.left_out > 0,
             labeled=not sets,

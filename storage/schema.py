@@ -98,15 +98,6 @@ GROUPS: dict[str, dict[str, Column]] = {
         "annotator": Column(("row",), "int16", -1, "place in `annotator_values` of the pool"),
         "label": Column(("row",), "int16", -1, "place in `annotation_values` of the pool"),
     },
-    "annotator_sums": {
-        "cell": Column(("cell",), "int64", -1, "annotator, true and given class, ascending"),
-        "sum": Column(("cell",), "float64", float("nan"), "labels of the cell, as expected"),
-        "sure": Column(("top", "level", "which"), "float64", float("nan"), "rows; right ones"),
-        "prior": Column(("true",), "float64", float("nan"), "rows of each class, as expected"),
-        "right": Column(
-            ("annotator", "moment"), "float64", float("nan"), "labels; right ones; their variance"
-        ),
-    },
     "annotators": {
         "matrix": Column(
             ("annotator", "true", "given"), "float64", float("nan"), "P(given | true) of each"
@@ -149,12 +140,6 @@ GROUPS: dict[str, dict[str, Column]] = {
         "neighbor": Column(("row", "rank"), "int64", -1, "training rows nearest first"),
         "distance": Column(("row", "rank"), "float32", float("nan"), "Euclidean, ascending"),
         "neighbor_label": Column(("row", "rank"), "int32", -1, "code of its given label"),
-    },
-    "group_cells": {
-        "cell": Column(("cell",), "int64", -1, "group, class and level of certainty, ascending"),
-        "rows": Column(("cell",), "int64", -1, "rows of the cell"),
-        "wrong": Column(("cell",), "int64", -1, "those given another class than the cell's"),
-        "suspect": Column(("cell",), "int64", -1, "those whose label is suspect"),
     },
     "bounds": {
         "bound": Column(("row",), "float32", float("nan"), "distance that holds all neighbors"),
@@ -259,10 +244,6 @@ GROUPS: dict[str, dict[str, Column]] = {
         ),
         "is_label_issue": Column(("row",), "bool", False, "the predicted label is no candidate"),
     },
-    "candidate_pairs": {
-        "pair": Column(("pair",), "int64", -1, "c times the disambiguated label, plus another"),
-        "rows": Column(("pair",), "int64", -1, "rows of the label with the other as candidate"),
-    },
     "candidate_scores": {
         "row": _row("position in the source"),
         "predicted_label": _label("label by PL A-kNN"),
@@ -306,17 +287,6 @@ GROUPS: dict[str, dict[str, Column]] = {
         "inverse": Column(("given", "true"), "float64", float("nan"), "its inverse"),
         "prior": Column(("true",), "float64", float("nan"), "clean shares of the classes"),
         "elsewhere": Column(("given",), "float64", float("nan"), "mean over the true classes"),
-    },
-    "class_sample": {
-        "row": _row("training row drawn to fit weights on, ascending"),
-        "given_label": _GIVEN,
-        "neighbor_label": _label("given label of the neighbor", "rank"),
-    },
-    "smoothed": {
-        "row": _row("training row drawn to fit weights on, ascending"),
-        "feature": Column(
-            ("row", "candidate", "one"), "float64", float("nan"), "neighbors' mean posterior, log"
-        ),
     },
     "scores": {
         "row": _row("position in the source"),

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives.sent import Routed, incoming, source_order
+from flows.engine import collectives
+from flows.engine.collectives import (
+    Around,
+    PoolGraph,
+    Sendings,
+    SourceRows,
+    Table,
+    over_graph,
+    over_rows,
+)
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, block_name
 from flows.engine.results import LabelValue, Result
-from flows.steps.annotations import Collected, annotators_of, collect, of_block
+from flows.steps.annotations import WANTED, annotators_of, collect
 from flows.steps.classes import ClassEstimates
 from flows.steps.groups import crossfitted
-from flows.steps.partition import Blocks
 from flows.steps.rates import RateEstimates
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
@@ -27,45 +36,21 @@ from pipeline.noise.annotator_matrices import (
     together,
 )
 from pipeline.noise.annotator_verdicts import Annotators, LookAt, told
-from pipeline.noise.annotators import Expected, Floats, Judged, Skills, expect
+from pipeline.noise.annotators import Expected, Floats, RowLabels, Skills, distance_weights, expect
 from pipeline.noise.transition import of_rates
 from storage.convert import write_table
 from storage.errors import InputError
-from storage.exchange import Exchange, Slice
 from storage.groups import Arrays, read_array, read_group, write_group
-from storage.ledger import Record
-from storage.pool import ChunkWriter, Pool, Rows
 from storage.run import Run
 
-JUDGED = "consensus-sent"
-"""Name of an exchange."""
-SKILLS, SUMS, GROUP = "annotator-skills", "annotator-sums", "annotators"
+SKILLS, GROUP = "annotator-skills", "annotators"
 TABLE = "consensus.parquet"
 COLUMNS = (*("row", "given_label", "consensus_label", "certainty", "n_annotations", "agreement"),)
+GIVES = {"consensus": "i2", "certainty": "f4", "n_annotations": "i4", "n_agreeing": "i4"}
 LOOKED_AT = 20
 """Rows to look at first that a report lists."""
 PORTION = 1 << 16
 """Rows that are judged together."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """One block whose rows are judged by what one round believes."""
-
-    block: int
-    pool: Pool
-    number: int
-    slices: list[Slice]
-
-
-@dataclass(frozen=True)
-class Write:
-    """Rows whose consensus is written."""
-
-    pool: Pool
-    number: int
-    rows: Rows
-    slices: list[Slice]
 
 
 @dataclass(frozen=True)
@@ -103,8 +88,7 @@ def check_cells(n_annotators: int, n_classes: int) -> None:
 
 def find_consensus(
     job: Job,
-    pool: Pool,
-    blocks: Blocks,
+    graph: PoolGraph,
     classes: list[LabelValue],
     counts: list[int],
     estimated: RateEstimates | ClassEstimates,
@@ -113,25 +97,51 @@ def find_consensus(
 
     classes, counts : labels by code, and the rows given each
     """
-    names = annotators_of(job.run, pool)
-    collected = collect(job, pool, blocks, len(classes))
-    number = _rounds(job, pool, collected, len(names.names), counts, estimated)
-    judged = job.parts(
-        "consensus-blocks",
-        judge_part,
-        [Part(block_name(b), Round(b, pool, number, s)) for b, s in enumerate(collected.slices)],
-    )
-    agreed = _write(job, pool, judged, classes)
+    pool, names = graph.pool, annotators_of(job.run, graph.pool)
+    shape = len(names.names), len(classes)
+    sent, about = collect(job, graph, len(classes))
+
+    def over_blocks(step: str, number: int, gives: Mapping[str, str]) -> Sendings:
+        return over_graph(
+            *(job, graph, step, expected),
+            needs=("distance",),
+            known=sent,
+            several=WANTED,
+            gives=gives,
+            reading=partial(_believed, number=number),
+            portion=None,
+        )
+
+    def start(run: Run) -> Output:
+        given = _given_matrix(run, estimated)
+        first = first_matrix(about.agreement, pool.n_rows, given)
+        skills = started(first, shape[0], np.array(counts) / sum(counts))
+        return _keep(run, 0, skills, Expected.none(*shape), 1.0)
+
+    job.once(_matrices(0), start)
+    number, moved = 0, np.inf
+    while moved >= STILL and number < most_rounds(about.agreement, pool.n_rows):
+        said = over_blocks(f"annotators-{number:02d}", number, {})
+
+        def fit(run: Run, number: int = number, said: Sendings = said) -> Output:
+            sums = _summed(said, shape)
+            before, after = read_skills(run, number), maximize(sums)
+            return _keep(run, number + 1, after, sums, change(before, after, sums.counts))
+
+        moved = Moved.of(job.once(_matrices(number + 1), fit)).change
+        number += 1
+    judged = over_blocks("consensus-blocks", number, GIVES)
+    agreed = _write(job, graph, judged, classes)
 
     def finish(run: Run) -> Output:
-        sums, skills = _summed(run, number, pool, len(blocks.sizes)), read_skills(run, number)
-        shared = is_shared(collected.agreement, pool.n_rows)
+        sums, skills = _summed(judged, shape), read_skills(run, number)
+        shared = is_shared(about.agreement, pool.n_rows)
         write_group(run.store, GROUP, "annotators", _columns(skills, sums))
         found = Annotators(
             told(names.names, sums, skills, shared),
-            collected.agreement,
+            about.agreement,
             shared,
-            collected.n_annotations,
+            about.n_annotations,
             sum(part.n_changed for part in agreed),
             float(sum(part.certainty for part in agreed) / pool.n_rows),
             [
@@ -140,50 +150,12 @@ def find_consensus(
                     row for part in agreed for row in part.look_first
                 )[:LOOKED_AT]
             ],
-            collected.n_unused,
+            about.n_unused,
             names.n_empty,
         )
         return Output([run.key(GROUP)], Found(found))
 
     return Found.of(job.once("annotators", finish)).annotators
-
-
-def _rounds(
-    job: Job,
-    pool: Pool,
-    collected: Collected,
-    n_annotators: int,
-    counts: list[int],
-    estimated: RateEstimates | ClassEstimates,
-) -> int:
-    """Rounds of sums and matrices until these stay; the number of the last matrices."""
-
-    def start(run: Run) -> Output:
-        given = _given_matrix(run, estimated)
-        first = first_matrix(collected.agreement, pool.n_rows, given)
-        skills = started(first, n_annotators, np.array(counts) / sum(counts))
-        return _keep(run, 0, skills, Expected.none(n_annotators, len(counts)), 1.0)
-
-    job.once(_matrices(0), start)
-    most = most_rounds(collected.agreement, pool.n_rows)
-    for number in range(most):
-        job.parts(
-            f"annotators-{number:02d}",
-            expect_part,
-            [
-                Part(block_name(b), Round(b, pool, number, slices))
-                for b, slices in enumerate(collected.slices)
-            ],
-        )
-
-        def fit(run: Run, number: int = number) -> Output:
-            sums = _summed(run, number, pool, len(collected.slices))
-            before, after = read_skills(run, number), maximize(sums)
-            return _keep(run, number + 1, after, sums, change(before, after, sums.counts))
-
-        if Moved.of(job.once(_matrices(number + 1), fit)).change < STILL:
-            return number + 1
-    return most
 
 
 def _matrices(number: int) -> str:
@@ -213,85 +185,55 @@ def read_skills(run: Run, number: int) -> Skills:
     return Skills(**read_group(run.scratch, f"{SKILLS}/{number:02d}", ("matrix", "prior", "sure")))
 
 
-def _sums_of(number: int, block: int) -> str:
-    return f"{SUMS}/{number:02d}/{block:05d}"
+def _believed(run: Run, number: int) -> dict[str, Skills]:
+    return {"skills": read_skills(run, number)}
 
 
-def _summed(run: Run, number: int, pool: Pool, n_blocks: int) -> Expected:
+def _flat(sums: Expected) -> Floats:
+    """(cell,) all sums, one after the other."""
+    return np.concatenate([column.ravel() for column in vars(sums).values()])
+
+
+def _summed(said: Sendings, shape: tuple[int, int]) -> Expected:
     """The sums of all blocks, in their order."""
-    shape = read_skills(run, number).matrix.shape
-    found = Expected.none(shape[0], shape[1])
-    flat = found.counts.reshape(-1)
-    for block in range(n_blocks):
-        part = read_group(run.scratch, _sums_of(number, block))
+    none = Expected.none(*shape)
+    flat = _flat(none)
+    for part in said.drawn_by_part():
         flat[part["cell"]] += part["sum"]
-        for name in ("sure", "prior", "right"):
-            getattr(found, name)[...] += part[name]
-    return found
+    sizes = [column.size for column in vars(none).values()]
+    columns = np.split(flat, np.cumsum(sizes)[:-1])
+    shapes = [column.shape for column in vars(none).values()]
+    return Expected(*(c.reshape(shape) for c, shape in zip(columns, shapes, strict=True)))
 
 
-def expect_part(run: Run, part: Part[Round]) -> Output:
-    """What the rows of one block say of annotators and neighbors."""
-    return Output([_expected(run, part.args)[1]])
-
-
-def _expected(run: Run, this: Round) -> tuple[Arrays, str]:
-    """Columns of what is said of the rows of one block, and where its sums were written."""
-    skills, block = read_skills(run, this.number), of_block(run, this.block, this.slices)
-    n_annotators, c = skills.matrix.shape[:2]
-    sums, judged = Expected.none(n_annotators, c), []
-    for at in range(0, len(block.row), PORTION):
-        some = slice(at, at + PORTION)
-        told, more = expect(
-            block.own[some], block.near[some], block.weights(some), block.labels, skills
+def expected(at: Around, skills: Skills) -> collectives.Found:
+    """What the rows of one block say of annotators and neighbors; and the likeliest class of
+    each."""
+    there, none = at.near >= 0, np.empty(0, np.int32)
+    who, what = (at.known.get(name, none) for name in ("annotator", "label"))
+    labels = RowLabels(at.known["start"], who, what)
+    near, own = np.where(there, at.near, 0).astype(np.int64), at.own.astype(np.int64)
+    distance = np.where(there, at.of_row["distance"][:, : near.shape[1]], np.inf)
+    sums, pieces = Expected.none(*skills.matrix.shape[:2]), []
+    for start in range(0, len(at.row), PORTION):
+        some = slice(start, start + PORTION)
+        piece, more = expect(
+            own[some], near[some], distance_weights(distance[some]), labels, skills
         )
         sums = together(sums, more)
-        judged.append(told)
-    flat = sums.counts.reshape(-1)
+        pieces.append(vars(piece))
+    columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in GIVES}
+    flat = _flat(sums)
     cell = np.flatnonzero(flat)
-    path = _sums_of(this.number, this.block)
-    columns = {"cell": cell, "sum": flat[cell], **vars(sums)}
-    del columns["counts"]
-    write_group(run.scratch, path, "annotator_sums", columns)
-    return {"row": block.row, **_packed(judged)}, f"scratch.zarr/{path}"
+    return collectives.Found(columns, drawn={"cell": cell, "sum": flat[cell]})
 
 
-def _packed(judged: list[Judged]) -> Arrays:
-    """Columns that travel to source order."""
-    none = np.zeros(0)
-    found = {
-        name: np.concatenate([none, *(getattr(part, name) for part in judged)])
-        for name in Judged.__dataclass_fields__
-    }
-    return {
-        "consensus": found["consensus"].astype(np.int16),
-        "certainty": found["certainty"].astype(np.float32),
-        "n_annotations": found["n_annotations"].astype(np.int32),
-        "n_agreeing": found["n_agreeing"].astype(np.int32),
-    }
-
-
-def judge_part(run: Run, part: Part[Round]) -> Output:
-    """The likeliest class of each row of one block, sent to source order."""
-    pool, exchange = part.args.pool, Exchange(run.location, JUDGED)
-    columns, sums = _expected(run, part.args)
-    sent = exchange.send(part.name, pool.part_of(columns["row"]), len(pool.parts()), columns)
-    return Output([exchange.key(part.name), sums], Routed(sent))
-
-
-def _write(job: Job, pool: Pool, judged: list[Record], classes: list[LabelValue]) -> list[Agreed]:
+def _write(job: Job, graph: PoolGraph, judged: Sendings, classes: list[LabelValue]) -> list[Agreed]:
     """The consensus in source order, and its table."""
-    slices = incoming(judged, len(pool.parts()))
-    writer = _writer(job.run, pool)
-    agreed = job.parts(
-        "consensus",
-        write_part,
-        [
-            Part(f"rows-{i:06d}", Write(pool, i, rows, slices[i]))
-            for i, rows in enumerate(pool.parts())
-        ],
-    )
-    job.once("agreed", lambda run: Output(writer.finish(pool.n_rows, {})))
+    pool = graph.pool
+    table = Table("consensus", label=pool.label_dtype().str)
+    agreed = over_rows(job, graph, "consensus", consensus, of=[judged], table=table)
+    job.once("agreed", lambda run: Output(table.finish(run, pool, {})))
 
     def export(run: Run) -> Output:
         target = run.location.path(TABLE)
@@ -299,33 +241,26 @@ def _write(job: Job, pool: Pool, judged: list[Record], classes: list[LabelValue]
         return Output([TABLE])
 
     job.once("consensus-table", export)
-    return [Agreed.of(record) for record in agreed]
+    return agreed.left(Agreed)
 
 
-def _writer(run: Run, pool: Pool) -> ChunkWriter:
-    label = pool.label_dtype()
-    return ChunkWriter(run, "consensus", pool.part_rows, pool.n_rows, label=label)
-
-
-def write_part(run: Run, part: Part[Write]) -> Output:
-    """Write the consensus of some rows of the pool."""
-    pool, rows = part.args.pool, part.args.rows
-    found = Exchange(run.location, JUDGED).receive(part.args.slices)
-    order = source_order(found["row"], rows, "consensus")
-    found = {name: column[order] for name, column in found.items()}
-    given, row = pool.read("y", rows), pool.read("row", rows)
-    consensus, n = found["consensus"].astype(pool.label_dtype()), found["n_annotations"]
-    written = _writer(run, pool).chunk(
-        part.args.number,
-        row=row,
-        given_label=given,
-        consensus_label=consensus,
-        certainty=found["certainty"],
-        n_annotations=n,
-        agreement=np.where(n > 0, found["n_agreeing"] / np.maximum(n, 1), np.nan).astype("f4"),
-    )
-    least = np.lexsort((row, found["certainty"]))[:LOOKED_AT]
-    columns = (found["certainty"], row, given, consensus)
+def consensus(at: SourceRows) -> collectives.Found:
+    """The consensus on some rows of the pool."""
+    given, row, certainty = at.read("y"), at.read("row"), at.columns["certainty"]
+    likeliest, n = at.columns["consensus"].astype(given.dtype), at.columns["n_annotations"]
+    agreement = np.where(n > 0, at.columns["n_agreeing"] / np.maximum(n, 1), np.nan)
+    least = np.lexsort((row, certainty))[:LOOKED_AT]
+    columns = (certainty, row, given, likeliest)
     first = list(zip(*(column[least].tolist() for column in columns), strict=True))
-    total = float(found["certainty"].astype(np.float64).sum())
-    return Output(written, Agreed(int((consensus != given).sum()), total, first))
+    total = float(certainty.astype(np.float64).sum())
+    return collectives.Found(
+        {
+            "row": row,
+            "given_label": given,
+            "consensus_label": likeliest,
+            "certainty": certainty,
+            "n_annotations": n,
+            "agreement": agreement.astype(np.float32),
+        },
+        left=Agreed(int((likeliest != given).sum()), total, first),
+    )

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import source_order
+from flows.engine.collectives import Found, PoolGraph, Sendings, SourceRows, Table, over_rows
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.candidate_masks import read_candidates
 from pipeline.decision.suspects import PORTION
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import AdaptiveParams, unpack
 from storage.convert import write_table
-from storage.exchange import Exchange, Slice
-from storage.groups import read_group, write_group
-from storage.pool import ChunkWriter, Pool, Rows
+from storage.groups import Arrays
+from storage.pool import Pool
 from storage.run import Run
 
 MOST_PAIRS = 50
-KIND = "candidate_labels"
-PREDICTIONS = "predictions"
-"""Name of a step and of its exchange."""
 TABLE = "label_issues.parquet"
 COLUMNS = (
     *("row", "candidates", "predicted_label", "disambiguated_label", "in_candidates"),
@@ -48,16 +45,6 @@ class CandidatePool:
     def label(self) -> np.dtype[np.generic]:
         """Type of a class code."""
         return dtype_of(self.n_classes)
-
-
-@dataclass(frozen=True)
-class Check:
-    """Rows whose verdicts are written."""
-
-    of: CandidatePool
-    number: int
-    rows: Rows
-    slices: list[Slice]
 
 
 @dataclass(frozen=True)
@@ -91,65 +78,45 @@ class Verdicts(Judged):
     """Most rows first."""
 
 
-def _writer(run: Run, of: CandidatePool) -> ChunkWriter:
-    pool, words = of.pool, -(-of.n_classes // 64)
-    return ChunkWriter(
-        run, "labels", pool.part_rows, pool.n_rows, kind=KIND, label=of.label, word=words
-    )
-
-
 def write_verdicts(
-    job: Job, of: CandidatePool, slices: list[list[Slice]], how: AdaptiveParams
+    job: Job, of: CandidatePool, graph: PoolGraph, judged: Sendings, how: AdaptiveParams
 ) -> Verdicts:
     """Write the group `labels`; what it says of all rows."""
-    _writer(job.run, of)
-    parts = list(enumerate(of.pool.parts()))
-    written = job.parts(
-        "labels",
-        label_part,
-        [Part(f"rows-{i:06d}", Check(of, i, rows, slices[i])) for i, rows in parts],
-    )
+    table = Table("labels", "candidate_labels", of.label.str, {"word": -(-of.n_classes // 64)})
+    kernel = partial(verdicts, n_classes=of.n_classes, label=of.label)
+    written = over_rows(job, graph, "labels", kernel, of=[judged], table=table)
 
     def finish(run: Run) -> Output:
-        some = [Judged.of(record) for record in written]
-        verdicts = Verdicts(
+        some = written.left(Judged)
+        found = Verdicts(
             sum(one.issues for one in some),
             sum(one.decided for one in some),
             sum(one.single for one in some),
             np.sum([one.predicted for one in some], axis=0).tolist(),
             np.sum([one.disambiguated for one in some], axis=0).tolist(),
-            _pairs(run, len(parts), of.n_classes),
+            _pairs(written.drawn_by_part(), of.n_classes),
         )
-        return Output(_writer(run, of).finish(of.pool.n_rows, asdict(how)), verdicts)
+        return Output(table.finish(run, graph.pool, asdict(how)), found)
 
     return Verdicts.of(job.once("verdicts", finish))
 
 
-def label_part(run: Run, part: Part[Check]) -> Output:
-    """Verdicts on the rows of one part of the pool."""
-    check, of = part.args, part.args.of
-    columns = Exchange(run.location, PREDICTIONS).receive(check.slices)
-    order = source_order(columns["row"], check.rows, "predictions")
-    columns = {name: column[order] for name, column in columns.items()}
-    columns["row"] = of.pool.read("row", check.rows)
+def verdicts(at: SourceRows, n_classes: int, label: np.dtype[np.generic]) -> Found:
+    """Verdicts on some rows of the pool."""
+    columns, own = dict(at.columns), read_candidates(at.pool, at.rows)
     for name in ("predicted_label", "disambiguated_label"):
-        columns[name] = columns[name].astype(of.label)
-    own, inside = read_candidates(of.pool, check.rows), columns["in_candidates"]
-    written = _writer(run, of).chunk(
-        check.number, candidates=own, is_label_issue=~inside, **columns
-    )
-    label = columns["disambiguated_label"].astype(np.int64)
-    pair, rows = _pairs_of(own, label, of.n_classes)
-    path = f"candidate-pairs/{check.number:06d}"
-    write_group(run.scratch, path, "candidate_pairs", {"pair": pair, "rows": rows})
+        columns[name] = columns[name].astype(label)
+    inside, mine = columns["in_candidates"], columns["disambiguated_label"].astype(np.int64)
+    pair, rows = _pairs_of(own, mine, n_classes)
     counts = Judged(
         int((~inside).sum()),
         int((columns["n_labels"] == 1).sum()),
         int((np.bitwise_count(own).sum(axis=1) == 1).sum()),
-        np.bincount(columns["predicted_label"], minlength=of.n_classes).tolist(),
-        np.bincount(label, minlength=of.n_classes).tolist(),
+        np.bincount(columns["predicted_label"], minlength=n_classes).tolist(),
+        np.bincount(mine, minlength=n_classes).tolist(),
     )
-    return Output([*written, f"scratch.zarr/{path}"], counts)
+    columns |= {"row": at.read("row"), "candidates": own, "is_label_issue": ~inside}
+    return Found(columns, drawn={"pair": pair, "rows": rows}, left=counts)
 
 
 def _pairs_of(
@@ -166,11 +133,10 @@ def _pairs_of(
     return pair, rows.astype(np.int64)
 
 
-def _pairs(run: Run, n_parts: int, n_classes: int) -> list[Pair]:
+def _pairs(parts: Iterable[Arrays], n_classes: int) -> list[Pair]:
     """The pairs of most rows."""
     pair, rows = np.empty(0, np.int64), np.empty(0, np.int64)
-    for number in range(n_parts):
-        more = read_group(run.scratch, f"candidate-pairs/{number:06d}")
+    for more in parts:
         pair, place = np.unique(np.concatenate([pair, more["pair"]]), return_inverse=True)
         rows = np.bincount(place, np.concatenate([rows, more["rows"]])).astype(np.int64)
     most = np.lexsort([pair, -rows])[:MOST_PAIRS]

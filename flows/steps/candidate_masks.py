@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flows.engine.collectives import SourceRows
 from flows.engine.collectives.sent import incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.steps.answers import Asked, answer
 from pipeline.methods.partial_labels import Masks, reordered
 from storage.exchange import Slice
+from storage.groups import Arrays
 from storage.ledger import Record
 from storage.pool import Pool, Rows
 from storage.run import Run
@@ -46,6 +48,11 @@ def answer_part(run: Run, part: Part[Answer]) -> Output:
     """Send the candidates of some rows of the pool to those that want to know."""
     of = part.args
     return answer(run, part.name, of, {"mask": read_candidates(of.pool, of.rows)})
+
+
+def masks(at: SourceRows) -> Arrays:
+    """The candidates of some rows."""
+    return {"mask": read_candidates(at.pool, at.rows)}
 
 
 def read_candidates(pool: Pool, rows: Rows) -> Masks:

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.job import Job, Output
-from flows.engine.parts import Part, block_name
+from flows.engine.collectives import Around, Found, PoolGraph, over_graph
+from flows.engine.job import Job
 from flows.engine.results import Result
 from pipeline.methods import rules
 from pipeline.methods.speculate_correct import Counts, Design, Rule, majority, sample_block
-from storage.groups import read_array
-from storage.run import Run
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One block of a training's graph, and what is sampled in it."""
-
-    training: Run
-    block: int
-    design: Design
-    rule: rules.Rule | None
-    n_classes: int
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -45,8 +32,7 @@ class Sampled(Result):
 
 def sample_graph(
     job: Job,
-    training: Run,
-    n_blocks: int,
+    graph: PoolGraph,
     design: Design,
     rule: rules.Rule | None,
     n_classes: int,
@@ -54,37 +40,26 @@ def sample_graph(
 ) -> tuple[Counts, Counts]:
     """Samples of all blocks: of the majority of k, and of the training's rule; twice of the
     majority where `rule` is None."""
-    records = job.parts(
-        "certificate-samples",
-        sample_part,
-        [
-            Part(block_name(b), Sample(training, b, design, rule, n_classes, seed))
-            for b in range(n_blocks)
-        ],
+    sampled = over_graph(
+        *(job, graph, "certificate-samples"),
+        partial(sample, design=design, rule=rule, n_classes=n_classes, seed=seed),
+        needs=("given_label", "neighbor_label"),
+        portion=None,
     )
-    each = [Sampled.of(record) for record in records]
+    each = sampled.left(Sampled)
     plain = [part.counts(part.majority) for part in each]
     trained = [part.counts(part.trained) for part in each]
     return sum(plain[1:], plain[0]), sum(trained[1:], trained[0])
 
 
-def sample_part(run: Run, part: Part[Sample]) -> Output:
+def sample(at: Around, design: Design, rule: rules.Rule | None, n_classes: int, seed: int) -> Found:
     """Samples of one block by both rules, from the same random streams."""
-    wanted = part.args
-    group = wanted.training.group(f"graph/{wanted.block:05d}")
-    row, given = read_array(group, "row"), read_array(group, "given_label")
-    lists = read_array(group, "neighbor_label")[:, : wanted.design.w]
-    voted = [majority(wanted.n_classes)]
-    voted += [] if wanted.rule is None else [as_votes(wanted.rule)]
-    counts = [
-        sample_block(row, given, lists, wanted.design, rule, wanted.n_classes, wanted.seed)
-        for rule in voted
-    ]
+    given, lists = at.of_row["given_label"], at.of_row["neighbor_label"][:, : design.w]
+    voted = [majority(n_classes), *([] if rule is None else [as_votes(rule)])]
+    counts = [sample_block(at.row, given, lists, design, vote, n_classes, seed) for vote in voted]
     first, second = counts[0], counts[-1]
-    result = Sampled(
-        first.weight.tolist(), second.weight.tolist(), first.rows, first.samples, first.short_rows
-    )
-    return Output([], result)
+    weights = first.weight.tolist(), second.weight.tolist()
+    return Found(left=Sampled(*weights, first.rows, first.samples, first.short_rows))
 
 
 def as_votes(rule: rules.Rule) -> Rule:

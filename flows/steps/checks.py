@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives.sent import Sent, slices_by_destination, source_order
+from flows.engine.collectives import (
+    Around,
+    Found,
+    PoolGraph,
+    SourceRows,
+    Table,
+    over_graph,
+    over_rows,
+)
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.steps.lookup import source_rows
-from flows.steps.partition import Blocks
-from pipeline.diagnostics.file_order import NONE, FileOrder, Gaps, file_order, gaps, together
+from pipeline.diagnostics.file_order import FileOrder, Gaps, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
     Usual,
     data_values,
@@ -22,9 +29,7 @@ from pipeline.diagnostics.neighborhood import (
     usual_distances,
 )
 from storage.convert import write_table
-from storage.exchange import Exchange, Slice
-from storage.groups import array, read_array, undamaged
-from storage.pool import ChunkWriter, Pool, Rows
+from storage.groups import read_array
 from storage.run import Run
 
 COLUMNS = (
@@ -35,41 +40,11 @@ FILE = "data_issues.parquet"
 
 
 @dataclass(frozen=True)
-class Look:
-    """A block whose lists are looked at."""
-
-    block: int
-    pool: Pool
-    k: int
-    usual: Usual
-    rows: Exchange
-    values: Exchange
-
-
-@dataclass(frozen=True)
 class Looked(Result):
-    """What a block sent."""
+    """What a block leaves."""
 
-    sent: Sent
-    valued: Sent
-    gaps: Gaps = NONE
+    gaps: Gaps
     """How far apart in the file neighbors stand."""
-
-
-@dataclass(frozen=True)
-class Gather:
-    """Rows whose findings are written."""
-
-    pool: Pool
-    number: int
-    rows: Rows
-    slices: list[Slice]
-    values: list[Slice]
-    usual: Usual
-    renumbered: bool
-    """Whether rows of the source were left out."""
-    labeled: bool
-    """Whether each row has one label."""
 
 
 @dataclass(frozen=True)
@@ -91,106 +66,76 @@ class Checked(Counted):
 
 
 def check_data(
-    job: Job, pool: Pool, blocks: Blocks, k: int, *, renumbered: bool, labeled: bool = True
+    job: Job, graph: PoolGraph, k: int, *, renumbered: bool, labeled: bool = True
 ) -> Checked:
     """Write the group `checks` and `data_issues.parquet`; how many rows are concerned. Unless rows
-    are `labeled` one by one, nothing is said of contradictions and values."""
-    rows, values = (Exchange(job.run.location, name) for name in ("checks", "values"))
+    are `labeled` one by one, nothing is said of contradictions and values.
+
+    renumbered : whether rows of the source were left out
+    """
+    n_rows, table = graph.pool.n_rows, Table("checks")
     distance = read_array(job.run.group("anchors"), "distance")[:, 1 : k + 1]
     usual = usual_distances(distance)
-    looked = job.parts(
-        "checks",
-        look_part,
-        [
-            Part(block_name(b), Look(b, pool, k, usual, rows, values))
-            for b in range(len(blocks.sizes))
-        ],
+    looked = over_graph(
+        *(job, graph, "checks", partial(look, k=k, n_rows=n_rows, usual=usual)),
+        needs=("given_label", "neighbor", "distance", "neighbor_label"),
+        gives={
+            **{"mean_distance": "f8", "nearest_row": "i8", "nearest_distance": "f4"},
+            **dict.fromkeys(("near_duplicates", "contradicting_duplicates"), "i4"),
+        },
+        portion=None,
     )
-    n_parts = len(pool.parts())
-    slices = slices_by_destination(looked, n_parts, lambda record: Looked.of(record).sent)
-    valued = slices_by_destination(looked, n_parts, lambda record: Looked.of(record).valued)
-    ChunkWriter(job.run, "checks", pool.part_rows, pool.n_rows)
-    found = job.parts(
-        "checked",
-        gather_part,
-        [
-            Part(
-                f"rows-{i:06d}",
-                Gather(pool, i, part, slices[i], valued[i], usual, renumbered, labeled),
-            )
-            for i, part in enumerate(pool.parts())
-        ],
-    )
+    kernel = partial(findings, usual=usual, renumbered=renumbered, labeled=labeled)
+    checked = over_rows(job, graph, "checked", kernel, of=[looked], others=looked, table=table)
 
     def finish(run: Run) -> Output:
-        writer = ChunkWriter(run, "checks", pool.part_rows, pool.n_rows)
-        written = writer.finish(pool.n_rows, {"k": k, **asdict(usual)})
+        written = table.finish(run, graph.pool, {"k": k, **asdict(usual)})
         columns = COLUMNS if labeled else COLUMNS[:-2]
         write_table(run, "checks", run.location.path(FILE), columns, ids="pool")
-        counts = [Counted.of(record) for record in found]
-        total = [sum(column) for column in zip(*(asdict(c).values() for c in counts), strict=True)]
-        order = file_order(together(Looked.of(record).gaps for record in looked), pool.n_rows)
+        counts = [asdict(one).values() for one in checked.left(Counted)]
+        total = [sum(column) for column in zip(*counts, strict=True)]
+        order = file_order(together(one.gaps for one in looked.left(Looked)), n_rows)
         return Output([*written, FILE], replace(Checked(*total), near=usual.near, order=order))
 
     return Checked.of(job.once("data-issues", finish))
 
 
-def look_part(run: Run, part: Part[Look]) -> Output:
+def look(at: Around, k: int, n_rows: int, usual: Usual) -> Found:
     """The lists of one block."""
-    look, pool = part.args, part.args.pool
-    group = run.group(f"graph/{look.block:05d}")
-    row, given = read_array(group, "row"), read_array(group, "given_label")
-    with undamaged(group.store_path):
-        neighbor, distance, label = (
-            np.asarray(array(group, name)[:, : look.k])
-            for name in ("neighbor", "distance", "neighbor_label")
-        )
-    near, contradicting = near_duplicates(distance, label, given, look.usual)
+    given, of = at.of_row["given_label"], at.of_row
+    neighbor, distance, label = (
+        np.ascontiguousarray(of[name][:, :k]) for name in ("neighbor", "distance", "neighbor_label")
+    )
+    near, contradicting = near_duplicates(distance, label, given, usual)
     columns = {
-        "row": row,
         "mean_distance": mean_distance(distance),
         "nearest_row": neighbor[:, 0],
         "nearest_distance": distance[:, 0],
         "near_duplicates": near,
         "contradicting_duplicates": contradicting,
     }
-    n_parts = len(pool.parts())
-    sent = look.rows.send(part.name, pool.part_of(row), n_parts, columns)
-    listed, value = data_values(row, neighbor, label, given)
-    valued = look.values.send(
-        part.name, pool.part_of(listed), n_parts, {"row": listed, "value": value}
-    )
-    written = [look.rows.key(part.name), look.values.key(part.name)]
-    return Output(written, Looked(sent, valued, gaps(row, neighbor, distance, pool.n_rows)))
+    listed, value = data_values(at.row, neighbor, label, given)
+    left = Looked(gaps(at.row, neighbor, distance, n_rows))
+    return Found(columns, {"row": listed, "value": value}, left=left)
 
 
-def gather_part(run: Run, part: Part[Gather]) -> Output:
-    """The findings on the rows of one part of the pool."""
-    gather, pool, rows = part.args, part.args.pool, part.args.rows
-    found = Exchange(run.location, "checks").receive(gather.slices)
-    order = source_order(found.pop("row"), rows, "lists")
-    columns = {name: column[order] for name, column in found.items()}
-    value = np.zeros(rows.stop - rows.start)
-    if gather.values:
-        sent = Exchange(run.location, "values").receive(gather.values)
-        np.add.at(value, sent["row"] - rows.start, sent["value"])
-    if not gather.labeled:
+def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -> Found:
+    """The findings on some rows of the pool."""
+    columns, value = dict(at.columns), np.zeros(at.n)
+    if at.others:
+        np.add.at(value, at.others["place"], at.others["value"])
+    if not labeled:
         value[:], columns["contradicting_duplicates"][:] = np.nan, -1
     mean = columns.pop("mean_distance")
-    outlying = mean > gather.usual.outlying
-    if gather.renumbered:
-        columns["nearest_row"] = source_rows(run, columns["nearest_row"])
-    writer = ChunkWriter(run, "checks", pool.part_rows, pool.n_rows)
-    written = writer.chunk(
-        gather.number,
-        row=pool.read("row", rows),
-        outlier_score=outlier_score(mean, gather.usual),
-        is_outlier=outlying,
-        data_value=value.astype(np.float32),
-        **columns,
-    )
+    outlying = mean > usual.outlying
+    if renumbered:
+        columns["nearest_row"] = source_rows(at.pool.run, columns["nearest_row"])
     near, other = columns["near_duplicates"], columns["contradicting_duplicates"]
-    if not gather.labeled:
-        other = np.zeros_like(other)
-    counts = (int(np.count_nonzero(column)) for column in (outlying, near, other))
-    return Output(written, Counted(*counts))
+    counts = (int(np.count_nonzero(column)) for column in (outlying, near, other > 0))
+    columns |= {
+        "row": at.read("row"),
+        "outlier_score": outlier_score(mean, usual),
+        "is_outlier": outlying,
+        "data_value": value.astype(np.float32),
+    }
+    return Found(columns, left=Counted(*counts))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import Sent
+from flows.engine.collectives import Around, Asks, Found, PoolGraph, Sendings, over_graph
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.options.params import Method
 from flows.steps.anchors import anchor_features
-from flows.steps.answers import WANTED, ask
-from flows.steps.partition import Blocks
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose
 from pipeline.decision.class_rule import temper
@@ -26,9 +24,7 @@ from pipeline.knn.lists import ABSENT
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
-from storage.exchange import Exchange
 from storage.groups import read_array, read_group, write_group
-from storage.ledger import Record
 from storage.pool import Pool
 from storage.run import Run
 
@@ -48,23 +44,10 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class Count:
-    """One block of the graph whose neighbors' labels are counted."""
-
-    block: int
-    classes: Classes
-    grid: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class ClassCounted(Result):
-    """What choosing k takes of one block; and how many of its neighbors were asked for, by part of
-    the pool."""
+    """What choosing k takes of one block."""
 
-    sent: Sent
-    rows: int
     losses: list[int]
-    sampled: int
 
 
 @dataclass(frozen=True)
@@ -109,58 +92,51 @@ def labels_of(
     return np.where(neighbor == ABSENT, -1, label.astype(np.int32)).astype(np.int32)
 
 
-def count_classes(
-    job: Job, classes: Classes, blocks: Blocks, grid: tuple[int, ...]
-) -> list[Record]:
+def count_classes(job: Job, classes: Classes, graph: PoolGraph, grid: tuple[int, ...]) -> Sendings:
     """Losses for each k of a grid; a sample of rows; and which rows each block has as neighbors."""
-    return job.parts(
-        "regression",
-        count_part,
-        [Part(block_name(b), Count(b, classes, grid)) for b in range(len(blocks.sizes))],
+    return over_graph(
+        *(job, graph, "regression"),
+        partial(
+            count,
+            n_classes=classes.n_classes,
+            grid=grid,
+            seed=classes.seed,
+            n_rows=classes.pool.n_rows,
+        ),
+        needs=("given_label", "neighbor", "neighbor_label"),
+        asks=Asks(),
+        portion=None,
     )
 
 
-def count_part(run: Run, part: Part[Count]) -> Output:
-    """Count labels of one block, keep its sampled rows and ask for its neighbors."""
-    classes, number = part.args.classes, part.args.block
-    pool = classes.pool
-    group = run.group(f"graph/{number:05d}")
-    row, given, label, neighbor = (
-        read_array(group, name) for name in ("row", "given_label", "neighbor_label", "neighbor")
-    )
-    asked, sent = ask(Exchange(run.location, WANTED), part.name, number, pool, neighbor)
-    near = labels_of(neighbor, label)
-    losses = class_losses(near, given, classes.n_classes, part.args.grid)
-    drawn = np.flatnonzero(in_sample(row, pool.n_rows, FIT_ROWS, classes.seed, FIT_STREAM))
-    columns = {"row": row[drawn], "given_label": given[drawn], "neighbor_label": label[drawn]}
-    path = f"class-sample/{number:05d}"
-    write_group(run.scratch, path, "class_sample", columns)
-    return Output(
-        [asked, f"scratch.zarr/{path}"],
-        ClassCounted(sent, len(row), losses.tolist(), len(drawn)),
-    )
+def count(at: Around, n_classes: int, grid: tuple[int, ...], n_rows: int, seed: int) -> Found:
+    """Losses of one block, and its sampled rows."""
+    given = at.of_row["given_label"]
+    losses = class_losses(neighbor_codes(at), given, n_classes, grid)
+    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, FIT_STREAM)
+    sample = {name: at.of_row[name][drawn] for name in ("given_label", "neighbor_label")}
+    return Found(drawn={"row": at.row[drawn], **sample}, left=ClassCounted(losses.tolist()))
+
+
+def neighbor_codes(at: Around) -> npt.NDArray[np.int32]:
+    """(row, rank) neighbors' labels as codes, -1 in empty places."""
+    return labels_of(at.of_row["neighbor"], at.of_row["neighbor_label"])
 
 
 def read_sample(
-    run: Run, counted: list[Record], n_classes: int
+    counted: Sendings, n_classes: int
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer], ClassVotes]:
     """Labels of the sampled rows' neighbors (row, rank), their own, and their votes; rows
     ascending."""
-    groups = [
-        read_group(run.scratch, f"class-sample/{number:05d}")
-        for number, record in enumerate(counted)
-        if ClassCounted.of(record).sampled
-    ]
-    together = {name: np.concatenate([group[name] for group in groups]) for name in groups[0]}
-    order = np.argsort(together["row"])
-    near, own = together["neighbor_label"][order], together["given_label"][order]
+    sample = counted.drawn()
+    near, own = sample["neighbor_label"], sample["given_label"]
     return near, own, class_votes(near, own, n_classes, vote_sizes(near.shape[1]))
 
 
 def estimate_classes(
     job: Job,
     classes: Classes,
-    counted: list[Record],
+    counted: Sendings,
     grid: tuple[int, ...],
     params: Method,
 ) -> ClassEstimates:
@@ -168,8 +144,7 @@ def estimate_classes(
 
     def estimate(run: Run) -> Output:
         n_classes, counts = classes.n_classes, np.asarray(classes.counts)
-        filled = [counts for counts in map(ClassCounted.of, counted) if counts.rows]
-        losses = np.sum([counts.losses for counts in filled], axis=0)
+        losses = np.sum([counts.losses for counts in counted.left(ClassCounted)], axis=0)
         choice = choose(losses, classes.pool.n_rows, grid)
         k = params.k or choice.k
         anchors = run.group("anchors")
@@ -181,7 +156,7 @@ def estimate_classes(
             n_classes,
             x=anchor_features(run, neighbor[:, 0]),
         )
-        near, own, votes = read_sample(run, counted, n_classes)
+        near, own, votes = read_sample(counted, n_classes)
         matrix = believed(found.matrix, counts, found.class_support)
         decision = temper(near, own, k, matrix, counts, found.support)
         by = correction(softened(matrix, counts, TRUSTED[found.support]), counts)

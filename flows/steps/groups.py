@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import source_order
+from flows.engine.collectives import (
+    Around,
+    Found,
+    PoolGraph,
+    Sendings,
+    SourceRows,
+    over_graph,
+    over_rows,
+)
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
-from flows.steps.classes import ClassEstimates
-from flows.steps.group_votes import VOTES, find_votes
+from flows.steps.classes import ClassEstimates, decision_matrix, neighbor_codes
 from flows.steps.ingest import certain
 from flows.steps.lookup import pick
-from flows.steps.partition import Blocks
 from flows.steps.rates import RateEstimates
+from pipeline.decision.class_rule import decide
+from pipeline.decision.tempering import MatrixDecision
 from pipeline.decision.threshold import predict, threshold
 from pipeline.noise.group_cells import (
     LEVELS,
@@ -25,33 +33,18 @@ from pipeline.noise.group_cells import (
     Cells,
     Layout,
     apart,
+    level_of,
     together,
 )
 from pipeline.noise.groups import Groups, Whole, group_rates
 from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.transition import of_rates
-from storage.exchange import Exchange, Slice
-from storage.groups import array, read_array, read_group, write_group
-from storage.pool import Pool, Rows
+from storage.groups import Arrays, array, read_array
+from storage.pool import Pool
 from storage.run import Run
 
-CELLS = "group-cells"
 ANCHORS = 2000
 """Rows whose neighbors tell whether groups live apart."""
-
-
-@dataclass(frozen=True)
-class Count:
-    """Rows that are counted by group."""
-
-    pool: Pool
-    number: int
-    rows: Rows
-    layout: Layout
-    votes: list[Slice]
-    """Of more than two classes, what their neighbors say."""
-    at: float
-    """Of two classes, the share of neighbors given 1 that divides them."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +56,7 @@ class Grouped(Result):
 
 def find_groups(
     job: Job,
-    pool: Pool,
-    blocks: Blocks,
+    graph: PoolGraph,
     classes: list[LabelValue],
     counts: list[int],
     estimated: RateEstimates | ClassEstimates,
@@ -73,29 +65,23 @@ def find_groups(
 
     classes, counts : labels by code, and the rows given each
     """
+    pool, votes = graph.pool, []
     about: dict[str, Any] = job.run.group(pool.path).attrs.asdict()
     values, column = about["group_values"], about["group_name"]
-    votes: list[list[Slice]] = [[] for _ in pool.parts()]
     at, levels = 0.0, LEVELS
     if isinstance(estimated, RateEstimates):
         rates = crossfitted(estimated)
         at, levels = threshold(rates.p0, rates.p1), estimated.k + 1
     else:
-        votes = find_votes(job, pool, blocks, len(classes), estimated)
+        votes = [find_votes(job, graph, len(classes), estimated)]
     layout = Layout(len(values), len(classes), levels)
-    job.parts(
-        "group-counts",
-        count_part,
-        [
-            Part(f"rows-{i:06d}", Count(pool, i, rows, layout, votes[i], at))
-            for i, rows in enumerate(pool.parts())
-        ],
+    counted = over_rows(
+        *(job, graph, "group-counts", partial(count, layout=layout, threshold=at)), of=votes
     )
 
     def estimate(run: Run) -> Output:
         near = _neighbors_groups(run, pool)
-        parts = (read_group(run.scratch, f"{CELLS}/{i:05d}") for i in range(len(pool.parts())))
-        cells = together(Cells(*(part[name] for name in Cells._fields)) for part in parts)
+        cells = together(Cells(**part) for part in counted.drawn_by_part())
         whole = _whole(run, classes, counts, estimated, apart(near[:, 0], near[:, 1:]))
         return Output([], Grouped(group_rates(cells, layout, whole, column, values)))
 
@@ -136,42 +122,47 @@ def _whole(
     return Whole(classes, matrix, prior, error, support, apart)
 
 
-def count_part(run: Run, part: Part[Count]) -> Output:
-    """Count the rows of one part of the pool by group, class and level."""
-    count, pool, rows = part.args, part.args.pool, part.args.rows
-    labels, span = run.group("labels"), slice(rows.start, rows.stop)
-    likely, level = (
-        _received(run, rows, count.votes)
-        if count.votes
-        else _shared(read_array(labels, "eta_corr", span), count)
+def find_votes(job: Job, graph: PoolGraph, n_classes: int, found: ClassEstimates) -> Sendings:
+    """What the neighbors of all rows of more than two classes say."""
+    return over_graph(
+        *(job, graph, "group-votes", partial(vote, n_classes=n_classes, k=found.k)),
+        needs=("neighbor", "neighbor_label"),
+        gives={"likely": "i2", "level": "i1"},
+        reading=partial(_matrix, decision=found.decision),
     )
-    cells = count.layout.count(
-        pool.read("group", rows),
+
+
+def _matrix(run: Run, decision: MatrixDecision) -> dict[str, Any]:
+    return {"matrix": decision_matrix(run, decision)}
+
+
+def vote(at: Around, n_classes: int, k: int, matrix: Any) -> Arrays:
+    """The likeliest class of some rows by their neighbors, and how sure they are."""
+    decided = decide(neighbor_codes(at), n_classes, k, matrix)
+    return {"likely": decided.predicted, "level": level_of(decided.chance.max(axis=1))}
+
+
+def count(at: SourceRows, layout: Layout, threshold: float) -> Found:
+    """Count some rows by group, class and level.
+
+    threshold : of two classes, the share of neighbors given 1 that divides them
+    """
+    run, span = at.pool.run, slice(at.rows.start, at.rows.stop)
+    labels = run.group("labels")
+    if at.columns:
+        likely, level = at.columns["likely"], at.columns["level"]
+    else:
+        k = layout.n_levels - 1
+        share = read_array(labels, "eta_corr", span).astype(np.float64)
+        ones = np.rint(share * k).astype(np.int64)
+        likely = predict(ones / k, threshold)
+        level = np.where(likely == 1, ones, k - ones)
+    cells = layout.count(
+        at.read("group"),
         likely,
         level,
-        pool.read("y", rows),
+        at.read("y"),
         read_array(labels, "is_label_issue", span),
-        certain(run, rows),
+        certain(run, at.rows),
     )
-    path = f"{CELLS}/{count.number:05d}"
-    write_group(run.scratch, path, "group_cells", cells._asdict())
-    return Output([f"scratch.zarr/{path}"])
-
-
-Told = tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]
-"""(row,) likeliest class by the neighbors, and how sure that is."""
-
-
-def _shared(eta: npt.NDArray[np.float32], count: Count) -> Told:
-    """Of two classes: the level is the number of neighbors given the likelier one."""
-    k = count.layout.n_levels - 1
-    ones = np.rint(eta.astype(np.float64) * k).astype(np.int64)
-    likely = predict(ones / k, count.at)
-    return likely, np.where(likely == 1, ones, k - ones)
-
-
-def _received(run: Run, rows: Rows, slices: list[Slice]) -> Told:
-    """Of more classes: what was sent."""
-    found = Exchange(run.location, VOTES).receive(slices)
-    order = source_order(found["row"], rows, "votes")
-    return found["likely"][order], found["level"][order]
+    return Found(drawn=cells._asdict())

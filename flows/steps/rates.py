@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import Around, Found, PoolGraph, Sendings, Stored, over_graph
+from flows.engine.collectives import Around, Asks, Found, PoolGraph, Sendings, Stored, over_graph
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
 from flows.options.params import Method
@@ -64,7 +64,7 @@ def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...], seed: int) -
         partial(count, grid=grid, n_rows=graph.pool.n_rows, seed=seed),
         needs=("given_label", "neighbor_label"),
         gives={"count": f"({len(grid)},)i2"},
-        asks="neighbors",
+        asks=Asks(),
         portion=None,
         stored=Stored("regression", ("row", "count"), {"k": list(grid)}),
     )

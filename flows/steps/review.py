@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import Routed, incoming
+from flows.engine.collectives import Around, Found, PoolGraph, SourceRows, over_graph, over_rows
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, block_name
 from flows.steps.classes import labels_of
 from flows.steps.ingest import certain
 from flows.steps.lookup import lists_of, source_rows
 from pipeline.decision import review
 from pipeline.methods.rules import Rule
-from storage.exchange import Exchange, Slice
-from storage.groups import read_array, write_group
-from storage.pool import Pool, Rows
+from storage.groups import Arrays, read_array, write_group
+from storage.pool import Pool
 from storage.run import Run
 
 VERDICTS = ("given_label", "label_quality", "is_label_issue")
@@ -60,119 +59,69 @@ class Wanted:
         return self.useful if stream == "useful" else self.random
 
 
-@dataclass(frozen=True)
-class Moving:
-    """A block of the graph whose verdicts may move."""
-
-    trained: Trained
-    block: int
-    to: Exchange
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """Rows among which some are chosen."""
-
-    trained: Trained
-    rows: Rows
-    wanted: Wanted
-    sent: Exchange
-    slices: list[Slice]
-    to: Exchange
-
-
 def order_review(job: Job, trained: Trained, wanted: Wanted) -> None:
     """Write the group `review`: the rows to look at, in order, with their neighbors."""
-    pool, moved = trained.pool, Exchange(job.run.location, "moved")
-    n_parts = len(pool.parts())
-    sent = job.parts(
-        "review-moved",
-        moved_part,
-        [Part(block_name(b), Moving(trained, b, moved)) for b in range(trained.n_blocks)],
+    graph = PoolGraph(trained.pool, trained.n_blocks)
+    moves = over_graph(
+        *(job, graph, "review-moved", partial(moved, trained=trained)),
+        needs=("neighbor", "neighbor_label"),
+        portion=None,
     )
-    slices, drawn = incoming(sent, n_parts), Exchange(job.run.location, "drawn")
-    chosen = job.parts(
-        "review-draw",
-        draw_part,
-        [
-            Part(f"rows-{i:06d}", Drawing(trained, rows, wanted, moved, slices[i], drawn))
-            for i, rows in enumerate(pool.parts())
-        ],
-    )
-    job.once(
-        "review", lambda run: _write(run, trained, wanted, drawn, incoming(chosen, len(DRAWS)))
-    )
+    kernel = partial(draw, trained=trained, wanted=wanted)
+    drawn = over_rows(job, graph, "review-draw", kernel, others=moves)
+    job.once("review", lambda run: _write(run, trained, wanted, list(drawn.drawn_by_part())))
 
 
-def moved_part(run: Run, part: Part[Moving]) -> Output:
-    """How many verdicts of one block each row can move, sent to the row's place in the source."""
-    trained, exchange = part.args.trained, part.args.to
-    group = trained.run.group(f"graph/{part.args.block:05d}")
-    neighbor, label = (
-        read_array(group, name)[:, : trained.k] for name in ("neighbor", "neighbor_label")
-    )
-
-    row, times = review.verdicts_moved(
-        neighbor, labels_of(neighbor, label), trained.n_classes, trained.verdict
-    )
-    pool = trained.pool
-    columns = {"row": row, "moved": times}
-    sent = exchange.send(part.name, pool.part_of(row), len(pool.parts()), columns)
-    return Output([exchange.key(part.name)], Routed(sent))
+def moved(at: Around, trained: Trained) -> Found:
+    """How many verdicts of one block each row can move."""
+    neighbor, label = (at.of_row[name][:, : trained.k] for name in ("neighbor", "neighbor_label"))
+    codes = labels_of(neighbor, label)
+    row, times = review.verdicts_moved(neighbor, codes, trained.n_classes, trained.verdict)
+    return Found(others={"row": row, "moved": times})
 
 
-def draw_part(run: Run, part: Part[Drawing]) -> Output:
+def draw(at: SourceRows, trained: Trained, wanted: Wanted) -> Found:
     """The rows of one part that may be among the most useful, or are drawn at random."""
-    args, trained = part.args, part.args.trained
-    row = np.arange(args.rows.start, args.rows.stop)
-    moved = np.zeros(len(row), np.int64)
-    if args.slices:
-        columns = args.sent.receive(args.slices)
-        np.add.at(moved, columns["row"] - args.rows.start, columns["moved"])
+    row, span = np.arange(at.rows.start, at.rows.stop), slice(at.rows.start, at.rows.stop)
+    times = np.zeros(at.n, np.int64)
+    if at.others:
+        np.add.at(times, at.others["place"], at.others["moved"])
     group = trained.run.group("labels")
-    span = slice(args.rows.start, args.rows.stop)
     verdicts = {name: read_array(group, name, span) for name in VERDICTS}
     given = verdicts["given_label"] = verdicts["given_label"].astype(np.int32)
     if trained.n_classes == 2:
         verdicts["likely_label"] = np.where(verdicts["is_label_issue"], 1 - given, given)
     else:
         verdicts["likely_label"] = read_array(group, "likely_label", span).astype(np.int32)
-    value = review.usefulness(verdicts["label_quality"], moved)
+    value = review.usefulness(verdicts["label_quality"], times)
     suspect = np.flatnonzero(verdicts["is_label_issue"])
     unsure = np.ones(len(row), np.bool_)
-    unsure[certain(trained.run, args.rows)] = False
+    unsure[certain(trained.run, at.rows)] = False
     among = {"useful": suspect, "suspects": suspect, "rows": np.flatnonzero(unsure)}
-    places, stream = [], []
-    for number, name in enumerate(DRAWS):
+    places = []
+    for name in DRAWS:
         some = among[name]
         by = value[some] if name == "useful" else None
-        best = review.first(row[some], by, args.wanted.of(name), args.wanted.seed, name)
+        best = review.first(row[some], by, wanted.of(name), wanted.seed, name)
         places.append(some[best])
-        stream.append(np.full(len(best), number))
-    at = np.concatenate(places)
-    chosen = {"row": row[at], "moved": moved[at], **{n: v[at] for n, v in verdicts.items()}}
-    sent = args.to.send(part.name, np.concatenate(stream), len(DRAWS), chosen)
-    return Output([args.to.key(part.name)], Routed(sent))
+    which = np.concatenate(places)
+    chosen = {name: column[which] for name, column in verdicts.items()}
+    stream = np.concatenate([np.full(len(some), n) for n, some in enumerate(places)])
+    return Found(drawn={"row": row[which], "stream": stream, "moved": times[which], **chosen})
 
 
-def _write(
-    run: Run, trained: Trained, wanted: Wanted, drawn: Exchange, slices: list[list[Slice]]
-) -> Output:
+def _write(run: Run, trained: Trained, wanted: Wanted, drawn: list[Arrays]) -> Output:
     """Choose among what the parts drew, find the neighbors and the groups of alike suspects."""
-    found: dict[str, npt.NDArray[np.int64]] = {}
-    pieces = []
-    for name, sent in zip(DRAWS, slices, strict=True):
-        found[name] = np.empty(0, np.int64)
-        if sent:
-            columns = drawn.receive(sent)
-            value = review.usefulness(columns["label_quality"], columns["moved"])
-            by = value if name == "useful" else None
-            best = review.first(columns["row"], by, wanted.of(name), wanted.seed, name)
-            found[name] = columns["row"][best]
-            pieces.append({key: column[best] for key, column in columns.items()})
+    every = {name: np.concatenate([part[name] for part in drawn]) for name in drawn[0]}
+    stream, found = every.pop("stream"), {}
+    for number, name in enumerate(DRAWS):
+        some = np.flatnonzero(stream == number)
+        value = review.usefulness(every["label_quality"][some], every["moved"][some])
+        by = value if name == "useful" else None
+        best = review.first(every["row"][some], by, wanted.of(name), wanted.seed, name)
+        found[name] = every["row"][some][best]
     useful, suspects, rows = (found[name] for name in DRAWS)
     row = review.interleaved(useful, suspects, rows, wanted.share)
-    every = {key: np.concatenate([piece[key] for piece in pieces]) for key in pieces[0]}
     _, once = np.unique(every["row"], return_index=True)
     at = once[np.searchsorted(every["row"][once], row)]
     columns = {key: column[at] for key, column in every.items()}

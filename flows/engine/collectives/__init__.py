@@ -1,11 +1,12 @@
 """Passes as calls: over a graph, block by block, and over the rows of a pool in source order."""
 
-from flows.engine.collectives.graph import Around, PoolGraph, Stored, over_graph
+from flows.engine.collectives.graph import Around, Asks, PoolGraph, Stored, over_graph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Found, Sendings
 
 __all__ = [
     "Around",
+    "Asks",
     "Found",
     "PoolGraph",
     "Sendings",

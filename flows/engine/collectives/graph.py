@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import Found, Passed, Sendings, Sent, exchange
+from flows.engine.collectives.sent import Found, Passed, Sendings, Sent, exchange, to_driver
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
 from pipeline.knn.lists import ABSENT
@@ -60,9 +60,29 @@ class Around:
         empty places."""
         return np.asarray(self.known[name][self.near[:, :ranks]])
 
+    def take(self, rows: npt.NDArray[np.bool_]) -> Around:
+        """Some of the rows."""
+        of_row = {name: column[rows] for name, column in self.of_row.items()}
+        return Around(self.row[rows], of_row, self.near[rows], self.own[rows], self.known)
+
 
 Kernel = Callable[..., Found | Arrays]
 """(Around, what `reading` reads by name) -> columns of these rows, or all that was found."""
+
+
+@dataclass(frozen=True)
+class Asks:
+    """Which rows a block asks for: the neighbors of its rows."""
+
+    own: bool = False
+    """The rows, too."""
+    ranks: int | None = None
+    """Of the neighbors the nearest alone."""
+
+    def rows(self, lists: Arrays) -> npt.NDArray[np.int64]:
+        """(asked,) ascending."""
+        near = lists["neighbor"][:, : self.ranks]
+        return distinct(np.column_stack([lists["row"], near]) if self.own else near)
 
 
 @dataclass(frozen=True)
@@ -85,7 +105,8 @@ class _Pass:
     gives: dict[str, str]
     known: Exchange | None
     reading: Callable[[Run], Mapping[str, Any]] | None
-    asks: Literal["neighbors", "rows and neighbors"] | None
+    several: Asks | None
+    asks: Asks | None
     portion: int | None
     stored: Stored | None
 
@@ -105,8 +126,9 @@ def over_graph(
     needs: Sequence[str] = (),
     gives: Mapping[str, str] | None = None,
     known: Sendings | None = None,
+    several: Asks | None = None,
     reading: Callable[[Run], Mapping[str, Any]] | None = None,
-    asks: Literal["neighbors", "rows and neighbors"] | None = None,
+    asks: Asks | None = None,
     portion: int | None = PORTION,
     stored: Stored | None = None,
 ) -> Sendings:
@@ -117,18 +139,28 @@ def over_graph(
     needs : columns of the graph that it looks at, by row
     gives : type of each column that it finds of its rows
     known : what `over_rows` answered of the rows that were asked for in an earlier pass
+    several : who was asked, where any number of items was answered of a row: `known` then has them
+        row by row, and `start` (known + 1,)
     reading : small values that the kernel gets by name, read once a block
-    asks : whether source rows are asked what they know of the neighbors here
+    asks : which source rows are asked what they know
     portion : rows that the kernel sees at once; None for all of the block
     stored : columns, the rows' numbers among them, that stay in `results.zarr`
     """
-    through = None if known is None else known.exchange("answers")
     answers: list[list[Slice]] = [[]] * graph.n_blocks
     if known is not None:
         answers = known.slices("answers", graph.n_blocks)
     shared = _Pass(
-        *(step, graph, kernel, tuple(needs), dict(gives or {})),
-        *(through, reading, asks, portion, stored),
+        step=step,
+        graph=graph,
+        kernel=kernel,
+        needs=tuple(needs),
+        gives=dict(gives or {}),
+        known=None if known is None else known.exchange("answers"),
+        several=several,
+        reading=reading,
+        asks=asks,
+        portion=portion,
+        stored=stored,
     )
     parts = [Part(block_name(b), _Block(b, answers[b])) for b in range(graph.n_blocks)]
     return Sendings.of(job.run.location, step, job.parts(step, partial(_block_part, shared), parts))
@@ -150,9 +182,8 @@ def _block_part(of: _Pass, run: Run, part: Part[_Block]) -> Output:
     found = Found(_typed({}, of.gives))
     if of.kernel is not None and len(row):
         shared = {} if of.reading is None else of.reading(run)
-        known = _known(of.known, part.args.known)
         start = time.perf_counter()
-        found = _found(of, lists, known, shared)
+        found = _found(of, lists, part.args.known, shared)
         seconds = time.perf_counter() - start
     n_parts = len(pool.parts())
     if of.gives:
@@ -160,12 +191,9 @@ def _block_part(of: _Pass, run: Run, part: Part[_Block]) -> Output:
     if found.others:
         send("others", pool.part_of(found.others["row"]), n_parts, found.others)
     if found.drawn:
-        send("drawn", np.zeros(len(found.drawn["row"]), np.int64), 1, found.drawn)
+        send("drawn", to_driver(found.drawn), 1, found.drawn)
     if of.asks is not None:
-        wanted = lists["neighbor"]
-        if of.asks == "rows and neighbors":
-            wanted = np.concatenate([row[:, None], wanted], axis=1)
-        asked = distinct(wanted)
+        asked = of.asks.rows(lists)
         asker = np.full(len(asked), number, np.int32)
         send("asked", pool.part_of(asked), n_parts, {"row": asked, "asker": asker})
     if of.stored is not None:
@@ -182,22 +210,19 @@ def _read_names(of: _Pass) -> list[str]:
     return sorted({"row", *of.needs, *looked_up})
 
 
-def _known(through: Exchange | None, slices: list[Slice]) -> Arrays:
-    """What was answered, with the `row` that each is of."""
-    return {} if through is None else through.receive(slices)
-
-
-def _found(of: _Pass, lists: Arrays, known: Arrays, shared: Mapping[str, Any]) -> Found:
+def _found(of: _Pass, lists: Arrays, slices: list[Slice], shared: Mapping[str, Any]) -> Found:
     """What the kernel finds in all rows of a block."""
     assert of.kernel is not None
-    n_rows, columns = len(lists["row"]), dict(known)
+    n_rows = len(lists["row"])
+    columns: Arrays = {}
     near, own = np.empty((n_rows, 0), np.int32), np.full(n_rows, ABSENT, np.int32)
     if of.known is not None:
-        answered = columns.pop("row")
-        near, own = places(answered, lists["neighbor"]), places(answered, lists["row"])
-        if ((near == ABSENT) & (lists["neighbor"] != ABSENT)).any():
+        row, columns = _known(of, of.known, lists, slices)
+        near, own = places(row, lists["neighbor"]), places(row, lists["row"])
+        if of.several is not None:
+            near = near[:, : of.several.ranks]
+        elif ((near == ABSENT) & (lists["neighbor"] != ABSENT)).any():
             raise StorageError("what some neighbors are is unknown; run train again to repair")
-        columns = {n: np.concatenate([c, np.zeros_like(c[:1])]) for n, c in columns.items()}
     pieces = []
     for start in range(0, n_rows, of.portion or n_rows):
         some = slice(start, start + (of.portion or n_rows))
@@ -211,6 +236,20 @@ def _found(of: _Pass, lists: Arrays, known: Arrays, shared: Mapping[str, Any]) -
         _joined([piece.drawn for piece in pieces]),
         pieces[0].left,
     )
+
+
+def _known(
+    of: _Pass, through: Exchange, lists: Arrays, slices: list[Slice]
+) -> tuple[npt.NDArray[np.int64], Arrays]:
+    """(known,) rows of which something was answered, or that were asked for; and what, by name."""
+    columns = through.receive(slices) if slices else {"row": np.empty(0, np.int64)}
+    row = columns.pop("row")
+    if of.several is None:
+        none = {name: np.zeros_like(column[:1]) for name, column in columns.items()}
+        return row, {name: np.concatenate([c, none[name]]) for name, c in columns.items()}
+    asked, order = of.several.rows(lists), np.argsort(row, kind="stable")
+    start = np.searchsorted(row[order], np.append(asked, np.iinfo(np.int64).max))
+    return asked, {**{name: column[order] for name, column in columns.items()}, "start": start}
 
 
 def _joined(pieces: Sequence[Arrays]) -> Arrays:

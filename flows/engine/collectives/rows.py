@@ -11,7 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.collectives.graph import PoolGraph
-from flows.engine.collectives.sent import Found, Passed, Sendings, Sent, exchange, source_order
+from flows.engine.collectives.sent import (
+    Found,
+    Passed,
+    Sendings,
+    Sent,
+    exchange,
+    source_order,
+    to_driver,
+)
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, rows_name
 from storage.exchange import Exchange, Slice
@@ -69,7 +77,7 @@ class _Pass:
 
     step: str
     pool: Pool
-    kernel: Kernel
+    kernel: Kernel | None
     of: tuple[tuple[str, Exchange], ...]
     """The steps that columns come from."""
     others: Exchange | None
@@ -92,7 +100,7 @@ def over_rows(
     job: Job,
     graph: PoolGraph,
     step: str,
-    kernel: Kernel,
+    kernel: Kernel | None,
     *,
     of: Sequence[Sendings] = (),
     others: Sendings | None = None,
@@ -102,9 +110,12 @@ def over_rows(
 ) -> Sendings:
     """Run a kernel over all rows of a pool, some chunks of the source a part.
 
+    kernel : a function of a module, or a `partial` of one with small values; None for the columns
+        as they are
     of : passes over the graph whose columns it gets, one item a row
     others : a pass whose items about any rows it gets
-    asked : a pass that asked for rows: the columns that the kernel finds are sent to who asked
+    asked : a pass that asked for rows: the columns that the kernel finds are sent to who asked; or
+        the `others` that it finds, any number of items a row, rows ascending
     table : where the columns that the kernel finds are written, if nobody asked for them
     reading : small values that the kernel gets by name, read once a part
     """
@@ -138,32 +149,57 @@ def _rows_part(of: _Pass, run: Run, part: Part[_Rows]) -> Output:
     columns: Arrays = {}
     other: Arrays = {}
     for (step, through), slices in zip(of.of, args.of, strict=True):
-        sent = through.receive(slices)
-        order = source_order(sent.pop("row"), args.rows, step)
-        columns |= {name: column[order] for name, column in sent.items()}
+        got = through.receive(slices)
+        order = source_order(got.pop("row"), args.rows, step)
+        columns |= {name: column[order] for name, column in got.items()}
     if of.others is not None and args.others:
         other = of.others.receive(args.others)
         other["place"] = other.pop("row") - args.rows.start
-    shared = {} if of.reading is None else of.reading(run)
-    given = of.kernel(SourceRows(of.pool, args.rows, columns, other), **shared)
-    found = given if isinstance(given, Found) else Found(given)
+    found = Found(columns)
+    if of.kernel is not None:
+        shared = {} if of.reading is None else of.reading(run)
+        given = of.kernel(SourceRows(of.pool, args.rows, columns, other), **shared)
+        found = given if isinstance(given, Found) else Found(given)
     left = None if found.left is None else found.left.as_json()
+    sent: dict[str, Sent] = {}
+    written: list[str] = []
     if of.asked is not None:
         away = exchange(run.location, of.step, "answers")
-        answers = _answer(of, part, away, found.columns)
-        return Output([away.key(part.name)], Passed({"answers": answers}, left))
-    if of.table is None:
-        return Output([], Passed({}, left))
-    written = of.table.writer(run, of.pool).chunk(args.number, **found.columns)
-    return Output(written, Passed({}, left))
+        sent["answers"] = _answer(of, part, away, found)
+        written.append(away.key(part.name))
+    if found.drawn:
+        away = exchange(run.location, of.step, "drawn")
+        sent["drawn"] = away.send(part.name, to_driver(found.drawn), 1, found.drawn)
+        written.append(away.key(part.name))
+    if of.table is not None:
+        written += of.table.writer(run, of.pool).chunk(args.number, **found.columns)
+    return Output(written, Passed(sent, left))
 
 
-def _answer(of: _Pass, part: Part[_Rows], away: Exchange, columns: Arrays) -> Sent:
+def _answer(of: _Pass, part: Part[_Rows], away: Exchange, found: Found) -> Sent:
     """Send what is known of the rows to the blocks that asked for them."""
     row, asker = np.empty(0, np.int64), np.empty(0, np.int32)
     if of.asked is not None and part.args.asked:
         asked = of.asked.receive(part.args.asked)
         row, asker = asked["row"], asked["asker"]
-    at = row - part.args.rows.start
-    answers = {"row": row, **{name: column[at] for name, column in columns.items()}}
+    columns, item = {"row": row}, row - part.args.rows.start
+    given = found.columns
+    if found.others:
+        known = found.others["row"]
+        first = np.searchsorted(known, row)
+        item, owner = ragged(first, np.searchsorted(known, row, "right") - first)
+        columns, asker, given = {}, asker[owner], found.others
+    answers = {**columns, **{name: column[item] for name, column in given.items()}}
     return away.send(part.name, asker, of.n_blocks, answers)
+
+
+def ragged(
+    first: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(item,) places of all items of some runs, one run after the other, and whose run each is in.
+
+    first, length : (run,)
+    """
+    owner = np.repeat(np.arange(len(length)), length)
+    before = np.cumsum(length) - length
+    return np.repeat(first - before, length) + np.arange(len(owner)), owner

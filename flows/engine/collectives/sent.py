@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -46,7 +46,7 @@ class Found:
     others: Arrays = field(default_factory=dict)
     """(item, ...) of any rows of the pool, which `row` (item,) names, also more than once."""
     drawn: Arrays = field(default_factory=dict)
-    """(item, ...) for the driver: a sample, of the rows that `row` (item,) names."""
+    """(item, ...) for the driver: a sample of rows, which `row` (item,) names, or partial sums."""
     left: Result | None = None
     """Small values for the driver; of kernels that see all rows of a part at once."""
 
@@ -81,10 +81,20 @@ class Sendings:
         order = np.argsort(columns["row"])
         return {name: column[order] for name, column in columns.items()}
 
+    def drawn_by_part(self) -> Iterator[Arrays]:
+        """What each part sent to the driver, one after the other."""
+        for part in self.slices("drawn", 1)[0]:
+            yield self.exchange("drawn").receive([part])
+
 
 def exchange(location: Location, step: str, what: str) -> Exchange:
     """The exchange of one kind of what a step sends."""
     return Exchange(location, f"{step}/{what}")
+
+
+def to_driver(drawn: Arrays) -> npt.NDArray[np.int64]:
+    """The one destination of what is drawn."""
+    return np.zeros(len(next(iter(drawn.values()))), np.int64)
 
 
 def source_order(row: npt.NDArray[np.int64], rows: Rows, what: str) -> npt.NDArray[np.int64]:
