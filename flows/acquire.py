@@ -17,6 +17,7 @@ from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
 from flows.options.params import AcquireParams, as_keywords
 from flows.orchestration.config import check_same, describe
+from flows.orchestration.run_folders import to_make
 from flows.orchestration.session import open_job
 from flows.report.review import LOG
 from flows.review import take
@@ -70,6 +71,7 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
     """
     refuse_while_imported()
     check_reachable(params)
+    folder, reporter = Run(Location.of(to_make(params.run))), Reporter(quiet=params.quiet)
     held_back = params.label_column is not None
     oracles = {"--oracle": params.oracle, "--label-column": params.label_column}
     given = [name for name, value in oracles.items() if value is not None]
@@ -89,7 +91,6 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
         )
     oracle = None if params.oracle is None else callable_oracle(params.oracle)
     method = params.model_dump(include={"scale", "builder", "target_recall", "seed"})
-    folder, reporter = Run(Location.of(params.run)), Reporter(quiet=params.quiet)
 
     def same(config: Mapping[str, Any]) -> None:
         check_same(config, method, {}, opened)

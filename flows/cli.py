@@ -280,6 +280,20 @@ def _acquire(**params: Any) -> Called:
     return result, acquire_text(result)
 
 
+def _check_page(html: str) -> None:
+    """Refuse a page that cannot be made or written, before anything is read for it."""
+    needs("report", "--html")
+    from storage.convert import check_target
+
+    check_target(html)
+
+
+def _latest(run: str) -> str:
+    from flows.orchestration.run_folders import latest
+
+    return latest(run)
+
+
 def _call(name: str, params: dict[str, Any]) -> dict[str, Any]:
     from flows.orchestration.calls import call
 
@@ -340,12 +354,12 @@ def _report(
     run: str, html: str | None, scores: str | None, truth: str | None, truth_column: str | None
 ) -> Called:
     if html is not None:
-        needs("report", "--html")
+        _check_page(html)
     from flows.report.content import load_any, train_text
     from storage.location import Location
     from storage.run import Run, below
 
-    folder = Run(Location.of(run))
+    folder = Run(Location.of(_latest(run)))
     if html is None:
         if scores or truth or truth_column:
             raise InputError("--scores and --truth are for the page: give --html FILE too")
@@ -378,7 +392,7 @@ def _settings(run: str) -> Called:
     from storage.run import Run
     from storage.version import OLDEST_READ
 
-    config = RunConfig.model_validate(Run(Location.of(run)).config(OLDEST_READ))
+    config = RunConfig.model_validate(Run(Location.of(_latest(run))).config(OLDEST_READ))
     return config.parameters, settings_text(config.parameters, config.label_name)
 
 
@@ -388,10 +402,10 @@ def _settings(run: str) -> Called:
 @path("--html", "FILE", "also write it as one self-contained page")
 def _compare(before: str, after: str, html: str | None) -> Called:
     if html is not None:
-        needs("report", "--html")
+        _check_page(html)
     from flows.report.compare import compare, compare_text
 
-    comparison = compare(before, after)
+    comparison = compare(_latest(before), _latest(after))
     text = compare_text(comparison)
     if html is None:
         return comparison.as_json(), text
@@ -406,7 +420,7 @@ def _compare(before: str, after: str, html: str | None) -> Called:
 def _status(run: str) -> Called:
     from flows.report.status import status, status_text
 
-    state = status(run)
+    state = status(_latest(run))
     return state.as_json(), status_text(state), state.damage
 
 

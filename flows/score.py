@@ -11,6 +11,8 @@ from flows.options.params import ScoreParams, as_keywords
 from flows.orchestration.run_folders import latest
 from flows.scorings.new_files import score_new_files
 from flows.scorings.scored import Finished, score_source
+from storage.convert import check_target
+from storage.location import Location
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -32,6 +34,10 @@ def run_score(params: ScoreParams) -> dict[str, Any]:
     """
     refuse_while_imported()
     check_reachable(params)
+    if params.new_files:
+        Location.of(params.out).check_writable()
+    else:
+        check_target(params.out)
     trained = Finished.of(latest(params.run), params.all_classes)
     reporter = Reporter(quiet=params.quiet)
     if params.new_files:

@@ -19,7 +19,7 @@ from flows.intake.labels import refuse_for_candidates
 from flows.judging import Labeled, check_labels, judge
 from flows.options.params import TrainParams, as_keywords
 from flows.orchestration.config import check_same, defaults, describe
-from flows.orchestration.run_folders import dated, latest
+from flows.orchestration.run_folders import latest, to_make
 from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
 from flows.report.compare import drift, since_text
@@ -64,7 +64,7 @@ def run_train(params: TrainParams) -> dict[str, Any]:
     """
     refuse_while_imported()
     check_reachable(params)
-    folder = Run(Location.of(dated(params.run)))
+    folder = Run(Location.of(to_make(params.run)))
     reporter = Reporter(quiet=params.quiet)
     if params.review_wait is not None and flow_run_context() is None:
         raise InputError(

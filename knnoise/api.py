@@ -69,11 +69,13 @@ def score(
 
 def open_run(run: str | os.PathLike[str]) -> Training:
     """A finished training."""
+    from flows.orchestration.run_folders import latest
     from flows.report.content import load_any
     from storage.location import Location
     from storage.run import Run
 
-    return Training(os.fspath(run), load_any(Run(Location.of(os.fspath(run)))).as_json())
+    folder = latest(os.fspath(run))
+    return Training(folder, load_any(Run(Location.of(folder))).as_json())
 
 
 def check(source: Any, **options: Any) -> Any:

@@ -23,6 +23,7 @@ import zarr
 from storage import durable
 from storage.errors import InputError, StorageError
 from storage.groups import Arrays, array, read_array
+from storage.location import Location
 from storage.protocols import check_address
 from storage.run import Run
 from storage.sources.ids import as_column
@@ -209,6 +210,16 @@ def write_bytes(target: str, content: bytes) -> None:
             sink.write(content)
     except OSError as error:
         raise StorageError(f"cannot write {target}: {error}") from error
+
+
+def check_target(target: str) -> None:
+    """Raise `InputError` where the system tells beforehand that no file can be written."""
+    check_address(target)
+    if "://" in target:
+        return
+    if Path(target).is_dir():
+        raise InputError(f"{target}: is a folder; name a file")
+    Location.of(Path(target).parent).check_writable()
 
 
 def read_metadata(target: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from zarr.abc.store import Store
 from zarr.storage import FsspecStore, LocalStore
 
 from storage import durable
+from storage.errors import InputError
 from storage.protocols import check_address
 from storage.redaction import bare, remember
 from storage.stores import RunStore
@@ -200,6 +201,28 @@ class Location:
             else:  # a whole folder at once would be taken for a pattern
                 for name in fs.find(path):
                     fs.rm_file(name)
+
+    def check_writable(self) -> list[str]:
+        """The names of the local folders that a file here would make (of a store all), this one
+        first; `InputError` where the system tells that they cannot be made, or not be written."""
+        if not self.is_local:
+            return [] if self.exists() else self.url.split("/")
+        try:
+            missing = self.missing()
+            there = missing[-1].parent if missing else Path(self.url)
+            if links := [folder for folder in missing if folder.is_symlink()]:
+                problem = f"{links[-1]} is a link to nothing"
+            elif not there.is_dir():
+                problem = f"{there} is a file"
+            else:
+                problem = "" if os.access(there, os.W_OK | os.X_OK) else f"{there}: read-only"
+        except OSError as error:
+            problem = (error.strerror or str(error)).lower()
+        if problem:
+            raise InputError(
+                f"{self.name[:200]}: no folder can be made here ({problem[:200]}); name another"
+            )
+        return [folder.name for folder in missing]
 
     def missing(self) -> list[Path]:
         """Local folders that the first file here would make, this one first."""

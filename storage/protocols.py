@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from fsspec.core import split_protocol
+from fsspec.registry import known_implementations
 
 from storage.errors import InputError
 
@@ -12,8 +13,25 @@ STORES = frozenset({"file", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
 """Protocols of what is read and written."""
 SOURCES = STORES | {"http", "https"}
 """Protocols of what is only read."""
+LONGEST_NAME = 255
+"""Bytes of the name of a file or folder, on whatever disk."""
 MORE = "KNNOISE_PROTOCOLS"
 """Environment variable with further protocols, separated by commas."""
+
+
+def check_name(address: str) -> None:
+    """Raise `InputError` for what can be no path or URL, whoever opens it."""
+    if "\0" in address:
+        raise InputError(f"{address!r}: a path cannot hold a zero byte; check it")
+    if "://" in address:
+        return
+    if "::" in address and address.partition("::")[0] not in known_implementations:
+        raise InputError(f"{address}: '::' joins addresses and is in no name; name it otherwise")
+    if max(len(os.fsencode(name)) for name in address.split("/")) > LONGEST_NAME:
+        raise InputError(
+            f"{address[:80]}…: no file or folder has a name of more than {LONGEST_NAME} bytes; "
+            "name it otherwise"
+        )
 
 
 def check_address(address: str, *, to_read: bool = False) -> None:
@@ -22,8 +40,7 @@ def check_address(address: str, *, to_read: bool = False) -> None:
     Every link of a chain (`simplecache::s3://...`) counts. Called before fsspec sees the address.
     `to_read`: the address is of a source, which is never written.
     """
-    if "\0" in address:
-        raise InputError(f"{address!r}: a path cannot hold a zero byte; check it")
+    check_name(address)
     allowed = set(SOURCES if to_read else STORES)
     allowed |= {name.strip() for name in os.environ.get(MORE, "").split(",")} - {""}
     for protocol in _protocols(address):

@@ -60,9 +60,9 @@ def stored(name: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) or _status(error) is not None or may_pass(error):
             reason = str(error).strip() or type(error).__name__
-            raise StorageError(
-                f"{name}: cannot be read or written ({reason}); what is done is kept: run again"
-            ) from error
+            lasting = isinstance(error, OSError) and error.errno in _LASTING
+            remedy = "mend that, or name another" if lasting else "what is done is kept: run again"
+            raise StorageError(f"{name}: cannot be read or written ({reason}); {remedy}") from error
         raise
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import posixpath
 import re
+from glob import has_magic
 
 import fsspec
 
 from flows.engine.tasks.context import flow_run_context
 from storage.errors import InputError
 from storage.location import Location
+from storage.protocols import check_name
 from storage.run import Run
 from storage.version import FORMAT_VERSION
 
@@ -18,24 +20,47 @@ _DATE = re.compile(r"\{date:((?:[^{}%]|%[A-Za-z%])+)\}")
 
 
 def dated(run: str) -> str:
-    """The folder of a run, `{date:...}` in its name replaced.
+    """The name of a run, `{date:...}` in it replaced.
 
     `runs/pool-{date:%G-W%V}` becomes `runs/pool-2026-W47`: each week a folder, and all runs of a
-    week resume the same. The date is UTC, and of a Prefect run the one it was scheduled for. Where
-    an earlier version made the folder, the run is a new one beside it, which is later by name.
+    week resume the same. The date is UTC, and of a Prefect run the one it was scheduled for.
 
     Raises
     ------
     InputError
-        what is in braces is not a date and a format.
+        what is in braces is not a date and a format, or the name cannot be an address.
     """
     filled = _DATE.sub(lambda found: _scheduled().strftime(found[1]), run)
     if "{date" in filled:
         raise InputError(f"run {run}: cannot fill in the date; write it as {{date:%Y-%m-%d}}")
-    begun = None if filled == run else Run(Location.of(filled)).read_json("run.json")
+    check_name(filled)
+    return filled
+
+
+def to_make(run: str) -> str:
+    """The folder of a run that is begun or gone on with: where an earlier version made that of a
+    date, a new one beside it, which is later by name.
+
+    Raises as `dated`, and where none can be made, or could be named afterwards: folders may be
+    anything, new ones no patterns.
+    """
+    name = _of_this_version(run)
+    location = Location.of(name)
+    if any(has_magic(part) for part in location.check_writable()):
+        raise InputError(
+            f"run {run}: there is no such folder, and *, ? and [ stand for patterns of runs; name "
+            "it otherwise"
+        )
+    return name
+
+
+def _of_this_version(run: str) -> str:
+    """The dated name, of this version where an earlier one made the folder."""
+    name = dated(run)
+    begun = None if name == run else Run(Location.of(name)).read_json("run.json")
     version = FORMAT_VERSION if begun is None else begun.get("format_version")
     older = isinstance(version, int) and version < FORMAT_VERSION
-    return f"{filled}-format-{FORMAT_VERSION}" if older else filled
+    return f"{name}-format-{FORMAT_VERSION}" if older else name
 
 
 def _scheduled() -> datetime.datetime:
@@ -46,18 +71,20 @@ def _scheduled() -> datetime.datetime:
 
 
 def latest(run: str, *, other_than: str | None = None) -> str:
-    """The folder of a finished run; of a pattern such as `runs/pool-*` the last one by name.
+    """The folder of a run that is there; of a pattern such as `runs/pool-*` that is no folder, the
+    last finished one by name.
 
     other_than : a folder that is left out of what matches
 
     Raises
     ------
     InputError
-        no finished run matches.
+        no finished run matches; and as `dated`.
     """
-    if not any(mark in run for mark in "*?["):
-        return run
-    location = Location.of(run)
+    beside, name = _of_this_version(run), dated(run)
+    location = Location.of(name)
+    if not has_magic(name) or location.exists():
+        return beside if Location.of(beside).exists() else name
     fs, pattern = fsspec.core.url_to_fs(f"{location.url}/report.json")
     found = sorted(posixpath.dirname(str(path)) for path in fs.glob(pattern))
     if not location.is_local:

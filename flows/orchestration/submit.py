@@ -16,6 +16,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.utilities.urls import url_for
 
 from flows.engine.tasks.context import server_configured
+from flows.orchestration.run_folders import dated
 from storage.errors import ClusterError, InputError
 from storage.redaction import secrets_of
 
@@ -67,6 +68,7 @@ def submit(flow: str, parameters: Mapping[str, Any], deployment: str | None = No
                 f"{parameter} {value}: the server would keep the password or signature in it; give "
                 "it to the worker, by its environment or fsspec's configuration"
             )
+    dated(parameters.get("run", ""))  # as the worker will refuse it
     name = DEPLOYMENTS[flow]
     if deployment is not None:
         name = deployment if "/" in deployment else f"knnoise-{flow}/{deployment}"

@@ -126,13 +126,67 @@ def test_scheduler_that_does_not_answer(
     assert "no Dask cluster" in capsys.readouterr().err
 
 
-def test_folder_that_cannot_be_written(
-    pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+NAMES = {
+    "a::b": "'::' joins addresses",
+    "{date:%Y": "cannot fill in the date; write it as {date:%Y-%m-%d}",
+    "n" * 300: "no file or folder has a name of more than 255 bytes",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_commands_refuse_a_name_alike(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = [[word, "--run", name] for word in ("status", "report", "settings", "certify")]
+    commands += [["compare", name, "other"], ["review", "--run", name]]
+    commands += [["train", "new.csv", "--run", name], ["submit", "train", "new.csv", "--run", name]]
+    commands += [["acquire", "new.csv", "--run", name, "--budget", "5"]]
+    commands += [["score", "new.csv", "--run", name, "--out", "s.csv"]]
+    for command in commands:
+        status = main(command)
+        told = capsys.readouterr().err
+        assert status == 2, (command, told)
+        assert NAMES[name] in told, command
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere/run", "file", "file/run", "[x]", "pool-*"])
+def test_folder_that_cannot_be_made(
+    name: str,
+    pool: PoolWriter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "file").write_text("")
-    status = main(["train", str(pool()), "--run", str(tmp_path / "file" / "run"), "--workers", "0"])
-    assert status == 3
-    assert "file" in capsys.readouterr().err
+    (tmp_path / "nowhere").symlink_to("nothing")
+    monkeypatch.chdir(tmp_path)
+    before = {*tmp_path.iterdir(), pool()}
+    for command in (["train"], ["acquire", "--budget", "5"]):
+        assert main([*command, "pool.npz", "--run", name, "--workers", "0"]) == 2
+        told = capsys.readouterr().err
+        assert ("stand for patterns" if set("[*") & set(name) else "no folder can be made") in told
+    assert {*tmp_path.iterdir()} == before
+
+
+def test_a_run_is_looked_at_by_the_name_it_was_made_by(
+    pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pool(), pool(n=5, name="new.npz")
+    Path("[x]").mkdir()
+    for name in ("r-{date:%Y}", "[x]"):
+        assert main(["train", "pool.npz", "--run", name, "--workers", "0"]) == 0
+        for word in ("status", "report", "settings"):
+            assert main([word, "--run", name]) == 0, word
+        assert main(["compare", name, name]) == 0
+        assert main(["score", "new.npz", "--run", name, "--out", "s.csv"]) == 0
+    assert len(list(Path().glob("*/scores/*"))) == 2
+    for out in ("http://host/s.csv", "pool.npz/s.csv", "."):
+        assert main(["score", "pool.npz", "--run", "[x]", "--out", out]) == 2
+        assert main(["report", "--run", "[x]", "--html", out]) == 2
+    assert len(list(Path().glob("*/scores/*"))) == 2  # refused before any work
 
 
 def test_defect_is_one_line_with_a_trace_on_file(
