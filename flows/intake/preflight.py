@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.intake.doubts import NOTHING_ASKED, Asked, doubtful, quoted
-from flows.intake.health import Finding, Health, named
+from flows.intake.health import SHOWN, Finding, Health, named
 from flows.options.params import CheckParams, Chosen, Given, as_keywords
 from pipeline.diagnostics.health import (
     contradictions,
@@ -186,15 +186,15 @@ def _findings(
     numbers = [c.name for c in columns if not c.is_text and is_row_number(c.values)]
     known = {*constant, *copies, *numbers}
     rest = [c for c in columns if c.name not in known]
-    equal = equal_columns([c.values for c in rest])
-    doubles = [rest[i].name for i, j in equal.items() if rest[i].is_text == rest[j].is_text]
+    equal = equal_columns([(c.values, c.coded) for c in rest])
+    doubles = [rest[i].name for i in equal]
     if len(known) + len(doubles) == len(seen.columns):  # a table of nothing else is refused as such
         certain = leave_out = False
     found = [
         *_several("constant", constant, f"constant{rows}", certain),
         *_several("leak", copies, f"the label itself, written otherwise{rows}", leave_out),
         *_several("row number", numbers, f"a count of the rows{rows}", leave_out),
-        *_several("duplicate", doubles, f"equal to an earlier column{rows}", certain),
+        *_doubles({rest[i].name: rest[j].name for i, j in equal.items()}, rows, certain),
     ]
     known |= set(doubles)
     rest = [column for column in columns if column.name not in known]
@@ -221,6 +221,16 @@ def _findings(
         )
         found.append(Finding(kind="contradiction", columns=[], text=text))
     return sorted(found, key=lambda finding: not finding.left_out)
+
+
+def _doubles(equal: Mapping[str, str], rows: str, left_out: bool) -> list[Finding]:
+    """One finding on columns that equal an earlier one, which is named."""
+    pairs = [f"{name!r} is equal to {earlier!r}" for name, earlier in equal.items()]
+    more = f" and {len(pairs) - SHOWN:,} more such columns" if len(pairs) > SHOWN else ""
+    return [
+        finding.model_copy(update={"text": f"{', '.join(pairs[:SHOWN])}{more}{rows}"})
+        for finding in _several("duplicate", list(equal), "", left_out)
+    ]
 
 
 def _several(kind: str, columns: list[str], what: str, left_out: bool) -> list[Finding]:

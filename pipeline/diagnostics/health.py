@@ -74,13 +74,15 @@ def is_like_ids(values: Values) -> bool:
     return len(np.unique(values)) == len(values)
 
 
-def equal_columns(columns: list[Values]) -> dict[int, int]:
-    """Places of columns that equal an earlier one, gaps included, and which."""
-    seen: dict[bytes, int] = {}
+def equal_columns(columns: list[tuple[Values, bytes]]) -> dict[int, int]:
+    """Places of columns that equal an earlier one, gaps included, and which; a column is its
+    numbers and, where these are codes, a digest of what they stand for."""
+    seen: dict[tuple[bytes, bytes], int] = {}
     found = {}
-    for place, values in enumerate(columns):
+    for place, (values, coded) in enumerate(columns):
         content = np.ascontiguousarray(values + 0.0)  # of -0.0 and 0.0 one
-        first = seen.setdefault(blake2b(content.tobytes(), digest_size=16).digest(), place)
+        digest = blake2b(content.tobytes(), digest_size=16).digest()
+        first = seen.setdefault((digest, coded), place)
         if first != place:
             found[place] = first
     return found

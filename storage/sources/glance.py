@@ -3,6 +3,7 @@ anything is read as features."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import islice
 
 import numpy as np
@@ -48,6 +49,8 @@ class Column:
     """How all its text can be read as numbers, or was asked to be read."""
     refused: bool = False
     """Whether some of its text cannot be read as asked."""
+    coded: bytes = b""
+    """Digest of what the codes stand for; none of numbers."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,8 @@ def _features(
             values = np.full(len(column), np.nan) if codes is None else codes
             is_time = types.is_timestamp(column.type) or types.is_date(column.type)
             spellings = ("datetime",) if is_time else ()
-            yield Column(name, values, True, example, len(known), spellings)
+            coded = b"" if codes is None else _digest(column)
+            yield Column(name, values, True, example, len(known), spellings, coded=coded)
 
 
 def _of_text(name: str, column: pa.Array, decimal: str) -> Column:
@@ -212,7 +216,7 @@ def _of_text(name: str, column: pa.Array, decimal: str) -> Column:
         return Column(name, numbers, False)
     example = text.filter(bad)[0].as_py()[:40]
     spellings = tuple(spellings_of(plain_texts(column), decimal))
-    return Column(name, _codes(text), True, example, n_text, spellings)
+    return Column(name, _codes(text), True, example, n_text, spellings, coded=_digest(text))
 
 
 def _parsed(name: str, column: pa.Array, spelling: Spelling) -> Column:
@@ -222,7 +226,16 @@ def _parsed(name: str, column: pa.Array, spelling: Spelling) -> Column:
     if bad is None:
         return Column(name, numbers, False)
     refused = text[bad].as_py()[:40]
-    return Column(name, _codes(text), True, refused, 1, (spelling.kind,), refused=True)
+    kinds, coded = (spelling.kind,), _digest(text)
+    return Column(name, _codes(text), True, refused, 1, kinds, refused=True, coded=coded)
+
+
+def _digest(column: pa.Array) -> bytes:
+    """Of the different values of a column, by first appearance."""
+    state = blake2b(digest_size=16)
+    for value in column.dictionary_encode().dictionary:
+        state.update(repr(value.as_py()).encode(errors="surrogatepass") + b"\0")
+    return state.digest()
 
 
 def _codes(column: pa.Array) -> npt.NDArray[np.float64]:

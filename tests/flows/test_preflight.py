@@ -86,6 +86,26 @@ def test_check_names_what_is_wrong(
     assert "2 rows are exact copies" in found["findings"][kinds.index("contradiction")]["text"]
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_texts_that_differ_are_not_equal_and_the_equal_column_is_named(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng, path = np.random.default_rng(0), tmp_path / f"t.{kind}"
+    table = pd.DataFrame(
+        {
+            "name": [f"customer {i}" for i in range(N)],
+            "notes": [f"called on day {i}" for i in range(N)],  # unique as the names are
+            "day": pd.date_range("2026-01-01", periods=N).astype(str),
+            "x": rng.normal(size=N),
+            "label": rng.integers(0, 2, N),
+        }
+    ).assign(again=lambda t: t["notes"])
+    table.to_csv(path, index=False) if kind == "csv" else table.to_parquet(path, index=False)
+    findings = check(path, "--label-column", "label", capsys=capsys)["findings"]
+    assert [f["text"] for f in findings if f["left_out"]] == ["'again' is equal to 'notes'"]
+    assert {f["columns"][0] for f in findings if f["kind"] == "id-like"} == {"name", "notes"}
+
+
 def test_training_leaves_out_what_is_wrong_beyond_doubt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,4 +61,6 @@ def test_columns_that_are_something_else() -> None:
     assert not is_like_ids(x)
     assert nearly_tells(x + 100.0 * y, y)
     assert not nearly_tells(x + y, y)
-    assert equal_columns([x, gap, x + 1, gap.copy(), x, 0 * x, -0 * x]) == {3: 1, 4: 0, 6: 5}
+    columns = [x, gap, x + 1, gap.copy(), x, 0 * x, -0 * x]
+    assert equal_columns([(one, b"") for one in columns]) == {3: 1, 4: 0, 6: 5}
+    assert equal_columns([(x, b"red"), (x, b"big"), (x, b""), (x, b"red")]) == {3: 0}
