@@ -216,9 +216,12 @@ def _train(**params: Any) -> Called:
 def _check(**params: Any) -> Called:
     from flows.intake.health import Health, health_text
     from flows.intake.preflight import run_check
+    from flows.intake.remedies import command
 
     found = run_check(**params)
-    return found, health_text(Health.model_validate(found))
+    health = Health.model_validate(found)
+    more = f"try: {command(health.remedies)}\n" if health.remedies else ""
+    return found, health_text(health) + more
 
 
 @_command(cli, "score", "score new rows with a finished run", of_model("ScoreParams"))

@@ -15,7 +15,7 @@ from flows.engine.tasks.context import flow_run_context
 from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training
 from flows.intake.health import Health
-from flows.intake.labels import refuse_for_candidates
+from flows.intake.labels import refuse_for_candidates, refuse_quantity
 from flows.judging import Labeled, check_labels, judge
 from flows.options.params import TrainParams, as_keywords
 from flows.orchestration.config import check_same, defaults, describe
@@ -144,12 +144,15 @@ def _health(folder: Run, params: TrainParams) -> Health | None:
     from flows.intake.doubts import Asked
     from flows.intake.preflight import look
 
-    return look(
+    health = look(
         params,
         params,
         leave_out=params.preflight == "fix",
         asked=Asked(params.scale, params.encode, params.impute, params.unlabeled),
     )
+    if params.preflight == "fix":
+        refuse_quantity(health)
+    return health
 
 
 def _coding(folder: Run, params: TrainParams, health: Health | None) -> Coding:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from storage.errors import StorageError, UnavailableError
+from storage.errors import InputError, StorageError, UnavailableError
 
 T = TypeVar("T")
 
@@ -21,6 +21,11 @@ _LASTING = {
 """System errors that say what is wrong with the path or the content."""
 _NETWORK = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead"}
 """Classes of aiohttp, botocore and the standard library that are no `OSError`."""
+_CREDENTIALS = {
+    *("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"),
+    *("DefaultCredentialsError", "ClientAuthenticationError"),
+}
+"""Classes of botocore, Google's and Azure's libraries."""
 _BUSY = {408, 425, 429}
 """Statuses of HTTP below 500 that may pass."""
 
@@ -52,12 +57,26 @@ def _status(error: BaseException) -> int | None:
     return next((status for status in named if isinstance(status, int)), None)
 
 
+def no_credentials(error: BaseException) -> str | None:
+    """What to do where a store was given no credentials; None for any other failure."""
+    if any(kind.__name__ in _CREDENTIALS for kind in type(error).__mro__):
+        return (
+            "its store wants credentials, and none were found; give them by the environment, such "
+            "as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or FSSPEC_S3_ANON=true where all may "
+            "read"
+        )
+    origin = error.__cause__ or error.__context__
+    return None if origin is None else no_credentials(origin)
+
+
 @contextmanager
 def stored(name: str) -> Iterator[None]:
     """Turn a failure of the disk or store that holds a run into a `StorageError` that names it."""
     try:
         yield
     except Exception as error:
+        if (refused := no_credentials(error)) is not None:
+            raise InputError(f"{name}: {refused}") from error
         if isinstance(error, OSError) or _status(error) is not None or may_pass(error):
             reason = str(error).strip() or type(error).__name__
             lasting = isinstance(error, OSError) and error.errno in _LASTING

@@ -12,6 +12,7 @@ from pipeline.blocks.sampling import RowSample
 from storage.errors import InputError
 from storage.sources import Coding, Columns, Source, open_source, with_annotations
 from storage.sources.glance import BATCH_ROWS
+from storage.sources.labels import joined_by
 from storage.sources.many import TablesReader
 from storage.sources.paths import readable
 from storage.sources.texts import plain_texts
@@ -36,11 +37,12 @@ def learn(params: TrainParams, health: Health | None) -> Coding:
     texts = [] if health is None or params.encode == "none" else health.texts
     categories = {} if not texts else _categories(params, texts)
     parse = params.parsing()
-    coding = Coding(categories, drop=params.impute == "drop", parse=parse)
+    joined = joined_by(dict(health.label_counts)) if health and params.join_labels else {}
+    coding = Coding(categories, drop=params.impute == "drop", parse=parse, joined=joined)
     if params.impute != "median":
         return coding
     source = opened(params, health, coding)
-    return Coding(categories, _medians(source, params.seed), parse=parse)
+    return replace(coding, fills=_medians(source, params.seed))
 
 
 def opened(params: TrainParams, health: Health | None, coding: Coding) -> Source:

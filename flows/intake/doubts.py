@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,10 @@ def doubtful(columns: list[Column], y: npt.NDArray[np.int64], asked: Asked) -> l
     found = []
     for column in columns:
         name, values = column.name, column.values
-        if column.spellings and (asked.encode == "none" or "boolean" not in column.spellings):
+        if column.has_commas and not column.spellings:
+            text = f"numbers with a decimal comma, such as {column.example!r}"
+            found.append(_one("decimal", name, text, "--decimal ,"))
+        elif column.spellings and (asked.encode == "none" or "boolean" not in column.spellings):
             found.append(_spelled(column))
         elif is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
             what = (
@@ -72,7 +76,8 @@ def _spelled(column: Column) -> Finding:
         text = f"{example!r} is not to be read as --parse says: training refuses it"
         return _one("parse", name, text, f"--exclude {quoted(name)}")
     text = f"text that can be read as numbers, such as {example!r}"
-    return _one("parse", name, text, parse_options(name, list(column.spellings)))
+    comma = " or --decimal ," if column.has_commas else ""
+    return _one("parse", name, text, parse_options(name, list(column.spellings)) + comma)
 
 
 def _one(kind: str, name: str, text: str, option: str) -> Finding:
@@ -81,4 +86,4 @@ def _one(kind: str, name: str, text: str, option: str) -> Finding:
 
 def quoted(name: str) -> str:
     """A name as a shell takes it."""
-    return name if name.replace("_", "").isalnum() else repr(name)
+    return shlex.quote(name)

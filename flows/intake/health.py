@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 from flows.engine.results import LabelValue
@@ -45,6 +47,8 @@ class Health(BaseModel):
     texts: list[str] = []
     """Columns of text that remain."""
     findings: list[Finding]
+    remedies: dict[str, Any] | None = None
+    """What `check` would train with: what it was given, and the options that its findings name."""
 
     def __str__(self) -> str:
         return health_text(self)

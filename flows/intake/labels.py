@@ -1,9 +1,64 @@
-"""What goes with single labels only."""
+"""Single labels: what goes with them only, and what no classes are."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+
+from flows.engine.results import LabelValue
+from flows.intake.health import SHOWN, Finding, Health
 from flows.options.params import TrainParams
 from storage.errors import InputError
+from storage.sources.labels import folded
+
+QUANTITY = "quantity"
+FEW = 20
+"""Labels that are classes, whatever they look like."""
+FEWEST_OF_EACH = 3
+
+
+def quantity(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
+    """Labels that are a quantity or an id rather than classes: numbers that are not whole, whole
+    ones that fill a range which does not count from 0 or 1, and values that hardly occur twice."""
+    n, numbers = len(counts), [value for value in counts if not isinstance(value, str)]
+    if n <= FEW:
+        return []
+    low, high = (min(numbers), max(numbers)) if numbers else (0, 0)
+    count, span = len(numbers), int(high - low) + 1
+    codes = low in (0, 1) and count >= 0.9 * span
+    fractions = any(isinstance(value, float) for value in numbers)
+    dense = count > FEW and 3 * count >= span and not codes
+    rare = sum(counts.values()) < FEWEST_OF_EACH * n and not codes
+    if not (fractions or dense or rare):
+        return []
+    what = f"{n:,} different values"
+    if count == n:
+        what = f"{n:,} different numbers from {low} to {high}"
+    text = f"label {name!r} has {what}: is that a class?"
+    return [Finding(kind=QUANTITY, columns=[name], text=text, option="another --label-column")]
+
+
+def refuse_quantity(health: Health) -> None:
+    """`InputError` where labels are no classes."""
+    for finding in health.findings:
+        if finding.kind == QUANTITY:
+            raise InputError(
+                f"{finding.text} Give another --label-column, or --preflight warn if it is"
+            )
+
+
+def alike(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
+    """Labels that differ by case, spaces or accents alone."""
+    same: dict[str, list[str]] = defaultdict(list)
+    for value in counts:
+        if isinstance(value, str):
+            same[folded(value)].append(value)
+    several = [" and ".join(map(repr, texts)) for texts in same.values() if len(texts) > 1]
+    if not several:
+        return []
+    more = f", and {len(several) - SHOWN:,} more" if len(several) > SHOWN else ""
+    text = f"label {name!r}: {', '.join(several[:SHOWN])}{more} differ by case, spaces or accents"
+    return [Finding(kind="alike labels", columns=[name], text=text, option="--join-labels")]
 
 
 def refuse_for_candidates(params: TrainParams) -> None:
@@ -18,9 +73,11 @@ def refuse_for_candidates(params: TrainParams) -> None:
         "--noise": params.noise if params.noise != "crossfit" else None,
         "--objective": params.objective if params.objective != "accuracy" else None,
         "--p0 and --p1": params.p0,
+        "--join-labels": "" if params.join_labels else None,
     }
     for option, value in asked.items():
         if value is not None:
+            given = f"{option} {value}".strip()
             raise InputError(
-                f"{option} {value} is for single labels, and these are candidate sets; leave it out"
+                f"{given} is for single labels, and these are candidate sets; leave it out"
             )

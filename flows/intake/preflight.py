@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ import numpy.typing as npt
 from flows.engine.results import LabelValue
 from flows.intake.doubts import NOTHING_ASKED, Asked, doubtful, quoted
 from flows.intake.health import SHOWN, Finding, Health, named
+from flows.intake.labels import alike, quantity
+from flows.intake.remedies import DECIMAL, READING, mended, remedies
 from flows.options.params import CheckParams, Chosen, Given, as_keywords
 from pipeline.diagnostics.health import (
     contradictions,
@@ -32,6 +35,7 @@ from storage.sources import (
     open_source,
     with_annotations,
 )
+from storage.sources.labels import joined_by, label_value
 
 MOST_COLUMNS = 4096
 """Columns that are looked at, one by one."""
@@ -47,10 +51,32 @@ def run_check(params: CheckParams) -> dict[str, object]:
     Raises:
         storage.errors.KnnoiseError: InputError or StorageError, each with a message for people.
     """
-    found = look(params, params, needs_label=False)
+    found = checked(params)
     if params.annotations is not None:
         found = _with_votes(found, params)
     return found.model_dump(mode="json")
+
+
+def checked(params: CheckParams) -> Health:
+    """A look at a source; where it can only be read with another option, with that, and the whole
+    of what training needs to be given."""
+    first: list[Finding] = []
+    while True:
+        try:
+            found = look(params, params, needs_label=False)
+        except InputError as error:
+            again = mended(params, str(error))
+            if again is None:
+                raise
+            first.append(Finding(kind=READING, columns=[], text=str(error)))
+        else:
+            commas = [one for one in found.findings if one.kind == DECIMAL]
+            again = mended(params, f"give {commas[0].option}") if commas else None
+            first += commas[:1] if again else []
+        if again is None:
+            found = found.model_copy(update={"findings": [*first, *found.findings]})
+            return found.model_copy(update={"remedies": remedies(params, found)})
+        params = again
 
 
 def _with_votes(health: Health, params: CheckParams) -> Health:
@@ -112,19 +138,24 @@ def look(
     if seen.label is not None and source.candidates is not None:
         counts, n_missing = _of_candidates(seen.label)
     elif seen.label is not None:
-        codes = LabelCodes(MOST_CLASSES, f"labels {source.label_name!r}")
+        codes, labels = LabelCodes(MOST_CLASSES, f"labels {source.label_name!r}"), seen.label
         try:
-            y = codes.encode(seen.label).astype(np.int64)
+            if chosen.join_labels:
+                labels = _joined(labels)
+            y = codes.encode(labels).astype(np.int64)
         except InputError as error:  # training refuses them itself
             text = f"{error}: are these the labels?"
             found.append(Finding(kind="labels", columns=[], text=text, option="--label-column"))
             codes = None
     if codes is not None and (y >= 0).any():
         n_missing = int((y < 0).sum())
+    if codes is not None:
+        counts = _counts(codes, y)
+        found += quantity(str(source.label_name), dict(counts))
+        found += alike(str(source.label_name), dict(counts))
     found += _findings(seen, y, asked, leave_out, n_missing)
     if several and chosen.annotations == given.source:  # each line repeats its row
         found = [finding for finding in found if finding.kind != "ids"]
-    counts = counts if codes is None else _counts(codes, y)
     away = {name for finding in found if finding.left_out for name in finding.columns}
     return Health(
         source=bare(given.source),
@@ -153,6 +184,12 @@ def _opened(given: Given, chosen: Chosen, *, with_labels: bool) -> Source:
         raw=True,
         candidates=chosen.candidates,
     )
+
+
+def _joined(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Labels that are alike as one."""
+    known = (value for value in map(label_value, labels.tolist()) if value is not None)
+    return Coding(joined=joined_by(Counter(known))).join(labels)
 
 
 def _counts(codes: LabelCodes, y: npt.NDArray[np.int64]) -> list[tuple[LabelValue, int]]:

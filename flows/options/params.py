@@ -229,6 +229,11 @@ class Chosen(Params):
             )
         return given
 
+    join_labels: bool = Field(
+        False,
+        description="labels that differ by case, spaces or accents alone are one class, written as "
+        "most rows have it",
+    )
     annotations: File | None = Field(
         None,
         description="table of several labels per row, a line per row and annotator: columns "
@@ -244,6 +249,8 @@ class Chosen(Params):
             raise ValueError("--annotator-column is a column of --annotations: give both")
         if self.annotations is not None and getattr(self, "labels", None) is not None:
             raise ValueError("--annotations holds the labels: leave out --labels")
+        if self.annotations is not None and self.join_labels:
+            raise ValueError("--join-labels is for the source's own labels: recode --annotations")
         return self
 
     @field_validator("parse")
@@ -352,7 +359,9 @@ class Method(Chosen):
     @property
     def learns_coding(self) -> bool:
         """Whether the coding of the columns has to be learned."""
-        return self.encode != "none" or self.impute != "none" or bool(self.parse)
+        return (
+            self.encode != "none" or self.impute != "none" or bool(self.parse or self.join_labels)
+        )
 
     @field_validator("objective")
     @classmethod
@@ -375,6 +384,8 @@ class Method(Chosen):
             )
         if self.encode != "none" and self.preflight == "off":
             raise ValueError("--encode needs to look at the source: leave out --preflight off")
+        if self.join_labels and self.preflight == "off":
+            raise ValueError("--join-labels needs to look at the source: leave out --preflight off")
         if (self.p0 is None) != (self.p1 is None):
             raise ValueError("--p0 and --p1 belong together: give both or none")
         if self.p0 is not None and self.p1 is not None and self.p0 + self.p1 >= 1:

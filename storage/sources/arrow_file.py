@@ -1,5 +1,6 @@
-"""Arrow IPC files: Feather (version 2) and `.arrow`."""
+"""Arrow IPC: files (Feather, version 2, and `.arrow`) and streams."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,28 +41,40 @@ class ArrowTable:
                 yield batch.slice(first, size)
 
 
+_STREAM, _END = b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\0\0\0\0"
+"""How a stream begins and ends."""
+
+
 @contextmanager
 def _opened(
     location: SourcePath, columns: list[str] | None = None
-) -> Iterator[pa.ipc.RecordBatchFileReader]:
+) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """The schema and the batches, of some columns or all."""
     with readable(location.name), location.open() as file:
+        is_stream = file.read(len(_STREAM)) == _STREAM
+        if is_stream:
+            file.seek(-len(_END), os.SEEK_END)
+            if file.read() != _END:
+                raise InputError(f"{location.name}: the stream has no end; was it written whole?")
+        open_ = pa.ipc.open_stream if is_stream else pa.ipc.open_file
+        file.seek(0)
         fields = None
         if columns is not None:
-            with pa.ipc.open_file(pa.PythonFile(file, mode="r")) as whole:
+            with open_(pa.PythonFile(file, mode="r")) as whole:
                 fields = sorted(whole.schema.get_field_index(name) for name in columns)
             file.seek(0)
         options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-        with pa.ipc.open_file(pa.PythonFile(file, mode="r"), options=options) as reader:
-            yield reader
+        with open_(pa.PythonFile(file, mode="r"), options=options) as reader:
+            numbers = () if is_stream else range(reader.num_record_batches)
+            yield reader.schema, reader if is_stream else map(reader.get_batch, numbers)
 
 
 def _batches(location: SourcePath, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    with _opened(location, columns) as reader:
-        for number in range(reader.num_record_batches):
-            batch = reader.get_batch(number)
+    with _opened(location, columns) as (_, batches):
+        for batch in batches:
             batch.validate()
-            columns = [_without_views(column) for column in batch.columns]
-            yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+            plain = [_without_views(column) for column in batch.columns]
+            yield pa.RecordBatch.from_arrays(plain, names=batch.schema.names)
 
 
 def _without_views(column: pa.Array) -> pa.Array:
@@ -77,8 +90,8 @@ def _without_views(column: pa.Array) -> pa.Array:
 
 def look(location: SourcePath, *_: Any) -> Look:
     """What a file says it holds; the batches are counted by their rows alone."""
-    with _opened(location) as reader:
-        schema = reader.schema
+    with _opened(location) as opened:
+        schema = opened[0]
         names = stored_columns(location.name, schema)
     narrow = names[:1] if len(set(names)) == len(names) else []
     rows = [batch.num_rows for batch in _batches(location, narrow)]

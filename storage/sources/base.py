@@ -201,6 +201,8 @@ class Source:
         fills, drop = self.coding.fills_of(self.feature_names), self.coding.drop
         for found in self.reader.blocks(start, rows):
             block, n = self._as_sets(found), len(found.x)
+            if block.label is not None:
+                block = block._replace(label=self.coding.join(block.label))
             fresh = None
             if self.annotations is not None:
                 block, fresh = self.annotations.joined(block, start, gaps)

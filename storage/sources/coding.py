@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .columns import matches
+from .labels import folded
 from .texts import Spelling
 
 
@@ -23,6 +24,8 @@ class Coding:
     """Whether rows with gaps are left out."""
     parse: dict[str, str] = field(default_factory=dict)
     """How numbers are written in columns of text, by name or pattern; the first that fits."""
+    joined: dict[str, str] = field(default_factory=dict)
+    """The label that stands for all texts alike, by what `folded` leaves of them."""
 
     @classmethod
     def of_json(cls, found: dict[str, Any] | None) -> "Coding":
@@ -32,9 +35,23 @@ class Coding:
     def as_json(self) -> dict[str, Any] | None:
         """None if nothing is coded."""
         found = dict(vars(self))
-        if not self.parse:  # runs without are as they were before there was such a thing
-            del found["parse"]
+        for name in ("parse", "joined"):  # runs without are as they were before there was such
+            if not found[name]:
+                del found[name]
         return None if self == PLAIN_NUMBERS else found
+
+    def join(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """(row,) labels, those that are alike as one."""
+        if not self.joined or labels.dtype.kind != "O":
+            return labels
+        found = labels.tolist()
+        one = {
+            raw: self.joined.get(folded(raw), raw) if isinstance(raw, str) else raw
+            for raw in set(found)
+        }
+        out = np.empty(len(found), object)
+        out[:] = [one[raw] for raw in found]
+        return out
 
     def spelling(self, name: str, decimal: str) -> Spelling | None:
         """How the numbers of a column are written; None for plain numbers."""

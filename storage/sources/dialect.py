@@ -38,7 +38,7 @@ class Dialect:
         sep = self.sep if self.sep is None else SEPARATORS.get(self.sep, self.sep)
         if sep is not None and (len(sep.encode()) != 1 or sep in '\0"\r\n'):
             raise InputError(f"--sep {shown(self.sep)}: must be one character, such as ; or tab")
-        if self.decimal not in (".", ",") or self.decimal == sep:
+        if self.decimal not in (".", ",") or self.decimal == sep == ".":
             raise InputError(
                 f"--decimal {shown(self.decimal)}: must be . or , and not the separator"
             )
@@ -59,9 +59,10 @@ class Dialect:
     def separator(self, name: str) -> str:
         """The separator of a file of this name."""
         sep = self.sep or ("\t" if ".tsv" in name.lower() else ",")
-        if sep == self.decimal:
+        if sep == self.decimal and self.sep is None:
             raise InputError(
-                f"{name}: its separator is a comma as the decimal mark is; give --sep too"
+                f"{name}: its separator is a comma as the decimal mark is; give --sep ',' where "
+                "its numbers are in quotes, or its own, such as --sep ';'"
             )
         return sep
 
@@ -105,4 +106,4 @@ def encoding_hint(start: bytes) -> str:
     """What to do about a file that is not UTF-8, by its first bytes."""
     if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return "it looks like UTF-16: give --encoding utf-16"
-    return "save it as UTF-8 or give --encoding, such as cp1252"
+    return "give --encoding cp1252 or another, or save it as UTF-8"

@@ -51,6 +51,8 @@ class Column:
     """Whether some of its text cannot be read as asked."""
     coded: bytes = b""
     """Digest of what the codes stand for; none of numbers."""
+    has_commas: bool = False
+    """Whether its text is numbers with decimal commas, where points were expected."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
     label = None if source.label_name is None else columns.get(source.label_name)
     told = None if label is None else to_labels(label)
     return Glance(
-        list(_features(columns, reader.features, source.dialect.decimal)),
+        list(_features(columns, reader.features, source)),
         join_labels(labels) if labels else told,
         None if source.id_name is None else _codes(columns[source.id_name]),
         n_rows,
@@ -177,8 +179,9 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _features(
-    columns: dict[str, pa.Array], features: tuple[Feature, ...], decimal: str
+    columns: dict[str, pa.Array], features: tuple[Feature, ...], source: Source
 ) -> Iterator[Column]:
+    typed = source.kind in ("parquet", "arrow")  # text is not read as numbers unasked
     lists: dict[str, np.ndarray] = {}
     for name, place, length, _, spelling in features:
         column = columns[name]
@@ -192,7 +195,7 @@ def _features(
             numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
             yield Column(name, numbers, False)
         elif types.is_string(column.type) or types.is_large_string(column.type):
-            yield _of_text(name, column, decimal)
+            yield _of_text(name, column, source.dialect.decimal, typed)
         else:
             codes = _codes(column) if not types.is_nested(column.type) else None
             known = column.drop_null()
@@ -204,19 +207,33 @@ def _features(
             yield Column(name, values, True, example, len(known), spellings, coded=coded)
 
 
-def _of_text(name: str, column: pa.Array, decimal: str) -> Column:
-    """Numbers if all of a text column are, else codes."""
+def _of_text(name: str, column: pa.Array, decimal: str, typed: bool) -> Column:
+    """Numbers if all of a text column are, and text is read as such, else codes."""
     text = pc.utf8_trim_whitespace(column)
     marked = text if decimal == "." else pc.replace_substring(text, decimal, ".")
-    number = pc.match_substring_regex(marked, _NUMBER).fill_null(True)
-    bad = pc.invert(number)
+    bad = _no_numbers(marked)
     n_text = pc.sum(bad).as_py() or 0
-    if n_text == 0:
+    known = text.drop_null()
+    if n_text == 0 and not (typed and len(known)):
         numbers = marked.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return Column(name, numbers, False)
-    example = text.filter(bad)[0].as_py()[:40]
-    spellings = tuple(spellings_of(plain_texts(column), decimal))
-    return Column(name, _codes(text), True, example, n_text, spellings, coded=_digest(text))
+    return Column(
+        name,
+        _codes(text),
+        True,
+        (text.filter(bad) if n_text else known)[0].as_py()[:40],
+        n_text,
+        tuple(spellings_of(plain_texts(column), decimal)),
+        coded=_digest(text),
+        has_commas=decimal == "."
+        and n_text > 0
+        and not pc.any(_no_numbers(pc.replace_substring(text, ",", "."))).as_py(),
+    )
+
+
+def _no_numbers(text: pa.Array) -> pa.Array:
+    """Which texts are no plain numbers; those that are missing are not."""
+    return pc.invert(pc.match_substring_regex(text, _NUMBER).fill_null(True))
 
 
 def _parsed(name: str, column: pa.Array, spelling: Spelling) -> Column:

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, NoReturn
@@ -37,6 +38,20 @@ def label_value(raw: object) -> Label | None:
         value = float(raw)
         return None if math.isnan(value) else plain_number(value)
     return None if raw is None else str(raw)
+
+
+def folded(text: str) -> str:
+    """A label without case, spaces and accents: labels that are alike have one such."""
+    plain = unicodedata.normalize("NFKD", text)
+    kept = (c for c in plain if not (c.isspace() or "\u0300" <= c <= "\u036f"))
+    return "".join(kept).casefold()
+
+
+def joined_by(counts: Mapping[Label, int]) -> dict[str, str]:
+    """The commonest of the texts that are alike, by what they have in common."""
+    texts = [value for value in counts if isinstance(value, str)]
+    order = sorted(texts, key=lambda text: (counts[text], text))
+    return {folded(text): text for text in order}
 
 
 def are_there(labels: Labels) -> npt.NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from storage.errors import InputError, KnnoiseError
 from storage.protocols import check_address
 from storage.redaction import bare, remember
-from storage.transient import reachable
+from storage.transient import no_credentials, reachable
 
 LONGEST_REASON = 200
 """Characters of a parser's message that are shown: hostile content can be quoted in it."""
@@ -51,17 +51,22 @@ def readable(
             yield
     except KnnoiseError:
         raise
-    except FileNotFoundError as error:
-        unreached = _unreached(error)
-        if unreached is not None:
-            raise InputError(f"{name}: {unreached}") from error
-        raise InputError(f"{name}: no such file or folder; check the path") from error
-    except PermissionError as error:
-        raise InputError(f"{name}: permission denied; make it readable for this user") from error
     except Exception as error:
-        if "range requests" in str(error):  # fsspec, of an HTTP server
-            raise InputError(f"{name}: {_WHOLE_ONLY}") from error
-        raise InputError(f"{name}: {problem} ({reason_of(error)}); {remedy}") from error
+        raise _refused(name, error, problem, remedy) from error
+
+
+def _refused(name: str, error: Exception, problem: str, remedy: str) -> InputError:
+    """What is said of a failure to read that will not pass."""
+    if (refused := no_credentials(error)) is not None:
+        return InputError(f"{name}: {refused}")
+    if isinstance(error, FileNotFoundError):
+        unreached = _unreached(error) or "no such file or folder; check the path"
+        return InputError(f"{name}: {unreached}")
+    if isinstance(error, PermissionError):
+        return InputError(f"{name}: permission denied; make it readable for this user")
+    if "range requests" in str(error):  # fsspec, of an HTTP server
+        return InputError(f"{name}: {_WHOLE_ONLY}")
+    return InputError(f"{name}: {problem} ({reason_of(error)}); {remedy}")
 
 
 def _unreached(error: FileNotFoundError) -> str | None:

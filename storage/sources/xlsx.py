@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -114,9 +115,25 @@ def _text(cell: Any) -> str | None:
     return None if cell is None or text.strip() in MISSING else text
 
 
+def _sheets(location: SourcePath) -> list[str]:
+    """Names of the sheets, in order."""
+    with _book(location) as book:
+        return [one.title for one in book.worksheets]
+
+
 @contextmanager
 def _rows(location: SourcePath, sheet: str | None) -> Iterator[Iterator[Cells]]:
     """The rows of a sheet that are not blank, without the empty cells at their end."""
+    with _book(location) as book:
+        table = _sheet(location.name, {one.title: one for one in book.worksheets}, sheet)
+        table.reset_dimensions()  # some writers state too few
+        whole = (_stripped(cells) for cells in table.iter_rows(values_only=True))
+        yield (cells for cells in whole if cells)
+
+
+@contextmanager
+def _book(location: SourcePath) -> Iterator[Any]:
+    """A workbook, to be read."""
     try:
         from openpyxl import load_workbook
     except ImportError as error:
@@ -134,10 +151,7 @@ def _rows(location: SourcePath, sheet: str | None) -> Iterator[Iterator[Cells]]:
         _check_size(location.name, file)
         file.seek(0)
         with closing(load_workbook(file, read_only=True, data_only=True)) as book:
-            table = _sheet(location.name, {one.title: one for one in book.worksheets}, sheet)
-            table.reset_dimensions()  # some writers state too few
-            whole = (_stripped(cells) for cells in table.iter_rows(values_only=True))
-            yield (cells for cells in whole if cells)
+            yield book
 
 
 def _sheet(where: str, sheets: dict[str, Any], wanted: str | None) -> Any:
@@ -166,21 +180,36 @@ def _stripped(cells: Cells) -> Cells:
     return cells[:end]
 
 
+def _header(location: SourcePath, sheet: str | None) -> tuple[tuple[str, ...], bool]:
+    """The first row of a sheet as names, and whether there are rows below."""
+    with _rows(location, sheet) as rows:
+        header = next(rows, ())
+        has_rows = next(rows, None) is not None
+    return tuple("" if cell is None else str(cell).strip() for cell in header), has_rows
+
+
 def look(location: SourcePath, request: Request) -> Look:
     """What a sheet with a header says it holds.
 
     Raises `InputError` if it has no rows.
     """
     sheet = request.dialect.sheet
-    with _rows(location, sheet) as rows:
-        header = next(rows, None)
-        has_rows = next(rows, None) is not None
-    if header is None or not has_rows:
+    names, has_rows = _header(location, sheet)
+    wanted = {*filter(None, (request.label, request.columns.id)), *(request.features or ())}
+    if sheet is None and (not has_rows or not wanted <= set(names)):
+        for other in _sheets(location)[1:]:
+            there, rows = _header(location, other)
+            if rows and wanted <= set(there):
+                what = "no rows below a header" if not has_rows else "other columns than are wanted"
+                raise InputError(
+                    f"{location.name}: its first sheet has {what}, and sheet {other!r} has them; "
+                    f"give --sheet {shlex.quote(other)}"
+                )
+    if not has_rows:
         raise InputError(
             f"{location.name}: no rows below a header in the sheet; give at least one, or --sheet"
         )
-    check_width(location.name, len(header))
-    names = tuple("" if cell is None else str(cell).strip() for cell in header)
+    check_width(location.name, len(names))
 
     def reader(selection: Selection) -> XlsxTable:
         return XlsxTable(location, names, selection, sheet, request.dialect.decimal)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from flows.cli import main
+from flows.intake.labels import quantity
 from flows.steps.ingest import Ingested
 from flows.train import run_train
 from storage import open_run
@@ -104,6 +109,147 @@ def test_texts_that_differ_are_not_equal_and_the_equal_column_is_named(
     findings = check(path, "--label-column", "label", capsys=capsys)["findings"]
     assert [f["text"] for f in findings if f["left_out"]] == ["'again' is equal to 'notes'"]
     assert {f["columns"][0] for f in findings if f["kind"] == "id-like"} == {"name", "notes"}
+
+
+def table_of(kind: str) -> pd.DataFrame:
+    """Rows that nothing is wrong with but their text."""
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, N)
+    x = (rng.normal(size=(N, 2)) + 3 * clean[:, None]).round(3)
+    table = pd.DataFrame(x, columns=["a b", "c"]).assign(city=rng.choice(["rome", "oslo"], N))
+    if kind != "numbers":
+        for name in ("a b", "c"):
+            table[name] = table[name].map(lambda value: f"{value:.3f}".replace(".", ","))
+    return table.assign(age=18 + rng.permutation(N) % 53, price=x[:, 0] * 7.7, sick=clean)
+
+
+def write_semicolons(folder: Path) -> Path:
+    text = table_of("comma").drop(columns=["price"]).to_csv(sep=";", index=False)
+    (folder / "t.csv").write_bytes(text.replace("oslo", "münchen").encode("cp1252"))
+    return folder / "t.csv"
+
+
+def write_quoted(folder: Path) -> Path:
+    table_of("comma").drop(columns=["price"]).to_csv(folder / "t.csv", index=False)
+    return folder / "t.csv"
+
+
+def write_typed(folder: Path) -> Path:
+    table_of("comma").drop(columns=["price"]).to_parquet(folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+def write_sheets(folder: Path) -> Path:
+    with pd.ExcelWriter(folder / "t.xlsx") as book:
+        pd.DataFrame({"Export": ["of 2026"]}).to_excel(book, sheet_name="Cover", index=False)
+        table_of("numbers").to_excel(book, sheet_name="The data", index=False)
+    return folder / "t.xlsx"
+
+
+def write_stream(folder: Path) -> Path:
+    table = pa.Table.from_pandas(table_of("numbers"))
+    with pa.ipc.new_stream(str(folder / "t.arrow"), table.schema) as writer:
+        writer.write_table(table, max_chunksize=70)
+    return folder / "t.arrow"
+
+
+def write_cases(folder: Path) -> Path:
+    table, words = table_of("numbers"), np.array([["no", "NO "], ["ja", "Já"]])
+    table["sick"] = words[table.sick, (np.arange(N) % 3 == 0).astype(int)]
+    table.loc[5, "c"] = None
+    table.to_csv(folder / "t.csv", index=False)
+    return folder / "t.csv"
+
+
+@pytest.mark.parametrize(
+    ("write", "options"),
+    [
+        (write_semicolons, ["--sep ';'", "--encoding cp1252", "--decimal ,"]),
+        (write_quoted, ["--sep ,", "--decimal ,"]),
+        (write_typed, ["--decimal ,", "--parse 'a b=thousands'", "--parse c=thousands"]),
+        (write_sheets, ["--sheet 'The data'"]),
+        (write_stream, []),
+        (write_cases, ["--join-labels", "--impute median"]),
+    ],
+)
+def test_check_ends_with_a_command_that_works(
+    tmp_path: Path,
+    write: Callable[[Path], Path],
+    options: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", str(source), "--label-column", "sick"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"try: knnoise train {source} ")
+    for option in (*options, "--encode one-hot"):
+        assert f"{option} " in last
+    assert main([*shlex.split(last)[2:], "--workers", "0", "-q"]) == 0
+    config = json.loads((tmp_path / "run/run.json").read_text())
+    assert {"a b", "c", "city=rome", "age"} <= set(config["feature_names"])
+    assert sum(count for _, count in config["health"]["label_counts"]) == N
+    assert len(config["health"]["label_counts"]) == 2
+
+
+def test_a_stream_that_ends_early_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_stream(tmp_path)
+    source.write_bytes(source.read_bytes()[:-8])  # whole batches, which Arrow would read
+    assert main(["check", str(source)]) == 2
+    assert "the stream has no end" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "train"])
+def test_a_store_without_credentials_says_what_to_give(
+    tmp_path: Path,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("s3fs")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    table_of("numbers").drop(columns=["city"]).to_csv(tmp_path / "t.csv", index=False)
+    where = ["s3://bucket/pool.csv"]
+    if command == "train":
+        where = [str(tmp_path / "t.csv"), "--label-column", "sick", "--run", "s3://bucket/run"]
+    assert main([command, *where]) == 2
+    said = capsys.readouterr().err
+    assert "wants credentials" in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("column", "what"), [("age", "from 18 to 70"), ("price", "numbers")])
+def test_a_quantity_is_no_label(
+    tmp_path: Path, column: str, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table_of("numbers").drop(columns=["city"]).to_csv(tmp_path / "t.csv", index=False)
+    how = [str(tmp_path / "t.csv"), "--label-column", column]
+    assert main(["check", *how]) == 0
+    said = capsys.readouterr().out
+    assert f"label {column!r} has " in said
+    assert what in said
+    assert "is that a class?" in said
+    assert "try:" not in said
+    train = ["train", *how, "--run", str(tmp_path / "run"), "--workers", "0", "-q"]
+    assert main(train) == 2
+    assert "is that a class?" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    if column == "age":
+        assert main([*train, "--preflight", "warn"]) == 0
+
+
+def test_codes_of_many_classes_are_classes() -> None:
+    assert not quantity("y", dict.fromkeys(range(100), 50))
+    assert not quantity("y", dict.fromkeys(range(1, 1000), 1))
+    assert not quantity("y", dict.fromkeys(range(0, 100_000, 1000), 50))
+    assert not quantity("y", dict.fromkeys((0.5, 1, 2.5), 9))
+    assert quantity("y", {f"name {i}": 1 for i in range(100)})
 
 
 def test_training_leaves_out_what_is_wrong_beyond_doubt(

@@ -472,5 +472,5 @@ def test_text_written_elsewhere_is_trained_and_scored(tmp_path: Path) -> None:
         run_score(str(source), str(tmp_path / "german"), str(out), workers=0, quiet=True, **more)
         found[name] = pd.read_parquet(out)
     pd.testing.assert_frame_equal(*found.values())
-    with pytest.raises(InputError, match="--encoding, such as cp1252"):
+    with pytest.raises(InputError, match="--encoding cp1252 or another"):
         fit(german, tmp_path / "wrong", label_column="krank", sep=";", decimal=",")

@@ -1,0 +1,77 @@
+"""What a look at a source found, mended: the options that its sentences name, joined."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from flows.intake.health import Finding, Health
+from flows.intake.labels import QUANTITY
+from flows.options.params import CheckParams, TrainParams, is_many, option
+
+_GIVEN = re.compile(r"give (--[a-z-]+ (?:'[^']*'|[^\s;]+))")
+READING, DECIMAL = "reading", "decimal"
+"""Kinds of findings without whose remedy nothing else can be looked at."""
+
+
+def mended(params: CheckParams, said: str) -> CheckParams | None:
+    """The parameters with the option that a refusal names; None where it names none that helps."""
+    found = _GIVEN.search(said)
+    options = _options(found[1]) if found else {}
+    new = {name: value for name, value in options.items() if name in CheckParams.model_fields}
+    if not new or any(getattr(params, name) is not None for name in new):
+        return None
+    return params.model_copy(update=new)
+
+
+def remedies(params: CheckParams, health: Health) -> dict[str, Any] | None:
+    """The parameters of a training on the source, with what is given and every remedy; None where
+    no label is known to be one."""
+    if health.label_name is None or any(found.kind == QUANTITY for found in health.findings):
+        return None
+    asked = params.model_dump(exclude_defaults=True)
+    for finding in health.findings:
+        if finding.option is not None and not finding.left_out:
+            _add(asked, finding)
+    return asked
+
+
+def _add(asked: dict[str, Any], finding: Finding) -> None:
+    """The first of a finding's options that can still be given."""
+    for words in re.split(r" or (?=--)", finding.option or ""):
+        options = _options(words)
+        if not options or not options.keys() <= TrainParams.model_fields.keys():
+            continue
+        many = {name for name in options if is_many(TrainParams.model_fields[name])}
+        if any(
+            asked.get(name, value) != value for name, value in options.items() if name not in many
+        ):
+            continue
+        for name, value in options.items():
+            before = asked.get(name) or []
+            asked[name] = list(dict.fromkeys([*before, value])) if name in many else value
+        return
+
+
+def _options(words: str) -> dict[str, Any]:
+    """Parameters by name, of options as they are typed."""
+    found: dict[str, Any] = {}
+    name = ""
+    for word in shlex.split(words):
+        if word.startswith("--"):
+            name = word[2:].replace("-", "_")
+            found[name] = True
+        elif name:
+            found[name] = word
+    return found
+
+
+def command(asked: dict[str, Any]) -> str:
+    """A training as the shell takes it."""
+    words = ["knnoise", "train", asked["source"]]
+    for name, value in asked.items():
+        if name != "source":
+            for one in value if isinstance(value, list) else [value]:
+                words += [option(name)] if one is True else [option(name), str(one)]
+    return shlex.join([*words, "--run", "run"])
