@@ -288,7 +288,7 @@ def _check_page(html: str) -> None:
     needs("report", "--html")
     from storage.convert import check_target
 
-    check_target(html)
+    check_target(html, page=True)
 
 
 def _latest(run: str) -> str:

@@ -153,11 +153,13 @@ class Training:
         """Write the run's page to `path` and return that; without a path, return the page."""
         needs("report", "the page")
         from flows.report.page import write_page
+        from storage.convert import check_target
         from storage.location import Location
         from storage.run import Run
 
         run = Run(Location.of(self.run))
         if path is not None:
+            check_target(path, page=True)
             write_page(run, path)
             return path
         with TemporaryDirectory() as folder:
@@ -268,11 +270,13 @@ def _read(path: str) -> pd.DataFrame:
     import pandas as pd
 
     name = path.lower()
-    if name.endswith(".csv"):
+    if name.endswith((".csv", ".csv.gz")):
         return pd.read_csv(path)
     if name.endswith((".feather", ".arrow")):
         return pd.read_feather(path)
-    return pd.read_parquet(path)
+    if name.endswith(".jsonl"):
+        return pd.read_json(path, lines=True)
+    return pd.read_excel(path) if name.endswith(".xlsx") else pd.read_parquet(path)
 
 
 def _axes(ax: Axes | None) -> Axes:

@@ -14,12 +14,12 @@ def export_answers(file: AnswersFile, target: str) -> int:
     """Write all answers that stand as a table, a row per row and reviewer; how many.
 
     Columns: row, label (empty where it is not known), given_label, reviewer, time, conflict,
-    source. `target` ends in .csv or .parquet.
+    source. The end of `target` tells the format.
 
     Raises
     ------
     InputError
-        the target is neither.
+        its name is of none.
     StorageError
         it cannot be written.
     """

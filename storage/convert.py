@@ -16,7 +16,6 @@ import fsspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 import zarr
 
@@ -27,6 +26,7 @@ from storage.location import Location
 from storage.protocols import check_address
 from storage.run import Run
 from storage.sources.ids import as_column
+from storage.writers import FLAT, MOST_IN_SHEET, ending, open_writer
 
 _COPY_BYTES = 16 << 20
 _MASK_ROWS = 1 << 14
@@ -48,13 +48,13 @@ def write_table(
 ) -> None:
     """Columns of a group as one table, a chunk at a time; complete or not there at all.
 
-    The extension of the target tells the format: `.csv`, `.feather` and `.arrow`, else Parquet.
+    The end of the target's name tells the format, one of `storage.writers.FORMATS`.
 
     metadata : key-value pairs for the file's schema
     ids : group of the same rows whose ids, if it has any, are the first column
     classes : the label of each code. Columns `…_label` hold these labels; their codes stand in the
         columns `…_code` at the end, unless they are the labels. Masks of `candidates` are lists of
-        labels. Lists are left out of CSV
+        labels. Lists are left out of CSV and Excel
     more : what reads further columns of some rows, and how many rows at once
 
     Raises
@@ -62,19 +62,24 @@ def write_table(
     StorageError
         the target cannot be written.
     InputError
-        it is of a protocol that is not allowed.
+        its name has another end, or is of a protocol that is not allowed, or the rows are too many
+        for a sheet.
     """
+    flat = ending(target) in FLAT
     group = run.group(path)
     first = array(group, columns[0])
+    if ending(target) == ".xlsx" and first.shape[0] > MOST_IN_SHEET:
+        raise InputError(
+            f"{target}: {first.shape[0]:,} rows, and a sheet holds {MOST_IN_SHEET:,}; name it .csv "
+            "or .parquet"
+        )
     beside = () if more is None else tuple(more[0](slice(0, 0)))
     named = None if ids is None else _Ids.of(run.group(ids), (*columns, *beside))
     names = None if classes is None or are_codes(classes) else _label_names(classes)
 
-    text = target.lower().endswith(".csv")
-
     def table(rows: slice) -> pa.Table:
         data = {name: read_array(group, name, rows) for name in columns}
-        data = {name: column for name, column in data.items() if column.ndim == 1 or not text}
+        data = {name: column for name, column in data.items() if column.ndim == 1 or not flat}
         found = {} if named is None else {named.name: named.read(rows)}
         found |= {
             name: _sets(column, classes) if name == CANDIDATES else _arrow(column, name, names)
@@ -92,22 +97,13 @@ def write_table(
 
     schema = table(slice(0, 0)).schema.with_metadata(dict(metadata) if metadata else None)
     try:
-        with _whole_file(target) as sink, _writer(target, sink, schema) as writer:
+        with _whole_file(target) as sink, open_writer(target, sink, schema) as writer:
             step = first.chunks[0] if more is None else min(first.chunks[0], more[1])
             for start in range(0, first.shape[0], step):
                 rows = slice(start, min(start + step, first.shape[0]))
                 writer.write_table(table(rows).cast(schema))
     except (OSError, ValueError) as error:  # ValueError: a protocol that fsspec does not know
         raise StorageError(f"cannot write {target}: {error}") from error
-
-
-def _writer(target: str, sink: Any, schema: pa.Schema) -> Any:
-    """What writes tables of the format that the target's extension tells."""
-    if target.lower().endswith(".csv"):
-        return pyarrow.csv.CSVWriter(sink, schema)
-    if target.lower().endswith((".feather", ".arrow")):
-        return pa.ipc.new_file(sink, schema)
-    return pq.ParquetWriter(sink, schema)
 
 
 @dataclass(frozen=True)
@@ -176,21 +172,21 @@ def _sets(mask: npt.NDArray[np.uint64], classes: Sequence[Label] | None) -> pa.A
 
 
 def write_columns(target: str, columns: Mapping[str, pa.Array]) -> None:
-    """A small table as .csv or .parquet, by path or URL; complete or not there at all.
+    """A small table, by path or URL, in the format that its name tells; complete or not there at
+    all.
 
     Raises
     ------
     StorageError
         the target cannot be written.
     InputError
-        its name has another extension, or it is of a protocol that is not allowed.
+        its name has another end, or it is of a protocol that is not allowed.
     """
-    table, lower = pa.table(dict(columns)), target.lower()
-    if not lower.endswith((".csv", ".parquet")):
-        raise InputError(f"{target}: tables are written as .csv or .parquet; name it so")
+    table = pa.table(dict(columns))
+    ending(target)
     try:
-        with _whole_file(target) as sink:
-            (pyarrow.csv.write_csv if lower.endswith(".csv") else pq.write_table)(table, sink)
+        with _whole_file(target) as sink, open_writer(target, sink, table.schema) as writer:
+            writer.write_table(table)
     except OSError as error:
         raise StorageError(f"cannot write {target}: {error}") from error
 
@@ -212,14 +208,21 @@ def write_bytes(target: str, content: bytes) -> None:
         raise StorageError(f"cannot write {target}: {error}") from error
 
 
-def check_target(target: str) -> None:
-    """Raise `InputError` where the system tells beforehand that no file can be written."""
+PAGES = (".html", ".htm")
+
+
+def check_target(target: str, page: bool = False) -> None:
+    """Raise `InputError` where the system tells beforehand that no file can be written, or its name
+    is of another format than a table's or, if so, a page's."""
     check_address(target)
-    if "://" in target:
-        return
-    if Path(target).is_dir():
+    if "://" not in target and Path(target).is_dir():
         raise InputError(f"{target}: is a folder; name a file")
-    Location.of(Path(target).parent).check_writable()
+    if not page:
+        ending(target)
+    elif not target.lower().endswith(PAGES):
+        raise InputError(f"{target}: a page is written as .html; name the file so")
+    if "://" not in target:
+        Location.of(Path(target).parent).check_writable()
 
 
 def read_metadata(target: str) -> dict[str, str]:

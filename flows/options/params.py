@@ -480,8 +480,8 @@ class Unscored(Written):
         description="folder of the finished training; of a pattern like `runs/pool-*` the last"
     )
     out: File = Field(
-        description="file to write, .parquet, .csv, .feather or .arrow, or on the command line - "
-        "for CSV on stdout; a folder with new_files"
+        description="file to write, .parquet, .csv, .csv.gz, .xlsx, .jsonl, .arrow or .feather, or "
+        "on the command line - for CSV on stdout; a folder with new_files"
     )
     id_column: Name = Field(
         None, description="column that names the rows; default that of the training, if it is there"
@@ -562,7 +562,7 @@ class ReviewParams(Compute, Paged):
         None, description="file of the answers, on this host; default review/answers.jsonl in DIR"
     )
     export_to: File | None = Field(
-        None, description="write the answers to a CSV or Parquet file, and end"
+        None, description="write the answers to a table, named as --out of score, and end"
     )
     import_from: File | None = Field(
         None, description="take answers from a CSV or Parquet file, and end"

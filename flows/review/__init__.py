@@ -20,6 +20,7 @@ from flows.scorings.scored import Trained
 from flows.steps.lookup import places
 from storage.answer_table import export_answers
 from storage.answers import Answer, AnswersFile, Asked, Origin
+from storage.convert import check_target
 from storage.groups import read_group
 from storage.pool import Pool
 from storage.run import Run
@@ -43,6 +44,8 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
     """
     refuse_while_imported()
     check_reachable(params)
+    if params.export_to is not None:
+        check_target(params.export_to)
     trained = Trained.of(latest(params.run))
     reporter = Reporter(quiet=params.quiet)
     file = open_answers(trained, params.answers)

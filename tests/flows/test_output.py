@@ -7,14 +7,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
+import openpyxl
 import pandas as pd
+import pyarrow as pa
 import pytest
 from runs import PoolWriter, fit
 
 from flows.cli import cli, main
+from storage.convert import write_columns
 
 Capture = pytest.CaptureFixture[str]
 COMMAND = [sys.executable, "-m", "flows.cli"]
@@ -88,6 +92,51 @@ def test_scores_on_stdout_are_the_file(run: str, source: Path, tmp_path: Path) -
     assert done.stdout == (tmp_path / "scores.csv").read_bytes()
     assert len(pd.read_csv(io.BytesIO(done.stdout))) == 600
     assert json.loads(done.stderr.decode().splitlines()[-1])["out"] == "-"
+
+
+READ: dict[str, Callable[[Path], pd.DataFrame]] = {
+    "s.parquet": pd.read_parquet,
+    "s.csv": pd.read_csv,
+    "s.CSV.gz": lambda path: pd.read_csv(path, compression="gzip"),
+    "s.xlsx": pd.read_excel,
+    "s.jsonl": lambda path: pd.read_json(path, lines=True),
+    "s.arrow": pd.read_feather,
+    "s.feather": pd.read_feather,
+}
+
+
+def test_a_name_says_what_is_written(
+    run: str, source: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    score = ["score", str(source), "--run", run, "--workers", "0", "-q", "--out"]
+    for name in READ:
+        assert main([*score, str(tmp_path / name)]) == 0
+    want = pd.read_parquet(tmp_path / "s.parquet")
+    for name, read in READ.items():
+        found = read(tmp_path / name)
+        pd.testing.assert_frame_equal(found, want, check_dtype=False, check_exact=False, rtol=1e-6)
+    capsys.readouterr()
+    for name in ("s.json", "s.txt", "s", "s.xls", "s.html"):
+        assert main([*score[:1], "absent.csv", *score[2:], str(tmp_path / name)]) == 2
+        said = capsys.readouterr().err
+        assert "tables are written as .parquet, .csv, .csv.gz, .xlsx" in said
+        assert not (tmp_path / name).exists()
+    for command in (["report", "--run", run], ["compare", run, run]):
+        assert main([*command, "--html", str(tmp_path / "r.pdf")]) == 2
+        assert "a page is written as .html" in capsys.readouterr().err
+    export = ["review", "--run", run, "--export-to", str(tmp_path / "a.txt"), "-q"]
+    assert main(export) == 2
+    assert "tables are written as" in capsys.readouterr().err
+
+
+def test_text_in_a_workbook_is_no_formula(tmp_path: Path) -> None:
+    texts = ["=1+1", "+x", "a\x01b", "plain"]
+    write_columns(str(tmp_path / "t.xlsx"), {"text": pa.array(texts), "n": pa.array(range(4))})
+    (sheet,) = openpyxl.load_workbook(tmp_path / "t.xlsx").worksheets
+    rows = list(sheet.iter_rows(min_row=2))
+    assert [row[0].value for row in rows] == ["=1+1", "+x", "a\ufffdb", "plain"]
+    assert {row[0].data_type for row in rows} == {"s"}
+    assert {row[1].data_type for row in rows} == {"n"}
 
 
 def test_who_reads_only_the_head_hears_of_no_error(run: str, source: Path) -> None:

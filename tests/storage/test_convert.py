@@ -125,9 +125,9 @@ def test_failure_leaves_nothing_beside_the_target(run: Run, tmp_path: Path) -> N
     assert list((tmp_path / "out").iterdir()) == []
 
 
-@pytest.mark.parametrize("target", ["file/s.parquet", "folder"])
+@pytest.mark.parametrize("target", ["file/s.parquet", "folder.csv"])
 def test_target_that_cannot_be_written_is_said(run: Run, tmp_path: Path, target: str) -> None:
     (tmp_path / "file").write_text("x")
-    (tmp_path / "folder" / "below").mkdir(parents=True)
+    (tmp_path / "folder.csv" / "below").mkdir(parents=True)
     with pytest.raises(StorageError, match="cannot write"):
         write_table(run, "scores", str(tmp_path / target), COLUMNS)
