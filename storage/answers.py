@@ -2,18 +2,20 @@
 
 One line per event, with a digest of itself: the origin of the rows first, then answers and what
 was taken back. Every line begins with a line break, so that a line which a crash cut off spoils no
-other. Any number of processes may add at once; each reads what the others added.
+other. Any number of processes may add at once; each reads what the others added. A line that is
+not as it was written is damage, and named: whoever learns from the answers refuses them.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from storage import durable
 from storage.errors import InputError, StorageError
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
     from storage.sources.labels import Label
 
 SUFFIX = ".jsonl"
+LONGEST_LINE = 16 << 20
+"""Bytes that are read at once; a longer line is damage."""
+WRITING_SECONDS = 0.1
+"""Time in which a line that is being added is there."""
+_COMPARED = 64
+"""Bytes of the last line by which a log is known again."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +122,41 @@ class Answers:
     origin: Origin | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
     """Those not taken back, by id, in the order they were given."""
-    damaged: int = 0
-    """Lines that cannot be read."""
+    damaged: list[int] = field(default_factory=list)
+    """Numbers, from 1, of lines that are not as they were written."""
+    _n_lines: int = 0
     _by_row: dict[int, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _known: set[str] = field(default_factory=set)
 
+    @classmethod
+    def of(cls, where: str, file: IO[bytes]) -> Answers:
+        """The answers of a whole log.
+
+        Raises `InputError` where it is none, and `StorageError` where it is damaged.
+        """
+        answers = cls()
+        while line := file.readline(LONGEST_LINE):
+            answers.see(line)
+        answers.check(where)
+        return answers
+
+    def check(self, where: str) -> None:
+        """Raise `StorageError` where lines are damaged, and `InputError` where it is no log."""
+        if self.damaged and (self.origin or self._known):
+            more = f" and {len(self.damaged) - 1:,} more" if len(self.damaged) > 1 else ""
+            raise StorageError(
+                f"{where}: line {self.damaged[0]:,}{more} is damaged or cut off, what it said is "
+                "lost; take up a copy of the file, or delete what is damaged to go on without"
+            )
+        if self.origin is None:
+            raise InputError(f"{where}: no answers of knnoise; give such a file")
+
     def see(self, line: bytes) -> None:
-        """Take one line of the log."""
+        """Take one line of the log, with its line break."""
+        number = self._n_lines + 1
+        self._n_lines += line.endswith(b"\n")
+        if not line.strip():
+            return
         event = unseal(line)
         try:
             if event is None:
@@ -134,7 +170,8 @@ class Answers:
                 rows = tuple(Asked(**asked) for asked in event["rows"])
                 self._add(Answer(**{**event, "rows": rows}))
         except (KeyError, TypeError, ValueError):
-            self.damaged += 1
+            if number not in self.damaged[-1:]:
+                self.damaged.append(number)
 
     def _add(self, answer: Answer) -> None:
         if answer.id in self._known:
@@ -180,7 +217,9 @@ class AnswersFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.answers = Answers()
-        self._read = 0
+        self.rest = b""
+        """What follows the last whole line: under way, or cut off."""
+        self._read, self._last = 0, b""
 
     @classmethod
     def open(cls, path: str, origin: Origin | None = None) -> AnswersFile:
@@ -190,6 +229,8 @@ class AnswersFile:
         ------
         InputError
             it is not on this host, is no such log, or is of other rows than those of `origin`.
+        StorageError
+            some of it is damaged.
         """
         location = Location.of(path)
         if not location.is_local:
@@ -201,9 +242,13 @@ class AnswersFile:
             folder = Location.of(file.path.parent)
             folder.create(file.path.name, _line({"origin": asdict(origin)}))
         file.refresh()
+        if file.rest:
+            time.sleep(WRITING_SECONDS)
+            file.refresh()
+        file.answers.see(file.rest)
+        file.answers.check(location.name)
         known = file.answers.origin
-        if known is None:
-            raise InputError(f"{location.name}: no answers of knnoise; give such a file")
+        assert known is not None
         if origin is not None and known.source != origin.source:
             raise InputError(
                 f"{location.name}: holds answers on other rows (of {known.run}); "
@@ -212,22 +257,30 @@ class AnswersFile:
         return file
 
     def refresh(self) -> None:
-        """Read what was added since, by whomever."""
+        """Read what was added since, by whomever.
+
+        Raises `StorageError` where what was read before is no longer there.
+        """
         with stored(str(self.path)):
             try:
-                with self.path.open("rb") as file:
-                    file.seek(self._read)
-                    content = file.read()
+                file = self.path.open("rb")
             except FileNotFoundError as error:
                 raise InputError(f"{self.path}: no such file; check the path") from error
-        whole, _, last = content.rpartition(b"\n")
-        for line in whole.split(b"\n"):
-            if line.strip():
-                self.answers.see(line)
-        self._read += len(content) - len(last)
-        if unseal(last) is not None:  # else under way, or cut off: read again next time
-            self.answers.see(last)
-            self._read += len(last)
+            with file:
+                file.seek(self._read - len(self._last))
+                if file.read(len(self._last)) != self._last:
+                    raise StorageError(
+                        f"{self.path}: was cut or written anew while it was open, what it said is "
+                        "lost; take up a copy of the file, and open it again"
+                    )
+                self.rest = b""
+                while line := file.readline(LONGEST_LINE):
+                    last = not line.endswith(b"\n") and len(line) < LONGEST_LINE
+                    if last and unseal(line) is None:
+                        self.rest = line  # to be read again next time
+                        return
+                    self.answers.see(line)
+                    self._read, self._last = file.tell(), line[-_COMPARED:]
 
     def add(self, answer: Answer) -> bool:
         """Keep an answer; on the disk when this returns. False where it is known already."""

@@ -64,7 +64,8 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
 def open_answers(trained: Trained, path: str | None) -> AnswersFile:
     """The answers on a training's rows, by default those kept with the run.
 
-    Raises `InputError` where they are on other rows, or not on this host.
+    Raises `InputError` where they are on other rows, or not on this host, and `StorageError` where
+    they are damaged.
     """
     run, report = trained.run, trained.report
     name = run.location.name.rsplit("/", 1)[-1]

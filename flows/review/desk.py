@@ -269,7 +269,6 @@ class Desk:
                     for said in answers.rows()
                     if said.conflict
                 ],
-                "damaged": answers.damaged,
             }
 
     def measured(self) -> Measured:

@@ -6,18 +6,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
 from flows.steps.lookup import pick
 from storage.errors import InputError
 from storage.run import Run
-from storage.sources.paths import SourcePath, listed, readable
+from storage.sources.many import batches
+from storage.sources.opening import open_cells
+from storage.sources.paths import listed
 
 KEPT_ROWS = 4096
 MOST_FEATURES = 4096
@@ -83,20 +82,22 @@ class Shown:
         """
         self.root = root
         self.values: dict[int, str] = {}
-        location, start = SourcePath.of(path), 0
-        wanted = np.unique(rows)
-        with readable(location.name), location.open() as file:
-            for values in _batches(location, file, column):
-                stop = start + len(values)
-                here = wanted[(wanted >= start) & (wanted < stop)]
-                taken = values.take(pa.array(here - start)).to_pylist()
-                for row, value in zip(here.tolist(), taken, strict=True):
-                    if value is not None:
-                        self.values[row] = str(value)[:LONGEST_TEXT]
-                start = stop
-        if start != n_rows:
+        table = open_cells(path, lambda name, names: [_chosen(name, names, column)])
+        name = _chosen(table.files[0], table.feature_names, column)
+        wanted, stop = np.unique(rows), 0
+        for start, batch in batches(table):
+            stop = start + batch.num_rows
+            here = wanted[(wanted >= start) & (wanted < stop)]
+            taken = batch.column(name).take(pa.array(here - start)).to_pylist()
+            for row, value in zip(here.tolist(), taken, strict=True):
+                if value is not None:
+                    self.values[row] = str(value)[:LONGEST_TEXT]
+            if stop > n_rows:
+                break
+        if stop != n_rows:
+            more = "more" if stop > n_rows else f"{stop:,}"
             raise InputError(
-                f"{location.name}: {start:,} rows, the training has {n_rows:,}; give --show a file "
+                f"{table.files[0]}: {more} rows, the training has {n_rows:,}; give --show a file "
                 "with a row per training row, in the same order"
             )
 
@@ -134,32 +135,12 @@ def _folder(root: str) -> str:
     return root.rstrip("/") + "/"
 
 
-def _batches(location: SourcePath, file: Any, column: str | None) -> Iterable[pa.Array]:
-    """A column of a CSV or Parquet file, batch by batch."""
-    lower = location.basename.lower()
-    if lower.endswith((".parquet", ".pq")):
-        table = pq.ParquetFile(file)
-        name = _name(location, table.schema_arrow.names, column)
-        for batch in table.iter_batches(columns=[name]):
-            yield batch.column(0)
-    elif lower.endswith(".csv"):
-        reader = pyarrow.csv.open_csv(
-            file, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True)
-        )
-        name = _name(location, reader.schema.names, column)
-        for batch in reader:
-            yield batch.column(reader.schema.get_field_index(name))
-    else:
-        raise InputError(f"{location.name}: --show takes a .csv or .parquet file")
-
-
-def _name(location: SourcePath, names: list[str], column: str | None) -> str:
+def _chosen(name: str, names: tuple[str, ...], column: str | None) -> str:
+    """The column to show, of those of a file."""
     if column is None and len(names) == 1:
         return names[0]
     if column is None:
-        raise InputError(
-            f"{location.name}: {len(names)} columns; give --show-column one of {listed(names)}"
-        )
+        raise InputError(f"{name}: {len(names)} columns; give --show-column one of {listed(names)}")
     if column not in names:
-        raise InputError(f"{location.name}: no column {column!r}; columns are {listed(names)}")
+        raise InputError(f"{name}: no column {column!r}; columns are {listed(names)}")
     return column

@@ -11,20 +11,18 @@ import pyarrow as pa
 
 from storage.errors import InputError
 
-from .annotations import ROW, Annotations, Codes, Keys, batches, keys, majority
+from .annotations import ROW, Annotations, Codes, Keys, keys, majority
 from .base import Source
-from .columns import Columns
 from .dialect import Dialect
 from .fingerprint import read_once
 from .ids import check_id_type, text_ids
-from .labels import Label, LabelCodes, sort_key
-from .many import TablesReader
-from .opening import open_source
+from .labels import MOST_CLASSES, Label, LabelCodes, sort_key
+from .many import batches
+from .opening import open_cells
 from .paths import listed, shown
 from .tables import to_labels
 
 MOST_ANNOTATORS = 10_000
-MOST_CLASSES = 1000
 MOST_ANNOTATIONS = 1 << 27
 """Annotations that are held in memory, 12 bytes each and as much again per row."""
 ANNOTATOR, LABEL = "annotator", "label"
@@ -62,24 +60,22 @@ def read_annotations(
 ) -> Annotations:
     """The annotations of a table; raises as `with_annotations`."""
     names = by or ROW, annotator or ANNOTATOR, label or LABEL
-    whole = open_source(path, with_labels=False, dialect=dialect, raw=True)
-    name = whole.files[0]
-    if not isinstance(whole.reader, TablesReader):
-        raise InputError(f"{name}: annotations must be a table, such as .csv or .parquet")
     options = ("--id-column", "--annotator-column", "--label-column")
-    for column, option in zip(names, options, strict=True):
-        if column not in whole.feature_names:
-            raise InputError(
-                f"{name}: no column {shown(column)}, only {listed(whole.feature_names)}; "
-                f"annotations have a line per row and annotator; name its column by {option}"
-            )
-    if len(set(names)) < 3:
-        raise InputError(f"{name}: {listed(names)} must be three columns")
-    votes = open_source(
-        path, with_labels=False, dialect=dialect, raw=True, columns=Columns(keep=names)
-    )
+
+    def choose(name: str, columns: tuple[str, ...]) -> Sequence[str]:
+        for column, option in zip(names, options, strict=True):
+            if column not in columns:
+                raise InputError(
+                    f"{name}: no column {shown(column)}, only {listed(columns)}; "
+                    f"annotations have a line per row and annotator; name its column by {option}"
+                )
+        if len(set(names)) < 3:
+            raise InputError(f"{name}: {listed(names)} must be three columns")
+        return names
+
+    votes = open_cells(path, choose, dialect)
     files = tuple(replace(part, role="annotations") for part in votes.parts)
-    parts, found = read_once(files, lambda: _Reading(votes, names, name).read(by))
+    parts, found = read_once(files, lambda: _Reading(votes, names, votes.files[0]).read(by))
     return replace(found, parts=parts)
 
 
@@ -93,13 +89,13 @@ class _Reading:
 
     def read(self, by: str | None) -> Annotations:
         pieces, blank, n_empty, n = [], [np.empty(0, np.uint64)], 0, 0
-        for first, batch in batches(self.votes, self.name):
+        for first, batch in batches(self.votes):
             key, annotator, label = self._piece(first, batch)
             there = label >= 0
             n_empty += int((~there).sum())
             blank.append(np.unique(key[~there]))
             line = first + np.flatnonzero(there)
-            pieces.append((key[there], annotator[there], label[there], line))
+            pieces.append(self._ordered(key[there], annotator[there], label[there], line))
             n += len(line)
             if n > MOST_ANNOTATIONS:
                 raise InputError(
@@ -108,12 +104,9 @@ class _Reading:
                 )
         if not n:
             raise InputError(f"{self.name}: holds no label; give a line per row and annotator")
-        key, annotator, label, line = (
-            np.concatenate(column) for column in zip(*pieces, strict=True)
+        key, annotator, label, _ = self._ordered(
+            *(np.concatenate(column) for column in zip(*pieces, strict=True))
         )
-        order = np.lexsort((annotator, key))
-        key, annotator, label = key[order], annotator[order], label[order]
-        self._check_twice(key, annotator, line[order])
         values = tuple(sorted(self.codes.values, key=sort_key))
         place = {value: code for code, value in enumerate(values)}
         label = np.array([place[value] for value in self.codes.values], np.int16)[label]
@@ -179,13 +172,22 @@ class _Reading:
         self._check_there(self.names[2], texts, first)
         return self.codes.encode(raw, first).astype(np.int16)
 
+    def _ordered(
+        self, key: Keys, annotator: Codes, label: Codes, line: npt.NDArray[np.int64]
+    ) -> tuple[Keys, Codes, Codes, npt.NDArray[np.int64]]:
+        """Annotations by row and annotator; `InputError` where one is there twice."""
+        order = np.lexsort((annotator, key))
+        key, annotator, label, line = key[order], annotator[order], label[order], line[order]
+        self._check_twice(key, annotator, line)
+        return key, annotator, label, line
+
     def _check_twice(self, key: Keys, annotator: Codes, line: npt.NDArray[np.int64]) -> None:
         same = np.flatnonzero((key[1:] == key[:-1]) & (annotator[1:] == annotator[:-1]))
         if not len(same):
             return
         at = same[np.argmin(line[same + 1])]
         who, lines = list(self.annotators)[annotator[at]], line[at : at + 2]
-        for first, batch in batches(self.votes, self.name):
+        for first, batch in batches(self.votes):
             if first <= lines[1] < first + batch.num_rows:
                 text = text_ids(batch.column(self.names[0]), self.name)[lines[1] - first]
                 break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,12 +18,11 @@ from .coding import Gaps
 from .fingerprint import SourceFile
 from .ids import text_ids
 from .labels import Label
-from .many import TablesReader
-from .paths import readable, shown
+from .many import batches
+from .paths import shown
 
 ROW = "row"
 """Column of row numbers, where there are no ids."""
-_PIECE = 1 << 16
 _WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
 
 Keys = npt.NDArray[np.uint64]
@@ -163,7 +161,7 @@ class Annotations:
         wanted = self.key if seen is None else self.key[seen[: len(self.key)] < 0]
         if not len(wanted):
             return
-        for first, batch in batches(self.votes, self.name):
+        for first, batch in batches(self.votes):
             text = text_ids(batch.column(self.by or ROW), self.name)
             at = np.flatnonzero(np.isin(keys(pa.array(text)), wanted))
             if len(at):
@@ -202,16 +200,6 @@ def feature_hash(x: npt.NDArray[np.floating]) -> Keys:
     for column in bits.view(np.uint64).T:
         found = _mixed(found * np.uint64(0x9E3779B97F4A7C15) + column + np.uint64(1))
     return found
-
-
-def batches(votes: Source, name: str) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The stored lines, and the number of the first of each batch."""
-    assert isinstance(votes.reader, TablesReader)
-    first = 0
-    with readable(name):
-        for batch in votes.reader.cells(0, _PIECE):
-            yield first, batch
-            first += batch.num_rows
 
 
 def majority(key: Keys, start: npt.NDArray[np.int64], label: Codes) -> Codes:

@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from storage.errors import InputError
 
-from .labels import Label, Labels, label_value, sort_key
+from .labels import MOST_CLASSES, Label, Labels, label_value, sort_key
 from .paths import listed
 
-MOST_CLASSES = 1000
 WORDS = 16
 """Words of 64 candidates to a row: room for all classes."""
 _BITS = 64

@@ -2,30 +2,74 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
+from pyarrow import types
 
-from storage.answers import SUFFIX, Answers, Origin, Said, source_identity
+from storage.answers import SUFFIX, Answers, Origin, source_identity
 from storage.errors import InputError
 
 from .base import Source
 from .fingerprint import SourceFile, read_once
-from .labels import Label, label_value
-from .packing import packed, unpacked
+from .ids import text_ids
+from .labels import MOST_CLASSES, Label, LabelCodes, label_value
+from .many import batches
+from .opening import open_cells
 from .paths import SourcePath, listed, readable, shown
+from .tables import check_label_type, to_labels
 
-TEXT = packed(".csv")
-_LONGEST_HEADER = 1 << 16
+MOST_LINES = 1 << 23
+"""Lines of a table of labels that are held in memory, 12 bytes each and as much again to sort."""
 COLUMNS = ("row", "label")
 """What a table of corrections needs; `reviewer` and `source` are used where they are there."""
+MOST_REVIEWERS = 10_000
+NOBODY = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Labels of a file, the last one of each row and reviewer, ascending by row."""
+
+    location: SourcePath
+    source: str | None
+    """Identity of the source they are of, where the file tells."""
+    row: npt.NDArray[np.int64]
+    label: npt.NDArray[np.int16]
+    """Code among `values`, -1 where the reviewer does not know."""
+    reviewer: npt.NDArray[np.int16]
+    """Code among `reviewers`; `NOBODY` where the file names none, each other label by another."""
+    values: tuple[Label, ...]
+    reviewers: tuple[str, ...]
+
+    def agreed(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], int]:
+        """The rows whose labels all agree, those labels, and the number of rows where not."""
+        row, label, known = self.row, self.label, self.label >= 0
+        if not known.all():
+            row, label = row[known], label[known]
+        if (row[1:] > row[:-1]).all():
+            return row, label, 0
+        first = np.flatnonzero(np.append(True, row[1:] > row[:-1]))
+        low, high = np.minimum.reduceat(label, first), np.maximum.reduceat(label, first)
+        same = low == high
+        return row[first[same]], low[same], int(np.count_nonzero(~same))
+
+    def each(self) -> Iterator[tuple[int, str, Label]]:
+        """(row, reviewer, label) of all labels."""
+        last, n = -1, 0
+        columns = (column.tolist() for column in (self.row, self.label, self.reviewer))
+        for row, label, reviewer in zip(*columns, strict=True):
+            n = n + 1 if row == last and reviewer == NOBODY else 0
+            last = row
+            who = (
+                self.location.basename + "'" * n if reviewer == NOBODY else self.reviewers[reviewer]
+            )
+            if label >= 0:
+                yield row, who, self.values[label]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +79,9 @@ class Corrections:
     file: SourceFile
     row: npt.NDArray[np.int64]
     """(row,) ascending."""
-    label: tuple[Label, ...]
-    """(row,)"""
+    label: npt.NDArray[np.int16]
+    """(row,) codes among `values`."""
+    values: tuple[Label, ...]
     n_conflicts: int
     """Rows left out, as reviewers disagree."""
 
@@ -45,9 +90,7 @@ class Corrections:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.object_]]:
         """Rows from `start` to `stop` of the source, and their labels."""
         first, last = np.searchsorted(self.row, (start, stop))
-        label = np.empty(last - first, object)
-        label[:] = self.label[first:last]
-        return self.row[first:last], label
+        return self.row[first:last], objects(self.values)[self.label[first:last]]
 
     def codes(
         self, values: Sequence[Label], n_rows: int
@@ -63,14 +106,22 @@ class Corrections:
                 f"{n_rows - 1:,}; give the corrections of this source"
             )
         place = {value: code for code, value in enumerate(values)}
-        unknown = [label for label in self.label if label not in place]
-        if unknown:
-            row = self.row[self.label.index(unknown[0])]
+        found = np.array([place.get(label, -1) for label in self.values], np.int64)[self.label]
+        if (found < 0).any():
+            at = int((found < 0).argmax())
+            label = shown(self.values[self.label[at]])
             raise InputError(
-                f"{name}: label {shown(unknown[0])} of row {row:,} occurs nowhere in the source, "
+                f"{name}: label {label} of row {self.row[at]:,} occurs nowhere in the source, "
                 f"whose labels are {listed(list(values))}; mend or drop it"
             )
-        return self.row, np.array([place[label] for label in self.label], np.int64)
+        return self.row, found
+
+
+def objects(values: Sequence[Label | None]) -> npt.NDArray[np.object_]:
+    """(value,) the values as they are."""
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
 
 
 def with_corrections(source: Source, path: str) -> Source:
@@ -80,16 +131,17 @@ def with_corrections(source: Source, path: str) -> Source:
     ------
     InputError
         the file cannot be read, holds bad rows, or is of another source.
+    StorageError
+        answers in it are damaged.
     """
     location = SourcePath.of(path)
     part = SourceFile("corrections", location.basename, location)
-    (part,), (origin, said) = read_once((part,), lambda: read_answers(location))
-    if origin is not None:
-        _check_origin(location, origin, source)
-    row = np.array([one.row for one in said if one.label is not None], np.int64)
-    label = tuple(one.label for one in said if one.label is not None)
-    found = Corrections(part, row, label, sum(one.conflict for one in said))
-    return replace(source, parts=(*source.parts, part), corrections=found)
+    (part,), found = read_once((part,), lambda: read_answers(path))
+    if found.source is not None:
+        _check_origin(location, found.source, source)
+    row, label, n_conflicts = found.agreed()
+    corrections = Corrections(part, row, label, found.values, n_conflicts)
+    return replace(source, parts=(*source.parts, part), corrections=corrections)
 
 
 def _check_origin(location: SourcePath, origin: str, source: Source) -> None:
@@ -100,89 +152,131 @@ def _check_origin(location: SourcePath, origin: str, source: Source) -> None:
         )
 
 
-def read_answers(location: SourcePath) -> tuple[str | None, list[Said]]:
-    """What a file of answers or a table of labels says, rows ascending, and the identity of the
-    source they are of, where it tells.
+def read_answers(path: str) -> Checked:
+    """What a file of answers or a table of labels says.
 
-    Raises `InputError` where it cannot be read, or for a row that cannot be one.
+    Raises
+    ------
+    InputError
+        it cannot be read, has a row that cannot be one, or more lines than are held.
+    StorageError
+        answers in it are damaged.
     """
+    location = SourcePath.of(path)
+    reading = _Reading(location)
     if location.basename.lower().endswith(SUFFIX):
-        answers = _read_log(location)
-        return answers.origin.source if answers.origin else None, list(answers.rows())
-    table = _read_table(location)
-    rows, labels = table["row"], table["label"]
-    reviewers = table.get("reviewer", [""] * len(rows))
-    said: dict[int, dict[str, Label | None]] = {}
-    for line, (raw, label, reviewer) in enumerate(zip(rows, labels, reviewers, strict=True)):
-        row = label_value(raw)
-        if type(row) is not int or row < 0:
+        return reading.log()
+    return reading.table(path)
+
+
+class _Reading:
+    """One pass over a file of labels."""
+
+    def __init__(self, location: SourcePath) -> None:
+        self.location, self.name = location, location.name
+        self.codes = LabelCodes(MOST_CLASSES, f"{location.name}: labels")
+        self.reviewers: dict[str, int] = {}
+
+    def log(self) -> Checked:
+        """The answers of a review."""
+        with readable(self.name), self.location.open() as file:
+            answers = Answers.of(self.name, file)
+        assert answers.origin is not None
+        said = [(one.row, *pair) for one in answers.rows() for pair in one.labels.items()]
+        row = np.array([row for row, _, _ in said], np.int64)
+        label = self.codes.encode(objects([label for _, _, label in said]))
+        reviewer = self._reviewers(pa.array([who for _, who, _ in said], pa.string()))
+        return self._checked(answers.origin.source, row, label, reviewer)
+
+    def table(self, path: str) -> Checked:
+        """A table of labels, a batch at a time."""
+        table = open_cells(path, self._columns)
+        origins: set[str] = set()
+        rows, labels, reviewers = ([np.empty(0, kind)] for kind in (np.int64, np.int16, np.int16))
+        for first, batch in batches(table):
+            if first + batch.num_rows > MOST_LINES:
+                raise InputError(
+                    f"{self.name}: more than {MOST_LINES:,} lines, which are not held in memory; "
+                    "write labels of so many rows into the source"
+                )
+            cells = dict(zip(batch.schema.names, batch.columns, strict=True))
+            check_label_type(self.name, "label", cells["label"].type)
+            rows.append(self._rows(cells["row"], first))
+            labels.append(self.codes.encode(to_labels(cells["label"]), first).astype(np.int16))
+            reviewers.append(self._reviewers(cells.get("reviewer", pa.nulls(len(rows[-1])))))
+            if "source" in cells:
+                origins |= set(text_ids(cells["source"].unique(), self.name).tolist())
+        if len(origins) > 1:
+            raise InputError(f"{self.name}: holds labels of several sources; split it by `source`")
+        row, label, reviewer = (_joined(pieces) for pieces in (rows, labels, reviewers))
+        if (row[1:] <= row[:-1]).any():
+            person = np.where(reviewer == NOBODY, label - MOST_CLASSES - 1, reviewer)
+            order = np.lexsort((person, row))  # which keeps the order of lines
+            row, label, person, reviewer = (c[order] for c in (row, label, person, reviewer))
+            last = np.append((row[1:] != row[:-1]) | (person[1:] != person[:-1]), True)
+            row, label, reviewer = (column[last] for column in (row, label, reviewer))
+        return self._checked(next(iter(origins), None), row, label, reviewer)
+
+    def _checked(
+        self,
+        source: str | None,
+        row: npt.NDArray[np.int64],
+        label: npt.NDArray[Any],
+        reviewer: npt.NDArray[np.int16],
+    ) -> Checked:
+        values, reviewers = self.codes.values, tuple(self.reviewers)
+        label = label.astype(np.int16)
+        return Checked(self.location, source, row, label, reviewer, values, reviewers)
+
+    def _columns(self, name: str, names: tuple[str, ...]) -> list[str]:
+        missing = [one for one in COLUMNS if one not in names]
+        if missing:
             raise InputError(
-                f"{location.name}: {shown(raw)} at line {line:,} (from 0) is no row number; "
-                "rows count from 0 in the order of the source"
+                f"{name}: no column {missing[0]!r}, only {listed(names)}; corrections have the "
+                "columns row and label"
             )
-        others = said.setdefault(row, {})
-        others[str(reviewer) if reviewer else _nobody(location, others, label)] = label_value(label)
-    origins = set(table.get("source", []))
-    if len(origins) > 1:
-        raise InputError(f"{location.name}: holds labels of several sources; split it by `source`")
-    return next(iter(origins), None), [Said(row, said[row]) for row in sorted(said)]
+        return [one for one in (*COLUMNS, "reviewer", "source") if one in names]
 
-
-def _nobody(location: SourcePath, others: dict[str, Label | None], label: Any) -> str:
-    """Who gave a label that nobody is named for: the file, or one more person if it contradicts."""
-    name = location.basename
-    while others.get(name, label_value(label)) != label_value(label):
-        name += "'"
-    return name
-
-
-def _read_log(location: SourcePath) -> Answers:
-    answers = Answers()
-    with readable(location.name), location.open() as file:
-        for line in file.read().split(b"\n"):
-            if line.strip():
-                answers.see(line)
-    if answers.origin is None:
-        raise InputError(f"{location.name}: no answers of knnoise; give such a file")
-    return answers
-
-
-def _read_table(location: SourcePath) -> dict[str, list[Any]]:
-    """The columns of a table of labels, as Python values."""
-    lower = location.basename.lower()
-    with readable(location.name), location.open() as file:
-        if lower.endswith(TEXT):
-            with unpacked(location.name, location.basename, file) as content:
-                table = _read_csv(location.name, content)
-        elif lower.endswith((".parquet", ".pq")):
-            table = pq.read_table(file)
-        else:
+    def _rows(self, column: pa.Array, first: int) -> npt.NDArray[np.int64]:
+        """(line,) row numbers."""
+        try:
+            if types.is_boolean(column.type) or column.null_count:
+                raise pa.ArrowInvalid
+            found: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # some are written otherwise
+            raw = column.to_pylist()
+            values = [label_value(one) for one in raw]
+            found = np.array([one if type(one) is int else -1 for one in values], np.int64)
+        if (found < 0).any():
+            at = int((found < 0).argmax())
             raise InputError(
-                f"{location.name}: corrections must be a .csv, .parquet or {SUFFIX} file"
+                f"{self.name}: {shown(column[at].as_py())} at line {first + at:,} (from 0) is no "
+                "row number; rows count from 0 in the order of the source"
             )
-    missing = [name for name in COLUMNS if name not in table.column_names]
-    if missing:
-        raise InputError(
-            f"{location.name}: no column {missing[0]!r}, only {listed(table.column_names)}; "
-            "corrections have the columns row and label"
-        )
-    wanted = [name for name in (*COLUMNS, "reviewer", "source") if name in table.column_names]
-    return {name: table[name].to_pylist() for name in wanted}
+        return found
+
+    def _reviewers(self, column: pa.Array) -> npt.NDArray[np.int16]:
+        """(line,) codes."""
+        coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
+        names = text_ids(coded.dictionary, self.name).tolist()
+        codes = [self.reviewers.setdefault(one, len(self.reviewers)) for one in names if one]
+        if len(self.reviewers) > MOST_REVIEWERS:
+            raise InputError(
+                f"{self.name}: more than {MOST_REVIEWERS:,} reviewers; is the column `reviewer` "
+                "that of who gave the labels?"
+            )
+        place = np.full(len(names) + 1, NOBODY, np.int16)
+        place[np.flatnonzero(names)] = codes
+        at: npt.NDArray[np.integer] = coded.indices.fill_null(len(names)).to_numpy(False)
+        found: npt.NDArray[np.int16] = place[at]
+        return found
 
 
-def _read_csv(where: str, file: IO[bytes]) -> pa.Table:
-    """Every column as text, so that labels are read as those of a source are."""
-    header = file.readline(_LONGEST_HEADER).decode("utf-8-sig").strip()
-    names = next(csv.reader([header]), [])
-    if len(set(names)) < len(names):
-        raise InputError(f"{where}: column names occur twice; name the columns row and label")
-    return pyarrow.csv.read_csv(
-        file,
-        pyarrow.csv.ReadOptions(column_names=names, use_threads=False),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True
-        ),
-    )
+def _joined(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """One array of several, which are let go."""
+    found = np.concatenate(pieces)
+    pieces.clear()
+    return found
 
 
 def labels_to_import(path: str, origin: Origin) -> list[tuple[int, str, Label]]:
@@ -192,26 +286,22 @@ def labels_to_import(path: str, origin: Origin) -> list[tuple[int, str, Label]]:
     ------
     InputError
         the file cannot be read, is of another source, or has unknown rows or labels.
+    StorageError
+        answers in it are damaged.
     """
-    location = SourcePath.of(path)
-    source, said = read_answers(location)
-    if source is not None and source != origin.source:
-        raise InputError(f"{location.name}: holds labels of another source; nothing was imported")
-    found = [
-        (one.row, reviewer, label)
-        for one in said
-        for reviewer, label in one.labels.items()
-        if label is not None
-    ]
+    checked = read_answers(path)
+    name = checked.location.name
+    if checked.source is not None and checked.source != origin.source:
+        raise InputError(f"{name}: holds labels of another source; nothing was imported")
+    found = list(checked.each())
     for row, _, label in found:
         if row >= origin.n_rows:
             raise InputError(
-                f"{location.name}: row {row:,} is none of the {origin.n_rows:,}; "
-                "nothing was imported"
+                f"{name}: row {row:,} is none of the {origin.n_rows:,}; nothing was imported"
             )
         if origin.label_values and label not in origin.label_values:
             raise InputError(
-                f"{location.name}: label {shown(label)} of row {row:,} is none of "
+                f"{name}: label {shown(label)} of row {row:,} is none of "
                 f"{listed(list(origin.label_values))}; nothing was imported"
             )
     return found

@@ -18,6 +18,9 @@ from .paths import listed, shown
 Labels = npt.NDArray[Any]
 Label = bool | int | float | str
 """A label value as recorded; numbers that are whole are int, and so is their text."""
+MOST_CLASSES = 1000
+LABEL_BYTES = 4096
+"""Longest label, as it is stored."""
 
 
 def label_value(raw: object) -> Label | None:
@@ -109,8 +112,8 @@ class LabelCodes:
         values: tuple[Label, ...] = (),
         refuse: Callable[[list[Label], int], NoReturn] | None = None,
     ) -> None:
-        if not 2 <= max_classes <= 1000:
-            raise ValueError(f"max_classes={max_classes}: need 2 to 1,000")
+        if not 2 <= max_classes <= MOST_CLASSES:
+            raise ValueError(f"max_classes={max_classes}: need 2 to {MOST_CLASSES:,}")
         self.max_classes = max_classes
         self.known = len(values) == max_classes
         """Whether all classes were known before: any other label is a mistake."""
@@ -148,6 +151,11 @@ class LabelCodes:
                 continue
             if value not in self._codes and len(self._codes) == self.max_classes:
                 self._refuse(list(table), start + found.index(key))
+            if isinstance(value, str) and len(value) > LABEL_BYTES:
+                raise InputError(
+                    f"{self.where}: a label of {len(value):,} characters (row "
+                    f"{start + found.index(key)} from 0); give short ones"
+                )
             table[key] = self._codes.setdefault(value, len(self._codes))
         codes: npt.NDArray[np.int8] | npt.NDArray[np.int16]
         codes = np.fromiter((table[key] for key in found), np.int16, len(found))

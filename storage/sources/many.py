@@ -15,6 +15,7 @@ from .paths import SourcePath, listed, readable
 from .request import Request, choose_columns
 from .tables import Feature, Selection, is_list
 
+_PIECE = 1 << 16
 Constants = Mapping[str, str | float | None]
 """Columns that the path of a file gives."""
 
@@ -57,6 +58,16 @@ class TablesReader:
                         yield table.selection, batch.slice(drop), table.location.name, at + drop
                     at += batch.num_rows
                 start = 0 if known else start
+
+
+def batches(table: Source) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The cells of a table as they are stored, and the number of the first line of each batch."""
+    assert isinstance(table.reader, TablesReader)
+    first = 0
+    with readable(table.files[0]):
+        for batch in table.reader.cells(0, _PIECE):
+            yield first, batch
+            first += batch.num_rows
 
 
 def open_tables(

@@ -1,7 +1,7 @@
 """Open a source of any kind."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from storage.errors import InputError
@@ -14,7 +14,7 @@ from .columns import ALL, Columns
 from .dialect import PLAIN, Dialect
 from .label_file import attach_labels
 from .look import Look
-from .many import open_tables
+from .many import TablesReader, open_tables
 from .npy import open_npy, open_npz
 from .packing import packed
 from .partitions import partitions
@@ -84,6 +84,25 @@ def open_source(
             return replace(found, dialect=dialect, coding=coding, candidates=sets)
 
     return patiently(opened)
+
+
+def open_cells(
+    path: str | os.PathLike[str],
+    choose: Callable[[str, tuple[str, ...]], Sequence[str]],
+    dialect: Dialect = PLAIN,
+) -> Source:
+    """A table whose columns are read as they are stored, any of them of any type.
+
+    choose : of the file and its columns, those that are read
+
+    Raises `InputError` as `open_source`, and for what is no table.
+    """
+    whole = open_source(path, with_labels=False, dialect=dialect, raw=True)
+    name = whole.files[0]
+    if not isinstance(whole.reader, TablesReader):
+        raise InputError(f"{name}: must be a table, such as .csv or .parquet")
+    columns = Columns(keep=tuple(choose(name, whole.feature_names)))
+    return open_source(path, with_labels=False, dialect=dialect, raw=True, columns=columns)
 
 
 def list_sources(folder: str | os.PathLike[str]) -> list[str]:

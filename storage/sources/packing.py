@@ -15,6 +15,29 @@ from .zips import open_member, open_zip
 
 XZ_BYTES = 128 << 20
 """Memory that unpacking `.xz` may take; files packed with `xz -9` take 65 MB."""
+MOST_TIMES, FREE_BYTES = 100, 512 << 20
+"""How many times its size a packed file may unpack to, once it has unpacked to so many bytes."""
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a packed file, as long as it is not a bomb."""
+
+    def __init__(self, name: str, packed: IO[bytes], content: Any) -> None:
+        self._name, self._packed, self._content, self._taken = name, packed, content, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._content.read(len(buffer))
+        buffer[: len(found)] = found
+        self._taken += len(found)
+        if self._taken > FREE_BYTES and self._taken > MOST_TIMES * self._packed.tell():
+            raise InputError(
+                f"{self._name}: unpacks to more than {MOST_TIMES} times its size; if that is "
+                "meant, unpack it and give the unpacked file"
+            )
+        return len(found)
 
 
 class _Xz(io.RawIOBase):
@@ -65,7 +88,7 @@ def _zip(name: str, file: IO[bytes]) -> Any:
 _OPENERS: dict[str, Callable[[str, IO[bytes]], Any]] = {
     ".gz": lambda name, file: gzip.GzipFile(fileobj=file),
     ".bz2": lambda name, file: bz2.BZ2File(file),
-    ".xz": lambda name, file: io.BufferedReader(_Xz(file), 1 << 16),
+    ".xz": lambda name, file: _Xz(file),
     ".zst": _zstandard,
     ".zip": _zip,
 }
@@ -85,5 +108,6 @@ def unpacked(name: str, basename: str, file: IO[bytes]) -> IO[bytes]:
     """
     for extension, opener in _OPENERS.items():
         if basename.lower().endswith(extension):
-            return cast(IO[bytes], opener(name, file))
+            content = _Unpacked(name, file, opener(name, file))
+            return cast(IO[bytes], io.BufferedReader(content, 1 << 16))
     return file

@@ -10,14 +10,13 @@ import numpy as np
 from storage.errors import InputError
 
 from .base import Block, Labels, Reader, piece_rows
-from .candidates import MOST_CLASSES, sets_of_mask
+from .candidates import sets_of_mask
 from .ids import text_ids
+from .labels import LABEL_BYTES, MOST_CLASSES
 from .request import MOST_FEATURES
 
 BFLOAT16 = np.dtype("V2")
 """What NumPy stores bfloat16 as, which it does not know by name."""
-LABEL_BYTES = 4096
-"""Longest label, as an array stores it."""
 
 
 class Rows(Protocol):

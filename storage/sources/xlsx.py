@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 import warnings
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import islice
 from math import nan
-from typing import Any
+from typing import IO, Any
+from xml.etree.ElementTree import XMLParser
 
 import pyarrow as pa
 import pyarrow.csv
@@ -25,8 +27,12 @@ from .request import Request, check_width
 from .tables import Selection
 from .zips import open_zip
 
-MEMBER_BYTES = 256 << 20
-"""Largest part of a workbook, unpacked, besides its sheets: parts are held, sheets are streamed."""
+PART_BYTES, TEXT_BYTES, ROW_BYTES = 16 << 20, 64 << 20, 2 << 20
+"""Longest part of a workbook that is held, its shared texts, and a row of a sheet; unpacked."""
+MOST_ROWS = 1 << 20
+"""Rows of a sheet: as many as Excel writes."""
+MOST_SHEETS = 16
+"""Sheets that are looked through for a table."""
 CELL_BYTES = 100
 """About what a cell takes while it is read."""
 MISSING = frozenset(
@@ -117,25 +123,27 @@ def _text(cell: Any) -> str | None:
 
 def _sheets(location: SourcePath) -> list[str]:
     """Names of the sheets, in order."""
-    with _book(location) as book:
-        return [one.title for one in book.worksheets]
+    with _book(location) as (names, _):
+        return names
 
 
 @contextmanager
 def _rows(location: SourcePath, sheet: str | None) -> Iterator[Iterator[Cells]]:
     """The rows of a sheet that are not blank, without the empty cells at their end."""
-    with _book(location) as book:
-        table = _sheet(location.name, {one.title: one for one in book.worksheets}, sheet)
-        table.reset_dimensions()  # some writers state too few
-        whole = (_stripped(cells) for cells in table.iter_rows(values_only=True))
-        yield (cells for cells in whole if cells)
+    with _book(location) as (_, rows):
+        yield rows(sheet)
 
 
 @contextmanager
-def _book(location: SourcePath) -> Iterator[Any]:
-    """A workbook, to be read."""
+def _book(
+    location: SourcePath,
+) -> Iterator[tuple[list[str], Callable[[str | None], Iterator[Cells]]]]:
+    """The names of a workbook's sheets, and what gives the rows of one."""
     try:
-        from openpyxl import load_workbook
+        from openpyxl.reader.excel import ExcelReader
+        from openpyxl.styles.stylesheet import apply_stylesheet
+        from openpyxl.worksheet._reader import WorkSheetParser
+        from openpyxl.xml.constants import SHARED_STRINGS
     except ImportError as error:
         raise InputError(
             f"{location.name}: reading Excel workbooks needs openpyxl; pip install "
@@ -147,15 +155,39 @@ def _book(location: SourcePath) -> Iterator[Any]:
         readable(location.name, problem, remedy),
         warnings.catch_warnings(action="ignore"),  # of styles and extensions, which do not matter
         location.open() as file,
+        open_zip(location.name, file) as archive,
     ):
-        _check_size(location.name, file)
-        file.seek(0)
-        with closing(load_workbook(file, read_only=True, data_only=True)) as book:
-            yield book
+        reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+        book: Any = archive
+        opened, reader.archive = archive.open, archive
+        book.open = lambda name, *_: _Part(location.name, opened(name))
+        reader.read_manifest()
+        texts = reader.package.find(SHARED_STRINGS)
+        if texts is not None:
+            part = _Part(location.name, opened(texts.PartName[1:]), TEXT_BYTES)
+            reader.shared_strings = _shared_texts(part)
+        reader.read_workbook()
+        apply_stylesheet(archive, reader.wb)
+        every = {one.name: rel.target for one, rel in reader.parser.find_sheets()}
+        sheets = {name: at for name, at in every.items() if "/worksheets/" in at}
+
+        def rows(sheet: str | None) -> Iterator[Cells]:
+            part = _Part(location.name, opened(_sheet(location.name, sheets, sheet)), ROW_BYTES)
+            parser = WorkSheetParser(
+                part,
+                reader.shared_strings,
+                data_only=True,
+                epoch=reader.wb.epoch,
+                date_formats=reader.wb._date_formats,
+                timedelta_formats=reader.wb._timedelta_formats,
+            )
+            return _filled(location.name, parser, part)
+
+        yield list(sheets), rows
 
 
-def _sheet(where: str, sheets: dict[str, Any], wanted: str | None) -> Any:
-    """The sheet of a name, or the first."""
+def _sheet(where: str, sheets: dict[str, str], wanted: str | None) -> str:
+    """The part of the sheet of a name, or of the first."""
     if not sheets:
         raise InputError(f"{where}: no sheet with cells; give a table")
     if wanted is not None and wanted not in sheets:
@@ -163,21 +195,67 @@ def _sheet(where: str, sheets: dict[str, Any], wanted: str | None) -> Any:
     return next(iter(sheets.values())) if wanted is None else sheets[wanted]
 
 
-def _check_size(where: str, file: Any) -> None:
-    """`InputError` where a part that is held is larger than `MEMBER_BYTES`."""
-    for info in open_zip(where, file).infolist():
-        if info.file_size > MEMBER_BYTES and not info.filename.startswith("xl/worksheets/"):
+class _Part(io.BufferedIOBase):
+    """A part of a workbook, of which so much is read before room is made again, for the next row of
+    a sheet."""
+
+    def __init__(self, where: str, file: IO[bytes], room: int = PART_BYTES) -> None:
+        self._where, self._file, self.room = where, file, room
+
+    def read(self, size: int | None = -1) -> bytes:
+        most = self.room + 1
+        found = self._file.read(most if size is None or size < 0 else min(size, most))
+        self.room -= len(found)
+        if self.room < 0:
             raise InputError(
-                f"{where}: its part {shown(info.filename)} takes {info.file_size:,} bytes, "
-                f"{MEMBER_BYTES:,} at most are read; save it as CSV or Parquet"
+                f"{self._where}: a row of its sheet, or a part that is held in memory, is too long "
+                f"(a row has up to {ROW_BYTES:,} bytes); save it as CSV or Parquet"
             )
+        return found
 
 
-def _stripped(cells: Cells) -> Cells:
-    end = len(cells)
-    while end and (cells[end - 1] is None or cells[end - 1] == ""):
-        end -= 1
-    return cells[:end]
+class _Texts:
+    """The shared texts of a workbook, taken from a parser; a tree of them would take much more."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+        self._open: list[str] = []
+        self._pieces: list[str] = []
+
+    def start(self, tag: str, _: object) -> None:
+        self._open.append(tag.rpartition("}")[2])
+
+    def data(self, text: str) -> None:
+        if self._open[-1] == "t" and "rPh" not in self._open:  # no hints how to pronounce it
+            self._pieces.append(text)
+
+    def end(self, _: str) -> None:
+        if self._open.pop() == "si":
+            self._found.append("".join(self._pieces).replace("x005F_", ""))
+            self._pieces.clear()
+
+    def close(self) -> list[str]:
+        return self._found
+
+
+def _shared_texts(part: _Part) -> list[str]:
+    parser = XMLParser(target=_Texts())
+    while piece := part.read(1 << 16):
+        parser.feed(piece)
+    found: Any = parser.close()
+    return list(found)
+
+
+def _filled(where: str, parser: Any, part: _Part) -> Iterator[Cells]:
+    """The rows that hold anything, each up to its last cell that does."""
+    for number, (_, row) in enumerate(parser.parse()):
+        if number == MOST_ROWS:
+            raise InputError(f"{where}: more than {MOST_ROWS:,} rows in a sheet; save it as CSV")
+        filled = {cell["column"]: cell["value"] for cell in row if cell["value"] not in (None, "")}
+        if filled:
+            yield tuple(filled.get(place) for place in range(1, max(filled) + 1))
+        parser.row_dimensions.clear()  # kept of each row
+        part.room = ROW_BYTES
 
 
 def _header(location: SourcePath, sheet: str | None) -> tuple[tuple[str, ...], bool]:
@@ -197,7 +275,7 @@ def look(location: SourcePath, request: Request) -> Look:
     names, has_rows = _header(location, sheet)
     wanted = {*filter(None, (request.label, request.columns.id)), *(request.features or ())}
     if sheet is None and (not has_rows or not wanted <= set(names)):
-        for other in _sheets(location)[1:]:
+        for other in _sheets(location)[1:MOST_SHEETS]:
             there, rows = _header(location, other)
             if rows and wanted <= set(there):
                 what = "no rows below a header" if not has_rows else "other columns than are wanted"

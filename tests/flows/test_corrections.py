@@ -92,7 +92,7 @@ BAD = {
     "label": ("row,label\n3,2\n", "label 2 of row 3 occurs nowhere"),
     "text": ("row,label\nthree,1\n", "'three' at line 0"),
     "source": ("row,label,source\n3,1,0123\n", "another source"),
-    "kind": (None, "must be a .csv, .parquet or .jsonl file"),
+    "kind": (None, "unknown kind of file"),
 }
 
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.answer_table import export_answers
-from storage.answers import Answer, Answers, AnswersFile, Asked, Origin
-from storage.errors import InputError
+from storage.answers import Answer, Answers, AnswersFile, Asked, Origin, Said
+from storage.errors import InputError, StorageError
 from storage.sources.corrections import labels_to_import, read_answers
-from storage.sources.paths import SourcePath
+from storage.sources.labels import Label
 
 ORIGIN = Origin("abc", ("no", "yes"), 100, "runs/a")
 
@@ -83,15 +83,44 @@ def test_an_answer_is_kept_once_and_survives(log: AnswersFile) -> None:
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_a_crash_amid_an_answer_costs_that_line_only(log: AnswersFile, cut: int) -> None:
     log.add(answer("1", 1))
+    other = AnswersFile.open(str(log.path), ORIGIN)
     log.add(answer("2", 2))
     whole = log.path.read_bytes()
     log.path.write_bytes(whole[:-cut])
-    other = AnswersFile.open(str(log.path), ORIGIN)
+    other.refresh()
     assert 2 not in other.answers
     other.add(answer("3", 3))
+    with pytest.raises(StorageError, match="line 4 is damaged or cut off"):
+        AnswersFile.open(str(log.path), ORIGIN)
+    lines = log.path.read_bytes().split(b"\n")
+    log.path.write_bytes(b"\n".join([*lines[:3], *lines[4:]]))  # as the message says
     last = AnswersFile.open(str(log.path), ORIGIN).answers
     assert [said.row for said in last.rows()] == [1, 3]
-    assert last.damaged == 1
+
+
+@pytest.mark.parametrize("harm", ["edited", "cut", "a long line", "emptied"])
+def test_damaged_answers_are_named_and_not_used(log: AnswersFile, harm: str) -> None:
+    for row in range(9):
+        log.add(answer(str(row), row))
+    log.undo("8")
+    whole = log.path.read_bytes()
+    content = {
+        "edited": whole.replace(b'"row": 3', b'"row": 2'),
+        "cut": whole[: len(whole) // 2],
+        "a long line": whole.replace(b'\n{"digest"', b"\n" + bytes(17 << 20) + b'{"digest"', 1),
+        "emptied": b"",
+    }[harm]
+    log.path.write_bytes(content)
+    error: type[Exception] = InputError if harm == "emptied" else StorageError
+    line = {"edited": "line 6 is", "cut": "line 7 is", "a long line": "line 2 is"}
+    message = line.get(harm, "no answers of knnoise")
+    for read in (read_answers, AnswersFile.open, lambda path: labels_to_import(path, ORIGIN)):
+        with pytest.raises(error, match=message):
+            read(str(log.path))
+    if harm != "edited":
+        with pytest.raises(StorageError, match="was cut or written anew while it was open"):
+            log.add(answer("10", 10))
+        assert log.path.read_bytes() == content
 
 
 def test_two_processes_lose_nothing(log: AnswersFile) -> None:
@@ -108,7 +137,7 @@ def test_two_processes_lose_nothing(log: AnswersFile) -> None:
     assert [process.wait() for process in both] == [0, 0]
     log.refresh()
     assert len(log.answers.answers) == 120
-    assert log.answers.damaged == 0
+    assert log.answers.damaged == []
     assert all(said.labels == {"ann": "yes", "bob": "yes"} for said in log.answers.rows())
 
 
@@ -127,12 +156,21 @@ def test_exported_and_imported(log: AnswersFile, tmp_path: Path, name: str) -> N
     log.add(answer("3", 7, label=None))
     out = str(tmp_path / name)
     assert export_answers(log, out) == 4
-    source, said = read_answers(SourcePath.of(out))
-    assert source == "abc"
-    assert said == list(log.answers.rows())
+    assert read_answers(out).source == "abc"
+    assert said_of(out) == said_of(str(log.path)) == list(log.answers.rows())
     assert labels_to_import(out, ORIGIN) == [
         *((4, "ann", "yes"), (4, "bob", "no"), (5, "ann", "yes"))
     ]
+
+
+def said_of(path: str) -> list[Said]:
+    """What a file says of each row."""
+    found = read_answers(path)
+    labels: dict[int, dict[str, Label | None]] = {}
+    for row, label, who in zip(found.row, found.label, found.reviewer, strict=True):
+        value = None if label < 0 else found.values[label]
+        labels.setdefault(int(row), {})[found.reviewers[who]] = value
+    return [Said(row, labels[row]) for row in sorted(labels)]
 
 
 BAD = {
@@ -145,8 +183,10 @@ BAD = {
     "another source": ("row,label,source\n3,yes,zzz\n", "another source"),
     "several sources": ("row,label,source\n3,yes,abc\n4,yes,zzz\n", "several sources"),
     "twice": ("row,row,label\n3,3,yes\n", "twice"),
-    "ragged": ("row,label\n3\n", "cannot be read"),
-    "empty": ("", "cannot be read"),
+    "ragged": ("row,label\n3\n", "has 1 cells, the header has 2"),
+    "empty": ("", "the file is empty"),
+    "beyond 64 bits": ("row,label\n9223372036854775808,yes\n", "no row number"),
+    "truth": ("row,label\ntrue,yes\n", "no row number"),
 }
 
 
@@ -161,7 +201,5 @@ def test_bad_tables_are_refused(tmp_path: Path, case: str) -> None:
 def test_a_table_of_another_tool_needs_two_columns(tmp_path: Path) -> None:
     table = pa.table({"row": [3, 3, 9, 9, 5], "label": ["yes", "yes", "no", "yes", None]})
     pq.write_table(table, tmp_path / "tool.parquet")
-    _, said = read_answers(SourcePath.of(tmp_path / "tool.parquet"))
-    assert [(one.row, one.label, one.conflict) for one in said] == [
-        *((3, "yes", False), (5, None, False), (9, None, True))
-    ]
+    row, label, n_conflicts = read_answers(str(tmp_path / "tool.parquet")).agreed()
+    assert (row.tolist(), label.tolist(), n_conflicts) == ([3], [0], 1)

@@ -4,6 +4,7 @@ Each source is opened and read in a process of its own, whose peak memory is mea
 """
 
 import gzip
+import io
 import json
 import struct
 import subprocess
@@ -28,10 +29,21 @@ READ = """
 import json, sys, time
 from storage.errors import InputError
 from storage.sources import open_source
+from storage.sources.annotation_table import read_annotations
+from storage.sources.corrections import read_answers
+from storage.sources.dialect import PLAIN
+import pyarrow.parquet
+given = json.loads(sys.argv[1])
+what = given.pop("what", "source")
 start, said, rows = time.process_time(), "", 0
 try:
-    for chunk in open_source(**json.loads(sys.argv[1])).chunks(1000):
-        rows += len(chunk.x)
+    if what == "corrections":
+        rows = len(read_answers(given["source"]).agreed()[0])
+    elif what == "annotations":
+        read_annotations(given["source"], None, None, None, PLAIN)
+    else:
+        for chunk in open_source(**given).chunks(1000):
+            rows += len(chunk.x)
 except InputError as error:
     said = str(error)
 status = open("/proc/self/status").read()  # not getrusage: it counts what pytest held before
@@ -243,3 +255,97 @@ def test_messages_say_what_to_do(tmp_path: Path) -> None:
     path = claimed(tmp_path / "g", [4, 3], [10**9, 3])
     with pytest.raises(InputError, match="write smaller ones"):
         open_source(path, with_labels=False)
+
+
+def long_table(path: Path, n: int, label: str = "a", **more: str) -> Path:
+    """A packed table or a Parquet file of many lines that are nearly alike."""
+    named = {"row": 0, "label": label, **more}
+    if path.suffix == ".parquet":
+        code = pa.array(np.zeros(n, np.int32))
+        columns = {
+            name: pa.DictionaryArray.from_arrays(code, [value])
+            for name, value in named.items()
+            if name != "row"
+        }
+        pq.write_table(pa.table({"row": np.zeros(n, np.int64), **columns}), path)
+        return path
+    line = ",".join(map(str, named.values())) + "\n"
+    with gzip.open(path, "wb", compresslevel=1) as sink:
+        sink.write((",".join(named) + "\n").encode())
+        block = line.encode() * (1 << 16)
+        for _ in range(n >> 16):
+            sink.write(block)
+    return path
+
+
+@pytest.mark.parametrize("what", ["corrections", "annotations"])
+@pytest.mark.parametrize("kind", ["csv.gz", "parquet"])
+def test_a_long_table_of_labels_is_bounded(tmp_path: Path, what: str, kind: str) -> None:
+    path = long_table(tmp_path / f"t.{kind}", 9 << 20, annotator="ann")
+    said = read(source=path, what=what)
+    assert ("8,388,608 lines" if what == "corrections" else "twice") in said
+
+
+@pytest.mark.parametrize("what", ["corrections", "annotations"])
+def test_a_long_text_in_many_rows_is_bounded(tmp_path: Path, what: str) -> None:
+    path = long_table(tmp_path / "t.parquet", 1 << 20, "a" * 1_000_000, annotator="b" * 4000)
+    assert "a label of 1,000,000 characters" in read(source=path, what=what)
+
+
+def test_millions_of_labels_are_read(tmp_path: Path) -> None:
+    n = 4_000_000
+    columns = {"row": np.arange(n), "label": np.arange(n) % 2, "reviewer": ["ann"] * n}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    assert read(source=tmp_path / "t.parquet", what="corrections") == ""
+
+
+def workbook(path: Path, part: str, more: str) -> Path:
+    """A workbook one of whose parts has more content before its end tag."""
+    from openpyxl import Workbook
+    from openpyxl.worksheet.worksheet import Worksheet
+
+    sound = io.BytesIO()
+    book = Workbook()
+    assert isinstance(book.active, Worksheet)
+    for row in (["row", "label"], [0, "a"], [1, "b"]):
+        book.active.append(row)
+    book.save(sound)
+    with (
+        zipfile.ZipFile(sound) as old,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new,
+    ):
+        parts = {name: old.read(name).decode() for name in old.namelist()}
+        if part == "xl/sharedStrings.xml":
+            kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+            name = f'<Override PartName="/{part}" ContentType="{kind}"/></Types>'
+            parts["[Content_Types].xml"] = parts["[Content_Types].xml"].replace("</Types>", name)
+            space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+            parts[part] = f'<sst xmlns="{space}"></sst>'
+        content = parts[part]
+        end = content.rindex("</sheetData>" if "<sheetData>" in content else "</")
+        for name, content in parts.items():
+            new.writestr(name, content if name != part else content[:end] + more + content[end:])
+    return path
+
+
+XLSX = {
+    "far row": ("<row r='2000000000'><c r='A1'><v>7</v></c><c r='B1'><v>1</v></c></row>", ""),
+    "wide row": ("<row>" + "<c/>" * 2_000_000 + "</row>", "a row of its sheet"),
+    "many rows": ("<row/>" * 1_200_000, "more than 1,048,576 rows"),
+    "wide rows": ("<row><c r='ZZZ1' t='n'/></row>" * 10_000, ""),
+    "styled rows": ("<row ht='1'><c r='A1'/></row>" * 30_000, ""),
+    "after the rows": ("</sheetData><a>" + "<b/>" * 1_000_000 + "</a><sheetData>", "a row of its"),
+    "texts": ("<si><t>ab</t></si>" * 4_000_000, "a part that is held"),
+    "one text": ("<si>" + "<r/>" * 4_000_000 + "</si>", ""),
+    "styles": ("<a>" + "<b/>" * 5_000_000 + "</a>", "a part that is held"),
+}
+
+
+@pytest.mark.parametrize("case", XLSX)
+def test_a_workbook_is_bounded(tmp_path: Path, case: str) -> None:
+    more, message = XLSX[case]
+    part = "xl/styles.xml" if case == "styles" else "xl/worksheets/sheet1.xml"
+    part = "xl/sharedStrings.xml" if "text" in case else part
+    said = read(source=workbook(tmp_path / "t.xlsx", part, more), what="corrections")
+    assert message in said
+    assert said or not message

@@ -110,8 +110,8 @@ def test_damage_and_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("cut", "old", "laugh"):
         with pytest.raises(InputError, match="cannot be read as an Excel workbook"):
             list(open_source(tmp_path / f"{name}.xlsx", label_column="y").chunks(10))
-    monkeypatch.setattr("storage.sources.xlsx.MEMBER_BYTES", 100)
-    with pytest.raises(InputError, match="100 at most are read; save it as CSV or Parquet"):
+    monkeypatch.setattr("storage.sources.xlsx.ROW_BYTES", 100)
+    with pytest.raises(InputError, match=r"too long \(a row has up to 100 bytes\); save it as CSV"):
         open_source(path, label_column="y")
 
 
@@ -119,7 +119,7 @@ def test_without_the_extra_a_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = workbook(tmp_path / "t.xlsx", [["a", "y"], [1, 0]])
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    monkeypatch.setitem(sys.modules, "openpyxl.reader.excel", None)
     assert main(["check", str(path), "--label-column", "y"]) == 2
     assert "needs openpyxl; pip install 'knnoise[xlsx]'" in capsys.readouterr().err
 
