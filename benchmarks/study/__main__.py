@@ -44,6 +44,7 @@ def main() -> None:
     studies: dict[str, Callable[[argparse.Namespace], None]] = {
         "rates": lambda a: rates_study.run(a.data, a.results, a.trials),
         "rare": lambda a: rare_study.run(a.data, a.results),
+        "rare-many": lambda a: rare_study.many(a.data, a.results),
         "plateau": lambda a: plateau.run(a.results),
         "square": lambda a: square.run(a.results),
         "coverage": lambda a: coverage.run(a.results),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 
 from benchmarks.study import data
+from benchmarks.study.noises import class_matrix
 from benchmarks.study.results import Results
 from pipeline.decision.choose_k import choose, squared_losses
+from pipeline.decision.class_rule import decide
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts, k_grid
+from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.in_memory import training_lists
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import crossfit
@@ -45,6 +49,9 @@ OF_CLASS: dict[str, tuple[int, ...]] = {
     "w8a": (1,),
 }
 """Classes that are the rare one, or all others are."""
+MANY = ("vehicle", "segment", "landsat", "optdigits", "usps", "pendigits", "letter", "shuttle")
+KINDS = ("none", "uniform 0.2", "uniform 0.4", "class", "pairs")
+"""Mistakes of more than two classes, as in `noises`; `pairs`: 0.3 to the next class."""
 TUNED = (*data.TEMPERED, "clusters", "gaussians")
 """Sets that the rule was tuned on."""
 MOST_TESTED = 10_000
@@ -79,6 +86,63 @@ def run(folder: Path, work: Path, trials: int = 2, names: tuple[str, ...] | None
             for key, case in zip(keys, _cases(pool, about), strict=True):
                 results.add(key, {**kept, **case})
         print(f"rare {name}: {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def many(folder: Path, work: Path, trials: int = 3, names: tuple[str, ...] = MANY) -> None:
+    """More than two classes: what the tempered matrix is worth beside the plain vote."""
+    results = Results(work, "rare-many")
+    for name in names:
+        start = time.perf_counter()
+        try:
+            x, y = data.load(folder, name)
+        except data.Absent as reason:
+            print(f"{name}: skipped, {reason}", flush=True)
+            continue
+        sizes = [n for n in SIZES[:-1] if n <= 0.75 * len(x)]
+        for size, trial in product(sizes, range(trials)):
+            order = np.random.default_rng([51, size, trial]).permutation(len(x))
+            train, test = order[:size], order[size:][:5000]
+            for kind in KINDS:
+                if (key := f"{name}/{size}/{kind}/{trial}") not in results:
+                    given = _given(kind, y[train], trial, zlib.crc32(key.encode()))
+                    found = _many_case(x[train], given, x[test], y[test])
+                    results.add(key, {"set": name, "n": size, "noise": kind, **found})
+        print(f"rare-many {name}: {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def _given(kind: str, y: NDArray[np.int64], trial: int, seed: int) -> NDArray[np.int64]:
+    """Labels of any classes with mistakes of one kind."""
+    classes = int(y.max()) + 1
+    matrix = np.eye(classes)
+    if kind == "pairs":
+        matrix = 0.7 * matrix + 0.3 * np.roll(matrix, 1, axis=1)
+    elif kind != "none":
+        matrix = class_matrix(kind, classes, trial)
+    step = np.cumsum(matrix, axis=1)[y]
+    drawn = np.random.default_rng(seed).random(len(y))
+    return np.asarray((drawn[:, None] >= step).sum(axis=1).clip(0, classes - 1))
+
+
+def _many_case(
+    x: NDArray[np.float32],
+    given: NDArray[np.int64],
+    test_x: NDArray[np.float32],
+    truth: NDArray[np.int64],
+) -> dict[str, Any]:
+    model = RobustKNeighborsClassifier(builder="exact").fit(x, given)
+    near, _ = nearest(test_x, x, model.n_neighbors_)
+    plain = decide(given[near], int(given.max()) + 1, model.n_neighbors_, None).predicted
+    right = np.stack([plain == truth, model.predict(test_x) == truth])
+    gain = right[1].astype(float) - right[0]
+    return {
+        "accuracy": right.mean(axis=1).tolist(),
+        "balanced": np.mean(
+            [right[:, truth == c].mean(axis=1) for c in np.unique(truth)], axis=0
+        ).tolist(),
+        "gain": float(gain.mean()),
+        "se": float(gain.std() / np.sqrt(len(gain))),
+        "part": model.correction_.part,
+    }
 
 
 def _pools(name: str, trials: int) -> Iterator[tuple[int, float, int]]:

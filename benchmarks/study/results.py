@@ -24,6 +24,7 @@ KERNELS = {
     "coverage": RATES,
     "accuracy": (*DECISION, "decision/choose_k", "decision/votes"),
     "rare": (*RATES, "decision/choose_k", "decision/votes"),
+    "rare-many": (*RATES, *MATRIX, "decision/tempering", "decision/class_rule"),
     "plateau": DECISION,
     "square": (*RATES, "methods/rknn"),
     "gao": ("methods/rknn",),

@@ -41,7 +41,7 @@ def pages(work: Path, docs: Path) -> None:
     if found["accuracy"]:
         pages_accuracy.accuracy(found["accuracy"], docs)
     if found["rare"]:
-        pages_rare.rare(found["rare"], docs)
+        pages_rare.rare(found["rare"], found["rare-many"], docs)
     if found["gao-ours"]:
         pages_gao.tables(found["gao"], found["gao-ours"], docs)
     if found["multiclass"]:

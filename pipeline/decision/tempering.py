@@ -46,13 +46,15 @@ def softened(matrix: Floats, given_counts: npt.NDArray[np.integer], part: float)
 def believed(
     matrix: Floats, given_counts: npt.NDArray[np.integer], class_support: Sequence[Support]
 ) -> Floats:
-    """The matrix, the rows of unsupported classes replaced by those of its symmetric peer.
+    """The matrix, some rows replaced by those of its symmetric peer: of unsupported classes, and
+    of those that would mostly be given one other label.
 
     A class of few rows takes the mistakes of large ones for its own labels: corrected by such a
     row, votes would move whole classes to it, and the inverse of the matrix would praise that.
     """
     found = matrix.copy()
     weak = np.array([one == "unsupported" for one in class_support], np.bool_)
+    weak |= np.diag(matrix) < matrix.max(axis=1)
     found[weak] = _symmetric(matrix, given_counts)[weak]
     return found
 

@@ -118,6 +118,23 @@ def test_a_tie_goes_to_the_rule() -> None:
     assert np.allclose(model.predict_proba(query), 0.5)
 
 
+@pytest.mark.parametrize(
+    ("n", "share", "rate", "seed"), [(800, 0.1, 0.1, 14), (2000, 0.03, 0.0, 2)]
+)
+def test_a_rare_class_does_not_pay(n: int, share: float, rate: float, seed: int) -> None:
+    """No worse than the plain vote of as many neighbors, where classes overlap."""
+    rng = np.random.default_rng(seed)
+    clean = (rng.random(n + 6000) < share).astype(int)
+    x = rng.normal(size=(n + 6000, 6))
+    x[clean == 1, :3] += 1.2
+    given = np.where(rng.random(n + 6000) < rate, 1 - clean, clean)
+    model = RobustKNeighborsClassifier().fit(x[:n], given[:n])
+    plain = RobustKNeighborsClassifier(model.n_neighbors_, noise=np.eye(2)).fit(x[:n], given[:n])
+    right, before = (m.predict(x[n:]) == clean[n:] for m in (model, plain))
+    gain = right.astype(float) - before
+    assert gain.mean() >= -2 * gain.std() / np.sqrt(len(gain))
+
+
 def test_objectives_trade_one_class_for_the_other() -> None:
     """A class of 8 % amid the other: its rows are found the more, the more they are wanted."""
     rng = np.random.default_rng(2)

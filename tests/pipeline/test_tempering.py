@@ -70,7 +70,7 @@ def test_rows_of_classes_that_nothing_supports_are_symmetric(c: int, seed: int) 
     found = believed(matrix, rng.integers(1, 9, c), verdicts)
     assert np.allclose(found.sum(axis=1), 1)
     for row, verdict in enumerate(verdicts):
-        if verdict != "unsupported":
+        if verdict != "unsupported" and matrix[row, row] == matrix[row].max():
             assert (found[row] == matrix[row]).all()
         else:
             assert np.ptp(np.delete(found[row], row)) < 1e-12
@@ -86,3 +86,13 @@ def test_a_rare_class_takes_no_other_over() -> None:
     assert (decide(near, 3, 50, matrix).predicted == 2).mean() > 0.8
     found = believed(matrix, counts, ["weak", "weak", "unsupported"])
     assert (decide(near, 3, 50, found).predicted == 0).mean() > 0.85
+
+
+def test_a_class_that_is_mostly_given_another_label_takes_no_rows() -> None:
+    """A third of a large class is given a rare one's label, and the rare one's row is its own."""
+    rng = np.random.default_rng(0)
+    near = rng.choice(3, size=(2000, 40), p=[0.69, 0.3, 0.01])  # around rows that are truly 0
+    matrix = np.array([[0.42, 0.29, 0.29], [0.69, 0.3, 0.01], [0.1, 0.1, 0.8]])
+    found = believed(matrix, np.array([700, 300, 60]), ["supported", "weak", "weak"])
+    assert (decide(near, 3, 40, matrix).predicted == 1).mean() > 0.8
+    assert (decide(near, 3, 40, found).predicted == 0).mean() > 0.9
