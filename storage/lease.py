@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -20,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
-from storage.errors import BusyError
+from storage.errors import BusyError, StorageError
 from storage.location import Location
 from storage.parsing import parsed
 from storage.process import birth, machine
@@ -30,6 +31,7 @@ STALE_SECONDS = 60.0
 """Time in which the beat of a living owner grows, if only now and then: a part that computes in the
 owner's process may hold up its beat."""
 
+_LEASE = re.compile(r"lease/[0-9]{1,99}\.json")
 _OWNED: set[str] = set()
 """Owners in this process."""
 
@@ -58,7 +60,10 @@ class Owner:
     def of(cls, content: bytes | None) -> Owner | None:
         """None for what is no lease."""
         with contextlib.suppress(ValueError, TypeError):
-            return cls(**parsed(content or b""))
+            found = cls(**parsed(content or b""))
+            texts = (found.owner, found.host, found.machine, found.birth or "", found.since)
+            if type(found.pid) is int and all(isinstance(text, str) for text in texts):
+                return found
         return None
 
     def to_json(self) -> bytes:
@@ -152,7 +157,7 @@ def leased(location: Location, say: Callable[[str], None]) -> Iterator[Lease]:
     BusyError
         a living process has the run; the message names it.
     StorageError
-        the folder cannot be written.
+        the folder cannot be written, or something else lies where the lease belongs.
     """
     lease = _take(location, say)
     try:
@@ -162,6 +167,7 @@ def leased(location: Location, say: Callable[[str], None]) -> Iterator[Lease]:
 
 
 def _take(location: Location, say: Callable[[str], None]) -> Lease:
+    refused = ""
     while True:
         newest = _newest(location)
         if newest is not None:
@@ -170,6 +176,9 @@ def _take(location: Location, say: Callable[[str], None]) -> Lease:
         owner = Owner.this()
         if _create(location, _key(number), owner):
             return Lease(location, number, owner)
+        if refused == _key(number) != _newest(location):  # another process would have it by now
+            raise StorageError(f"{location.path(refused)}: is no lease; remove it and run again")
+        refused = _key(number)
 
 
 def _create(location: Location, key: str, owner: Owner) -> bool:
@@ -238,5 +247,5 @@ def _number(key: str) -> int:
 
 def _newest(location: Location) -> str | None:
     """Key of the lease that counts."""
-    keys = [key for key in location.files("lease") if key.endswith(".json")]
-    return max(keys, default=None)
+    keys = [key for key in location.files("lease") if _LEASE.fullmatch(key)]
+    return max(keys, key=_number, default=None)

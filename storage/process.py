@@ -34,5 +34,5 @@ def birth(pid: int) -> str | None:
         if stat.exists():
             return stat.read_text().rpartition(")")[2].split()[19]
         return str(psutil.Process(pid).create_time())
-    except (psutil.Error, OSError):
+    except (psutil.Error, OSError, ValueError, OverflowError):
         return None

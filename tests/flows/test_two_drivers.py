@@ -73,6 +73,7 @@ def test_driver_that_was_succeeded_writes_no_more(
         other = json.loads(Owner.this().to_json()) | {"machine": "other", "released": True}
         Location.of(run).replace("lease/00000009.json", json.dumps(other).encode())
         (run / "lease" / "00000001.json").unlink()
+        (run / "timings.json").write_text('{"theirs": 1.0}')
         return find_pairs(*args)
 
     monkeypatch.setattr(building, "find_pairs", stopped)
@@ -80,6 +81,7 @@ def test_driver_that_was_succeeded_writes_no_more(
         fit(source, run)
     monkeypatch.undo()
     assert committed(run, "pairs") == 0
+    assert json.loads((run / "timings.json").read_text()) == {"theirs": 1.0}
     fit(source, run)
     fit(source, tmp_path / "alone")
     assert results(run) == results(tmp_path / "alone")

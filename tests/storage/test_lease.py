@@ -179,6 +179,38 @@ def test_owner_that_was_succeeded_notices(location: Location) -> None:
     assert location.files("lease") == ["lease/00000005.json"]  # and does not write it again
 
 
+WRONG = {"pid": "abc"}, {"pid": 10**30}, {"pid": -1}, {"host": 3}, {"birth": []}
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_lease_with_wrong_values_is_succeeded(location: Location, wrong: dict[str, Any]) -> None:
+    lay(location, **{"machine": machine(), **wrong})
+    with leased(location, say):
+        pass
+    assert location.files("lease") == ["lease/00000006.json"]
+
+
+@pytest.mark.parametrize("number", ["99999999", "9" * 30])
+def test_a_number_of_any_length_is_succeeded(location: Location, number: str) -> None:
+    location.replace(f"lease/{number}.json", Owner.this().to_json())
+    with leased(location, say) as held:
+        held.fence.check()
+    assert location.files("lease") == [f"lease/{int(number) + 1}.json"]
+
+
+@pytest.mark.parametrize("name", ["00000001.json", "99999999.json", "note.json"])
+def test_a_folder_in_place_of_a_lease_is_named(tmp_path: Path, name: str) -> None:
+    location = Location.of(tmp_path / "run")
+    (tmp_path / "run/lease" / name).mkdir(parents=True)
+    if name == "00000001.json":
+        message = r"lease/00000001\.json: is no lease; remove it"
+        with pytest.raises(StorageError, match=message), leased(location, say):
+            pass
+        (tmp_path / "run/lease" / name).rmdir()
+    with leased(location, say):
+        pass
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"pid": 3}'])
 def test_lease_that_cannot_be_read_is_succeeded(location: Location, content: bytes) -> None:
     location.replace("lease/00000001.json", content)
