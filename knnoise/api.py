@@ -7,9 +7,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from knnoise.inputs import as_files
+from knnoise.inputs import as_files, in_python, in_words_of_python
 from knnoise.result import Scores, Training
 from storage.errors import InputError
+
+_FILES = ("source", "labels")
 
 
 def train(source: Any, run: str | os.PathLike[str] | None = None, **options: Any) -> Training:
@@ -74,13 +76,14 @@ def open_run(run: str | os.PathLike[str]) -> Training:
     from storage.location import Location
     from storage.run import Run
 
-    folder = latest(os.fspath(run))
-    return Training(folder, load_any(Run(Location.of(folder))).as_json())
+    with in_words_of_python():
+        folder = latest(os.fspath(run))
+        return Training(folder, load_any(Run(Location.of(folder))).as_json())
 
 
 def check(source: Any, **options: Any) -> Any:
     """Look at a source: what is understood of it, and what is suspicious; printing it shows one
-    screen.
+    screen, and `train(source, **found.remedies)` trains with every remedy.
 
     Parameters
     ----------
@@ -97,4 +100,15 @@ def check(source: Any, **options: Any) -> Any:
             options.setdefault("id_column", files.id_column)
         found = run_check(files.path, labels=files.labels, **options)
     named = source if isinstance(source, str | os.PathLike) else type(source).__name__
-    return Health.model_validate({**found, "source": str(named)})
+    health = Health.model_validate({**found, "source": str(named)})
+    findings = [
+        one.model_copy(
+            update={
+                "text": in_python(one.text),
+                "option": one.option and in_python(f"give {one.option}").removeprefix("give "),
+            }
+        )
+        for one in health.findings
+    ]
+    remedies = health.remedies and {k: v for k, v in health.remedies.items() if k not in _FILES}
+    return health.model_copy(update={"findings": findings, "remedies": remedies})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from knnoise.dask_inputs import write_array, write_frame
-from storage.errors import InputError
+from storage.errors import InputError, KnnoiseError
 
 BATCH_ROWS = 1 << 16
 _SETS = (list, tuple, set, frozenset, np.ndarray)
@@ -42,9 +43,43 @@ def as_files(source: Any, labels: Any = None) -> Iterator[Source]:
     InputError
         neither a path nor one of these.
     """
-    with TemporaryDirectory(prefix="knnoise-") as folder:
+    with TemporaryDirectory(prefix="knnoise-") as folder, in_words_of_python(folder, source):
         path, id_column = _source(source, Path(folder))
         yield Source(path, _labels(labels, Path(folder)), id_column)
+
+
+@contextmanager
+def in_words_of_python(folder: str | None = None, source: Any = None) -> Iterator[None]:
+    """Errors as who calls from Python knows things: parameters without dashes, and what is in
+    memory by its type, not as a file in `folder`; with no trace of what lies below."""
+    try:
+        yield
+    except KnnoiseError as error:
+        said = str(error)
+        if folder is not None:
+            name = re.compile(rf"{re.escape(folder)}/([\w.]+)")
+            kind = f"the {type(source).__name__}"
+            said = name.sub(lambda at: "labels" if at[1] == "labels.npy" else kind, said)
+        raise type(error)(in_python(said)) from None
+
+
+_OPTION = re.compile(r"(?<![\w-])--([a-z](?:[a-z0-9-]*[a-z0-9])?)( '[^']*'| [^\s;:,?]+|  ?,)?")
+_BEFORE, _PLAIN = ("give", "or", "as"), {"and", "or", "too", "as", "is", "if", "where", "which"}
+"""Words before an option with its value, and words after one that are no value."""
+
+
+def in_python(text: str) -> str:
+    """A message of the command line as Python would have it: `--exclude a` is `exclude='a'`."""
+
+    def said(found: re.Match[str]) -> str:
+        name, value = found[1].replace("-", "_"), (found[2] or "").strip()
+        before, after = text[: found.start()].split()[-1:], text[found.end() :][:1]
+        given = before in ([word] for word in _BEFORE) or after == ":"
+        if not value or value in _PLAIN or value.startswith("--") or not given:
+            return name + (found[2] or "")
+        return f"{name}={value if value[:1] == chr(39) or value.isdigit() else repr(value)}"
+
+    return _OPTION.sub(said, text)
 
 
 def _source(source: Any, folder: Path) -> tuple[str, str | None]:

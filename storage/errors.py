@@ -18,6 +18,10 @@ class KnnoiseError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(redacted(" ".join(message.splitlines())))
 
+    def _render_traceback_(self, *_: object) -> list[str]:
+        """What a notebook shows: the message, and no frames of ours."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class InputError(KnnoiseError):
     """The source, the labels or a parameter cannot be used as given."""

@@ -5,11 +5,12 @@ The command line, the flows' signatures and Prefect's page all come from these m
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from types import UnionType
 from typing import (
@@ -112,7 +113,7 @@ class Params(BaseModel):
         try:
             return cls(**given, **kwargs)
         except ValidationError as error:
-            raise InputError(_one_line(error)) from error
+            raise InputError(_one_line(error, cls.model_fields)) from error
 
     @classmethod
     def signature(cls) -> inspect.Signature:
@@ -664,12 +665,12 @@ def metavar(field: FieldInfo) -> str | None:
     return None
 
 
-def _one_line(error: ValidationError) -> str:
+def _one_line(error: ValidationError, known: Iterable[str]) -> str:
     """What pydantic found, in terms of the command line."""
-    return "; ".join(_sentence(found) for found in error.errors())
+    return "; ".join(_sentence(found, known) for found in error.errors())
 
 
-def _sentence(found: Any) -> str:
+def _sentence(found: Any, known: Iterable[str]) -> str:
     context = found.get("ctx", {})
     if found["type"] == "value_error":
         return str(context["error"])
@@ -677,7 +678,9 @@ def _sentence(found: Any) -> str:
     if found["type"] == "missing":
         return f"{name} is missing"
     if found["type"] == "extra_forbidden":
-        return f"{name}: there is no such parameter"
+        meant = difflib.get_close_matches(name, map(option, known), 1)
+        more = f", did you mean {meant[0]}?" if meant else ""
+        return f"{name}: there is no such parameter{more}"
     if found["type"] == "literal_error":
         return f"{name} {value}: must be one of {context['expected'].replace(chr(39), '')}"
     bounds = {

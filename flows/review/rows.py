@@ -16,7 +16,7 @@ from storage.errors import InputError
 from storage.run import Run
 from storage.sources.many import batches
 from storage.sources.opening import open_cells
-from storage.sources.paths import listed
+from storage.sources.paths import listed, no_column
 
 KEPT_ROWS = 4096
 MOST_FEATURES = 4096
@@ -142,5 +142,5 @@ def _chosen(name: str, names: tuple[str, ...], column: str | None) -> str:
     if column is None:
         raise InputError(f"{name}: {len(names)} columns; give --show-column one of {listed(names)}")
     if column not in names:
-        raise InputError(f"{name}: no column {column!r}; columns are {listed(names)}")
+        raise InputError(f"{name}: {no_column(column, names)}")
     return column

@@ -15,7 +15,7 @@ from .fingerprint import SourceFile
 from .header import read_header
 from .npy import read_npy
 from .packing import packed
-from .paths import SourcePath, listed, readable
+from .paths import SourcePath, listed, no_column, readable
 from .rows import LabeledReader, Rows, check_labels, is_mask
 from .tables import Selection
 
@@ -87,9 +87,7 @@ def _read_text(location: SourcePath, n_rows: int, column: str | None, dialect: D
             f"{listed(header.cells)}"
         )
     if column is not None and column not in header.cells:
-        raise InputError(
-            f"{location.name}: no column {column!r}; columns are {listed(header.cells)}"
-        )
+        raise InputError(f"{location.name}: {no_column(column, header.cells)}")
     names = ("label",) if column is None else header.cells
     reader = CsvReader(
         location,

@@ -1,8 +1,9 @@
 """Where a source lies (local path or fsspec URL), and its failures as `InputError`."""
 
+import difflib
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import has_magic
@@ -33,6 +34,14 @@ def listed(names: Iterator[object] | list[Any] | tuple[Any, ...], limit: int = 1
     values = list(names)
     more = f" and {len(values) - limit:,} more" if len(values) > limit else ""
     return ", ".join(shown(value) for value in values[:limit]) + more
+
+
+def no_column(name: object, columns: Iterable[str]) -> str:
+    """That there is no such column, which there are, and which may be meant."""
+    there = list(columns)
+    meant = difflib.get_close_matches(str(name), there, 1)
+    more = f"; did you mean {meant[0]!r}?" if meant else ""
+    return f"no column {name!r}; columns are {listed(there)}{more}"
 
 
 @contextmanager

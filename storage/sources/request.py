@@ -8,7 +8,7 @@ from storage.errors import InputError
 from .coding import PLAIN_NUMBERS, Coding
 from .columns import ALL, Columns
 from .dialect import PLAIN, Dialect
-from .paths import listed
+from .paths import listed, no_column
 
 MOST_COLUMNS = 1 << 15
 """Columns of a table: readers of CSV and Parquet take some 10 KB of memory for each."""
@@ -68,7 +68,7 @@ def choose_columns(
     if request.with_labels and label is None:
         raise InputError(f"{where}: no label column given; name one of {listed(columns)}")
     if label is not None and label not in columns:
-        raise InputError(f"{where}: no column {label!r}; columns are {listed(columns)}")
+        raise InputError(f"{where}: {no_column(label, columns)}")
     id_column = request.id_among(where, tuple(columns))
     group = request.group_among(where, tuple(columns))
     aside = {request.label, request.ignore, id_column, group}

@@ -16,7 +16,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import knnoise
-from knnoise.inputs import as_files
+from knnoise.inputs import as_files, in_python
 from storage.errors import InputError
 from storage.sources import Columns, open_source
 
@@ -188,3 +188,44 @@ def test_a_mask_in_memory_is_one(tmp_path: Path) -> None:
         (chunk,) = opened.chunks(2)
         assert chunk.label is not None
         assert chunk.label.tolist() == [(0, 1), (2,)]
+
+
+def test_errors_are_in_words_of_python() -> None:
+    said = {
+        "t: give --impute median or --impute drop": "t: give impute='median' or impute='drop'",
+        "give --sep ';' or --decimal ,": "give sep=';' or decimal=','",
+        "--k 3: must be 5 or more": "k=3: must be 5 or more",
+        "give another --label-column, or --preflight warn": (
+            "give another label_column, or preflight='warn'"
+        ),
+        "--p0 and --p1 belong together": "p0 and p1 belong together",
+        "give --exclude 'a b'; see": "give exclude='a b'; see",
+        "a--b and x -- y stay": "a--b and x -- y stay",
+    }
+    for typed, plain in said.items():
+        assert in_python(typed) == plain
+    frame = pd.DataFrame({"a": [1.0, 2.0], "label": [0, 1]})
+    with pytest.raises(InputError) as caught:
+        knnoise.train(frame, label_colum="label")
+    assert (
+        str(caught.value) == "label_colum: there is no such parameter, did you mean label_column?"
+    )
+    with pytest.raises(InputError) as caught:
+        knnoise.check(frame, label_column="labell")
+    assert str(caught.value).startswith(
+        "the DataFrame: no column 'labell'; columns are 'a', 'label'"
+    )
+    assert caught.value.__suppress_context__
+
+
+def test_what_check_finds_is_what_train_takes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, 120)
+    table = pd.DataFrame({"x": rng.normal(size=120) + 3 * clean, "y": clean})
+    table["color"] = np.where(rng.random(120) < 0.5, "red", "green")
+    found = knnoise.check(table, label_column="y")
+    assert "give encode='one-hot' or exclude='color'" in str(found)
+    assert found.remedies == {"label_column": "y", "encode": "one-hot"}
+    assert (
+        knnoise.train(table, tmp_path / "run", **found.remedies, **QUIET).summary["n_features"] == 3
+    )

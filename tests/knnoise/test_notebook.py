@@ -23,6 +23,7 @@ print(check(table, label_column="sick"))
 """,
     'found = train(table, "run", label_column="sick", quiet=True)\nfound',
     "found.plot_rates();",
+    'train(table, label_column="sik", quiet=True)',
 )
 
 
@@ -31,8 +32,14 @@ def test_train_in_a_notebook(tmp_path: Path) -> None:
     client = nbclient.NotebookClient(
         book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     )
+    client.allow_errors = True
     client.execute()
-    looked, trained, drawn = (cell.outputs for cell in book.cells)
+    looked, trained, drawn, refused = (cell.outputs for cell in book.cells)
+    (error,) = refused
+    assert error["traceback"] == [
+        "InputError: the DataFrame: no column 'sik'; columns are 'index', 'a', 'b', 'c', 'sick'; "
+        "did you mean 'sick'?"
+    ]
     assert "nothing suspicious" in looked[0]["text"]
     assert "ids: 'index'" in looked[0]["text"]
     (shown,) = trained  # and nothing on stderr
