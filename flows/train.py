@@ -31,8 +31,9 @@ from flows.steps.candidate_features import prepare
 from flows.steps.checks import check_data
 from flows.steps.ingest import ingest
 from flows.steps.partition import Wanted
-from flows.steps.projection import check_pca, transform
 from flows.steps.segments import find_segments
+from flows.steps.transform import check_pca, learn_transform
+from pipeline.blocks.metric import AS_SCALED
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.rules import RULES
 from storage.errors import InputError, KnnoiseError
@@ -173,10 +174,12 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
         )
     else:
         ingested = prepare(job, source, params)
-    pool, scaling = ingested.pool(job.run, "pool"), transform(job.run, ingested.scaling)
+    pool = ingested.pool(job.run, "pool")
     sets = source.candidates is not None
     _check_size(pool, params)
     check_labels(source, ingested.labels(), params)
+    metric = AS_SCALED if sets else params.metric
+    scaling = as_task("metric", lambda: learn_transform(job, pool, ingested.scaling, metric, seed))
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)
     read = rates_read(params) and not sets

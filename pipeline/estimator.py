@@ -9,11 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pipeline.blocks.sampling import in_sample
+from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
+from pipeline.blocks.metric import SAMPLE_ROWS, WEIGHTED, choose_metric
+from pipeline.blocks.sampling import PARTITION, in_sample, row_hash
+from pipeline.blocks.scaling import Scaling
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, temper
 from pipeline.decision.class_votes import class_losses
@@ -51,8 +55,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     objective : what the threshold of two classes serves: "accuracy", "balanced" (accuracy), or two
         costs such as "1:5", of predicting the second class where the first is true and of the
         opposite
-    metric : "euclidean", or "cosine": rows are scaled to length 1; a row of zeros is
-        orthogonal to all others
+    metric : "euclidean" of the features as they are; "weighted": of their standard scores, weighted
+        by what each tells of the given labels; "auto" takes the one by which neighbors predict
+        labels better, of sparse or fewer than 100 rows the first; or "cosine": rows are scaled to
+        length 1, and a row of zeros is orthogonal to all others
     builder : "auto", "exact", "join" or "pynndescent", how neighbors of training rows are found;
         sparse rows are searched exactly
     random_state : seed of the search and of the sample of rows that the rates are read from
@@ -63,6 +69,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     classes_ : (class,) the labels
     n_neighbors_ : the k in use
     transition_matrix_ : (class, class) float64, P(given | true), row = true class
+    metric_ : the metric in use
+    metric_choice_ : what was tried, with its loss, and the relevance of each feature; None where
+        nothing was
     noise_rates_ : (p0, p1) of two classes, P(given 1 | true 0) and P(given 0 | true 1); else None
     threshold_ : average of given labels from which class 1 is predicted; None for other than two
     support_, reason_ : how far the rates can be trusted, and why, in words
@@ -97,7 +106,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         *,
         noise: str | npt.ArrayLike = "crossfit",
         objective: str = "accuracy",
-        metric: str = "euclidean",
+        metric: str = "auto",
         builder: str = "auto",
         random_state: int = 0,
         verbose: bool = False,
@@ -132,7 +141,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}: nothing to tell apart")
         self._check(x)
-        self._x = as_rows(x, self.metric)
+        self._learn_metric(x)
+        self._x = self._rows(x)
         with self._told(f"neighbors of {x.shape[0]:,} rows"):
             index, distance, anchors = training_lists(
                 self._x, self.n_neighbors, self.builder, self.random_state
@@ -196,14 +206,19 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 raise ValueError(
                     f"n_neighbors={k!r}: need 'auto' or a number from 1 to {x.shape[0] - 1}"
                 )
-        if self.metric not in METRICS:
-            raise ValueError(f"metric={self.metric!r}: need {' or '.join(map(repr, METRICS))}")
         try:
             cost_share(str(self.objective))
         except ValueError as error:
             raise ValueError(f"objective={error}") from error
         if self.objective != "accuracy" and len(self.classes_) > 2:
             raise ValueError(f"objective={self.objective!r} is for two classes; leave it out")
+        metrics = ("auto", WEIGHTED, *METRICS)
+        if self.metric not in metrics:
+            raise ValueError(f"metric={self.metric!r}: need {' or '.join(map(repr, metrics))}")
+        if self.metric == WEIGHTED and (issparse(x) or x.shape[0] < LEAST_ROWS):
+            raise ValueError(
+                f"metric={WEIGHTED!r}: needs dense X of at least {LEAST_ROWS} rows to learn from"
+            )
         if isinstance(self.noise, str):
             allowed = ("crossfit", "minmax") if len(self.classes_) == 2 else ("crossfit",)
             if self.noise not in allowed:
@@ -211,6 +226,29 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                     f"noise={self.noise!r} with {len(self.classes_)} classes: need "
                     f"{' or '.join(map(repr, allowed))}, or a transition matrix"
                 )
+
+    def _learn_metric(self, x: Rows) -> None:
+        """Choose the metric, on a sample of rows."""
+        self.metric_, self.metric_choice_, self._weights = self.metric, None, Scaling()
+        if self.metric in METRICS:
+            return
+        self.metric_ = METRICS[0]
+        if issparse(x) or x.shape[0] < LEAST_ROWS:
+            return
+        order = np.argsort(row_hash(np.arange(len(x)), self.random_state, PARTITION), kind="stable")
+        rows = order[:SAMPLE_ROWS]
+        with self._told(f"metric, on {len(rows):,} rows"):
+            self.metric_choice_, self._weights = choose_metric(
+                x[rows], self._label[rows], self.random_state, self.metric
+            )
+        if self.metric_choice_.metric == WEIGHTED:
+            self.metric_ = WEIGHTED
+        elif self.metric == WEIGHTED:
+            raise ValueError(f"metric={WEIGHTED!r}: no feature tells anything of the labels")
+
+    def _rows(self, x: Rows) -> Rows:
+        """Rows whose Euclidean distances order as the metric does."""
+        return self._weights.apply(x) if self.metric_ == WEIGHTED else as_rows(x, self.metric_)
 
     def _choose_k(self, near: Int64) -> int:
         """The size of the least sum of the classes' leave-one-out scores."""
@@ -285,7 +323,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     def _decided(self, X: npt.ArrayLike) -> tuple[Floats, Int64]:
         """(row, class) chances of the true class, and (row,) place of the one predicted."""
         check_is_fitted(self)
-        x = as_rows(validate_data(self, X, **_ROWS, reset=False), self.metric)
+        x = self._rows(validate_data(self, X, **_ROWS, reset=False))
         with self._told(f"neighbors of {x.shape[0]:,} new rows"):
             near = self._label[nearest_rows(x, self._x, self.n_neighbors_)[0]]
         if self.noise_rates_ is not None:

@@ -74,6 +74,7 @@ def refuse_for_candidates(params: TrainParams) -> None:
         "--objective": params.objective if params.objective != "accuracy" else None,
         "--p0 and --p1": params.p0,
         "--join-labels": "" if params.join_labels else None,
+        "--metric": params.metric if params.metric not in ("auto", "as-scaled") else None,
     }
     for option, value in asked.items():
         if value is not None:

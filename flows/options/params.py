@@ -337,6 +337,12 @@ class Method(Chosen):
         description="principal components, learned on the scaled training rows, that stand for the "
         "features; by default all features are used",
     )
+    metric: Literal["auto", "as-scaled", "weighted"] = Field(
+        "auto",
+        description="what makes rows near: the features as scaled, or standard scores weighted by "
+        "what each tells of the given labels; auto takes weights where neighbors predict labels "
+        "better by them",
+    )
     candidate_features: Literal["raw", "averaged", "averaged-cube-root"] = Field(
         "raw",
         description="features of rows with candidate sets: as they are, or preprocessed as by "

@@ -17,8 +17,8 @@ from flows.steps.candidates import CandidateEstimates
 from flows.steps.checks import Checked
 from flows.steps.classes import ClassEstimates
 from flows.steps.ingest import Ingested, corrections_used
-from flows.steps.projection import pca_used
 from flows.steps.rates import RateEstimates
+from flows.steps.transform import metric_used, pca_used
 from flows.steps.widening import Graph
 from pipeline.diagnostics.segments import Segment
 from pipeline.noise.annotator_verdicts import Annotators
@@ -44,7 +44,7 @@ def composed(
 ) -> AnyTraining:
     """The report of a training whose largest worker took `peak_mb` MB."""
     builder, graph, estimated, issues, groups, annotators, checked, segments = results
-    blocks, recall = graph.blocks, graph.recall
+    blocks, recall, metric = graph.blocks, graph.recall, metric_used(job.run)
     remedy = "give --block-rows a larger value or --target-recall a lower one"
     assert ingested.label_name is not None
     common: dict[str, Any] = {
@@ -73,6 +73,7 @@ def composed(
         "scale": ingested.scale,
         "scale_reason": ingested.scale_reason,
         "pca": pca_used(job.run),
+        "metric": None if metric is None else metric.choice,
         "seed": params.seed,
         "n_label_issues": issues.issues if isinstance(issues, Verdicts) else issues,
         "warnings": [

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from flows.report import annotators, candidates, groups
+from flows.report import annotators, candidates, groups, metric
 from flows.report.estimates import FULL
 from flows.report.findings import findings, known_rows
 from flows.report.model import (
@@ -196,6 +196,7 @@ def _about_data(report: PoolReport) -> list[str]:
         *([f"lines that repeat a row: {report.n_repeated:,}"] if report.n_repeated else []),
         *([f"scale {report.scale}: {report.scale_reason}"] if report.scale_reason else []),
         *_pca(report),
+        *metric.lines(report),
     ]
 
 

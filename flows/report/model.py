@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from flows.engine.results import LabelValue, Outcome
 from flows.intake.health import Health
 from flows.steps.ingest import CorrectionsUsed
-from flows.steps.projection import PcaUsed
+from flows.steps.transform import PcaUsed
+from pipeline.blocks.metric import Choice as MetricChoice
 from pipeline.blocks.partition import Halo
 from pipeline.decision.choose_k import Choice
 from pipeline.decision.tempering import MatrixDecision
@@ -143,6 +144,8 @@ class PoolReport(Report):
     scale_reason: str = ""
     pca: PcaUsed | None = None
     """Principal components that stand for the features; None where all features are used."""
+    metric: MetricChoice | None = None
+    """How nearness was learned and chosen; None where features were taken as scaled, untried."""
     seed: int
     notes: list[str]
     n_label_issues: int

@@ -32,10 +32,9 @@ from flows.steps import probes, scoring, searching
 from flows.steps.checks import Checked
 from flows.steps.ingest import Ingested
 from flows.steps.networks import Probes
-from flows.steps.projection import PROJECTION, transform
 from flows.steps.query_features import prepare_queries, read_queries
 from flows.steps.stages import check_stages, features_of
-from pipeline.blocks.scaling import Scaling
+from flows.steps.transform import PROJECTION, transform
 from pipeline.graph.build import scoring_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
 from pipeline.methods.partial_labels import AdaptiveParams
@@ -243,8 +242,10 @@ def _score(
     job.verify()
     by = features_of(model.run)
     if by is None:
-        given = Scaling(model.scaling.offset, model.scaling.factor)  # before a projection
-        ingested = as_task("ingest", lambda: read_queries(job, source, training.classes, given))
+        pool = model.run.ledger.get("pool", "all")
+        assert pool is not None  # else there were no model
+        as_read = Ingested.of(pool).scaling
+        ingested = as_task("ingest", lambda: read_queries(job, source, training.classes, as_read))
     else:
         ingested = prepare_queries(job, source, training.classes, model, by)
     queries = ingested.pool(job.run, "queries")

@@ -16,9 +16,9 @@ from flows.engine.deadline import Deadline
 from flows.engine.job import Job, Output, execute
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
-from flows.steps.projection import keep_projection
+from flows.steps.transform import keep_projection
 from pipeline.blocks.projection import Covariance
-from pipeline.blocks.sampling import ANCHORS, RowSample
+from pipeline.blocks.sampling import ANCHORS, PARTITION, RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
 from pipeline.labels import MOST_CLASSES, LabelSpace
 from storage.errors import InputError, StepTimeoutError
@@ -49,7 +49,7 @@ _AT_ONCE = 2
 MAX_MAGNITUDE = 1e15
 """Squares of differences of larger features leave float32."""
 
-SAMPLES = {"partition": 1, "anchors": ANCHORS}
+SAMPLES = {"partition": PARTITION, "anchors": ANCHORS}
 """Hash streams of the samples drawn meanwhile; both are in order of hash, features unscaled."""
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-ANCHORS = 2
-"""Hash stream of the anchors."""
+PARTITION, ANCHORS = 1, 2
+"""Hash streams of the rows that a metric and a cut are learned from, and of the anchors."""
 
 
 def row_hash(row: npt.NDArray[np.int64], seed: int, stream: int) -> npt.NDArray[np.uint64]:

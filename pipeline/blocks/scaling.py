@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,17 @@ class Scaling:
             return x
         moved = (x.astype(np.float64) - np.asarray(self.offset)) * np.asarray(self.factor)
         return np.asarray(moved, np.float32)
+
+    def then(self, after: Scaling) -> Self:
+        """Both, one after the other, rounded once."""
+        if after.offset is None or after.factor is None:
+            return self
+        if self.offset is None or self.factor is None:
+            return replace(self, offset=after.offset, factor=after.factor)
+        offset, factor = np.asarray(self.offset), np.asarray(self.factor)
+        moved = np.divide(after.offset, factor, out=np.zeros_like(factor), where=factor != 0)
+        both = offset + moved, factor * np.asarray(after.factor)
+        return replace(self, offset=tuple(both[0].tolist()), factor=tuple(both[1].tolist()))
 
 
 @dataclass(frozen=True)

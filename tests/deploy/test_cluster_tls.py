@@ -18,7 +18,7 @@ import yaml
 from distributed import Client
 from prefect_service import ROOT
 from processes import committed, kill_tree, running, wait_for
-from runs import PoolWriter, fit, results
+from runs import AS_IN_FIT, PoolWriter, fit, results
 
 from flows.engine.tls import Tls
 from storage import ClusterError, InputError
@@ -78,7 +78,7 @@ def test_worker_killed_on_an_encrypted_cluster(pool: PoolWriter, tmp_path: Path)
     fit(source, tmp_path / "undisturbed", block_rows=250, builder="exact")
     with encrypted_cluster(tmp_path, tls, 3) as (address, workers):
         pem = ("--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key)
-        train = ("-m", "flows.cli", "train", source, "--run", run, *OPTIONS)
+        train = ("-m", "flows.cli", "train", source, "--run", run, *OPTIONS, *AS_IN_FIT)
         with running(*train, "--scheduler", address, *pem, log=tmp_path / "run.log") as process:
             wait_for(lambda: committed(run, "neighbors") >= 1)
             kill_tree(workers[0].pid)  # with its nanny: it does not come back

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from processes import killed_at, running
-from runs import fit, results
+from runs import AS_IN_FIT, fit, results
 
 import knnoise
 from flows.cli import main
@@ -132,7 +132,8 @@ def test_three_classes_and_rows_by_number(made: Path, tmp_path: Path) -> None:
 def test_two_workers_and_a_killed_run_give_the_same_bits(made: Path, tmp_path: Path) -> None:
     args = ("-m", "flows.cli", "train", made / "pool.csv", "--run", tmp_path / "run")
     more = ("--id-column", "id", "--annotations", made / "votes.csv", "--block-rows", "200")
-    with running(*args, *more, "--k", "10", "--workers", "2", log=tmp_path / "log") as process:
+    more += ("--k", "10", "--workers", "2", *AS_IN_FIT)
+    with running(*args, *more, log=tmp_path / "log") as process:
         killed_at(process, tmp_path / "run", step="annotators-00")
     options: dict[str, Any] = {"annotations": str(made / "votes.csv"), **OPTIONS}
     fit(made / "pool.csv", tmp_path / "run", **options)

@@ -43,7 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_run_says_what_the_estimator_says(made: Path) -> None:
     table = pd.read_csv(made / "pool.csv")
-    model = RobustKNeighborsClassifier().fit(table[list("abcd")], table["kind"])
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(table[list("abcd")], table["kind"])
     report = load(Run(Location.of(made / "run")))
     assert isinstance(report, ClassReport)
     assert report.n_blocks > 1
@@ -66,7 +66,7 @@ def test_run_says_what_the_estimator_says(made: Path) -> None:
 
 def test_posteriors_of_all_classes_are_those_of_the_estimator(made: Path, tmp_path: Path) -> None:
     table = pd.read_csv(made / "pool.csv")
-    model = RobustKNeighborsClassifier().fit(table[list("abcd")], table["kind"])
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(table[list("abcd")], table["kind"])
     for name in ("all.parquet", "all.csv"):
         args = ("score", made / "new.csv", "--run", made / "run", "--out", tmp_path / name, "-q")
         assert main([*map(str, args), "--all-classes", "--workers", "0"]) == 0

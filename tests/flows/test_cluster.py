@@ -14,7 +14,7 @@ import psutil
 import pytest
 from distributed import Client
 from processes import committed, kill_tree, running, wait_for
-from runs import PoolWriter, fit, results
+from runs import AS_IN_FIT, PoolWriter, fit, results
 
 from flows.score import score
 
@@ -70,7 +70,8 @@ def test_cluster_does_not_change_a_bit(
 
 def test_lost_scheduler_is_said_and_the_run_resumes(pool: PoolWriter, tmp_path: Path) -> None:
     source, run = pool(1200), tmp_path / "run"
-    args = ("-m", "flows.cli", "train", source, "--run", run, "--k", "10", "--block-rows", "100")
+    asked = ("--k", "10", "--block-rows", "100", *AS_IN_FIT)
+    args = ("-m", "flows.cli", "train", source, "--run", run, *asked)
     with (
         separate_cluster(tmp_path, 1) as address,
         running(*args, "--scheduler", address, log=tmp_path / "run.log") as process,
@@ -89,7 +90,8 @@ def test_lost_scheduler_is_said_and_the_run_resumes(pool: PoolWriter, tmp_path: 
 
 def test_lost_workers_are_said_and_nobody_waits_for_them(pool: PoolWriter, tmp_path: Path) -> None:
     source, run = pool(3000), tmp_path / "run"
-    args = ("-m", "flows.cli", "train", source, "--run", run, "--k", "10", "--block-rows", "100")
+    asked = ("--k", "10", "--block-rows", "100", *AS_IN_FIT)
+    args = ("-m", "flows.cli", "train", source, "--run", run, *asked)
     with (
         separate_cluster(tmp_path, 1) as address,
         running(*args, "--scheduler", address, log=tmp_path / "run.log") as process,

@@ -295,8 +295,8 @@ def test_run_from_before_a_parameter_existed_is_resumed(folder: Path, finished: 
 def test_parameter_of_a_newer_version_is_refused_by_name(folder: Path) -> None:
     run = folder / "run"
     parameters = Run(Location.of(run)).config()["parameters"]
-    rewritten(run, parameters={**parameters, "metric": "cosine"})
-    with pytest.raises(InputError, match=r"does not know \(metric\)"):
+    rewritten(run, parameters={**parameters, "shape": "round"})
+    with pytest.raises(InputError, match=r"does not know \(shape\)"):
         train(folder)
 
 

@@ -27,7 +27,7 @@ def training(source: Path, run: Path, *more: str) -> Iterator[Popen[bytes]]:
 def undisturbed(shared_pool: PoolWriter) -> tuple[Path, Path]:
     """A source, and a run on it that nothing disturbed."""
     source = shared_pool(2000)
-    fit(source, source.parent / "undisturbed", block_rows=300)
+    fit(source, source.parent / "undisturbed", block_rows=300, metric="auto")
     return source, source.parent / "undisturbed"
 
 
@@ -41,14 +41,14 @@ def test_run_killed_at_a_random_moment(
     with training(source, run) as process:
         killed_at(process, run, least, tree=moment % 2 == 1)
     kept = {file: file.stat().st_mtime_ns for file in (run / "ledger").rglob("*.json")}
-    fit(source, run, block_rows=300)
+    fit(source, run, block_rows=300, metric="auto")
     assert results(run) == results(reference)
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
 
 
 def test_worker_killed_in_the_middle_of_a_block(pool: PoolWriter, tmp_path: Path) -> None:
     source, run = pool(30_000, d=8), tmp_path / "run"
-    options = {"block_rows": 5000, "builder": "join"}
+    options = {"block_rows": 5000, "builder": "join", "metric": "auto"}
     with training(source, run, "--builder", "join", "--block-rows", "5000") as process:
         wait_for(lambda: committed(run, "neighbors") >= 1)
         kill(forked(process.pid)[0])
@@ -65,5 +65,5 @@ def test_interrupted_run_says_how_to_resume(undisturbed: tuple[Path, Path], tmp_
         process.terminate()
         assert process.wait(60) == 4
     assert "run the same command again" in run.with_suffix(".log").read_text()
-    fit(source, run, block_rows=300)
+    fit(source, run, block_rows=300, metric="auto")
     assert results(run) == results(reference)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from runs import AS_IN_FIT
 
 from flows.cli import main
 
@@ -28,7 +29,7 @@ def patients(n: int, seed: int) -> pd.DataFrame:
 
 def train(source: Path, run: Path) -> int:
     command = ("train", str(source), "--label-column", "sick", "--run", str(run), *QUIET)
-    return main([*command, "--encode", "one-hot", "--scale", "none"])
+    return main([*command, "--encode", "one-hot", "--scale", "none", *AS_IN_FIT])
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_run_says_what_the_estimator_says(made: Path) -> None:
     pool = np.load(made / "pool.npz")
-    model = RobustKNeighborsClassifier().fit(pool["X"], pool["y"])
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(pool["X"], pool["y"])
     issues = pd.read_parquet(made / "run" / "label_issues.parquet")
     np.testing.assert_allclose(issues["label_quality"], model.label_quality_, rtol=1e-5)
     assert np.array_equal(issues["is_label_issue"], model.label_issues_)

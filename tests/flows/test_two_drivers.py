@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from processes import committed, killed_at, running
-from runs import PoolWriter, fit, results
+from runs import AS_IN_FIT, PoolWriter, fit, results
 
 from flows.score import score
 from flows.steps import building
@@ -49,7 +49,8 @@ def test_second_driver_is_refused_while_the_first_works(
 def test_drivers_that_start_together(pool: PoolWriter, tmp_path: Path) -> None:
     """Of two processes at once one makes the run, and the other ends with status 4, or after it."""
     source, run = pool(), tmp_path / "run"
-    args = ("-m", "flows.cli", "train", source, "--run", run, "--k", "10", "--workers", "0")
+    options = ("--run", run, "--k", "10", "--workers", "0", *AS_IN_FIT)
+    args = ("-m", "flows.cli", "train", source, *options)
     with (
         running(*args, log=tmp_path / "a.log") as a,
         running(*args, log=tmp_path / "b.log") as b,
@@ -89,7 +90,8 @@ def test_driver_that_was_succeeded_writes_no_more(
 
 def test_driver_killed_is_succeeded_at_once(pool: PoolWriter, tmp_path: Path) -> None:
     source, run = pool(2000), tmp_path / "run"
-    args = ("train", source, "--run", run, "--k", "10", "--workers", "0", "--block-rows", "300")
+    asked = ("--k", "10", "--workers", "0", "--block-rows", "300", *AS_IN_FIT)
+    args = ("train", source, "--run", run, *asked)
     with running("-m", "flows.cli", *args, log=tmp_path / "a.log") as process:
         killed_at(process, run, 3, tree=False)
     fit(source, run, block_rows=300)

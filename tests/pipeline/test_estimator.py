@@ -208,13 +208,33 @@ def test_rows_count_alike() -> None:
         RobustKNeighborsClassifier().fit(x, y, sample_weight=np.ones(100))  # type: ignore[call-arg]
 
 
+def test_useless_features_are_weighed_down() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    wide = rng.normal(size=(600, 22))
+    wide[:, :2] += 2.0 * y[:, None]
+    given = y ^ (rng.random(600) < 0.2)
+    models = {
+        metric: RobustKNeighborsClassifier(metric=metric).fit(wide, given)
+        for metric in ("euclidean", "auto")
+    }
+    plain, learned = ((model.predict(wide) == y).mean() for model in models.values())
+    assert models["auto"].metric_ == "weighted"
+    assert learned > plain + 0.01
+    assert set(models["auto"].metric_choice_.useless()) <= set(range(2, 22))
+    same = RobustKNeighborsClassifier(metric="weighted").fit(wide, given)
+    assert np.array_equal(same.label_quality_, models["auto"].label_quality_)
+    with pytest.raises(ValueError, match="needs dense X of at least 100 rows"):
+        RobustKNeighborsClassifier(metric="weighted").fit(csr_array(wide), given)
+
+
 def test_verbose_tells_each_stage(capsys: pytest.CaptureFixture[str]) -> None:
     x, y, _ = gao(300, 0)
     RobustKNeighborsClassifier(5, verbose=True).fit(x, y).predict(x)
     lines = capsys.readouterr().out.splitlines()
     assert all(line.startswith("[RobustKNeighborsClassifier] ") for line in lines)
     assert [line.split("] ")[1].split(" ...")[0] for line in lines] == [
-        *("neighbors of 300 rows", "noise, with k = 5", "suspect labels"),
+        *("metric, on 300 rows", "neighbors of 300 rows", "noise, with k = 5", "suspect labels"),
         "neighbors of 300 new rows",
     ]
     RobustKNeighborsClassifier(5).fit(x, y)

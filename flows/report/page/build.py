@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.report import content as reports
+from flows.report import metric
 from flows.report.content import AnyTraining, confused
 from flows.report.findings import order_sentence, segment_sentences
 from flows.report.model import CandidateReport, ClassReport, Training, TrainReport
@@ -84,6 +85,9 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
         **(_labelers(report) if isinstance(report, Training) else {"whose": None, "several": None}),
         order=None if report.order is None else order_sentence(report.order),
         segments=segment_sentences(report),
+        tried=metric.tried_sentence(report),
+        columns=metric.bars(report),
+        useless=metric.useless_sentence(report),
         **shown,
     )
     write_bytes(target, page.encode())

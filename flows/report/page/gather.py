@@ -12,7 +12,7 @@ from flows.steps.audit import Audited
 from flows.steps.ingest import Ingested
 from flows.steps.names import AUDIT, BLOCKS, last_attempt
 from flows.steps.partition import Block
-from flows.steps.projection import transform
+from flows.steps.transform import transform
 from pipeline.decision.threshold import vote_table
 from pipeline.diagnostics.pca import Plane, principal_plane
 from pipeline.diagnostics.top_rows import Greatest

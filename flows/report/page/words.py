@@ -123,6 +123,8 @@ def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
     }
     if report.pca is not None:
         came["pca"] = f"{report.pca.variance_kept:.1%} of the variance kept"
+    if report.metric is not None:
+        came["metric"] = report.metric.metric
     if isinstance(report, TrainReport):
         came |= {"p0": f"{report.p0:.4f}", "p1": f"{report.p1:.4f}"}
     none = {"id_column": "none", "features": "all", "exclude": "none", "by": "none"}

@@ -1,0 +1,78 @@
+"""What is near, and which columns matter: in sentences, and as bars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flows.report.model import PoolReport
+
+SHOWN = 15
+"""Columns of most use that are shown, and of no use that are named."""
+_MEANING = {
+    "as-scaled": "the features as scaled",
+    "weighted": "features weighted by what they tell of labels",
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One column, and its share of what all tell of the given labels."""
+
+    name: str
+    share: float
+    width: float
+    """Of the widest bar."""
+
+
+def lines(report: PoolReport) -> list[str]:
+    """The lines of the text of a training."""
+    if report.metric is None:
+        return []
+    told = ", ".join(f"{bar.name} {bar.share:.0%}" for bar in bars(report)[:5])
+    useless = useless_sentence(report)
+    return [
+        tried_sentence(report),
+        *([f"  what tells most of the labels: {told}"] if told else []),
+        *([f"  {useless}"] if useless else []),
+    ]
+
+
+def tried_sentence(report: PoolReport) -> str:
+    """What was tried, with its loss, and what was taken."""
+    if report.metric is None:
+        return ""
+    tried = ", ".join(f"{one.metric} {one.loss:.4f} (k = {one.k})" for one in report.metric.tried)
+    return (
+        f"metric {report.metric.metric}: {_MEANING[report.metric.metric]}; log loss of "
+        f"{report.metric.n_judged:,} given labels as their neighbors predict them: {tried}"
+    )
+
+
+def bars(report: PoolReport) -> list[Bar]:
+    """The columns that tell most of the labels, the first first."""
+    if report.metric is None:
+        return []
+    found, names = report.metric, _names(report)
+    best, useless = found.order()[:SHOWN], set(found.useless())
+    widest = max(found.relevance)
+    return [
+        Bar(names[at], found.relevance[at], found.relevance[at] / widest)
+        for at in best
+        if at not in useless
+    ]
+
+
+def useless_sentence(report: PoolReport) -> str:
+    """The columns that tell nothing of the labels; empty where there are none."""
+    useless = [] if report.metric is None else report.metric.useless()
+    names = _names(report)
+    some = ", ".join(names[at] for at in useless[:SHOWN])
+    more = f" and {len(useless) - SHOWN:,} more" if len(useless) > SHOWN else ""
+    return f"of no use for the labels, as far as can be told: {some}{more}" if useless else ""
+
+
+def _names(report: PoolReport) -> list[str]:
+    """Of what the metric weighs: the features, or the components that stand for them."""
+    if report.pca is None:
+        return report.config.feature_names
+    return [f"component {number}" for number in range(1, report.pca.n_components + 1)]

@@ -1,0 +1,173 @@
+"""What becomes of a training's features before rows are compared: scaled, projected on components,
+weighted by a metric. Learned once, kept in the run, applied where rows are used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part
+from flows.engine.results import Result
+from flows.steps.lookup import pick
+from pipeline.blocks.metric import AS_SCALED, FEWEST_ROWS, SAMPLE_ROWS, Choice, choose_metric
+from pipeline.blocks.projection import MOST_FEATURES, Components, Covariance, Float32
+from pipeline.blocks.scaling import Scaling
+from storage.errors import InputError
+from storage.groups import read_array, write_group
+from storage.location import Location
+from storage.pool import Pool
+from storage.run import Run
+
+PROJECTION, METRIC = "projection", "metric"
+
+
+@dataclass(frozen=True)
+class PcaUsed:
+    """Features reduced to their principal components."""
+
+    n_components: int
+    variance_kept: float
+    """Share of the variance of the scaled features."""
+
+
+@dataclass(frozen=True)
+class Projected(Scaling):
+    """Components of the features, and the scaling of these; by the place of their weights, as parts
+    are small."""
+
+    location: str = ""
+    """The run."""
+    digest: str = ""
+    """Of the weights: another training may have been in this folder."""
+
+    def apply(self, x: Float32) -> Float32:
+        """(row, component) float32 of rows (row, feature) float32."""
+        return super().apply(_components(self.location, self.digest).apply(x))
+
+
+@dataclass(frozen=True)
+class Metric(Result):
+    """What the step `metric` found."""
+
+    choice: Choice
+    scaling: Scaling
+    """Of the features as scaled, or of the components."""
+
+
+@dataclass(frozen=True)
+class Learn:
+    """What the metric is learned from: the sample of the pool."""
+
+    pool: Pool
+    scaling: Scaling
+    asked: str
+    seed: int
+
+
+@lru_cache(maxsize=2)
+def _components(location: str, digest: str) -> Components:
+    group = Run(Location(location)).group(PROJECTION)
+    return Components(*(read_array(group, name) for name in Components._fields))
+
+
+def check_pca(n_components: int | None, n_features: int, where: str) -> None:
+    """`InputError` where a source cannot be reduced as asked."""
+    if n_components is None:
+        return
+    if n_features > MOST_FEATURES:
+        raise InputError(
+            f"{where}: {n_features:,} features, and --pca takes {MOST_FEATURES:,} at most, whose "
+            "covariance fits in memory; reduce them before, or leave --pca out"
+        )
+    if n_components > n_features:
+        raise InputError(
+            f"{where}: --pca {n_components:,} of {n_features:,} features; give {n_features:,} or "
+            "fewer"
+        )
+
+
+def keep_projection(run: Run, seen: Covariance, n_components: int, scaling: Scaling) -> list[str]:
+    """Write the components of all rows seen to the group `projection`; keys of what was written."""
+    found, share = seen.components(n_components, scaling)
+    content = b"".join(array.tobytes() for array in found)
+    about = {
+        "n_components": n_components,
+        "variance_kept": share,
+        "digest": blake2b(content, digest_size=16).hexdigest(),
+    }
+    write_group(run.store, PROJECTION, PROJECTION, found._asdict(), about)
+    return [run.key(PROJECTION)]
+
+
+def _about(run: Run) -> dict[str, Any] | None:
+    """What the projection of a run says of itself; None where there is none. The metadata of the
+    groups above may be torn."""
+    if not run.location.exists(run.key(f"{PROJECTION}/zarr.json")):
+        return None
+    return dict(run.group(PROJECTION).attrs.asdict())
+
+
+def learn_transform(job: Job, pool: Pool, scaling: Scaling, asked: str, seed: int) -> Scaling:
+    """The transform of a pool whose labels are one a row, its metric learned where one is to be.
+
+    Raises
+    ------
+    InputError
+        weights are asked for, and cannot be learned.
+    """
+    if asked == AS_SCALED or (asked == "auto" and pool.n_rows < FEWEST_ROWS):
+        return transform(job.run, scaling)
+    if pool.n_rows < FEWEST_ROWS:
+        raise InputError(
+            f"--metric {asked}: {pool.n_rows} rows are too few to learn from, {FEWEST_ROWS} are "
+            "needed; leave it out"
+        )
+    learn = Learn(pool, _components_of(job.run, scaling), asked, seed)
+    found = Metric.of(job.parts(METRIC, learn_part, [Part("all", learn)])[0])
+    if asked not in ("auto", found.choice.metric):
+        raise InputError(
+            f"--metric {asked}: no feature tells more of the labels than of shuffled ones; leave "
+            "it out, or give other features"
+        )
+    return transform(job.run, scaling)
+
+
+def learn_part(run: Run, part: Part[Learn]) -> Output:
+    """The metric, from the sample of rows that was drawn while the source was read."""
+    how = part.args
+    sample = run.group("samples/partition")
+    x, row = (read_array(sample, name, slice(0, SAMPLE_ROWS)) for name in ("x", "row"))
+    order = np.argsort(row)
+    y = np.empty(len(row), np.int64)
+    y[order] = pick(run, "pool", "y", row[order])
+    return Output([], Metric(*choose_metric(how.scaling.apply(x), y, how.seed, how.asked)))
+
+
+def transform(run: Run, scaling: Scaling) -> Scaling:
+    """What becomes of a training's features: its scaling, projection and metric, where it has
+    them."""
+    base, metric = _components_of(run, scaling), metric_used(run)
+    return base if metric is None else base.then(metric.scaling)
+
+
+def metric_used(run: Run) -> Metric | None:
+    """The metric that a training chose; None where it had no choice."""
+    record = run.ledger.get(METRIC, "all")
+    return None if record is None else Metric.of(record)
+
+
+def _components_of(run: Run, scaling: Scaling) -> Scaling:
+    """The scaling of a training, or its projection if it has one."""
+    about = _about(run)
+    return scaling if about is None else Projected(None, None, run.location.url, about["digest"])
+
+
+def pca_used(run: Run) -> PcaUsed | None:
+    """How a training reduced its features; None where it did not."""
+    about = _about(run)
+    return None if about is None else PcaUsed(about["n_components"], about["variance_kept"])

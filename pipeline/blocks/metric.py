@@ -1,0 +1,188 @@
+"""Which weights of the features make near rows alike in their given labels: learned and judged on a
+sample.
+
+A metric is judged by how well the labels of its neighbors predict those of rows that it was not
+learned on. Labels are those given, wrong ones among them: a proper loss of them orders metrics as
+one of the true labels would where mistakes do not depend on the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.blocks.scaling import Scaling
+from pipeline.knn.exact import nearest
+
+AS_SCALED, WEIGHTED = "as-scaled", "weighted"
+METRICS = (AS_SCALED, WEIGHTED)
+"""The simplest first."""
+FEWEST_ROWS = 100
+"""Rows below which nothing is learned."""
+SIZES = (5, 9, 15, 25, 40, 65, 100)
+"""Neighbors whose labels predict a row's; each metric is judged at the best of them."""
+SAMPLE_ROWS = 24_000
+"""Rows among which neighbors are sought, at most."""
+JUDGED_ROWS = 4000
+"""Rows whose labels are predicted, at most."""
+LEARNING_ROWS = 8000
+"""Rows that weights are learned on, at most."""
+FOLDS = 3
+"""Parts of a sample with few rows; each is judged by what was learned on the others."""
+TREES = 40
+LEAF = 10, 0.01
+"""Rows of a leaf at least: a number, and a share of those learned on."""
+LEAST = 1e-4
+"""Relevance of each feature at least, as a share of the largest: rows that differ in a feature of
+no use are not equal."""
+
+Float32 = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.integer[Any]]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How well the labels of neighbors predict given labels, with one metric."""
+
+    metric: str
+    loss: float
+    """Mean log loss, in nats."""
+    behind: float
+    """What it is more than the least."""
+    standard_error: float
+    """Of that difference."""
+    k: int
+    """Neighbors of the least loss."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The metrics that were tried, and the one taken: the simplest that is within one standard
+    error of the best."""
+
+    metric: str
+    tried: list[Tried]
+    relevance: list[float]
+    """(feature,) share of each in telling given labels apart; negative where it tells less than of
+    shuffled labels."""
+    n_judged: int
+
+    def order(self) -> list[int]:
+        """Features, the most relevant first."""
+        return sorted(range(len(self.relevance)), key=lambda at: (-self.relevance[at], at))
+
+    def useless(self) -> list[int]:
+        """Features that tell no more than one does by chance, as far as the least relevant one lies
+        below 0."""
+        chance = max(0.0, -min(self.relevance))
+        return [at for at, share in enumerate(self.relevance) if share <= chance]
+
+
+def choose_metric(x: Float32, y: Codes, seed: int, asked: str = "auto") -> tuple[Choice, Scaling]:
+    """The metric to take, and what it makes of features; as scaled where no feature tells anything.
+
+    Parameters
+    ----------
+    x : (row, feature) float32, a random sample in random order, as scaled without a metric; at
+        least `FEWEST_ROWS`
+    y : (row,) codes of given labels
+    asked : one of `METRICS`, or "auto" for the one that predicts labels best
+    """
+    x, y = x[:SAMPLE_ROWS], y[:SAMPLE_ROWS]
+    n_judged = min(len(x), JUDGED_ROWS)
+    losses = {AS_SCALED: label_losses(x, y, np.arange(n_judged))}
+    shares, loss = [], np.empty((2, *losses[AS_SCALED].shape))
+    for judged, learned in folds(len(x), n_judged):
+        shares.append(relevance(x[learned], y[learned], seed))
+        for each, share in zip(loss, shares[-1], strict=True):
+            each[judged] = label_losses(weights(x, share).apply(x), y, judged)
+    share, beyond = np.mean(shares, axis=0)
+    strict = loss[1].mean(axis=0).min() < loss[0].mean(axis=0).min()
+    if beyond.max() > 0:
+        losses[WEIGHTED] = loss[int(strict)]
+    tried = compared(losses, sizes(len(x)))
+    best = next(metric for metric in tried if metric.behind <= metric.standard_error)
+    taken = asked if asked in losses else best.metric
+    by = weights(x, beyond if strict else share) if taken == WEIGHTED else Scaling()
+    return Choice(taken, tried, beyond.tolist(), n_judged), by
+
+
+def folds(n_rows: int, n_judged: int) -> Iterator[tuple[Rows, Rows]]:
+    """Rows to judge and the rows to learn on for that, never the same: one pair where there are
+    rows enough beside those judged, else each part of the rows and the others."""
+    row = np.arange(n_rows)
+    if n_rows >= n_judged + LEARNING_ROWS:
+        yield row[:n_judged], row[n_judged : n_judged + LEARNING_ROWS]
+        return
+    for fold in range(FOLDS):
+        mine = row % FOLDS == fold
+        yield np.flatnonzero(mine[:n_judged]), np.flatnonzero(~mine)[:LEARNING_ROWS]
+
+
+def relevance(x: Float32, y: Codes, seed: int) -> Floats:
+    """(2, feature) share of each in telling labels apart: first by how much its splits purify the
+    leaves of extremely randomized trees (Geurts, Ernst & Wehenkel 2006), then by what that is
+    beyond what they do for shuffled labels, as useless features are split too.
+
+    Shares above 0 add up to 1. The first serves where all features tell a little, the second where
+    few do.
+    """
+    shuffled = np.random.default_rng([seed, len(y)]).permutation(y)
+    found = _purified(x, y, seed)
+    both = np.stack([found, found - _purified(x, shuffled, seed)])
+    total = np.maximum(both, 0.0).sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(both, total, out=np.zeros_like(both), where=total > 0))
+
+
+def _purified(x: Float32, y: Codes, seed: int) -> Floats:
+    """(feature,) mean decrease of impurity, in units of the whole."""
+    from sklearn.ensemble import ExtraTreesClassifier  # here: importing it costs half a second
+
+    leaf = max(LEAF[0], int(LEAF[1] * len(y)))
+    trees = ExtraTreesClassifier(TREES, min_samples_leaf=leaf, random_state=seed, n_jobs=1)
+    each = trees.fit(x, y).estimators_
+    found = [tree.tree_.compute_feature_importances(normalize=False) for tree in each]
+    return np.asarray(np.mean(found, axis=0), np.float64)
+
+
+def weights(x: Float32, share: Floats) -> Scaling:
+    """Standard scores of the rows' features times the square root of each one's relevance."""
+    mean, deviation = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+    root = np.sqrt(np.maximum(share, max(0.0, LEAST * share.max())))
+    factor = np.divide(root, deviation, out=np.zeros_like(root), where=deviation > 0)
+    return Scaling(tuple(mean.tolist()), tuple(factor.tolist()))
+
+
+def sizes(n_rows: int) -> tuple[int, ...]:
+    """The sizes of `SIZES` that leave half of the rows out, the first in any case."""
+    return SIZES[:1] + tuple(k for k in SIZES[1:] if 2 * k <= n_rows)
+
+
+def label_losses(x: Float32, y: Codes, judged: Rows) -> Floats:
+    """(judged, size) log loss of each row's label, as predicted by its nearest other rows and, as
+    one neighbor more, the shares of all labels."""
+    k = np.array(sizes(len(x)))
+    index, _ = nearest(x[judged], x, int(k[-1]), exclude=judged)
+    own = y[judged]
+    votes = np.cumsum(y[index] == own[:, None], axis=1)[:, k - 1]
+    prior = np.bincount(y)[own] / len(y)
+    return np.asarray(-np.log((votes + prior[:, None]) / (k + 1.0)))
+
+
+def compared(losses: dict[str, Floats], k: tuple[int, ...]) -> list[Tried]:
+    """Metrics by their losses, (judged, size) each, of the same rows; in the order given."""
+    at = {name: int(loss.mean(axis=0).argmin()) for name, loss in losses.items()}
+    each = {name: loss[:, at[name]] for name, loss in losses.items()}
+    best = min(each, key=lambda name: float(each[name].mean()))
+    tried = []
+    for name, loss in each.items():
+        more = loss - each[best]
+        error = float(more.std() / np.sqrt(len(more)))
+        tried.append(Tried(name, float(loss.mean()), float(more.mean()), error, k[at[name]]))
+    return tried
