@@ -1,5 +1,5 @@
 """What no run should begin with: a program without a main guard, which worker processes import and
-which would begin its run again; too few file handles."""
+which would begin its run again; too few file handles, or too little room in memory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import os
 import resource
 import sys
 
-from storage.errors import StorageError
+from storage.errors import ClusterError, StorageError
 
+FEWEST_GB = 4
+"""Gigabytes of addresses that the smallest run takes: libraries map more than they use, and those
+that get too few may wait for an end that does not come."""
 FEWEST_HANDLES = 64
 """With fewer, event loops that cannot begin may be waited for."""
 
@@ -30,6 +33,16 @@ def check_handles() -> None:
         raise StorageError(
             f"this process may open {soft} files, which are too few: ulimit -n {FEWEST_HANDLES} or "
             "more"
+        )
+
+
+def check_addresses() -> None:
+    """`ClusterError` where this process may not map what the smallest run does."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY and soft < FEWEST_GB * 10**9:
+        raise ClusterError(
+            f"this process may map {soft / 1e6:,.0f} MB (ulimit -v), too few for any run: allow "
+            f"{FEWEST_GB} GB or more, or limit the memory that is used, as containers do"
         )
 
 

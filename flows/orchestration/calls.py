@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from flows.engine.guard import check_addresses
 from flows.engine.spared import started
 from flows.engine.tasks.context import server_configured
 from flows.options import params as models
@@ -23,6 +24,7 @@ def call(name: str, params: dict[str, Any]) -> dict[str, Any]:
         with a message for people.
     """
     getattr(models, f"{name.capitalize()}Params").of(**params)  # refused before slow imports
+    check_addresses()
     module = import_module(f"flows.{name}")
     started()
     run: Callable[..., dict[str, Any]]

@@ -117,6 +117,18 @@ def test_too_few_file_handles_are_said_at_once(tmp_path: Path) -> None:
     )
 
 
+def test_too_little_memory_is_said_at_once(pool: PoolWriter, tmp_path: Path) -> None:
+    train = f"{sys.executable} -m flows.cli train {pool()} --run {tmp_path}/run"
+    line = f"ulimit -v 600000; exec {train}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 4
+    assert done.stderr == (
+        "knnoise: this process may map 614 MB (ulimit -v), too few for any run: allow 4 GB or "
+        "more, or limit the memory that is used, as containers do\n"
+    )
+    assert not (tmp_path / "run").exists()
+
+
 def test_scheduler_that_does_not_answer(
     pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
