@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.metric import SAMPLE_ROWS, WEIGHTED, choose_metric
-from pipeline.blocks.sampling import PARTITION, in_sample, row_hash
+from pipeline.blocks.sampling import in_sample, row_hash
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, temper
 from pipeline.decision.class_votes import class_losses
-from pipeline.decision.quality import FIT_ROWS, FIT_STREAM, correction
+from pipeline.decision.quality import FIT_ROWS, correction
 from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two
 from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
 from pipeline.decision.threshold import cost_share, tempered, vote_table
@@ -32,6 +32,7 @@ from pipeline.methods.rules import rule_of
 from pipeline.noise.extrema import minmax
 from pipeline.noise.rates import given as known
 from pipeline.noise.transition import Transition, of_rates, transition_matrix
+from pipeline.streams import Stream
 
 FEWEST_ROWS = 40
 """Rows below which no rate can be read off held-out labels: the plain vote is kept."""
@@ -235,7 +236,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.metric_ = METRICS[0]
         if issparse(x) or x.shape[0] < LEAST_ROWS:
             return
-        order = np.argsort(row_hash(np.arange(len(x)), self.random_state, PARTITION), kind="stable")
+        order = np.argsort(
+            row_hash(np.arange(len(x)), self.random_state, Stream.PARTITION), kind="stable"
+        )
         rows = order[:SAMPLE_ROWS]
         with self._told(f"metric, on {len(rows):,} rows"):
             self.metric_choice_, self._weights = choose_metric(
@@ -318,7 +321,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     def _drawn(self) -> npt.NDArray[np.bool_]:
         """(row,) whether weights are fitted on the row."""
         n = self._x.shape[0]
-        return in_sample(np.arange(n), n, FIT_ROWS, self.random_state, FIT_STREAM)
+        return in_sample(np.arange(n), n, FIT_ROWS, self.random_state, Stream.FIT)
 
     def _decided(self, X: npt.ArrayLike) -> tuple[Floats, Int64]:
         """(row, class) chances of the true class, and (row,) place of the one predicted."""

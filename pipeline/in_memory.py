@@ -6,11 +6,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from pipeline.blocks.sampling import ANCHORS, row_hash
+from pipeline.blocks.sampling import row_hash
 from pipeline.graph.build import BUILDERS, NeighborParams, build_lists, choose_builder
 from pipeline.knn.rows import Rows, nearest_rows
 from pipeline.methods.rules import RULES
 from pipeline.noise.extrema import anchor_plan
+from pipeline.streams import Stream
 
 Int64 = npt.NDArray[np.int64]
 
@@ -50,7 +51,7 @@ def training_lists(
             index, distance = nearest_rows(x, x, longest, exclude=np.arange(n))
         else:
             index, distance, _ = build_lists(x, NeighborParams(longest, builder, seed=seed))
-        order = np.argsort(row_hash(np.arange(n), seed, ANCHORS), kind="stable")
+        order = np.argsort(row_hash(np.arange(n), seed, Stream.ANCHORS), kind="stable")
         row = np.sort(order[:n_anchors])
         more, _ = nearest_rows(x[row], x, width - 1, exclude=row)
     lists = np.column_stack([row, more[:, : width - 1]])

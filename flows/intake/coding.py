@@ -9,6 +9,7 @@ import numpy as np
 from flows.intake.health import Health
 from flows.options.params import TrainParams
 from pipeline.blocks.sampling import RowSample
+from pipeline.streams import Stream
 from storage.errors import InputError
 from storage.sources import Coding, Columns, Source, open_source, with_annotations
 from storage.sources.glance import BATCH_ROWS
@@ -20,8 +21,6 @@ from storage.sources.texts import plain_texts
 MOST_CATEGORIES = 64
 SAMPLE_BYTES = 64 << 20
 SAMPLE_ROWS = 1 << 17
-STREAM = 3
-"""Hash stream of the rows whose medians are taken."""
 _PIECE = 1 << 16
 
 
@@ -88,7 +87,7 @@ def _medians(source: Source, seed: int) -> dict[str, float]:
     """Median of each feature over a uniform sample of the rows, of all where they are few."""
     names = source.feature_names
     size = min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * len(names)))
-    sample = RowSample(size, seed, STREAM)
+    sample = RowSample(size, seed, Stream.CODING)
     for chunk in source.chunks(min(_PIECE, size)):
         sample.see(chunk.start, chunk.x)
     x = sample.x

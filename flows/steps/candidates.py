@@ -26,12 +26,12 @@ from pipeline.methods.partial_labels import (
     disambiguate,
     predict,
 )
+from pipeline.streams import Stream
 from storage.groups import Arrays
 from storage.run import Run
 
 CHOICE_ROWS = 20_000
 """Rows on which c1 and T are chosen."""
-CHOICE_STREAM = 9
 GIVES = {"predicted_label": "i2", "disambiguated_label": "i2", "in_candidates": "?"}
 GIVES |= {"n_neighbors": "i4", "n_labels": "i4", "label_quality": "f4"}
 
@@ -107,7 +107,7 @@ def _choose(
 
 def agree(at: Around, n_classes: int, n_rows: int, stops: tuple[int, ...], seed: int) -> Found:
     """How often the answers of one block's sampled rows are in their own sets, by c1 and T."""
-    drawn, mask = in_sample(at.row, n_rows, CHOICE_ROWS, seed, CHOICE_STREAM), at.known["mask"]
+    drawn, mask = in_sample(at.row, n_rows, CHOICE_ROWS, seed, Stream.CHOICE), at.known["mask"]
     margins = np.array([AdaptiveParams(c1).margin(n_rows, n_classes) for c1 in C1])
     own = mask[at.own[drawn]]
     hits = agreement(at.near[drawn], mask, own, n_classes, margins, np.array(stops))

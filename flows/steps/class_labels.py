@@ -34,7 +34,6 @@ from pipeline.decision.class_rule import decide
 from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
 from pipeline.decision.quality import (
     FIT_ROWS,
-    FIT_STREAM,
     KEPT,
     SMOOTHED,
     Correction,
@@ -45,6 +44,7 @@ from pipeline.decision.quality import (
 from pipeline.decision.suspects import first_pass, fit_second, second_pass
 from pipeline.decision.suspects import smoothed_features as features_of
 from pipeline.decision.tempering import MatrixDecision
+from pipeline.streams import Stream
 from storage.groups import Arrays
 from storage.run import Run
 
@@ -118,7 +118,7 @@ def tops_around(at: Around) -> TopClasses:
 
 def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Found:
     """The neighbors' average posterior of the sampled rows."""
-    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, FIT_STREAM)
+    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT)
     if not drawn.any():
         return Found()
     some = at.take(drawn)

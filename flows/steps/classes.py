@@ -17,13 +17,14 @@ from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose
 from pipeline.decision.class_rule import temper
 from pipeline.decision.class_votes import ClassVotes, class_losses, class_votes, vote_sizes
-from pipeline.decision.quality import FIT_ROWS, FIT_STREAM, Correction, Weights, correction
+from pipeline.decision.quality import FIT_ROWS, Correction, Weights, correction
 from pipeline.decision.suspects import fit_first
 from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
 from pipeline.knn.lists import ABSENT
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
+from pipeline.streams import Stream
 from storage.groups import read_array, read_group, write_group
 from storage.pool import Pool
 from storage.run import Run
@@ -113,7 +114,7 @@ def count(at: Around, n_classes: int, grid: tuple[int, ...], n_rows: int, seed: 
     """Losses of one block, and its sampled rows."""
     given = at.of_row["given_label"]
     losses = class_losses(neighbor_codes(at), given, n_classes, grid)
-    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, FIT_STREAM)
+    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT)
     sample = {name: at.of_row[name][drawn] for name in ("given_label", "neighbor_label")}
     return Found(drawn={"row": at.row[drawn], **sample}, left=ClassCounted(losses.tolist()))
 

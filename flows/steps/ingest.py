@@ -18,9 +18,10 @@ from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.transform import keep_projection
 from pipeline.blocks.projection import Covariance
-from pipeline.blocks.sampling import ANCHORS, PARTITION, RowSample
+from pipeline.blocks.sampling import RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
 from pipeline.labels import MOST_CLASSES, LabelSpace
+from pipeline.streams import Stream
 from storage.errors import InputError, StepTimeoutError
 from storage.groups import read_array, write_group
 from storage.ledger import Record
@@ -49,7 +50,7 @@ _AT_ONCE = 2
 MAX_MAGNITUDE = 1e15
 """Squares of differences of larger features leave float32."""
 
-SAMPLES = {"partition": PARTITION, "anchors": ANCHORS}
+SAMPLES = {"partition": Stream.PARTITION, "anchors": Stream.ANCHORS}
 """Hash streams of the samples drawn meanwhile; both are in order of hash, features unscaled."""
 
 

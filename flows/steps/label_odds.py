@@ -32,7 +32,8 @@ from pipeline.decision.odds import (
     sizes_among,
     smoothed_odds,
 )
-from pipeline.decision.quality import FIT_ROWS, FIT_STREAM, SMOOTHED
+from pipeline.decision.quality import FIT_ROWS, SMOOTHED
+from pipeline.streams import Stream
 from storage.groups import Arrays
 
 
@@ -95,7 +96,7 @@ def smooth(at: Around, n_rows: int, seed: int) -> Found:
     near = at.of_neighbors("chance", SMOOTHED)
     smoothed, reach = smoothed_odds(near, at.of_row["distance"])
     columns: Arrays = {"row": at.row, "smoothed": smoothed, "reach": reach}
-    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, FIT_STREAM))
+    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT))
     return Found(columns, drawn={name: column[drawn] for name, column in columns.items()})
 
 

@@ -15,7 +15,7 @@ from flows.steps.anchors import anchor_features
 from flows.steps.own import OwnRates
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
-from pipeline.decision.quality import FIT_ROWS, FIT_STREAM
+from pipeline.decision.quality import FIT_ROWS
 from pipeline.decision.threshold import Decision, tempered, vote_table
 from pipeline.decision.votes import counts, extremes_with_self
 from pipeline.methods.rknn import FoldScores
@@ -23,6 +23,7 @@ from pipeline.methods.rules import Rule, rule_of
 from pipeline.noise.extrema import crossfit, minmax
 from pipeline.noise.rates import NoiseRates
 from pipeline.noise.rates import given as known
+from pipeline.streams import Stream
 from storage.groups import read_array
 from storage.pool import Pool
 from storage.run import Run
@@ -74,7 +75,7 @@ def count(at: Around, grid: tuple[int, ...], n_rows: int, seed: int) -> Found:
     """Counts of one block, and for each k of the grid what choosing among them takes."""
     label, given = at.of_row["neighbor_label"], at.of_row["given_label"]
     ones = counts(label, grid)
-    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, FIT_STREAM))
+    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT))
     return Found(
         {"count": ones},
         drawn={"row": at.row[drawn], "given_label": given[drawn], "count": ones[drawn]},

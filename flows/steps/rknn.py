@@ -16,11 +16,10 @@ from pipeline.blocks.sampling import row_hash
 from pipeline.knn.lists import ABSENT
 from pipeline.methods.rknn import FoldScores, best, fold_sums, gains, own_extremes
 from pipeline.noise.extrema import minmax
+from pipeline.streams import Stream
 
 FOLDS = 4
 NEEDS = ("given_label", "neighbor", "neighbor_label")
-_STREAM = 5
-"""Of the hash that deals rows to folds."""
 
 
 @dataclass(frozen=True)
@@ -93,4 +92,4 @@ def folds(at: Around, seed: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.i
 
 def deal(row: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int8]:
     """The fold of each row, whatever block it is met in."""
-    return (row_hash(row, seed, _STREAM) % np.uint64(FOLDS)).astype(np.int8)
+    return (row_hash(row, seed, Stream.FOLDS) % np.uint64(FOLDS)).astype(np.int8)

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-PARTITION, ANCHORS = 1, 2
-"""Hash streams of the rows that a metric and a cut are learned from, and of the anchors."""
-
 
 def row_hash(row: npt.NDArray[np.int64], seed: int, stream: int) -> npt.NDArray[np.uint64]:
     """(row,) uniform 64-bit values, a function of (row, seed, stream) alone (SplitMix64)."""

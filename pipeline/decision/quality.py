@@ -38,8 +38,6 @@ KEPT = 4
 """Classes of a posterior that travel to the neighbors; the rest is one number."""
 FIT_ROWS = 20_000
 """Rows that weights are fitted on, about, at most."""
-FIT_STREAM = 7
-"""Hash stream by which they are drawn."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from pipeline.blocks.sampling import row_hash
+from pipeline.streams import Stream
 
 Ints = NDArray[np.int64]
 Verdict = Callable[[NDArray[np.int64]], NDArray[np.integer[Any]]]
@@ -17,8 +18,11 @@ Verdict = Callable[[NDArray[np.int64]], NDArray[np.integer[Any]]]
 
 VOTES = 1 << 22
 """Counts of votes held at once."""
-STREAMS = {"useful": 7, "suspects": 8, "rows": 9}
-"""Hash streams of what is drawn at random; of `useful`, among rows of equal usefulness."""
+STREAMS = {
+    "useful": Stream.REVIEW_USEFUL,
+    "suspects": Stream.REVIEW_SUSPECTS,
+    "rows": Stream.REVIEW_ROWS,
+}
 
 
 def sensitive(votes: Ints, verdict: Verdict | None = None) -> NDArray[np.bool_]:

@@ -21,11 +21,10 @@ from scipy.special import gammaincc
 from pipeline.blocks.sampling import in_sample
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import places
+from pipeline.streams import Stream
 
 MOST_ROWS, RANKS = 1 << 17, 10
 """Rows whose lists are looked at, about, and neighbors of each."""
-STREAM = 8
-"""Hash stream that draws these rows."""
 DISTANCES = 40
 """Distances in the file that are looked at: 1, 2, 4, … rows."""
 FEWEST = 10
@@ -87,7 +86,7 @@ def gaps(
     row : (row,) numbers of the rows whose lists are given, distinct
     neighbor, distance : (row, rank) their lists, nearest first; ABSENT and inf where short
     """
-    own = np.flatnonzero(in_sample(row, n_rows, MOST_ROWS, 0, STREAM))
+    own = np.flatnonzero(in_sample(row, n_rows, MOST_ROWS, 0, Stream.FILE_ORDER))
     fence = min(RANKS, neighbor.shape[1] - 1)
     listed, far = neighbor[own, :fence], distance[own, : fence + 1]
     at = places(row, np.where(far[:, :-1] < far[:, -1:], listed, ABSENT))

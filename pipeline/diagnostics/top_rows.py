@@ -6,9 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.blocks.sampling import row_hash
-
-STREAM = 4
-"""Hash stream that decides among rows of equal value."""
+from pipeline.streams import Stream
 
 
 class Greatest:
@@ -28,5 +26,5 @@ class Greatest:
             row, value = row[near], value[near]
         row = np.concatenate([self.row, row])
         value = np.concatenate([self.value, value])
-        order = np.lexsort((row_hash(row, self.seed, STREAM), -value))[: self.size]
+        order = np.lexsort((row_hash(row, self.seed, Stream.TOP_ROWS), -value))[: self.size]
         self.row, self.value = row[order], value[order]
