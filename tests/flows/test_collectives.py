@@ -3,6 +3,7 @@ distributed and bounded as all are."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -131,3 +132,51 @@ def test_what_was_sent_and_is_gone_is_an_error(trained: Path, tmp_path: Path) ->
     chunk.unlink()
     with pytest.raises(StorageError, match="is missing; run train again to repair"):
         found(trained, tmp_path / "run", workers=0)
+
+
+def table_of_steps() -> dict[str, str]:
+    """What a part of each step is, as docs/design.md says."""
+    text = (Path(__file__).parents[2] / "docs/design.md").read_text()
+    rows = re.findall(r"^\| (`.*`) \|([^|]*)\|[^|]*\|$", text, re.MULTILINE)
+    found = {}
+    for names, units in rows:
+        steps = re.findall(r"`([\w-]+)`", names)
+        found |= dict(zip(steps, map(str.strip, units.split(";")), strict=True))
+    return found
+
+
+def test_the_table_of_steps_is_that_of_runs(trained: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(trained.parent / "pool.csv")[:600]
+    votes = table[["y"]].set_axis(["label"], axis=1).assign(row=range(600), annotator="ann")
+    votes.to_csv(tmp_path / "said.csv", index=False)
+    several = table.assign(y=[f"{y}{site}" for y, site in zip(table.y, table.site, strict=True)])
+    pools = {
+        "plain": (table, {"rule": "rknn", "label_column": "y"}),
+        "votes": (table.drop(columns="y"), {"annotations": str(tmp_path / "said.csv")}),
+        "several": (several, {"by": "site", "label_column": "y"}),
+        "sets": (several.assign(y=several.y + "|0a"), {"candidates": "|", "label_column": "y"}),
+    }
+    runs = [trained]
+    for name, (pool, options) in pools.items():
+        left = pool if name == "several" else pool.drop(columns="site")
+        left.to_csv(tmp_path / f"{name}.csv", index=False)
+        k = {"k": None} if name in ("plain", "sets") else {}
+        fit(tmp_path / f"{name}.csv", tmp_path / name, **options, **k)
+        runs.append(tmp_path / name)
+    units = {"block": "a block", "rows": "source rows", "chunk": "a chunk", "group": "anchors"}
+    seen = {
+        re.sub(r"\d+$", "N", step.name): units.get(next(step.iterdir()).name.split("-")[0], "")
+        for run in runs
+        for step in (run / "ledger").iterdir()
+    }
+    known = table_of_steps()
+    assert set(seen) <= set(known)
+    assert [step for step, unit in seen.items() if unit not in known[step].split(" or ")] == []
+    large = {
+        "widened",
+        "anchor-bounds",
+        "anchors-merge",
+        "networks",
+        "metric",
+    }  # steps of large pools alone
+    assert set(known) - set(seen) <= large

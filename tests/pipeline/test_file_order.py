@@ -17,7 +17,6 @@ from pipeline.diagnostics.file_order import (
     DISTANCES,
     MOST_ROWS,
     RANKS,
-    STREAM,
     FileOrder,
     Gaps,
     file_order,
@@ -26,6 +25,7 @@ from pipeline.diagnostics.file_order import (
     together,
 )
 from pipeline.knn.lists import ABSENT
+from pipeline.streams import Stream
 
 Features = npt.NDArray[np.floating]
 Lists = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
@@ -106,7 +106,7 @@ def test_of_a_long_file_some_lists_are_looked_at() -> None:
     n_rows = 3 * MOST_ROWS
     row = np.arange(400) * (n_rows // 400)
     neighbor, distance = lists_of(x)
-    drawn = in_sample(row, n_rows, MOST_ROWS, 0, STREAM)
+    drawn = in_sample(row, n_rows, MOST_ROWS, 0, Stream.FILE_ORDER)
     assert 90 < drawn.sum() < 180
     edges = [[i, j] for i, j in edges_of(neighbor, distance) if drawn[i]]
     found = gaps(row, row[neighbor], distance, n_rows)
