@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flows.intake.health import Finding, named
+from flows.intake.health import COARSE, Finding, named
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
-from pipeline.diagnostics.health import is_like_ids, nearly_tells
+from pipeline.diagnostics.health import is_coarse_in_float32, is_like_ids, nearly_tells
 from storage.sources.columns import is_place
 from storage.sources.glance import Column
 from storage.sources.texts import parse_options
@@ -57,6 +57,17 @@ def doubtful(columns: list[Column], y: npt.NDArray[np.int64], asked: Asked) -> l
         remedy = "--impute median or --impute drop"
         found.append(Finding(kind="gaps", columns=gaps, text=text, option=remedy))
     numeric = [c for c in columns if not c.is_text and not is_place(c.name)]
+    coarse = [c for c in numeric if is_coarse_in_float32(c.values)]
+    if coarse:
+        values = coarse[0].values[np.isfinite(coarse[0].values)]
+        low, high = values.min(), values.max()
+        step = np.spacing(np.float32(max(abs(low), abs(high))))
+        text = (
+            f"{named([c.name for c in coarse])} lose digits: features are of single precision, and "
+            f"{coarse[0].name!r} lies between {low:.10g} and {high:.10g}, where it has steps of "
+            f"{step:.3g}; subtract a constant before, such as {low:.10g}"
+        )
+        found.append(Finding(kind=COARSE, columns=[c.name for c in coarse], text=text))
     if numeric and asked.scale in ("none", "auto"):
         wide = spreads(np.column_stack([column.values[:SPREAD_ROWS] for column in numeric]))
         if wide.apart:

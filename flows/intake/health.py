@@ -12,6 +12,10 @@ SHOWN = 5
 """Columns named in one line."""
 
 
+COARSE = "coarse"
+"""The kind of finding that is a warning of the training, too."""
+
+
 class Finding(BaseModel):
     """Something wrong, or suspicious."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from flows.engine.job import Job, outcomes, peak_rss_mb
+from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.annotators import warnings as annotator_warnings
 from flows.report.candidates import length_warning
@@ -43,6 +44,8 @@ def composed(
     job: Job, params: TrainParams, ingested: Ingested, results: Results, peak_mb: float
 ) -> AnyTraining:
     """The report of a training whose largest worker took `peak_mb` MB."""
+    config = RunConfig.model_validate(job.run.config())
+    looked = [] if config.health is None else config.health.findings
     builder, graph, estimated, issues, groups, annotators, checked, segments = results
     blocks, recall, metric = graph.blocks, graph.recall, metric_used(job.run)
     remedy = "give --block-rows a larger value or --target-recall a lower one"
@@ -80,6 +83,7 @@ def composed(
             *recall_warning(recall.value, params.target_recall, remedy),
             *order_warning(checked.order),
             *annotator_warnings(annotators),
+            *(finding.text for finding in looked if finding.kind == COARSE),
         ],
         "seconds": dict(job.seconds),
         "peak_rss_mb": peak_mb,
@@ -95,7 +99,7 @@ def composed(
         "n_unlabeled": ingested.n_unlabeled,
         "n_repeated": ingested.n_repeated,
         "unseen": ingested.unseen,
-        "config": RunConfig.model_validate(job.run.config()),
+        "config": config,
     }
     if isinstance(estimated, CandidateEstimates):
         assert isinstance(issues, Verdicts)

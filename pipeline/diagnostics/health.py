@@ -14,6 +14,8 @@ FEWEST_OF_CLASS = 5
 MOST_RANKED = 10_000
 """Rows whose order by a column is compared with their labels."""
 SUSPICIOUS_AUROC = 0.999
+COARSE = 1e-3
+"""Share of its spread by which the values of a column may be rounded."""
 
 
 def is_constant(values: Values) -> bool:
@@ -72,6 +74,18 @@ def is_like_ids(values: Values) -> bool:
     if len(values) < FEWEST_ROWS or np.isnan(values).any() or (values != np.rint(values)).any():
         return False
     return len(np.unique(values)) == len(values)
+
+
+def is_coarse_in_float32(values: Values) -> bool:
+    """Whether single precision rounds many values of a column by more than `COARSE` of the distance
+    between its 5 % and 95 % quantiles: they lie far from 0, and near each other."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lost = np.abs(values - values.astype(np.float32))
+    lost = lost[np.isfinite(lost)]
+    if not lost.any():
+        return False
+    low, high = np.nanquantile(values, (0.05, 0.95))
+    return bool(np.median(lost) > COARSE * (high - low))
 
 
 def equal_columns(columns: list[tuple[Values, bytes]]) -> dict[int, int]:

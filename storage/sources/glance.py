@@ -14,11 +14,11 @@ from pyarrow import types
 
 from storage.transient import patiently
 
-from .base import Labels, Source, join_labels
+from .base import Labels, Reader, Source, join_labels
 from .candidates import as_sets
 from .many import TablesReader
 from .paths import readable
-from .rows import LabeledReader, plain_labels
+from .rows import ArrayReader, LabeledReader, plain_labels
 from .tables import Feature, is_embedding, is_number, list_values, to_labels
 from .texts import Spelling, plain_texts, spellings_of
 
@@ -103,11 +103,18 @@ def _cut(found: Glance, rows: int) -> Glance:
     return Glance(cut, label, ids, rows, False)
 
 
+def _exact(reader: Reader) -> Reader:
+    """A reader that does not round."""
+    if isinstance(reader, LabeledReader):
+        return replace(reader, features=_exact(reader.features))
+    return replace(reader, dtype=np.float64) if isinstance(reader, ArrayReader) else reader
+
+
 def _arrays(source: Source, starts: list[int], step: int) -> Glance:
-    taken = []
+    taken, reader = [], _exact(source.reader)
     for start in starts:
         room = step
-        for block in source.reader.blocks(start, step):
+        for block in reader.blocks(start, step):
             taken.append(block.cut(0, min(room, len(block.x))))
             room -= len(taken[-1].x)
             if room <= 0:

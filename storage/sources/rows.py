@@ -112,15 +112,17 @@ class ArrayReader:
     array: Rows
     places: tuple[int, ...] | None = None
     """Columns to take; None takes all."""
+    dtype: type[np.floating[Any]] = np.float32
+    """What numbers are cast to; those beyond it become infinite."""
 
     def blocks(self, start: int, rows: int) -> Iterator[Block]:
-        """The rows from `start` on, cast to float32; numbers beyond it become infinite."""
+        """The rows from `start` on."""
         row_bytes = self.array.shape[1] * max(4, self.array.dtype.itemsize)
         for piece in self.array.read(start, piece_rows(row_bytes, rows)):
             with np.errstate(over="ignore", invalid="ignore"):
                 piece = widened(piece)
                 taken = piece if self.places is None else piece[:, self.places]
-                x = taken.astype(np.float32, order="C", copy=False)
+                x = taken.astype(self.dtype, order="C", copy=False)
             yield Block(x, None, np.zeros(len(x), np.int32))
 
 

@@ -278,6 +278,29 @@ def test_training_leaves_out_what_is_wrong_beyond_doubt(
     assert "'site' is not numeric: 'Basel'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+def test_digits_that_single_precision_loses_are_told(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng, source = np.random.default_rng(0), tmp_path / f"pool.{kind}"
+    y = rng.integers(0, 2, N)
+    x = rng.normal(size=(N, 3)) * [1, 100, 1e9] + [0, 1.7e9, 1e9]
+    table = pd.DataFrame(x, columns=["x0", "x1", "x2"]).assign(y=y)
+    if kind == "npz":
+        np.savez(source, X=x, y=y)
+    elif kind == "csv":
+        table.to_csv(source, index=False)
+    else:
+        table.to_parquet(source)
+    label = [] if kind == "npz" else ["--label-column", "y"]
+    (told,) = [f for f in check(source, *label, capsys=capsys)["findings"] if f["kind"] == "coarse"]
+    assert told["columns"] == ["x1"]
+    assert "steps of 128; subtract a constant before" in told["text"]
+    run = ["--run", str(tmp_path / "run"), "--workers", "0", "--json"]
+    assert main(["train", str(source), *label, *run]) == 0
+    assert told["text"] in json.loads(capsys.readouterr().out)["warnings"]
+
+
 def test_arrays_lose_their_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(N, 4)).astype(np.float32), rng.integers(0, 2, N)
