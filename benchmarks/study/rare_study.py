@@ -129,7 +129,7 @@ def _many_case(
     test_x: NDArray[np.float32],
     truth: NDArray[np.int64],
 ) -> dict[str, Any]:
-    model = RobustKNeighborsClassifier(builder="exact").fit(x, given)
+    model = RobustKNeighborsClassifier(metric="euclidean", builder="exact").fit(x, given)
     near, _ = nearest(test_x, x, model.n_neighbors_)
     plain = decide(given[near], int(given.max()) + 1, model.n_neighbors_, None).predicted
     right = np.stack([plain == truth, model.predict(test_x) == truth])

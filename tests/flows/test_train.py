@@ -419,7 +419,7 @@ def test_the_threshold_serves_the_objective(
     options = {"k": None, "builder": "exact", "scale": "none", "objective": objective}
     report = fit(source, tmp_path / "run", **options)
     data = np.load(source)
-    twin = RobustKNeighborsClassifier(builder="exact", objective=objective)
+    twin = RobustKNeighborsClassifier(metric="euclidean", builder="exact", objective=objective)
     twin.fit(data["X"], data["y"])
     assert (report["threshold"], report["decision"]["objective"]) == (twin.threshold_, objective)
     run_score(source, tmp_path / "run", tmp_path / "out.parquet", workers=0, quiet=True)

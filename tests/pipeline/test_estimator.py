@@ -128,8 +128,9 @@ def test_a_rare_class_does_not_pay(n: int, share: float, rate: float, seed: int)
     x = rng.normal(size=(n + 6000, 6))
     x[clean == 1, :3] += 1.2
     given = np.where(rng.random(n + 6000) < rate, 1 - clean, clean)
-    model = RobustKNeighborsClassifier().fit(x[:n], given[:n])
-    plain = RobustKNeighborsClassifier(model.n_neighbors_, noise=np.eye(2)).fit(x[:n], given[:n])
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x[:n], given[:n])
+    plain = RobustKNeighborsClassifier(model.n_neighbors_, noise=np.eye(2), metric="euclidean")
+    plain.fit(x[:n], given[:n])
     right, before = (m.predict(x[n:]) == clean[n:] for m in (model, plain))
     gain = right.astype(float) - before
     assert gain.mean() >= -2 * gain.std() / np.sqrt(len(gain))
@@ -143,7 +144,7 @@ def test_objectives_trade_one_class_for_the_other() -> None:
     y = np.where(rng.random(5000) < 0.1, 1 - clean, clean)
     query, truth = x[3000:], clean[3000:]
     models = [
-        RobustKNeighborsClassifier(objective=objective).fit(x[:3000], y[:3000])
+        RobustKNeighborsClassifier(objective=objective, metric="euclidean").fit(x[:3000], y[:3000])
         for objective in ("accuracy", "1:3", "balanced")
     ]
     right = [np.mean(model.predict(query) == truth) for model in models]
