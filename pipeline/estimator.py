@@ -145,14 +145,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self._learn_metric(x)
         self._x = self._rows(x)
         with self._told(f"neighbors of {x.shape[0]:,} rows"):
-            index, distance, anchors = training_lists(
+            index, distance, anchors, reach = training_lists(
                 self._x, self.n_neighbors, self.builder, self.random_state
             )
         near = self._label[index]
         self.n_neighbors_ = self._choose_k(near) if self.n_neighbors == "auto" else near.shape[1]
         near = near[:, : self.n_neighbors_]
         with self._told(f"noise, with k = {self.n_neighbors_}"):
-            noise = self._noise(near, anchors)
+            noise = self._noise(near, anchors, reach)
         self.support_, self.reason_ = noise.support, noise.reason
         self.transition_interval_, self.class_support_ = noise.interval, noise.class_support
         self.transition_matrix_, self.noise_rates_, self.threshold_ = noise.matrix, None, None
@@ -263,7 +263,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             losses = class_losses(near, self._label, c, grid)
         return choose(losses, len(near), grid).k
 
-    def _noise(self, near: Int64, anchors: Int64) -> Transition:
+    def _noise(self, near: Int64, anchors: Int64, reach: npt.NDArray[np.float32]) -> Transition:
         """The matrix and how far it can be trusted."""
         n, c = self._x.shape[0], len(self.classes_)
         if not isinstance(self.noise, str):
@@ -280,7 +280,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             reason = f"{n} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
             rates = known(0.0, 0.0) if c == 2 else None
             return Transition(np.eye(c), "unsupported", reason, rates)
-        return transition_matrix(anchors, self._label[anchors], n, c, x=self._x[anchors[:, 0]])
+        x = self._x[anchors[:, 0]]
+        return transition_matrix(anchors, self._label[anchors], n, c, x=x, distance=reach)
 
     def _suspects(
         self, index: Int64, distance: npt.NDArray[np.float32], noise: Transition

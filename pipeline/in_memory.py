@@ -14,13 +14,14 @@ from pipeline.noise.extrema import anchor_plan
 from pipeline.streams import Stream
 
 Int64 = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 
 
 def training_lists(
     x: Rows, n_neighbors: int | str, builder: str, seed: int
-) -> tuple[Int64, npt.NDArray[np.float32], Int64]:
+) -> tuple[Int64, Floats, Int64, Floats]:
     """Neighbors of every row with their distances, and longer exact lists of the anchors, each its
-    own first.
+    own first, with theirs.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def training_lists(
     n_anchors, width = anchor_plan(*x.shape)
     if n_anchors == n and builder == "exact":
         index, distance = nearest_rows(x, x, max(longest, width - 1), exclude=np.arange(n))
-        row, more = np.arange(n), index
+        row, more, reach = np.arange(n), index, distance
     else:
         if sparse:
             index, distance = nearest_rows(x, x, longest, exclude=np.arange(n))
@@ -53,6 +54,7 @@ def training_lists(
             index, distance, _ = build_lists(x, NeighborParams(longest, builder, seed=seed))
         order = np.argsort(row_hash(np.arange(n), seed, Stream.ANCHORS), kind="stable")
         row = np.sort(order[:n_anchors])
-        more, _ = nearest_rows(x[row], x, width - 1, exclude=row)
+        more, reach = nearest_rows(x[row], x, width - 1, exclude=row)
     lists = np.column_stack([row, more[:, : width - 1]])
-    return index[:, :longest], distance[:, :longest], lists
+    away = np.column_stack([np.zeros(len(row), np.float32), reach[:, : width - 1]])
+    return index[:, :longest], distance[:, :longest], lists, away

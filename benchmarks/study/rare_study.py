@@ -212,7 +212,7 @@ def _drawn(name: str, size: int, rare: float, trial: int) -> Pool:
 
 def _cases(pool: Pool, about: str) -> Iterator[dict[str, Any]]:
     x, clean, test_x, truth = pool
-    index, _, lists = training_lists(x, "auto", "exact", 0)
+    index, _, lists, _ = training_lists(x, "auto", "exact", 0)
     test_near, _ = nearest(test_x, x, index.shape[1])
     grid = k_grid(index.shape[1])
     for p0, p1 in NOISE:

@@ -39,6 +39,8 @@ from storage.sources.labels import joined_by, label_value
 
 MOST_COLUMNS = 4096
 """Columns that are looked at, one by one."""
+MANY_COPIES = 0.01
+"""Share of rows that copy earlier ones from which it is said."""
 
 
 @as_keywords(CheckParams, name="check")
@@ -250,7 +252,14 @@ def _findings(
         )
         option = None if asked.unlabeled == "predict" else "--unlabeled predict"
         found.append(Finding(kind="missing labels", columns=[], text=text, option=option))
-    groups, copied = contradictions([c.values for c in rest if not is_like_ids(c.values)], y)
+    features = [c.values for c in rest if not is_like_ids(c.values)]
+    groups, copied, again = contradictions(features, y)
+    if again and again >= MANY_COPIES * len(y) and len(values) <= MOST_COLUMNS:
+        text = (
+            f"{again:,} rows{rows} are exact copies of earlier ones: where their labels were "
+            "copied with them, training counts one row of each group"
+        )
+        found.append(Finding(kind="copies", columns=[], text=text))
     if groups and len(values) <= MOST_COLUMNS:
         text = (
             f"{copied:,} rows{rows} are exact copies of others with another label, in {groups:,} "

@@ -156,6 +156,7 @@ def estimate_classes(
             classes.pool.n_rows,
             n_classes,
             x=anchor_features(run, neighbor[:, 0]),
+            distance=read_array(anchors, "distance"),
         )
         near, own, votes = read_sample(counted, n_classes)
         matrix = believed(found.matrix, counts, found.class_support)

@@ -113,9 +113,11 @@ def estimate_rates(
             chosen, estimates["given"] = "given", known(params.p0, params.p1)
         elif chosen == "crossfit":
             anchors = run.group("anchors")
-            neighbor, label = (read_array(anchors, n) for n in ("neighbor", "neighbor_label"))
+            neighbor, label, distance = (
+                read_array(anchors, name) for name in ("neighbor", "neighbor_label", "distance")
+            )
             x = anchor_features(run, neighbor[:, 0])
-            estimates["crossfit"] = crossfit(neighbor, label, pool.n_rows, x=x)
+            estimates["crossfit"] = crossfit(neighbor, label, pool.n_rows, x=x, distance=distance)
         if own:
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
         rates = estimates[chosen]

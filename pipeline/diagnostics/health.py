@@ -102,10 +102,11 @@ def equal_columns(columns: list[tuple[Values, bytes]]) -> dict[int, int]:
     return found
 
 
-def contradictions(columns: list[Values], y: npt.NDArray[np.int64]) -> tuple[int, int]:
-    """(groups, rows) of rows that are exact copies of each other and have different labels."""
+def contradictions(columns: list[Values], y: npt.NDArray[np.int64]) -> tuple[int, int, int]:
+    """(groups, rows) of rows that are exact copies of each other and have different labels, and
+    how many rows are copies of an earlier one, whatever their labels."""
     if not columns:
-        return 0, 0
+        return 0, 0, 0
     with np.errstate(over="ignore"):  # what is too large for features is refused elsewhere
         table = np.column_stack([np.asarray(values, np.float32) for values in columns]) + 0.0
     key = np.frombuffer(
@@ -117,4 +118,4 @@ def contradictions(columns: list[Values], y: npt.NDArray[np.int64]) -> tuple[int
     np.minimum.at(low, group[known], y[known])
     np.maximum.at(high, group[known], y[known])
     mixed = (high >= 0) & (low < high)
-    return int(mixed.sum()), int(mixed[group].sum())
+    return int(mixed.sum()), int(mixed[group].sum()), len(group) - len(mixed)

@@ -9,7 +9,7 @@ give the same rates to the last bit, whatever stream made the noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pipeline.noise.asymptotes import Held, fewest_rows, fit_asymptotes, fit_index, read_plateau
+from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import in_core, near_anchors
-from pipeline.noise.rates import HIDDEN, TOO_FEW, NoiseRates, verdict
+from pipeline.noise.rates import HIDDEN, TOO_FEW, NoiseRates, verdict, worst
 from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 
 __all__ = ["CrossfitParams", "NoiseRates", "anchor_plan", "crossfit", "minmax"]
@@ -64,6 +65,7 @@ def crossfit(
     n_rows: int,
     params: CrossfitParams = CrossfitParams(),
     x: NDArray[np.floating] | None = None,
+    distance: NDArray[np.floating] | None = None,
 ) -> NoiseRates:
     """Noise rates from anchors' neighbor lists, bit-identical in whatever order anchors come.
 
@@ -72,8 +74,9 @@ def crossfit(
     Labels of the first few columns are held out; averages over the columns after them order the
     anchors. ``x`` is (anchor, feature), the anchors themselves: with it, the assumption that
     mistakes depend on the class alone is tested (``region_test``), and the verdict is at most
-    ``weak`` where it fails. ValueError on shapes that differ, fewer than 20 anchors, K < 10 or
-    other labels.
+    ``weak`` where it fails. ``distance`` is (anchor, K), those of the neighbors: with it, rows
+    whose labels are copies are counted once (``copies``). ValueError on shapes that differ, fewer
+    than 20 anchors, K < 10 or other labels.
     """
     if neighbor.shape != label.shape or neighbor.ndim != 2:
         raise ValueError(f"neighbor {neighbor.shape} and label {label.shape}: shapes must agree")
@@ -81,6 +84,12 @@ def crossfit(
         raise ValueError(f"lists {neighbor.shape}: need at least 20 anchors and 10 columns")
     if label.min() < 0 or label.max() > 1:
         raise ValueError(f"labels {label.min()} to {label.max()}: only 0 and 1 are labels here")
+    one = None if distance is None else one_of_each(neighbor, label, distance, 2)
+    if one is not None:
+        alone = _one_each(one, n_rows, params, x)
+        if one.copied(_differ(alone)):
+            support = worst([alone.support, one.at_most])
+            return replace(alone, support=support, reason=one.reason(alone.reason))
     order = np.argsort(neighbor[:, 0], kind="stable")
     exchanged = 2 * int(label.sum(dtype=np.int64)) > label.size  # the rarer label is 1 in all fits,
     rarer = 1 - label if exchanged else label  # so that exchanging the classes changes nothing else
@@ -105,6 +114,29 @@ def crossfit(
         tests = _regions(x[order], curve.clean, held)
         rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
     return rates
+
+
+def _one_each(
+    one: OneEach, n_rows: int, params: CrossfitParams, x: NDArray[np.floating] | None
+) -> NoiseRates:
+    """The rates of distinct rows, each anchor's own label held out alone."""
+    if not one.enough:
+        return _unknown(0.0, 0.0, one.too_few)
+    return crossfit(
+        *(one.neighbor, one.label.astype(np.int8), max(1, round(n_rows * one.share))),
+        replace(params, coverage=1),
+        None if x is None else x[one.anchor],
+    )
+
+
+def _differ(rates: NoiseRates) -> float:
+    """Chance, at least, that two given labels of one clean class differ; where nothing supports the
+    rates, by the rates as they are."""
+    shares = [rates.diagnostics.get(name, {}).get("class_share", 0.5) for name in ("p0", "p1")]
+    wrong = (rates.p0_interval[0], rates.p1_interval[0])
+    if rates.support == "unsupported":
+        wrong = (rates.p0, rates.p1)
+    return 2.0 * float(sum(share * p * (1.0 - p) for share, p in zip(shares, wrong, strict=True)))
 
 
 def held_out(
@@ -207,9 +239,12 @@ def _side(
 
 
 def _one_class(rate: float) -> NoiseRates:
-    reason = "Every label is the same, so nothing tells noise from truth."
+    return _unknown(rate, 1.0 - rate, "Every label is the same, so nothing tells noise from truth.")
+
+
+def _unknown(p0: float, p1: float, reason: str) -> NoiseRates:
     whole = (0.0, 1.0)
-    return NoiseRates(rate, 1.0 - rate, whole, whole, "crossfit", 1, "unsupported", reason)
+    return NoiseRates(p0, p1, whole, whole, "crossfit", 1, "unsupported", reason)
 
 
 def _judge(

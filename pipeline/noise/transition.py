@@ -9,13 +9,14 @@ fitted together by maximum likelihood, so every label counts. Two classes get ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.extrema import CrossfitParams, crossfit, held_out_classes
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst
 from pipeline.noise.regions import SURELY, RegionTest, region_test
@@ -68,14 +69,18 @@ def transition_matrix(
     n_classes: int,
     params: TransitionParams = FIT,
     x: NDArray[np.floating] | None = None,
+    distance: NDArray[np.floating] | None = None,
+    held: int = CrossfitParams.coverage,
 ) -> Transition:
     """P(given | true) from anchors' neighbor lists, the same in whatever order anchors come.
 
     ``neighbor`` is (anchor, K) int64 row ids, nearest first, column 0 the anchor itself; ``label``
     (anchor, K) integers in [0, n_classes), the given labels of those rows; ``n_rows`` the size of
     the pool; ``x`` (anchor, feature), the anchors themselves, for the test whether mistakes depend
-    on the features. A class no list shows keeps its identity row, unsupported. ValueError on labels
-    out of range, shapes that differ, fewer than 20 anchors or K < 10.
+    on the features; ``distance`` (anchor, K), those of the neighbors: with it, rows whose labels
+    are copies are counted once (``copies``); ``held``, the labels held out per anchor at most. A
+    class no list shows keeps its identity row, unsupported. ValueError on labels out of range,
+    shapes that differ, fewer than 20 anchors or K < 10.
     """
     if neighbor.shape != label.shape or len(neighbor) < 20 or neighbor.shape[1] < 10:
         lists = f"neighbor {neighbor.shape} and label {label.shape}"
@@ -83,27 +88,61 @@ def transition_matrix(
     if label.min() < 0 or label.max() >= n_classes:
         raise ValueError(f"labels {label.min()} to {label.max()}: need 0 to {n_classes - 1}")
     if n_classes == 2:
-        return of_rates(crossfit(neighbor, label.astype(np.int8), n_rows, x=x))
+        return of_rates(crossfit(neighbor, label.astype(np.int8), n_rows, x=x, distance=distance))
+    seen, rows = np.unique(label[:, 0], return_counts=True)
+    if rows.max() * n_rows < TOO_FEW * len(label):
+        return _nothing(n_classes, f"No class has {TOO_FEW:.0f} rows.")
     seen = np.unique(label)
     if len(seen) == 1:
         return _nothing(n_classes)
+    one = None if distance is None else one_of_each(neighbor, label, distance, len(seen))
+    if one is not None:
+        alone = _one_each(one, n_rows, n_classes, params, x)
+        if one.copied(_differ(alone)):
+            verdicts = [worst([v, one.at_most]) for v in alone.class_support]
+            support, reason = worst([alone.support, one.at_most]), one.reason(alone.reason)
+            return replace(alone, support=support, reason=reason, class_support=tuple(verdicts))
     order = np.argsort(neighbor[:, 0], kind="stable")
     c = len(seen)
     most_anchors = max(FEWEST_ANCHORS, min(MOST_CELLS // (8 * c), MOST_WORK // c**2))
     order = order[np.linspace(0, len(order) - 1, min(len(order), most_anchors)).astype(np.int64)]
     near, given = neighbor[order], label[order]
-    most = CrossfitParams().coverage
-    held, share = held_out_classes(near, np.searchsorted(seen, given), c, n_rows, most)
+    labels, share = held_out_classes(near, np.searchsorted(seen, given), c, n_rows, held)
     with threadpool_limits(1, user_api="blas"):  # as in crossfit
-        fitted, clean = fit(share, held, n_rows, params)
+        fitted, clean = fit(share, labels, n_rows, params)
     tests: tuple[RegionTest | None, ...] = ()
     if x is not None:
-        trials = held.sum(axis=1)
+        trials = labels.sum(axis=1)
         tests = tuple(
-            region_test(x[order], clean[:, a], trials - held[:, a], trials) for a in range(c)
+            region_test(x[order], clean[:, a], trials - labels[:, a], trials) for a in range(c)
         )
-    fitted = _averaged(fitted, clean, held, tests)
+    fitted = _averaged(fitted, clean, labels, tests)
     return _judge(fitted, clean, (n_rows, n_classes), seen, tests)
+
+
+def _one_each(
+    one: OneEach,
+    n_rows: int,
+    n_classes: int,
+    params: TransitionParams,
+    x: NDArray[np.floating] | None,
+) -> Transition:
+    """The matrix of distinct rows."""
+    if not one.enough:
+        return _nothing(n_classes, one.too_few)
+    distinct = max(1, round(n_rows * one.share))
+    anchors = None if x is None else x[one.anchor]
+    return transition_matrix(one.neighbor, one.label, distinct, n_classes, params, anchors, held=1)
+
+
+def _differ(found: Transition) -> float:
+    """Chance, at least, that two given labels of one clean class differ; where nothing supports the
+    matrix, as it is."""
+    right = np.diag(found.matrix)
+    if found.support != "unsupported" and found.interval is not None:
+        right = np.diagonal(found.interval[:, :, 1])
+    prior = np.full(len(right), 1.0 / len(right)) if found.prior is None else found.prior
+    return 2.0 * float(prior @ (right * (1.0 - right)))
 
 
 def of_rates(rates: NoiseRates) -> Transition:
@@ -122,11 +161,10 @@ def of_rates(rates: NoiseRates) -> Transition:
     )
 
 
-def _nothing(n_classes: int) -> Transition:
+def _nothing(n_classes: int, reason: str = "Every label is the same.") -> Transition:
     interval = np.zeros((n_classes, n_classes, 2))
     interval[:, :, 1] = 1.0
     none: list[Support] = ["unsupported"] * n_classes
-    reason = "Every label is the same."
     return Transition(np.eye(n_classes), "unsupported", reason, None, {}, interval, tuple(none))
 
 

@@ -59,7 +59,8 @@ def fit(
     target = np.linalg.pinv(0.95 * first + 0.05 / c)
     target -= target.mean(axis=1, keepdims=True)
     free = np.concatenate([np.log(first).ravel(), target.ravel(), np.full(g, 6.0 / g), np.zeros(c)])
-    limit = {"maxiter": min(params.iterations, ALL_WORK // (share.shape[1] * c * c))}
+    steps = min(params.iterations, ALL_WORK // (share.shape[1] * c * c))
+    limit = {"maxiter": steps, "maxfun": 2 * steps}
     for times in (1000.0, 1.0):
         data = (share, held, target, times * params.mixing_penalty, params)
         free = minimize(loss, free, data, "L-BFGS-B", True, options=limit).x

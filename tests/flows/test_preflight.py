@@ -252,6 +252,27 @@ def test_codes_of_many_classes_are_classes() -> None:
     assert quantity("y", {f"name {i}": 1 for i in range(100)})
 
 
+def test_copies_are_counted_by_check_and_once_in_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """400 rows with a quarter of the labels wrong, each ten times."""
+    rng = np.random.default_rng(0)
+    clean = np.arange(400) % 2
+    table = pd.DataFrame(rng.normal(size=(400, 4)), columns=list("abcd"))
+    table["a"] += 6.0 * clean
+    table["sick"] = np.where(rng.random(400) < 0.25, 1 - clean, clean)
+    path = tmp_path / "t.csv"
+    pd.concat([table] * 10).to_csv(path, index=False)
+    found = check(path, "--label-column", "sick", capsys=capsys)
+    assert [f["kind"] for f in found["findings"]] == ["copies"]
+    assert found["findings"][0]["text"].startswith("3,600 rows are exact copies of earlier ones")
+    train = ("train", path, "--label-column", "sick", "--workers", "0", "--run", tmp_path / "run")
+    assert main([*map(str, train)]) == 0
+    said = capsys.readouterr().out
+    assert "90% of the rows are copies of others" in said
+    assert "  supported: " not in said
+
+
 def test_training_leaves_out_what_is_wrong_beyond_doubt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from pipeline.knn.exact import nearest
 from pipeline.noise.asymptotes import Held, fit_asymptotes, read_plateau
 from pipeline.noise.extrema import (
     CrossfitParams,
@@ -171,6 +172,67 @@ def test_blended_classes_are_not_called_supported() -> None:
     label = noisy((rng.random(2500) < x[:, 0]).astype(np.int8), 0.1, 0.2, 9)
     near = lists(x, 300)
     assert crossfit(near, label[near], 2500).support != "supported"
+
+
+def copied(
+    times: int, jitter: float, seed: int, n: int = 500
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int8], NDArray[np.float32]]:
+    """Lists of 400 with distances, the clean labels and the rows: two clouds, each row repeated."""
+    rng = np.random.default_rng([seed, times])
+    y = np.arange(n) % 2
+    x = np.repeat(rng.normal(size=(n, 5)) + 6.0 * y[:, None] * np.eye(5)[0], times, axis=0)
+    x = (x + jitter * rng.normal(size=x.shape)).astype(np.float32)
+    rows = np.arange(len(x))
+    near, distance = nearest(x, x, 399, exclude=rows)
+    near = np.column_stack([rows, near])
+    return near, np.pad(distance, ((0, 0), (1, 0))), np.repeat(y, times).astype(np.int8), x
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.02, 0.05])
+def test_copied_labels_count_once(jitter: float) -> None:
+    """26 % of 500 labels are wrong, each copied 12 times with its row: copies do not vote for one
+    another, and the verdict is that of 500 rows."""
+    near, distance, y, _ = copied(12, jitter, 0)
+    given = np.repeat(noisy(y[::12], 0.26, 0.26, 1), 12)
+    assert crossfit(near, given[near], len(y)).p0 < 0.03  # what copies make of it
+    rates = crossfit(near, given[near], len(y), distance=distance)
+    assert rates.support != "supported"
+    assert "92% of the rows are copies" in rates.reason
+    for rate, (low, high) in ((rates.p0, rates.p0_interval), (rates.p1, rates.p1_interval)):
+        assert low < 0.26 < high
+        assert 0.05 < rate < 0.4
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.02])
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.26])
+def test_copies_with_labels_of_their_own_all_count(jitter: float, rate: float) -> None:
+    near, distance, y, _ = copied(4, jitter, 2)
+    given = noisy(y, rate, rate, 3)
+    rates = crossfit(near, given[near], len(y), distance=distance)
+    assert rates == crossfit(near, given[near], len(y))
+
+
+def test_every_row_there_with_both_labels_is_not_supported() -> None:
+    near, distance, y, _ = copied(2, 0.0, 4, n=800)
+    given = np.where(np.arange(len(y)) % 2, 1 - y, y).astype(np.int8)
+    assert crossfit(near, given[near], len(y)).support != "unsupported"
+    rates = crossfit(near, given[near], len(y), distance=distance)
+    assert rates.support == "unsupported"
+    assert "agree less often" in rates.reason
+
+
+def test_ten_rows_repeated_are_no_evidence() -> None:
+    near, distance, y, x = copied(400, 0.0, 5, n=10)
+    rates = crossfit(near, y[near], len(y), x=x, distance=distance)
+    assert (rates.support, rates.p0_interval) == ("unsupported", (0.0, 1.0))
+
+
+def test_copies_are_left_out_in_whatever_order_anchors_come() -> None:
+    near, distance, y, _ = copied(6, 0.02, 6)
+    given = np.repeat(noisy(y[::6], 0.2, 0.2, 7), 6)
+    mixed = np.random.default_rng(8).permutation(len(near))
+    there = crossfit(near, given[near], len(y), distance=distance)
+    assert there == crossfit(near[mixed], given[near[mixed]], len(y), distance=distance[mixed])
 
 
 @pytest.mark.parametrize("value", [0, 1])

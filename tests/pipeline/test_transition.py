@@ -34,6 +34,32 @@ def clouds(n: int, n_classes: int, seed: int) -> tuple[NDArray[np.int64], NDArra
     return np.concatenate([np.arange(n)[:, None], index], axis=1), y
 
 
+def test_copied_labels_of_many_classes_count_once() -> None:
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 3, 900)
+    given = np.repeat(corrupt(y, 0.7 * np.eye(3) + 0.1, 4), 8)
+    x = rng.normal(size=(900, 4))
+    x[:, :3] += 6.0 * np.eye(3)[y]
+    x = np.repeat(x, 8, axis=0).astype(np.float32)
+    rows = np.arange(len(x))
+    index, distance = nearest(x, x, 299, exclude=rows)
+    near, distance = np.column_stack([rows, index]), np.pad(distance, ((0, 0), (1, 0)))
+    assert np.diag(transition_matrix(near, given[near], len(x), 3).matrix).min() > 0.95
+    found = transition_matrix(near, given[near], len(x), 3, distance=distance)
+    assert "88% of the rows are copies" in found.reason
+    assert np.abs(np.diag(found.matrix) - 0.8).max() < 0.1
+    assert found.support != "unsupported"
+
+
+def test_classes_of_two_rows_are_told_apart_by_nothing() -> None:
+    """A thousand of them take no fit of a million entries."""
+    rng = np.random.default_rng(5)
+    y = np.repeat(np.arange(1000), 2)
+    near = np.column_stack([np.arange(2000), rng.integers(0, 2000, (2000, 300))])
+    found = transition_matrix(near, y[near], 2000, 1000)
+    assert (found.support, found.reason) == ("unsupported", "No class has 25 rows.")
+
+
 def corrupt(y: NDArray[np.int64], matrix: Floats, seed: int) -> NDArray[np.int64]:
     """Given labels, row y of the matrix each."""
     chance = np.random.default_rng([seed, 7]).random(len(y))

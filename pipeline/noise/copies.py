@@ -1,0 +1,144 @@
+"""Rows that copy others, and whether their labels were copied with them.
+
+Copies of a row at distance 0 or nearly so are honest evidence as long as each got its label for
+itself: then two of them disagree as often as mistakes make them. Where they disagree far less (the
+labels were copied) or more than by chance (each row stands there with every label), they say
+nothing of the mistakes, and only one row of each group counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.noise.rates import Support
+
+APART = 8.0
+"""Gap after a group, in what gaps between neighbors are on average where rows lie evenly: chance
+makes one in 3,000 as wide."""
+FEWEST = 20
+"""Groups below which nothing is said, unless half of the rows are in one."""
+SURELY = 2.75
+"""Standard errors by which labels agree too much, or too little."""
+
+
+@dataclass(frozen=True)
+class OneEach:
+    """Lists of one anchor of each group of copies, without its copies."""
+
+    anchor: NDArray[np.intp]
+    """Places of these anchors."""
+    neighbor: NDArray[np.int64]
+    label: NDArray[np.integer]
+    exact: bool
+    """Whether all copies are at distance 0."""
+    share: float
+    """Distinct rows over rows."""
+    disagree: float
+    """Chance that two copies are given different labels."""
+    error: float
+    """Its standard error."""
+    opposed: bool
+    """Whether they differ more often than independent labels of any rates do."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are anchors and neighbors to read rates on."""
+        return len(self.anchor) >= 20 and self.neighbor.shape[1] >= 10
+
+    @property
+    def too_few(self) -> str:
+        return f"{len(self.anchor):,} distinct rows are too few to tell noise from truth."
+
+    @property
+    def at_most(self) -> Support:
+        """The best verdict: groups that are not copies to the last bit may be cut wrongly."""
+        return "supported" if self.exact else "weak"
+
+    def copied(self, expected: float) -> bool:
+        """Whether labels are not each row's own, given the chance by the rates of distinct rows
+        that two labels of one clean class differ."""
+        return (
+            not self.enough or self.opposed or self.disagree + SURELY * self.error < 0.5 * expected
+        )
+
+    def reason(self, then: str) -> str:
+        """A sentence on it before another one."""
+        what = "copies of others" if self.exact else "copies of others or close to being so"
+        how = "less" if self.opposed else "more"
+        return (
+            f"{1.0 - self.share:.0%} of the rows are {what}, and their labels agree {how} often "
+            f"than labels given row by row would: one row of each group counts. {then}"
+        )
+
+
+def copies(distance: NDArray[np.floating]) -> NDArray[np.int64]:
+    """(anchor,) how many of the nearest rows, of the first half of a list, are a group with the
+    anchor, apart from all others.
+
+    Among evenly spread rows of d dimensions ``d r log(distance[r + 1] / distance[r])`` is
+    exponential of mean 1 for each rank r (Renyi 1953); d is that of the list's other half (Levina
+    & Bickel 2004). ``distance`` is (anchor, K), nearest first, column 0 the anchor itself.
+    """
+    half = distance.shape[1] // 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.log(np.asarray(distance[:, 1:], np.float64))
+        dimension = 1.0 / (log[:, -1:] - log[:, half:]).mean(axis=1)
+        gap = np.nan_to_num(np.diff(log[:, : half + 1]), nan=0.0, posinf=np.inf)
+    gap *= np.arange(1, half + 1)
+    widest = gap.argmax(axis=1)
+    apart = gap[np.arange(len(gap)), widest] * np.nan_to_num(dimension, nan=1.0, posinf=50.0)
+    found = np.where(apart > APART, widest + 1, 0)
+    return np.where(distance[:, half + 1] == 0, half + 1, found)
+
+
+def one_of_each(
+    neighbor: NDArray[np.int64],
+    label: NDArray[np.integer],
+    distance: NDArray[np.floating],
+    n_classes: int,
+) -> OneEach | None:
+    """One anchor of each group, its copies left out of its list; None where there are hardly any
+    groups, or copies disagree about as often as rows farther away do.
+
+    ``neighbor``, ``label`` and ``distance`` are (anchor, K), column 0 the anchor itself.
+    """
+    m, half = copies(distance), distance.shape[1] // 2
+    weight = np.where(m > 0, 1.0 / (1.0 + m), 0.0)
+    groups = float(weight.sum())
+    if groups == 0 or (groups < FEWEST and (m > 0).mean() < 0.5):
+        return None
+    other = label[:, 1 : half + 2] != label[:, :1]
+    rank = np.arange(half + 1)
+    disagree = float(weight @ ((other & (rank < m[:, None])).sum(axis=1) / np.maximum(m, 1)))
+    disagree /= groups
+    away = float(weight @ (label[:, half + 1 :] != label[:, :1]).mean(axis=1)) / groups
+    smooth = (disagree * groups + 1.0) / (groups + 2.0)
+    error = float(np.sqrt(smooth * (1.0 - smooth) / groups))
+    opposed = disagree - SURELY * error > 1.0 - 1.0 / n_classes
+    buried = 2 * int((m > half).sum()) > len(m)
+    if not (opposed or buried) and disagree >= 0.5 * away:
+        return None
+    order = np.argsort(neighbor[:, 0], kind="stable")
+    place = np.searchsorted(neighbor[order, 0], neighbor[:, 1 : half + 2])
+    listed = neighbor[order, 0][np.minimum(place, len(m) - 1)] == neighbor[:, 1 : half + 2]
+    earlier = listed & (rank < m[:, None]) & (neighbor[:, 1 : half + 2] < neighbor[:, :1])
+    first = ~earlier.any(axis=1) & (m <= half)
+    anchor = np.flatnonzero(first)
+    left = m[anchor]
+    width = distance.shape[1] - int(left.max(initial=0))
+    column = np.concatenate(
+        [np.zeros((len(anchor), 1), np.int64), 1 + left[:, None] + np.arange(width - 1)], axis=1
+    )
+    return OneEach(
+        anchor,
+        np.take_along_axis(neighbor[anchor], column, axis=1),
+        np.take_along_axis(label[anchor], column, axis=1),
+        not ((distance[:, 1 : half + 2] > 0) & (rank < m[:, None])).any(),
+        float(np.mean(1.0 / (1.0 + m))),
+        disagree,
+        error,
+        opposed,
+    )
