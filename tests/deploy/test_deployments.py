@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from pathlib import Path
 from subprocess import run
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -24,15 +26,6 @@ DEPLOYMENTS = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())["de
 SLOW = ("--label-column", "y", "--k", 10, "--block-rows", 100, "--builder", "exact")
 """Many small blocks, for a run of half a minute."""
 SMALL: dict[str, Any] = {"k": 10, "workers": 0}
-SUBMIT_AND_WATCH = """
-import sys
-from flows.orchestration.submit import submit
-from flows.orchestration.watch import watch
-
-source, folder = sys.argv[1:]
-parameters = {"source": source, "run": folder, "k": 10, "workers": 0, "label_column": "y"}
-print(watch(submit("train", parameters, "manual")).state)
-"""
 SUBMIT_BAD = """
 from flows.orchestration.submit import submit
 from storage import InputError
@@ -112,14 +105,18 @@ def _completed_by_schedule(prefect: Prefect) -> list[dict[str, Any]]:
 def test_run_from_a_script_then_new_files_scored(
     prefect: Prefect, pool: PoolWriter, tmp_path: Path
 ) -> None:
-    (tmp_path / "script.py").write_text(SUBMIT_AND_WATCH)
+    page = (ROOT / "docs/operations.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    code = dedent(code).replace("/data/pool.parquet", str(pool())).replace('"weekly"', '"manual"')
+    code = code.replace('"/data/runs/new"', f'"{tmp_path}/run", "k": 10, "label_column": "y"')
+    (tmp_path / "script.py").write_text(code)
     (tmp_path / "in").mkdir()
     pool(n=40, seed=3, name="in/a.npz")
     score = ("submit", "score", tmp_path / "in", "--run", f"{tmp_path}/run*", "--workers", 0)
     with prefect.worker():
-        script = [sys.executable, tmp_path / "script.py", pool(), tmp_path / "run"]
+        script = [sys.executable, tmp_path / "script.py"]
         done = run(script, env=prefect.env, capture_output=True, text=True, timeout=120)
-        assert done.stdout.strip() == "Completed", done.stderr
+        assert done.stdout.splitlines()[-1] == "Completed", done.stderr
         where = ("--out", tmp_path / "out", "--deployment", "files", "--watch")
         first = prefect.knnoise(*score, *where)
         pool(n=50, seed=4, name="in/b.npz")
