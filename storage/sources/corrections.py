@@ -192,7 +192,7 @@ class _Reading:
         """A table of labels, a batch at a time."""
         table = open_cells(path, self._columns)
         origins: set[str] = set()
-        rows, labels, reviewers = ([np.empty(0, kind)] for kind in (np.int64, np.int16, np.int16))
+        rows, labels, reviewers = ([np.empty(0, kind)] for kind in (np.uint8, np.int16, np.int16))
         for first, batch in batches(table):
             if first + batch.num_rows > MOST_LINES:
                 raise InputError(
@@ -201,7 +201,8 @@ class _Reading:
                 )
             cells = dict(zip(batch.schema.names, batch.columns, strict=True))
             check_label_type(self.name, "label", cells["label"].type)
-            rows.append(self._rows(cells["row"], first))
+            found = self._rows(cells["row"], first)
+            rows.append(found.astype(np.min_scalar_type(found.max(initial=0))))
             labels.append(self.codes.encode(to_labels(cells["label"]), first).astype(np.int16))
             reviewers.append(self._reviewers(cells.get("reviewer", pa.nulls(len(rows[-1])))))
             if "source" in cells:
@@ -209,6 +210,7 @@ class _Reading:
         if len(origins) > 1:
             raise InputError(f"{self.name}: holds labels of several sources; split it by `source`")
         row, label, reviewer = (_joined(pieces) for pieces in (rows, labels, reviewers))
+        row = row.astype(np.int64)
         if (row[1:] <= row[:-1]).any():
             person = np.where(reviewer == NOBODY, label - MOST_CLASSES - 1, reviewer)
             order = np.lexsort((person, row))  # which keeps the order of lines

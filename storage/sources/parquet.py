@@ -3,18 +3,21 @@
 import io
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import types
 
 from storage.errors import InputError
 
-from .base import piece_rows
+from .base import PIECE_BYTES, piece_rows
 from .look import Look
 from .paths import SourcePath, readable
 from .tables import Selection
@@ -32,6 +35,8 @@ class ParquetTable:
     location: SourcePath
     groups: tuple[int, ...]
     """Number of rows of each row group."""
+    texts: tuple[str, ...]
+    """Columns of text."""
     selection: Selection
 
     @property
@@ -46,7 +51,8 @@ class ParquetTable:
             first += 1
         columns = self.selection.columns
         width = max(len(self.selection.features), len(columns))
-        with _opened(self.location, len(columns)) as parquet:
+        texts = [name for name in columns if name in self.texts]
+        with _opened(self.location, len(columns), texts) as parquet:
             for batch in parquet.iter_batches(
                 piece_rows(8 * width, rows),
                 row_groups=list(range(first, len(self.groups))),
@@ -55,17 +61,43 @@ class ParquetTable:
                 drop = min(start, batch.num_rows)
                 start -= drop
                 if drop < batch.num_rows:
-                    yield batch.slice(drop)
+                    yield from _written_out(batch.slice(drop))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _written_out(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch with coded texts written out, in pieces: a code may stand for a megabyte."""
+    size, coded = np.zeros(batch.num_rows, np.int64), []
+    for at, column in enumerate(batch.columns):
+        if types.is_dictionary(column.type) and _is_text(column.type.value_type):
+            coded.append(at)
+            length = pc.binary_length(column.dictionary).fill_null(0).to_numpy(False)
+            size += np.append(length, 0)[column.indices.fill_null(len(length)).to_numpy(False)]
+    first = np.flatnonzero(np.diff(np.cumsum(size) // PIECE_BYTES, prepend=-1)).tolist()
+    for start, stop in zip(first, [*first[1:], batch.num_rows], strict=True):
+        piece = batch.slice(start, stop - start)
+        for at in coded:
+            text = piece.column(at).dictionary_decode()
+            piece = piece.set_column(at, batch.schema.names[at], text)
+        yield piece
 
 
 @contextmanager
-def _opened(location: SourcePath, columns: int = 1) -> Iterator[pq.ParquetFile]:
-    """Read column chunks through buffers of `BUFFER_BYTES` in all, never whole."""
+def _opened(
+    location: SourcePath, columns: int = 1, coded: Sequence[str] = ()
+) -> Iterator[pq.ParquetFile]:
+    """Read column chunks through buffers of `BUFFER_BYTES` in all, never whole, and some columns of
+    text as codes."""
     buffer = min(max(BUFFER_BYTES // max(1, columns), 64 << 10), 4 << 20)
     with (
         readable(location.name),
         location.open(cache_type="none") as file,
-        pq.ParquetFile(file, buffer_size=buffer, pre_buffer=False) as parquet,
+        pq.ParquetFile(
+            file, buffer_size=buffer, pre_buffer=False, read_dictionary=list(coded)
+        ) as parquet,
     ):
         yield parquet
 
@@ -79,14 +111,15 @@ def look(location: SourcePath, *_: Any) -> Look:
         groups = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
         schema = parquet.schema_arrow
         names = stored_columns(location.name, schema)
-        types = dict(zip(schema.names, schema.types, strict=True))
+        kinds = dict(zip(schema.names, schema.types, strict=True))
+    texts = tuple(name for name, kind in kinds.items() if _is_text(kind))
     return Look(
         location,
-        {name: types[name] for name in names} if len(set(names)) == len(names) else {},
+        {name: kinds[name] for name in names} if len(set(names)) == len(names) else {},
         tuple(names),
         sum(groups),
         partial(_first, location),
-        partial(ParquetTable, location, groups),
+        partial(ParquetTable, location, groups, texts),
     )
 
 

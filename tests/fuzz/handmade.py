@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zarr
@@ -182,6 +183,60 @@ def votes(lines: list[str], names: str = "row,annotator,label") -> Make:
     return make
 
 
+def beside(kind: str, name: str, make: Callable[[Path], object], **more: Any) -> Make:
+    """A sound source of 24 rows and a file beside it."""
+
+    def made(folder: Path) -> Seed:
+        rows = [f"{row},{row % 2}" for row in range(24)]
+        (folder / "t.csv").write_text("\n".join(["a,y", *rows]) + "\n")
+        make(folder / name)
+        options = ["--config", "{folder}/c.toml"] if kind == "config" else []
+        corrections = name if kind == "corrections" else None
+        return Seed(kind, {}, "t.csv", None, "y", options, corrections=corrections, **more)
+
+    return made
+
+
+def many_lines(path: Path) -> None:
+    """Nine million lines that pack to a few bytes."""
+    with gzip.open(path, "wb", compresslevel=1) as sink:
+        sink.write(b"row,label\n")
+        for _ in range(9):
+            sink.write(b"3,1\n" * 1_000_000)
+
+
+def long_text(path: Path, rows: int = 1_000_000) -> None:
+    """A text of a megabyte in a million rows."""
+    text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), ["a" * 1_000_000])
+    table = pa.table({"row": np.zeros(rows, np.int64), "label": text})
+    pq.write_table(table, path, store_schema=False)
+
+
+def sheet(rows: str) -> Make:
+    """A workbook with further rows."""
+
+    def make(folder: Path) -> Seed:
+        book, sound = openpyxl.Workbook(), io.BytesIO()
+        for row in (["a", "y"], [1, 0], [2, 1]):
+            book.active.append(row)
+        book.save(sound)
+        with zipfile.ZipFile(sound) as old, zipfile.ZipFile(folder / "t.xlsx", "w", 8) as new:
+            for name in old.namelist():
+                content = old.read(name).replace(b"</sheetData>", rows.encode() + b"</sheetData>")
+                new.writestr(name, content)
+        return Seed("xlsx", {}, "t.xlsx", None, "y")
+
+    return make
+
+
+def shows(folder: Path) -> Seed:
+    """More rows than the model has, each of them long."""
+    long_text(folder / "s.parquet")
+    table = pq.read_table(folder / "s.parquet", read_dictionary=["label"]).select(["label"])
+    pq.write_table(table, folder / "s.parquet", store_schema=False)
+    return Seed("show", {}, "s.parquet", command="show")
+
+
 ALL_ROWS = [f"{row},{who},{row % 2}" for row in range(24) for who in "ab"]
 _DIRECTORY = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 1, 1, GIANT - 22, 0, 0)
 HANDMADE: tuple[Make, ...] = (
@@ -233,6 +288,16 @@ HANDMADE: tuple[Make, ...] = (
     votes([f"{row},a," for row in range(24)]),
     votes([f"{at % 24},{at},{at % 2}" for at in range(1_000_000)]),
     votes(ALL_ROWS, "row,who,label"),
+    beside("corrections", "c.csv.gz", many_lines),
+    beside("corrections", "c.parquet", long_text),
+    beside("corrections", "c.jsonl", lambda path: sparse(path, b'\n{"origin": "')),
+    beside("corrections", "c.csv", lambda path: path.write_text(f"row,label\n{2**63},1\n")),
+    beside("config", "c.toml", lambda path: sparse(path, b"k = 3\n")),
+    beside("config", "c.toml", lambda path: path.write_text("k = " + "[" * 100_000)),
+    sheet("<row r='2000000000'><c r='A1'><v>7</v></c><c r='B1'><v>1</v></c></row>"),
+    sheet("<row>" + "<c/>" * 30_000_000 + "</row>"),
+    sheet("<row><c r='ZZZ1' t='n'/></row>" * 100_000),
+    shows,
 )
 
 assert len(HANDMADE) == N_HANDMADE

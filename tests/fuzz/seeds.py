@@ -26,6 +26,8 @@ from storage.answers import Answer, AnswersFile, Asked, Origin
 
 ROWS = 24
 """Too few to learn from: a source that is read to its end is refused for that, quickly."""
+MODEL_ROWS = 60
+"""Rows of the training that is scored with, reviewed and reported."""
 
 Rng = np.random.Generator
 Files = dict[str, bytes]
@@ -43,6 +45,8 @@ class Seed:
     labels: str | None = None
     column: str | None = None
     options: list[str] = field(default_factory=list)
+    """`{folder}` in them is the folder of the case."""
+    command: str = "train"
     corrections: str | None = None
     annotations: str | None = None
 
@@ -243,6 +247,52 @@ def annotations(rng: Rng) -> Seed:
         pq.write_table(pa.table(columns, names=names), sink)
         return Seed("annotations", {"v.parquet": sink.getvalue()}, "t.csv", annotations="v.parquet")
     return Seed("annotations", {"v.csv": content}, "t.csv", annotations="v.csv")
+
+
+def config(rng: Rng) -> Seed:
+    """A file of options; the source is added."""
+    lines = ['label-column = "y"', "seed = 3", "[train]", "k = 3", 'exclude = ["c"]', "[score]"]
+    rng.shuffle(lines[:2])
+    options = ["--config", "{folder}/c.toml"]
+    return Seed("config", {"c.toml": "\n".join(lines).encode()}, "t.csv", options=options)
+
+
+def bought(rng: Rng) -> Seed:
+    """Labels that people filled in for `acquire`; the source is added."""
+    content = corrections(rng).files.popitem()[1] if rng.random() < 0.3 else b"row,label\n3,no\n"
+    options = ["--budget", "5", "--answers", "{folder}/w.csv"]
+    return Seed("bought", {"w.csv": content}, "t.csv", options=options, command="acquire")
+
+
+def show(rng: Rng) -> Seed:
+    """What a review shows of the rows of the model: texts, or names of images."""
+    texts = [f"{'../' * int(rng.integers(3))}{row}.png" for row in range(MODEL_ROWS)]
+    if rng.random() < 0.5:
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"text": texts}), sink)
+        return Seed("show", {"s.parquet": sink.getvalue()}, "s.parquet", command="show")
+    content = "\n".join(["text", *texts]).encode()
+    packing = str(rng.choice(["", *PACKERS]))
+    name = f"s.csv{packing}"
+    return Seed("show", {name: PACKERS.get(packing, bytes)(content)}, name, command="show")
+
+
+def answers(rng: Rng, folder: Path) -> Seed:
+    """The answers of the model's review, taken over from or into, or exported."""
+    log = (folder / "answers.jsonl").read_bytes()
+    if rng.random() < 0.5:
+        options = ["--answers", "{folder}/a.jsonl", "--export-to", "{folder}/out.csv"]
+    else:
+        options = ["--import-from", "{folder}/a.jsonl", "--answers", "{folder}/new.jsonl"]
+    return Seed("answers", {"a.jsonl": log}, "a.jsonl", options=options, command="review")
+
+
+def old_run(rng: Rng, folder: Path) -> Seed:
+    """The model itself, reported or scored with."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    command = "report" if rng.random() < 0.5 else "score"
+    content = {f"m/{path.relative_to(folder)}": path.read_bytes() for path in files}
+    return Seed("run", content, "m", command=command)
 
 
 def group(rng: Rng, folder: Path) -> Seed:

@@ -6,11 +6,13 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -21,7 +23,12 @@ from fuzz import seeds
 from fuzz.law import N_HANDMADE, SECRET, Verdict
 from fuzz.mutate import mutated
 
-KINDS = ("csv", "parquet", "npy", "npz", "labels", "zarr")
+KINDS = (
+    *("csv", "parquet", "npy", "npz", "labels", "zarr", "corrections", "config", "show"),
+    *("csv", "parquet", "npy", "npz", "labels", "zarr", "annotations", "answers", "bought", "run"),
+)
+BESIDE = ("corrections", "annotations", "config", "bought")
+"""Kinds whose source is sound."""
 
 
 def make(number: int, seed: int, folder: Path, canary: Path) -> seeds.Seed:
@@ -32,31 +39,26 @@ def make(number: int, seed: int, folder: Path, canary: Path) -> seeds.Seed:
         return seeds.Seed(**json.loads(done.stdout), files={})
     rng = np.random.default_rng([seed, number])
     kind = KINDS[number % len(KINDS)]
-    if kind == "labels" and number % 12 > len(KINDS):
-        kind = "corrections" if number % 24 > 12 else "annotations"
     if kind == "zarr":
         built = seeds.group(rng, folder.parent / "scratch")
         shutil.rmtree(folder.parent / "scratch")
+    elif kind in ("answers", "run"):
+        base = model(folder.parent)
+        built = seeds.answers(rng, base) if kind == "answers" else seeds.old_run(rng, base)
     else:
-        built = {
-            "parquet": seeds.parquet,
-            "csv": seeds.csv,
-            "npy": seeds.npy,
-            "npz": seeds.npz,
-            "corrections": seeds.corrections,
-            "annotations": seeds.annotations,
-        }.get(kind, seeds.labels)(rng)
+        built = getattr(seeds, kind)(rng)
     found = mutated(rng, built, str(canary))
-    if kind in ("corrections", "annotations"):
+    if kind in BESIDE:
         lines = [f"{row % 7},{('no', 'yes')[row % 2]}" for row in range(seeds.ROWS)]
-        found.files["t.csv"] = "\n".join(["a,y", *lines]).encode()
-        if kind == "annotations":
-            found.options = ["--exclude", "y"]
+        text = "\n".join(["a,y", *lines])
+        found.files["t.csv"] = (text if kind != "bought" else re.sub(",.*", "", text)).encode()
+        if kind == "annotations" or (kind == "config" and rng.random() < 0.5):
+            found.options = [*found.options, "--exclude", "y"]
     for name, content in found.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    if rng.random() < 0.2 and kind not in ("labels", "corrections", "annotations"):
-        found.options = ["score"]
+    if rng.random() < 0.2 and kind in ("csv", "parquet", "npy", "npz", "zarr"):
+        found.command, found.options = "score", []
     return found
 
 
@@ -67,17 +69,11 @@ def run(number: int, seed: int, base: Path) -> Verdict:
     folder, canary, new = base / f"password={SECRET},in", base / "canary", base / "run"
     folder.mkdir()
     case = make(number, seed, folder, canary)
-    if case.options == ["score"]:
-        if not (base / "model").exists():
-            model(base)
-        args = ["score", str(folder / case.source), "--run", str(base / "model")]
-        args += ["--out", str(base / "scores.parquet")]
-    else:
-        args = ["train", str(folder / case.source), "--run", str(new), *case.options]
-        args += ["--labels", str(folder / case.labels)] if case.labels else []
-        args += ["--label-column", case.column] if case.column else []
-        args += ["--corrections", str(folder / case.corrections)] if case.corrections else []
-        args += ["--annotations", str(folder / case.annotations)] if case.annotations else []
+    call = partial(main, [*_arguments(case, folder, base, new), "--workers", "0", "--quiet"])
+    if case.command == "report":
+        call = partial(main, ["report", "--run", str(folder / case.source)])
+    elif case.command == "show":
+        call = partial(shown, folder, case.source)
     out, err = io.StringIO(), io.StringIO()
     with open("/proc/self/clear_refs", "w") as peak:  # the peak counts from here
         peak.write("5")
@@ -85,7 +81,7 @@ def run(number: int, seed: int, base: Path) -> Verdict:
     wall, cpu = time.perf_counter(), time.process_time()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            status = main([*args, "--workers", "0", "--quiet"])
+            status = call()
         except BaseException as error:  # the law wants none
             status = -1
             err.write(f"Traceback: {type(error).__name__}: {error}")
@@ -109,23 +105,66 @@ def run(number: int, seed: int, base: Path) -> Verdict:
     return replace(verdict, resident_mb=_memory_mb("VmRSS"))
 
 
+def _arguments(case: seeds.Seed, folder: Path, base: Path, new: Path) -> list[str]:
+    """The command of a case."""
+    options = [option.replace("{folder}", str(folder)) for option in case.options]
+    if case.command == "review":
+        return ["review", "--run", str(model(base)), *options]
+    if case.command == "score":
+        source, run = folder / case.source, model(base)
+        if case.kind == "run":
+            source, run = base / "pool.csv", source
+        out = str(base / "scores.parquet")
+        return ["score", str(source), "--run", str(run), "--out", out, *options]
+    args = [case.command, str(folder / case.source), "--run", str(new), *options]
+    given = {
+        "--labels": case.labels and str(folder / case.labels),
+        "--label-column": case.column,
+        "--corrections": case.corrections and str(folder / case.corrections),
+        "--annotations": case.annotations and str(folder / case.annotations),
+    }
+    return args + [word for option in given.items() if option[1] for word in option if word]
+
+
+def shown(folder: Path, name: str) -> int:
+    """What the page of a review does with `--show` and `--images`."""
+    from flows.review.rows import Shown
+    from storage.errors import KnnoiseError
+
+    try:
+        rows = np.arange(seeds.MODEL_ROWS)
+        file = Shown(str(folder / name), None, rows, seeds.MODEL_ROWS, str(folder))
+        for row in rows.tolist():
+            json.dumps(file.of(row)).encode()
+    except KnnoiseError as error:
+        print(f"knnoise: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
 def _memory_mb(field: str) -> float:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
 
 
-def model(base: Path) -> None:
-    """A finished training, for scorings."""
+def model(base: Path) -> Path:
+    """A finished training, with answers of a review."""
     from flows.cli import main
 
+    run = base / "model"
+    if run.exists():
+        return run
     rng = np.random.default_rng(0)
-    text = "c0,c1,c2,y\n" + "".join(
-        f"{a:.3f},{b:.3f},{c:.3f},{i % 2}\n" for i, (a, b, c) in enumerate(rng.normal(size=(60, 3)))
-    )
+    rows = enumerate(rng.normal(size=(seeds.MODEL_ROWS, 3)))
+    text = "c0,c1,c2,y\n" + "".join(f"{a:.3f},{b:.3f},{c:.3f},{i % 2}\n" for i, (a, b, c) in rows)
     (base / "pool.csv").write_text(text)
-    args = ["train", str(base / "pool.csv"), "--run", str(base / "model"), "--label-column", "y"]
+    (base / "said.csv").write_text("row,label,reviewer\n3,0,ann\n4,1,ann\n4,0,bob\n")
+    answers = ["--answers", str(run / "answers.jsonl"), "--import-from", str(base / "said.csv")]
     with contextlib.redirect_stdout(io.StringIO()):
+        args = ["train", str(base / "pool.csv"), "--run", str(run), "--label-column", "y"]
         assert main([*args, "--workers", "0", "--quiet"]) == 0
+        assert main(["review", "--run", str(run), *answers, "--workers", "0", "--quiet"]) == 0
+    return run
 
 
 def serve(base: Path, seed: int) -> None:

@@ -163,6 +163,14 @@ def test_exported_and_imported(log: AnswersFile, tmp_path: Path, name: str) -> N
     ]
 
 
+def test_a_label_that_is_a_formula_comes_back_as_it_was(tmp_path: Path) -> None:
+    formula = '=HYPERLINK("http://x.example","a, b")'
+    log = AnswersFile.open(str(tmp_path / "a.jsonl"), Origin("abc", ("no", formula), 9, "runs/a"))
+    log.add(answer("1", 4, label=formula, by="@ann"))
+    export_answers(log, str(tmp_path / "out.csv"))
+    assert said_of(str(tmp_path / "out.csv")) == [Said(4, {"@ann": formula})]
+
+
 def said_of(path: str) -> list[Said]:
     """What a file says of each row."""
     found = read_answers(path)

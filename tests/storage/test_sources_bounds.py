@@ -267,7 +267,9 @@ def long_table(path: Path, n: int, label: str = "a", **more: str) -> Path:
             for name, value in named.items()
             if name != "row"
         }
-        pq.write_table(pa.table({"row": np.zeros(n, np.int64), **columns}), path)
+        pq.write_table(
+            pa.table({"row": np.zeros(n, np.int64), **columns}), path, store_schema=False
+        )
         return path
     line = ",".join(map(str, named.values())) + "\n"
     with gzip.open(path, "wb", compresslevel=1) as sink:
