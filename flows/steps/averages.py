@@ -3,29 +3,36 @@ sets takes of a graph, block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import Routed, Sent, incoming, slices_by_destination
+from flows.engine.collectives import PoolGraph, Sendings, SourceRows, over_rows
+from flows.engine.collectives.sent import (
+    Answers,
+    Passed,
+    Routed,
+    Sent,
+    ask,
+    exchange,
+    incoming,
+    slices_by_destination,
+)
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
-from flows.steps.answers import WANTED, Answers, Asked, answer, ask
 from pipeline.knn.lists import ABSENT
-from pipeline.knn.places import places
+from pipeline.knn.places import distinct, places
 from pipeline.methods.partial_features import least_reach, reach, smoothed
 from storage.exchange import Exchange, Slice
-from storage.groups import read_array
-from storage.ledger import Record
-from storage.pool import Pool, Rows
+from storage.groups import Arrays, read_array
+from storage.pool import Pool
 from storage.run import Run
 
 Float32 = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
-AVERAGES, REACHES = "averages", "reaches"
+AVERAGES, REACHES, FEATURES = "averages", "reaches", "features"
 """Names of steps and of their exchanges."""
 PORTION_BYTES = 32 << 20
 """Features of neighbors, in float64, that are averaged at a time."""
@@ -44,13 +51,6 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Tell(Asked):
-    """Rows of a pool whose features are wanted."""
-
-    pool: Pool
-
-
-@dataclass(frozen=True)
 class Reached(Result):
     """What was sent, and the least positive mean distance of the rows."""
 
@@ -62,8 +62,9 @@ def average(job: Job, pool: Pool, n_blocks: int, alpha: float) -> list[list[Slic
     """For each part of a pool, slices of the exchange `averages` with its rows moved towards all
     neighbors in their lists."""
     numbers = range(n_blocks)
-    asked = job.parts("wanted", want_part, [Part(block_name(b), Block(b, pool)) for b in numbers])
-    known = told(job, pool, asked, n_blocks)
+    wants = [Part(block_name(b), Block(b, pool)) for b in numbers]
+    asked = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
+    known = neighbors_features(job, pool, asked, n_blocks)
     averaged = job.parts(
         AVERAGES,
         average_part,
@@ -72,37 +73,26 @@ def average(job: Job, pool: Pool, n_blocks: int, alpha: float) -> list[list[Slic
     return incoming(averaged, len(pool.parts()))
 
 
-def told(job: Job, pool: Pool, asked: Sequence[Record], n_askers: int) -> list[list[Slice]]:
+def neighbors_features(job: Job, pool: Pool, asked: Sendings, n_askers: int) -> list[list[Slice]]:
     """For each asker the slices with the features that it asked for; the pool may be another
     run's."""
-    parts = pool.parts()
-    wanted = incoming(asked, len(parts))
-    answered = job.parts(
-        "features",
-        tell_part,
-        [
-            Part(f"rows-{i:06d}", Tell(rows, n_askers, wanted[i], pool))
-            for i, rows in enumerate(parts)
-        ],
-    )
-    return incoming(answered, n_askers)
+    graph = PoolGraph(pool, n_askers)
+    return over_rows(job, graph, FEATURES, features, asked=asked).slices("answers", n_askers)
+
+
+def features(at: SourceRows) -> Arrays:
+    """The features of some rows, if anybody asks for them."""
+    return {"x": at.read("x")} if at.asked else {}
 
 
 def want_part(run: Run, part: Part[Block]) -> Output:
     """Ask for the neighbors of a block's rows that are not in the block themselves."""
-    number, wanted = part.args.number, Exchange(run.location, WANTED)
+    number = part.args.number
     neighbor = read_array(run.group(f"graph/{number:05d}"), "neighbor")
     here = places(read_array(run.group(f"blocks/{number:05d}"), "row"), neighbor)
-    outside = np.where(here == ABSENT, neighbor, ABSENT)
-    key, sent = ask(wanted, part.name, number, part.args.pool, outside)
-    return Output([key], Routed(sent))
-
-
-def tell_part(run: Run, part: Part[Tell]) -> Output:
-    """Send the features of some rows of a pool to those that want them."""
-    tell = part.args
-    rows = tell.rows if tell.wanted else Rows(tell.rows.start, tell.rows.start)
-    return answer(run, part.name, tell, {"x": tell.pool.read("x", rows)})
+    outside = distinct(np.where(here == ABSENT, neighbor, ABSENT))
+    key, sent = ask(run.location, "wanted", part.name, number, part.args.pool, outside)
+    return Output([key], Passed({"asked": sent}))
 
 
 def average_part(run: Run, part: Part[Block]) -> Output:
@@ -113,13 +103,14 @@ def average_part(run: Run, part: Part[Block]) -> Output:
     known, x = read_array(block, "row"), read_array(block, "x")
     own = x[places(known, row)]
     if of.known:
-        answers = Answers(run, of.known)
-        known, x = np.concatenate([known, answers.row]), np.concatenate([x, answers.told["x"]])
+        answers = Answers(exchange(run.location, FEATURES, "answers"), of.known)
+        known = np.concatenate([known, answers.row])
+        x = np.concatenate([x, answers.columns["x"]])
     near = places(known, neighbor)
     columns = {"row": row, "x": towards(own, x, near, distance, of.alpha)}
-    exchange = Exchange(run.location, AVERAGES)
-    sent = exchange.send(part.name, pool.part_of(row), len(pool.parts()), columns)
-    return Output([exchange.key(part.name)], Routed(sent))
+    away = Exchange(run.location, AVERAGES)
+    sent = away.send(part.name, pool.part_of(row), len(pool.parts()), columns)
+    return Output([away.key(part.name)], Routed(sent))
 
 
 def towards(

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.engine.collectives.sent import Routed
+from flows.engine.collectives import PoolGraph, Sendings, over_rows
+from flows.engine.collectives.sent import Answers, Passed, ask, exchange
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
-from flows.steps.answers import WANTED, Answers, ask
-from flows.steps.candidate_masks import answers, read_candidates
+from flows.engine.parts import Part, rows_name
+from flows.steps.candidate_masks import CANDIDATES, masks, read_candidates
 from flows.steps.lists import receive_lists
 from flows.steps.probes import CandidateRule
 from pipeline.knn.lists import Neighbors
+from pipeline.knn.places import distinct
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import Masks, disambiguate, predict
 from storage.exchange import Exchange, Slice
@@ -42,12 +43,10 @@ def find_masks(
 ) -> list[tuple[Slice, ...]]:
     """For each part of the queries where the candidates of its neighbors lie."""
     parts = queries.parts()
-    asked = job.parts(
-        "wanted",
-        want_part,
-        [Part(f"rows-{i:06d}", Want(rule, i, rows, lists[i])) for i, rows in enumerate(parts)],
-    )
-    return [tuple(slices) for slices in answers(job, rule.pool, asked, len(parts))]
+    wants = [Part(rows_name(i), Want(rule, i, rows, lists[i])) for i, rows in enumerate(parts)]
+    asked = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
+    known = over_rows(job, PoolGraph(rule.pool, len(parts)), CANDIDATES, masks, asked=asked)
+    return [tuple(slices) for slices in known.slices("answers", len(parts))]
 
 
 def want_part(run: Run, part: Part[Want]) -> Output:
@@ -55,9 +54,9 @@ def want_part(run: Run, part: Part[Want]) -> Output:
     want = part.args
     owners = np.arange(want.rows.start, want.rows.stop)
     lists = receive_lists(Exchange(run.location, "lists"), want.lists, owners, want.rule.k)
-    wanted = Exchange(run.location, WANTED)
-    key, sent = ask(wanted, part.name, want.number, want.rule.pool, lists.row)
-    return Output([key], Routed(sent))
+    rows = distinct(lists.row)
+    key, sent = ask(run.location, "wanted", part.name, want.number, want.rule.pool, rows)
+    return Output([key], Passed({"asked": sent}))
 
 
 def own_candidates(queries: Pool, rows: Rows) -> Masks | None:
@@ -74,8 +73,9 @@ def candidate_columns(
     own: Masks | None = None,
 ) -> Arrays:
     """Scores by PL A-kNN, which predict one of each row's `own` candidates where there are any."""
-    known = Answers(run, masks)
-    near, mask, of = known.places(lists.row), known.told["mask"], (rule.n_classes, rule.pool.n_rows)
+    known = Answers(exchange(run.location, CANDIDATES, "answers"), masks)
+    of = rule.n_classes, rule.pool.n_rows
+    near, mask = known.places(lists.row), known.columns["mask"]
     found = predict(near, mask, *of, rule.how)
     label, more = found.label, {}
     if own is not None:

@@ -10,13 +10,13 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import Routed
+from flows.engine.collectives import Sendings
+from flows.engine.collectives.sent import Answers, Passed, ask, exchange
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue
 from flows.engine.tasks.as_task import as_task
-from flows.steps.answers import WANTED, Answers, ask
-from flows.steps.averages import told, towards
+from flows.steps.averages import FEATURES, neighbors_features, towards
 from flows.steps.candidate_features import Unit
 from flows.steps.derived import derive
 from flows.steps.ingest import Ingested, ingest
@@ -26,6 +26,7 @@ from flows.steps.searching import search_queries
 from flows.steps.stages import AVERAGED, GIVEN, UNIT, Features, stage
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.lists import Neighbors
+from pipeline.knn.places import distinct
 from pipeline.methods.partial_features import density_scaled, reach
 from storage.exchange import Exchange, Slice
 from storage.pool import Pool, Rows
@@ -73,10 +74,12 @@ class Averaged:
     alpha: float
 
     def features(self, rows: Rows) -> Float32:
-        lists, answers = self.lists.of(rows), Answers(self.lists.at, self.known)
+        lists = self.lists.of(rows)
+        answers = Answers(exchange(self.lists.at.location, FEATURES, "answers"), self.known)
         near = answers.places(_first(lists.row, self.n_smooth))
         distance = _first(lists.distance, self.n_smooth)
-        return towards(self.queries.read("x", rows), answers.told["x"], near, distance, self.alpha)
+        x = answers.columns["x"]
+        return towards(self.queries.read("x", rows), x, near, distance, self.alpha)
 
 
 @dataclass(frozen=True)
@@ -128,11 +131,11 @@ def prepare_queries(
     second = replace(first, run=unit.run)
     lists = _search(unit, second, averages)
     wants = [
-        Part(f"rows-{i:06d}", Want(i, rows, lists[i], among, how.n_smooth))
+        Part(rows_name(i), Want(i, rows, lists[i], among, how.n_smooth))
         for i, rows in enumerate(second.parts())
     ]
-    asked = unit.parts("wanted", want_part, wants)
-    known = told(unit, among, asked, len(wants))
+    asked = Sendings.of(unit.run.location, "wanted", unit.parts("wanted", want_part, wants))
+    known = neighbors_features(unit, among, asked, len(wants))
     moved = [
         Averaged(second, *both, how.n_smooth, how.alpha) for both in zip(lists, known, strict=True)
     ]
@@ -152,7 +155,6 @@ def _search(job: Job, queries: Pool, model: Model) -> list[Lists]:
 def want_part(run: Run, part: Part[Want]) -> Output:
     """Ask for the features of the nearest of some queries."""
     want = part.args
-    near = _first(want.lists.of(want.rows).row, want.n_smooth)
-    wanted = Exchange(run.location, WANTED)
-    key, sent = ask(wanted, part.name, want.number, want.pool, near)
-    return Output([key], Routed(sent))
+    near = distinct(_first(want.lists.of(want.rows).row, want.n_smooth))
+    key, sent = ask(run.location, "wanted", part.name, want.number, want.pool, near)
+    return Output([key], Passed({"asked": sent}))

@@ -11,12 +11,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import Found, Passed, Sendings, Sent, exchange, to_driver
+from flows.engine.collectives.sent import (
+    Answers,
+    Found,
+    Passed,
+    Sendings,
+    Sent,
+    ask,
+    exchange,
+    to_driver,
+)
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import distinct, places
-from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.groups import Arrays, read_array, write_group
 from storage.pool import Pool
@@ -193,9 +201,10 @@ def _block_part(of: _Pass, run: Run, part: Part[_Block]) -> Output:
     if found.drawn:
         send("drawn", to_driver(found.drawn), 1, found.drawn)
     if of.asks is not None:
-        asked = of.asks.rows(lists)
-        asker = np.full(len(asked), number, np.int32)
-        send("asked", pool.part_of(asked), n_parts, {"row": asked, "asker": asker})
+        key, sent["asked"] = ask(
+            *(run.location, of.step, part.name, number, pool, of.asks.rows(lists))
+        )
+        written.append(key)
     if of.stored is not None:
         path, columns = f"{of.stored.kind}/{number:05d}", {"row": row, **found.columns}
         stored = {name: columns[name] for name in of.stored.names}
@@ -216,13 +225,14 @@ def _found(of: _Pass, lists: Arrays, slices: list[Slice], shared: Mapping[str, A
     n_rows = len(lists["row"])
     columns: Arrays = {}
     near, own = np.empty((n_rows, 0), np.int32), np.full(n_rows, ABSENT, np.int32)
-    if of.known is not None:
-        row, columns = _known(of, of.known, lists, slices)
-        near, own = places(row, lists["neighbor"]), places(row, lists["row"])
-        if of.several is not None:
-            near = near[:, : of.several.ranks]
-        elif ((near == ABSENT) & (lists["neighbor"] != ABSENT)).any():
-            raise StorageError("what some neighbors are is unknown; run train again to repair")
+    if of.several is not None:
+        asked, columns = of.several.rows(lists), _by_row(of, lists, slices)
+        near = places(asked, lists["neighbor"][:, : of.several.ranks])
+        own = places(asked, lists["row"])
+    elif of.known is not None:
+        answers = Answers(of.known, slices)
+        near, own = answers.places(lists["neighbor"]), places(answers.row, lists["row"])
+        columns = {n: np.concatenate([c, np.zeros_like(c[:1])]) for n, c in answers.columns.items()}
     pieces = []
     for start in range(0, n_rows, of.portion or n_rows):
         some = slice(start, start + (of.portion or n_rows))
@@ -238,18 +248,16 @@ def _found(of: _Pass, lists: Arrays, slices: list[Slice], shared: Mapping[str, A
     )
 
 
-def _known(
-    of: _Pass, through: Exchange, lists: Arrays, slices: list[Slice]
-) -> tuple[npt.NDArray[np.int64], Arrays]:
-    """(known,) rows of which something was answered, or that were asked for; and what, by name."""
-    columns = through.receive(slices) if slices else {"row": np.empty(0, np.int64)}
+def _by_row(of: _Pass, lists: Arrays, slices: list[Slice]) -> Arrays:
+    """What was answered, row by row, and where that of each row asked for starts."""
+    assert of.known is not None
+    assert of.several is not None
+    columns = of.known.receive(slices) if slices else {"row": np.empty(0, np.int64)}
     row = columns.pop("row")
-    if of.several is None:
-        none = {name: np.zeros_like(column[:1]) for name, column in columns.items()}
-        return row, {name: np.concatenate([c, none[name]]) for name, c in columns.items()}
-    asked, order = of.several.rows(lists), np.argsort(row, kind="stable")
-    start = np.searchsorted(row[order], np.append(asked, np.iinfo(np.int64).max))
-    return asked, {**{name: column[order] for name, column in columns.items()}, "start": start}
+    order = np.argsort(row, kind="stable")
+    ends = np.append(of.several.rows(lists), np.iinfo(np.int64).max)
+    sorted_by_row = {name: column[order] for name, column in columns.items()}
+    return {**sorted_by_row, "start": np.searchsorted(row[order], ends)}
 
 
 def _joined(pieces: Sequence[Arrays]) -> Arrays:

@@ -38,6 +38,8 @@ class SourceRows:
     """(row, ...) by name."""
     others: Arrays
     """(item, ...) by name: what other rows' blocks sent, with the `place` (item,) of the row."""
+    asked: bool
+    """Whether anybody asked for any of the rows."""
 
     @property
     def n(self) -> int:
@@ -158,7 +160,9 @@ def _rows_part(of: _Pass, run: Run, part: Part[_Rows]) -> Output:
     found = Found(columns)
     if of.kernel is not None:
         shared = {} if of.reading is None else of.reading(run)
-        given = of.kernel(SourceRows(of.pool, args.rows, columns, other), **shared)
+        given = of.kernel(
+            SourceRows(of.pool, args.rows, columns, other, bool(args.asked)), **shared
+        )
         found = given if isinstance(given, Found) else Found(given)
     left = None if found.left is None else found.left.as_json()
     sent: dict[str, Sent] = {}

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import Result
+from pipeline.knn.lists import ABSENT
+from pipeline.knn.places import places
 from storage.errors import StorageError
 from storage.exchange import Exchange, Slice
 from storage.groups import Arrays
 from storage.ledger import Record
 from storage.location import Location
-from storage.pool import Rows
+from storage.pool import Pool, Rows
 
 Sent = list[tuple[int, int]]
 """(destination, rows) of a run, in the order in which the rows lie there."""
@@ -90,6 +92,37 @@ class Sendings:
 def exchange(location: Location, step: str, what: str) -> Exchange:
     """The exchange of one kind of what a step sends."""
     return Exchange(location, f"{step}/{what}")
+
+
+def ask(
+    location: Location, step: str, producer: str, asker: int, pool: Pool, row: npt.NDArray[np.int64]
+) -> tuple[str, Sent]:
+    """Ask a pool for rows (row,), each once: the key of what was written, and what was sent."""
+    columns: Arrays = {"row": row, "asker": np.full(len(row), asker, np.int32)}
+    away = exchange(location, step, "asked")
+    sent = away.send(producer, pool.part_of(row), len(pool.parts()), columns)
+    return away.key(producer), sent
+
+
+class Answers:
+    """What was answered of the rows that somebody asked for, one item a row."""
+
+    def __init__(self, through: Exchange, slices: Sequence[Slice]) -> None:
+        self.columns: Arrays = through.receive(slices)
+        self.row: npt.NDArray[np.int64] = self.columns.pop("row")
+
+    def places(self, neighbor: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """Where each neighbor, of any shape, is in the columns; `ABSENT` in empty places.
+
+        Raises
+        ------
+        StorageError
+            a row was not answered for.
+        """
+        at = places(self.row, neighbor)
+        if ((at == ABSENT) & (neighbor != ABSENT)).any():
+            raise StorageError("what some neighbors are is unknown; run train again to repair")
+        return at
 
 
 def to_driver(drawn: Arrays) -> npt.NDArray[np.int64]:
