@@ -9,9 +9,9 @@ import sys
 
 from storage.errors import ClusterError, StorageError
 
-FEWEST_GB = 4
-"""Gigabytes of addresses that the smallest run takes: libraries map more than they use, and those
-that get too few may wait for an end that does not come."""
+FEWEST_GB = 5
+"""Gigabytes of addresses: the smallest run takes 4.2 with workers. Libraries map more than they
+use, and those that get too few may wait for an end that does not come."""
 FEWEST_HANDLES = 64
 """With fewer, event loops that cannot begin may be waited for."""
 

@@ -123,7 +123,7 @@ def test_too_little_memory_is_said_at_once(pool: PoolWriter, tmp_path: Path) -> 
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert done.returncode == 4
     assert done.stderr == (
-        "knnoise: this process may map 614 MB (ulimit -v), too few for any run: allow 4 GB or "
+        "knnoise: this process may map 614 MB (ulimit -v), too few for any run: allow 5 GB or "
         "more, or limit the memory that is used, as containers do\n"
     )
     assert not (tmp_path / "run").exists()

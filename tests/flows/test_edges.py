@@ -11,6 +11,7 @@ import pytest
 from runs import fit
 
 from flows.cli import main
+from flows.score import run_score
 
 N = 240
 Make = Callable[[Path], list[str]]
@@ -91,3 +92,19 @@ def test_classes_of_two_rows_are_trained_on_and_doubted(tmp_path: Path) -> None:
     found = fit(words[0], tmp_path / "run", label_column="y")
     assert found["class_support"][found["classes"].index("rare")] == "unsupported"
     assert found["clean_prior"][found["classes"].index("rare")] is None
+
+
+def test_scores_of_two_distinct_points(tmp_path: Path) -> None:
+    rng, at = np.random.default_rng(0), np.arange(N) % 2
+    points = np.array([[0, 0], [1, 2]], np.float32)
+    noisy = np.where(rng.random(N) < 0.2, 1 - at, at)
+    np.savez(tmp_path / "t.npz", X=points[at], y=noisy)
+    np.savez(tmp_path / "q.npz", X=np.array([[0, 0], [1, 2], [-9, 1], [90, 90]], np.float32))
+    report = fit(tmp_path / "t.npz", tmp_path / "run", k=None)
+    assert max(abs(report[rate] - 0.2) for rate in ("p0", "p1")) < 0.1
+    out = str(tmp_path / "s.parquet")
+    run_score(str(tmp_path / "q.npz"), run=str(tmp_path / "run"), out=out, workers=0, quiet=True)
+    scores = pd.read_parquet(out)
+    assert scores["predicted_label"].tolist() == [0, 1, 0, 1]
+    assert scores["posterior"].between(0, 1).all()
+    assert (scores["near_duplicates"] > 0).tolist() == [True, True, False, False]
