@@ -224,17 +224,20 @@ def _of_text(name: str, column: pa.Array, decimal: str, typed: bool) -> Column:
     if n_text == 0 and not (typed and len(known)):
         numbers = marked.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return Column(name, numbers, False)
+    commas = decimal == "." and n_text > 0
+    commas = commas and not pc.any(_no_numbers(pc.replace_substring(text, ",", "."))).as_py()
+    spellings = spellings_of(plain_texts(column), decimal)
+    if commas and pc.any(pc.match_substring_regex(text, "^[+-]?0,")).as_py():
+        spellings = [kind for kind in spellings if kind != "thousands"]
     return Column(
         name,
         _codes(text),
         True,
         (text.filter(bad) if n_text else known)[0].as_py()[:40],
         n_text,
-        tuple(spellings_of(plain_texts(column), decimal)),
+        tuple(spellings),
         coded=_digest(text),
-        has_commas=decimal == "."
-        and n_text > 0
-        and not pc.any(_no_numbers(pc.replace_substring(text, ",", "."))).as_py(),
+        has_commas=commas,
     )
 
 
