@@ -27,7 +27,7 @@ QUICK = 3.0
 
 def every_case(benches: Mapping[str, Bench]) -> list[Case]:
     """All faults there are."""
-    from faults import clusters, conduct, damage, families, s3
+    from faults import clusters, conduct, damage, families, given, s3
 
     disk = benches["disk"]
     return [
@@ -36,6 +36,7 @@ def every_case(benches: Mapping[str, Bench]) -> list[Case]:
         *damage.every(disk),
         *damage.folders(disk),
         *clusters.every(disk),
+        *given.every(),
         *families.other_kinds(benches),
         *(s3.every(benches["S3"]) if "S3" in benches else []),
     ]

@@ -58,6 +58,11 @@ def test_judge_sees_what_is_wrong() -> None:
     assert "no such part" in after_fault({**RUN, "ledger/step/b.json": RECORD}, RUN, {})[0]
     again = {**RUN, "ledger/step/a.json": RECORD + b" "}
     assert after_resume(again, RUN, RUN) == ["ledger/step/a.json: computed again"]
+    begun = {**RUN, "ledger/ingest-pool/0.json": RECORD}
+    changed = {**begun, "ledger/ingest-pool/0.json": RECORD + b" "}
+    assert after_resume(changed, begun, begun) == []  # the pass had not ended
+    of_pool = {**begun, "ledger/pool/all.json": RECORD}
+    assert any("computed again" in wrong for wrong in after_resume(changed, begun, of_pool))
     assert "extra" in after_resume({**RUN, "results.zarr/b": b""}, RUN, {})[0]
     assert any("missing" in wrong for wrong in after_resume({}, RUN, {}))
     assert ended(1, 1.0, "knnoise: x\n") == ["exit status 1"]
