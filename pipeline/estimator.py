@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pipeline.blocks.metric import AS_SCALED, SAMPLE_ROWS, WEIGHTED, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
-from pipeline.blocks.metric import SAMPLE_ROWS, WEIGHTED, choose_metric
 from pipeline.blocks.sampling import in_sample, row_hash
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.choose_k import choose, squared_losses
@@ -58,7 +58,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         opposite
     metric : "euclidean" of the features as they are; "weighted": of their standard scores, weighted
         by what each tells of the given labels; "auto" takes the one by which neighbors predict
-        labels better, of sparse or fewer than 100 rows the first; or "cosine": rows are scaled to
+        labels best, of sparse or fewer than 100 rows the first; or "cosine": rows are scaled to
         length 1, and a row of zeros is orthogonal to all others
     builder : "auto", "exact", "join" or "pynndescent", how neighbors of training rows are found;
         sparse rows are searched exactly
@@ -244,14 +244,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.metric_choice_, self._weights = choose_metric(
                 x[rows], self._label[rows], self.random_state, self.metric
             )
-        if self.metric_choice_.metric == WEIGHTED:
-            self.metric_ = WEIGHTED
+        if self.metric_choice_.metric != AS_SCALED:
+            self.metric_ = self.metric_choice_.metric
         elif self.metric == WEIGHTED:
             raise ValueError(f"metric={WEIGHTED!r}: no feature tells anything of the labels")
 
     def _rows(self, x: Rows) -> Rows:
         """Rows whose Euclidean distances order as the metric does."""
-        return self._weights.apply(x) if self.metric_ == WEIGHTED else as_rows(x, self.metric_)
+        return as_rows(x, self.metric_) if self.metric_ in METRICS else self._weights.apply(x)
 
     def _choose_k(self, near: Int64) -> int:
         """The size of the least sum of the classes' leave-one-out scores."""

@@ -337,11 +337,11 @@ class Method(Chosen):
         description="principal components, learned on the scaled training rows, that stand for the "
         "features; by default all features are used",
     )
-    metric: Literal["auto", "as-scaled", "weighted"] = Field(
+    metric: Literal["auto", "as-scaled", "cosine", "weighted"] = Field(
         "auto",
-        description="what makes rows near: the features as scaled, or standard scores weighted by "
-        "what each tells of the given labels; auto takes weights where neighbors predict labels "
-        "better by them",
+        description="what makes rows near: the features as scaled, their directions, or standard "
+        "scores weighted by what each tells of the given labels; auto takes the one by which "
+        "neighbors predict labels best",
     )
     candidate_features: Literal["raw", "averaged", "averaged-cube-root"] = Field(
         "raw",

@@ -10,6 +10,7 @@ SHOWN = 15
 """Columns of most use that are shown, and of no use that are named."""
 _MEANING = {
     "as-scaled": "the features as scaled",
+    "cosine": "directions of the features as scaled",
     "weighted": "features weighted by what they tell of labels",
 }
 
@@ -34,6 +35,7 @@ def lines(report: PoolReport) -> list[str]:
         tried_sentence(report),
         *([f"  what tells most of the labels: {told}"] if told else []),
         *([f"  {useless}"] if useless else []),
+        *(f"  {line}" for line in zeros(report)),
     ]
 
 
@@ -45,6 +47,14 @@ def tried_sentence(report: PoolReport) -> str:
     return (
         f"metric {report.metric.metric}: {_MEANING[report.metric.metric]}; log loss of "
         f"{report.metric.n_judged:,} given labels as their neighbors predict them: {tried}"
+    )
+
+
+def zeros(report: PoolReport) -> list[str]:
+    """Rows without a direction, where directions are compared and there are such."""
+    share = 0.0 if report.metric is None else report.metric.no_direction
+    return [f"{share:.1%} of the rows are zeros and have no direction: near each other alone"] * (
+        share > 0
     )
 
 

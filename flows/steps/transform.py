@@ -145,7 +145,9 @@ def learn_part(run: Run, part: Part[Learn]) -> Output:
     order = np.argsort(row)
     y = np.empty(len(row), np.int64)
     y[order] = pick(run, "pool", "y", row[order])
-    return Output([], Metric(*choose_metric(how.scaling.apply(x), y, how.seed, how.asked)))
+    angles = how.scaling == Scaling()  # else they are about a mean
+    chosen = choose_metric(how.scaling.apply(x), y, how.seed, how.asked, angles=angles)
+    return Output([], Metric(*chosen))
 
 
 def transform(run: Run, scaling: Scaling) -> Scaling:
@@ -164,7 +166,9 @@ def metric_used(run: Run) -> Metric | None:
 def _components_of(run: Run, scaling: Scaling) -> Scaling:
     """The scaling of a training, or its projection if it has one."""
     about = _about(run)
-    return scaling if about is None else Projected(None, None, run.location.url, about["digest"])
+    return (
+        scaling if about is None else Projected(location=run.location.url, digest=about["digest"])
+    )
 
 
 def pca_used(run: Run) -> PcaUsed | None:

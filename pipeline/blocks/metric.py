@@ -1,5 +1,5 @@
-"""Which weights of the features make near rows alike in their given labels: learned and judged on a
-sample.
+"""Which metric makes near rows alike in their given labels: weights of the features, or directions,
+learned and judged on a sample.
 
 A metric is judged by how well the labels of its neighbors predict those of rows that it was not
 learned on. Labels are those given, wrong ones among them: a proper loss of them orders metrics as
@@ -9,7 +9,7 @@ one of the true labels would where mistakes do not depend on the features.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ import numpy.typing as npt
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import nearest
 
-AS_SCALED, WEIGHTED = "as-scaled", "weighted"
-METRICS = (AS_SCALED, WEIGHTED)
+AS_SCALED, COSINE, WEIGHTED = "as-scaled", "cosine", "weighted"
+METRICS = (AS_SCALED, COSINE, WEIGHTED)
 """The simplest first."""
 FEWEST_ROWS = 100
 """Rows below which nothing is learned."""
@@ -72,6 +72,8 @@ class Choice:
     """(feature,) share of each in telling given labels apart; negative where it tells less than of
     shuffled labels."""
     n_judged: int
+    no_direction: float = 0.0
+    """Share of the rows that are zero in all features, where directions are compared."""
 
     def order(self) -> list[int]:
         """Features, the most relevant first."""
@@ -84,7 +86,9 @@ class Choice:
         return [at for at, share in enumerate(self.relevance) if share <= chance]
 
 
-def choose_metric(x: Float32, y: Codes, seed: int, asked: str = "auto") -> tuple[Choice, Scaling]:
+def choose_metric(
+    x: Float32, y: Codes, seed: int, asked: str = "auto", *, angles: bool = True
+) -> tuple[Choice, Scaling]:
     """The metric to take, and what it makes of features; as scaled where no feature tells anything.
 
     Parameters
@@ -93,10 +97,14 @@ def choose_metric(x: Float32, y: Codes, seed: int, asked: str = "auto") -> tuple
         least `FEWEST_ROWS`
     y : (row,) codes of given labels
     asked : one of `METRICS`, or "auto" for the one that predicts labels best
+    angles : whether "auto" may compare directions; they mean nothing where columns were centered
     """
     x, y = x[:SAMPLE_ROWS], y[:SAMPLE_ROWS]
     n_judged = min(len(x), JUDGED_ROWS)
     losses = {AS_SCALED: label_losses(x, y, np.arange(n_judged))}
+    directions = Scaling(directions=True)
+    if angles or asked == COSINE:
+        losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged))
     shares, loss = [], np.empty((2, *losses[AS_SCALED].shape))
     for judged, learned in folds(len(x), n_judged):
         shares.append(relevance(x[learned], y[learned], seed))
@@ -109,8 +117,10 @@ def choose_metric(x: Float32, y: Codes, seed: int, asked: str = "auto") -> tuple
     tried = compared(losses, sizes(len(x)))
     best = next(metric for metric in tried if metric.behind <= metric.standard_error)
     taken = asked if asked in losses else best.metric
-    by = weights(x, beyond if strict else share) if taken == WEIGHTED else Scaling()
-    return Choice(taken, tried, beyond.tolist(), n_judged), by
+    found = Choice(taken, tried, beyond.tolist(), n_judged)
+    if taken == COSINE:
+        return replace(found, no_direction=float((~x.any(axis=1)).mean())), directions
+    return found, weights(x, beyond if strict else share) if taken == WEIGHTED else Scaling()
 
 
 def folds(n_rows: int, n_judged: int) -> Iterator[tuple[Rows, Rows]]:

@@ -10,6 +10,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.knn.rows import as_rows
+
 SCALES = ("none", "range", "standard")
 APART = 25.0
 """Ratio of spreads from which columns are on different scales; sets with columns of one kind stay
@@ -20,22 +22,26 @@ SPREAD_ROWS = 20_000
 
 @dataclass(frozen=True)
 class Scaling:
-    """x → (x - offset) · factor, feature by feature; None leaves x as it is."""
+    """x → (x - offset) · factor, feature by feature; None leaves x as it is. Then rows of length 1,
+    where only their directions are to count."""
 
     offset: tuple[float, ...] | None = None
     factor: tuple[float, ...] | None = None
+    directions: bool = False
 
     def apply(self, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """(row, feature) float32, computed in float64 and rounded once."""
-        if self.offset is None or self.factor is None:
-            return x
-        moved = (x.astype(np.float64) - np.asarray(self.offset)) * np.asarray(self.factor)
-        return np.asarray(moved, np.float32)
+        """(row, feature) float32, computed in float64 and rounded once; of directions
+        (row, feature + 1), as rows of zeros have none and are put at a right angle to all others.
+        """
+        if self.offset is not None and self.factor is not None:
+            moved = (x.astype(np.float64) - np.asarray(self.offset)) * np.asarray(self.factor)
+            x = np.asarray(moved, np.float32)
+        return np.asarray(as_rows(x, "cosine")) if self.directions else x
 
     def then(self, after: Scaling) -> Self:
         """Both, one after the other, rounded once."""
         if after.offset is None or after.factor is None:
-            return self
+            return replace(self, directions=after.directions)
         if self.offset is None or self.factor is None:
             return replace(self, offset=after.offset, factor=after.factor)
         offset, factor = np.asarray(self.offset), np.asarray(self.factor)

@@ -202,7 +202,9 @@ def test_neighbors_are_those_by_the_weights_chosen(weighed: Path) -> None:
     expected = index.kneighbors(seen[rows], return_distance=False)[:, 1:]
     assert (graph["neighbor"].values[:, :10] == expected).mean() > 0.999
     model = RobustKNeighborsClassifier(10).fit(standard.scaling("standard").apply(x), y)
-    assert model.metric_choice_ == metric_used(Run(Location.of(str(weighed / "run")))).choice
+    chosen = metric_used(Run(Location.of(str(weighed / "run")))).choice
+    assert model.metric_ == chosen.metric
+    assert model.metric_choice_.relevance == chosen.relevance
     new = standard.scaling("standard").apply(np.load(weighed / "new.npy"))
     near = index.kneighbors(new * np.array(found["scaling"]["factor"]), 10, return_distance=False)
     scored = pq.read_table(weighed / "scores.parquet")["eta_corr"].to_numpy()
@@ -214,7 +216,7 @@ def test_the_report_says_what_was_tried_and_which_columns_matter(
 ) -> None:
     report = json.loads((weighed / "run" / "report.json").read_text())
     assert report["metric"] == learned(weighed / "run")["choice"]
-    plain, best = report["metric"]["tried"]
+    plain, *_, best = report["metric"]["tried"]
     assert best["loss"] < plain["loss"] - 3 * plain["standard_error"]
     page = weighed / "page.html"
     assert main(["report", "--run", str(weighed / "run"), "--html", str(page)]) == 0
@@ -251,6 +253,30 @@ def test_components_are_weighed_as_columns_are(made: Path, tmp_path: Path) -> No
     expected = index.kneighbors(turned[graph["row"].values], return_distance=False)[:, 1:]
     assert (graph["neighbor"].values[:, :10] == expected).mean() > 0.99
     assert "component 1" in (run / "report.txt").read_text()
+
+
+def test_directions_are_compared_as_asked(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 800)
+    x = rng.normal(size=(800, 8)) + 2.0 * np.eye(8)[y]
+    x = (x * rng.lognormal(0, 1.5, (800, 1))).astype(np.float32)
+    x[:8] = 0
+    np.savez(tmp_path / "p.npz", X=x, y=y)
+    np.save(tmp_path / "q.npy", 7 * x[8:])
+    run = tmp_path / "run"
+    fit(tmp_path / "p.npz", run, metric="auto", scale="none", builder="exact")
+    assert learned(run)["choice"]["metric"] == "cosine"
+    text = (run / "report.txt").read_text()
+    assert "1.0% of the rows are zeros and have no direction" in text
+    index = NearestNeighbors(n_neighbors=11, metric="cosine").fit(x[8:])
+    graph = open_run(str(run))["graph"]["00000"]
+    expected = index.kneighbors(x[8:], return_distance=False)[:, 1:] + 8
+    assert (graph["neighbor"].values[8:, :10] == expected).mean() > 0.999
+    out = ("--out", str(tmp_path / "s.parquet"))
+    assert main(["score", str(tmp_path / "q.npy"), "--run", str(run), *out, *QUIET]) == 0
+    near = index.kneighbors(x[8:], 10, return_distance=False)
+    scored = pq.read_table(tmp_path / "s.parquet")["eta_corr"].to_numpy()
+    assert np.isclose(scored, y[8:][near].mean(axis=1)).mean() > 0.98
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from pipeline.blocks.metric import (
     weights,
 )
 from pipeline.blocks.scaling import Scaling
+from pipeline.knn.rows import as_rows
 
 USEFUL = 2
 
@@ -46,7 +47,7 @@ def test_columns_of_no_use_are_named_and_left_aside() -> None:
     spread = by.apply(x).std(axis=0)
     assert spread[:USEFUL].min() > 3 * spread[USEFUL:].max()
     assert spread.min() > 0  # else rows that differ there alone were equal
-    plain, weighted = chosen.tried
+    plain, _, weighted = chosen.tried
     assert weighted.loss < plain.loss - 2 * plain.standard_error
     assert (weighted.behind, weighted.standard_error) == (0.0, 0.0)
 
@@ -66,7 +67,22 @@ def test_where_no_feature_splits_there_are_no_weights_to_take() -> None:
     assert not relevance(x, y, 0).any()
     chosen, by = choose_metric(x, y, 0, "weighted")
     assert (chosen.metric, by) == ("as-scaled", Scaling())
-    assert [one.metric for one in chosen.tried] == ["as-scaled"]
+    assert [one.metric for one in chosen.tried] == ["as-scaled", "cosine"]
+
+
+def test_directions_are_compared_where_lengths_tell_nothing() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 1200)
+    x = rng.normal(size=(1200, 8)) + 2.5 * np.eye(8)[y]
+    x = (x * rng.lognormal(0, 1.5, (1200, 1))).astype(np.float32)
+    x[:12] = 0
+    chosen, by = choose_metric(x, y, 0)
+    assert (chosen.metric, by) == ("cosine", Scaling(directions=True))
+    assert chosen.no_direction == 0.01
+    assert choose_metric(x, y, 0, angles=False)[0].metric != "cosine"
+    unit = by.apply(x)
+    assert np.square(unit, dtype=np.float64).sum(axis=1) == pytest.approx(1.0, abs=1e-6)
+    assert np.array_equal(unit, as_rows(x, "cosine"))
 
 
 @given(st.integers(12, 60), st.integers(2, 4), st.integers(0, 5))
