@@ -14,7 +14,7 @@ from .candidates import as_sets
 from .coding import PLAIN_NUMBERS, Coding, Gaps
 from .columns import is_place
 from .dialect import PLAIN, Dialect
-from .fingerprint import SourceFile, fingerprint
+from .fingerprint import SourceFile
 from .labels import Labels as Labels
 from .labels import are_there
 from .paths import readable
@@ -246,11 +246,12 @@ class Source:
         return block._replace(label=labels)
 
     def fingerprint(self, with_digest: bool = False) -> dict[str, Any]:
-        """What identifies the content: `fingerprint.fingerprint` of all parts, and the `dialect` if
-        it is not the default."""
-        found = fingerprint(self.kind, self.parts, with_digest)
+        """JSON-able identity of the content: its `kind`, what `SourceFile.describe` gives of each
+        part, and the `dialect` if it is not the default."""
+        files = [part.describe(with_digest) for part in self.parts]
         written = self.dialect.as_json()
-        return found if written is None else {**found, "dialect": written}
+        dialect = {} if written is None else {"dialect": written}
+        return {"kind": self.kind, "files": files, **dialect}
 
 
 def rechunk(blocks: Iterable[Block], rows: int) -> Iterator[Block]:

@@ -59,11 +59,6 @@ class SourceFile:
             return hashed.hexdigest()
 
 
-def fingerprint(kind: str, parts: Parts, with_digest: bool) -> dict[str, Any]:
-    """JSON-able identity of a source: its `kind` and what `SourceFile.describe` gives, per file."""
-    return {"kind": kind, "files": [part.describe(with_digest) for part in parts]}
-
-
 def read_once(parts: Parts, read: Callable[[], T]) -> tuple[Parts, T]:
     """What a call reads of some files as a whole, and these with the description of what was read,
     whatever becomes of them afterwards.
