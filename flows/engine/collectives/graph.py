@@ -190,9 +190,7 @@ def _block_part(of: _Pass, run: Run, part: Part[_Block]) -> Output:
     found = Found(_typed({}, of.gives))
     if of.kernel is not None and len(row):
         shared = {} if of.reading is None else of.reading(run)
-        start = time.perf_counter()
-        found = _found(of, lists, part.args.known, shared)
-        seconds = time.perf_counter() - start
+        found, seconds = _found(of, lists, part.args.known, shared)
     n_parts = len(pool.parts())
     if of.gives:
         send("rows", pool.part_of(row), n_parts, {"row": row, **found.columns})
@@ -219,8 +217,10 @@ def _read_names(of: _Pass) -> list[str]:
     return sorted({"row", *of.needs, *looked_up})
 
 
-def _found(of: _Pass, lists: Arrays, slices: list[Slice], shared: Mapping[str, Any]) -> Found:
-    """What the kernel finds in all rows of a block."""
+def _found(
+    of: _Pass, lists: Arrays, slices: list[Slice], shared: Mapping[str, Any]
+) -> tuple[Found, float]:
+    """What the kernel finds in all rows of a block, and its seconds."""
     assert of.kernel is not None
     n_rows = len(lists["row"])
     columns: Arrays = {}
@@ -233,19 +233,22 @@ def _found(of: _Pass, lists: Arrays, slices: list[Slice], shared: Mapping[str, A
         answers = Answers(of.known, slices)
         near, own = answers.places(lists["neighbor"]), places(answers.row, lists["row"])
         columns = {n: np.concatenate([c, np.zeros_like(c[:1])]) for n, c in answers.columns.items()}
-    pieces = []
+    pieces, seconds = [], 0.0
     for start in range(0, n_rows, of.portion or n_rows):
         some = slice(start, start + (of.portion or n_rows))
         of_row = {name: lists[name][some] for name in of.needs}
         at = Around(lists["row"][some], of_row, near[some], own[some], columns)
+        began = time.perf_counter()
         found = of.kernel(at, **shared)
+        seconds += time.perf_counter() - began
         pieces.append(found if isinstance(found, Found) else Found(found))
-    return Found(
+    whole = Found(
         _typed(_joined([piece.columns for piece in pieces]), of.gives),
         _joined([piece.others for piece in pieces]),
         _joined([piece.drawn for piece in pieces]),
         pieces[0].left,
     )
+    return whole, seconds
 
 
 def _by_row(of: _Pass, lists: Arrays, slices: list[Slice]) -> Arrays:
