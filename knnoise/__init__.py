@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from knnoise.api import check, open_run, score, train
     from knnoise.result import Scores, Training
     from pipeline.estimator import RobustKNeighborsClassifier
+    from storage.version import VERSION as __version__
 
 __all__ = [
     "RobustKNeighborsClassifier",
     "Scores",
     "Training",
+    "__version__",
     "check",
     "open_run",
     "score",
@@ -30,6 +32,10 @@ def __getattr__(name: str) -> Any:
     """The public names, when they are used."""
     if name not in __all__:
         raise AttributeError(f"module 'knnoise' has no attribute {name!r}")
+    if name == "__version__":
+        from storage.version import VERSION
+
+        return VERSION
     if name == "RobustKNeighborsClassifier":
         from pipeline.estimator import RobustKNeighborsClassifier
 
@@ -44,3 +50,8 @@ def __getattr__(name: str) -> Any:
     from knnoise import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    """What completion shows."""
+    return sorted(__all__)

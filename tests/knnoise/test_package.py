@@ -15,6 +15,7 @@ import pytest
 import knnoise
 from flows.engine.guard import MESSAGE
 from storage.errors import InputError
+from storage.version import VERSION
 
 QUIET = {"workers": 0, "quiet": True}
 ROOT = Path(knnoise.__file__).parent.parent
@@ -126,3 +127,9 @@ def test_a_program_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(MESSAGE)
     assert done.stderr.count("Traceback") == 1
+
+
+def test_the_package_says_its_version_and_names() -> None:
+    assert knnoise.__version__ == VERSION
+    assert {"train", "check", "__version__"} <= set(dir(knnoise))
+    assert (Path(knnoise.__file__).parent / "py.typed").exists()
