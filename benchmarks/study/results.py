@@ -31,6 +31,7 @@ KERNELS = {
     "gao-ours": DECISION,
     "multiclass": (*RATES, *MATRIX),
     "suspects": (*RATES, *MATRIX, "noise/simplex", *QUALITY),
+    "metric": ("blocks/metric",),
     "verdicts": (*RATES, "noise/regions", "noise/cores"),
     "cost": (*RATES, "blocks/cost", "graph/descent"),
     "certificates": SPECULATE,

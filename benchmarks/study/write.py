@@ -13,6 +13,7 @@ from benchmarks.study import (
     pages_coverage,
     pages_gao,
     pages_groups,
+    pages_metric,
     pages_multiclass,
     pages_partial,
     pages_rare,
@@ -58,6 +59,8 @@ def pages(work: Path, docs: Path) -> None:
         pages_groups.groups(found["groups"], docs)
     if found["annotators"]:
         pages_annotators.annotators(found["annotators"], docs)
+    if found["metric"]:
+        pages_metric.metric(found["metric"], docs)
     if found["suspects"]:
         pages_suspects.suspects(found["suspects"], docs)
     if found["verdicts"]:
