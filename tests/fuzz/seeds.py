@@ -251,7 +251,7 @@ def annotations(rng: Rng) -> Seed:
 
 def config(rng: Rng) -> Seed:
     """A file of options; the source is added."""
-    lines = ['label-column = "y"', "seed = 3", "[train]", "k = 3", 'exclude = ["c"]', "[score]"]
+    lines = ['label-column = "y"', "seed = 3", "[train]", "k = 5", 'noise = "minmax"', "[score]"]
     rng.shuffle(lines[:2])
     options = ["--config", "{folder}/c.toml"]
     return Seed("config", {"c.toml": "\n".join(lines).encode()}, "t.csv", options=options)
