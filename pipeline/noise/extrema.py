@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from pipeline.noise.asymptotes import Held, fewest_rows, fit_asymptotes, fit_index, read_plateau
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import in_core, near_anchors
-from pipeline.noise.rates import HIDDEN, TOO_FEW, NoiseRates, verdict, worst
+from pipeline.noise.rates import FEW, HIDDEN, MINGLED, TOO_FEW, NoiseRates, verdict, worst
 from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 
 __all__ = ["CrossfitParams", "NoiseRates", "anchor_plan", "crossfit", "minmax"]
@@ -133,9 +133,9 @@ def _differ(rates: NoiseRates) -> float:
     """Chance, at least, that two given labels of one clean class differ; where nothing supports the
     rates, by the rates as they are."""
     shares = [rates.diagnostics.get(name, {}).get("class_share", 0.5) for name in ("p0", "p1")]
-    wrong = (rates.p0_interval[0], rates.p1_interval[0])
-    if rates.support == "unsupported":
-        wrong = (rates.p0, rates.p1)
+    z = 0.0 if rates.support == "unsupported" else 1.96
+    found = zip((rates.p0, rates.p1), rates.standard_errors, strict=True)
+    wrong = [max(0.0, p - z * error) for p, error in found]
     return 2.0 * float(sum(share * p * (1.0 - p) for share, p in zip(shares, wrong, strict=True)))
 
 
@@ -271,7 +271,13 @@ def _judge(
     diagnostics: dict[str, Any] = {"range": ranges, "p0": sides[0], "p1": sides[1]}
     diagnostics["relative_error"] = max(halves) / gap
     intervals = [
-        (max(0.0, p - half), min(1.0, p + half + HIDDEN * side["impurity"]))
+        (
+            max(
+                0.0,
+                p - half - MINGLED * side["impurity"] * min(1.0, FEW / side["informative_rows"]),
+            ),
+            min(1.0, p + half + HIDDEN * side["impurity"]),
+        )
         for p, half, side in zip((p0, p1), halves, sides, strict=True)
     ]
     return NoiseRates(

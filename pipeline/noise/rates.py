@@ -23,6 +23,10 @@ HIDDEN = 0.6
 """Part of a class' impurity that may be mistakes that cluster where classes seem to overlap; the
 upper end of the interval allows for it."""
 
+MINGLED = 0.3
+"""Part of a class' impurity that may be the other class in its purest neighborhoods, where it has
+at most ``FEW`` informative rows, and less as it has more; the lower end allows for it."""
+
 
 @dataclass(frozen=True)
 class NoiseRates:
@@ -32,7 +36,7 @@ class NoiseRates:
     p1: float
     p0_interval: tuple[float, float]
     """95 % interval for the rate realized in the pool; its upper end allows for mistakes that look
-    like overlap of the classes."""
+    like overlap of the classes, its lower end for overlap that looks like mistakes."""
     p1_interval: tuple[float, float]
     method: Literal["minmax", "crossfit", "rknn", "given"]
     rate_k: int
@@ -93,4 +97,7 @@ def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> t
         return "weak", f"An extreme is reached by hardly more rows than are looked at: {told}."
     if relative > WEAK or rows < FEW:
         return "weak", f"The purest neighborhoods rest on little: {told}."
-    return "supported", f"Both classes have pure neighborhoods enough: {told}."
+    return (
+        "supported",
+        f"Both classes have pure neighborhoods enough, and rates are those there: {told}.",
+    )

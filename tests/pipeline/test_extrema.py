@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
+from sklearn.datasets import make_classification
 
 from pipeline.knn.exact import nearest
 from pipeline.noise.asymptotes import Held, fit_asymptotes, read_plateau
@@ -233,6 +234,23 @@ def test_copies_are_left_out_in_whatever_order_anchors_come() -> None:
     mixed = np.random.default_rng(8).permutation(len(near))
     there = crossfit(near, given[near], len(y), distance=distance)
     assert there == crossfit(near[mixed], given[near[mixed]], len(y), distance=distance[mixed])
+
+
+def test_lower_ends_allow_for_overlap_that_looks_like_mistakes() -> None:
+    """1,300 rows of overlapping classes in 100 dimensions: no neighborhood is pure."""
+    below = 0
+    for seed in range(8, 16):
+        x, y = make_classification(
+            1300, 100, n_informative=15, n_redundant=3, class_sep=0.7, flip_y=0, random_state=seed
+        )
+        x = np.ascontiguousarray((x - x.mean(axis=0)) / x.std(axis=0), np.float32)
+        rows = np.arange(len(x))
+        near = np.column_stack([rows, nearest(x, x, 325, exclude=rows)[0]])
+        given = noisy(y.astype(np.int8), 0.3, 0.1, seed)
+        rates = crossfit(near, given[near], len(x))
+        below += rates.p0_interval[0] <= given[y == 0].mean()
+        below += rates.p1_interval[0] <= 1 - given[y == 1].mean()
+    assert below >= 15
 
 
 @pytest.mark.parametrize("value", [0, 1])
