@@ -179,7 +179,11 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
     _check_size(pool, params)
     check_labels(source, ingested.labels(), params)
     metric = AS_SCALED if sets else params.metric
-    scaling = as_task("metric", lambda: learn_transform(job, pool, ingested.scaling, metric, seed))
+    embedded = bool(source.embedded.all())
+    scaling = as_task(
+        "metric",
+        lambda: learn_transform(job, pool, ingested.scaling, metric, seed, embedded=embedded),
+    )
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)
     read = rates_read(params) and not sets

@@ -64,7 +64,7 @@ def bars(report: PoolReport) -> list[Bar]:
         return []
     found, names = report.metric, _names(report)
     best, useless = found.order()[:SHOWN], set(found.useless())
-    widest = max(found.relevance)
+    widest = max(found.relevance, default=0.0)
     return [
         Bar(names[at], found.relevance[at], found.relevance[at] / widest)
         for at in best

@@ -67,6 +67,7 @@ class Learn:
     scaling: Scaling
     asked: str
     seed: int
+    embedded: bool
 
 
 @lru_cache(maxsize=2)
@@ -112,8 +113,11 @@ def _about(run: Run) -> dict[str, Any] | None:
     return dict(run.group(PROJECTION).attrs.asdict())
 
 
-def learn_transform(job: Job, pool: Pool, scaling: Scaling, asked: str, seed: int) -> Scaling:
-    """The transform of a pool whose labels are one a row, its metric learned where one is to be.
+def learn_transform(
+    job: Job, pool: Pool, scaling: Scaling, asked: str, seed: int, *, embedded: bool = False
+) -> Scaling:
+    """The transform of a pool whose labels are one a row, its metric learned where one is to be;
+    features that are `embedded` are weighed only as asked.
 
     Raises
     ------
@@ -127,7 +131,7 @@ def learn_transform(job: Job, pool: Pool, scaling: Scaling, asked: str, seed: in
             f"--metric {asked}: {pool.n_rows} rows are too few to learn from, {FEWEST_ROWS} are "
             "needed; leave it out"
         )
-    learn = Learn(pool, _components_of(job.run, scaling), asked, seed)
+    learn = Learn(pool, _components_of(job.run, scaling), asked, seed, embedded)
     found = Metric.of(job.parts(METRIC, learn_part, [Part("all", learn)])[0])
     if asked not in ("auto", found.choice.metric):
         raise InputError(
@@ -146,7 +150,8 @@ def learn_part(run: Run, part: Part[Learn]) -> Output:
     y = np.empty(len(row), np.int64)
     y[order] = pick(run, "pool", "y", row[order])
     angles = how.scaling == Scaling()  # else they are about a mean
-    chosen = choose_metric(how.scaling.apply(x), y, how.seed, how.asked, angles=angles)
+    x, weigh = how.scaling.apply(x), not how.embedded
+    chosen = choose_metric(x, y, how.seed, how.asked, angles=angles, weigh=weigh)
     return Output([], Metric(*chosen))
 
 

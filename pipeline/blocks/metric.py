@@ -70,7 +70,7 @@ class Choice:
     tried: list[Tried]
     relevance: list[float]
     """(feature,) share of each in telling given labels apart; negative where it tells less than of
-    shuffled labels."""
+    shuffled labels; empty where weights were not tried."""
     n_judged: int
     no_direction: float = 0.0
     """Share of the rows that are zero in all features, where directions are compared."""
@@ -82,12 +82,12 @@ class Choice:
     def useless(self) -> list[int]:
         """Features that tell no more than one does by chance, as far as the least relevant one lies
         below 0."""
-        chance = max(0.0, -min(self.relevance))
-        return [at for at, share in enumerate(self.relevance) if share <= chance]
+        chance = -min(self.relevance, default=0.0)
+        return [at for at, share in enumerate(self.relevance) if share <= max(0.0, chance)]
 
 
 def choose_metric(
-    x: Float32, y: Codes, seed: int, asked: str = "auto", *, angles: bool = True
+    x: Float32, y: Codes, seed: int, asked: str = "auto", *, angles: bool = True, weigh: bool = True
 ) -> tuple[Choice, Scaling]:
     """The metric to take, and what it makes of features; as scaled where no feature tells anything.
 
@@ -98,6 +98,7 @@ def choose_metric(
     y : (row,) codes of given labels
     asked : one of `METRICS`, or "auto" for the one that predicts labels best
     angles : whether "auto" may compare directions; they mean nothing where columns were centered
+    weigh : whether "auto" may weigh features; the scale of embeddings means something
     """
     x, y = x[:SAMPLE_ROWS], y[:SAMPLE_ROWS]
     n_judged = min(len(x), JUDGED_ROWS)
@@ -105,15 +106,17 @@ def choose_metric(
     directions = Scaling(directions=True)
     if angles or asked == COSINE:
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged))
-    shares, loss = [], np.empty((2, *losses[AS_SCALED].shape))
-    for judged, learned in folds(len(x), n_judged):
-        shares.append(relevance(x[learned], y[learned], seed))
-        for each, share in zip(loss, shares[-1], strict=True):
-            each[judged] = label_losses(weights(x, share).apply(x), y, judged)
-    share, beyond = np.mean(shares, axis=0)
-    strict = loss[1].mean(axis=0).min() < loss[0].mean(axis=0).min()
-    if beyond.max() > 0:
-        losses[WEIGHTED] = loss[int(strict)]
+    beyond: Floats = np.zeros(0)
+    if weigh or asked == WEIGHTED:
+        shares, loss = [], np.empty((2, *losses[AS_SCALED].shape))
+        for judged, learned in folds(len(x), n_judged):
+            shares.append(relevance(x[learned], y[learned], seed))
+            for each, share in zip(loss, shares[-1], strict=True):
+                each[judged] = label_losses(weights(x, share).apply(x), y, judged)
+        share, beyond = np.mean(shares, axis=0)
+        strict = loss[1].mean(axis=0).min() < loss[0].mean(axis=0).min()
+        if beyond.max() > 0:
+            losses[WEIGHTED] = loss[int(strict)]
     tried = compared(losses, sizes(len(x)))
     best = next(metric for metric in tried if metric.behind <= metric.standard_error)
     taken = asked if asked in losses else best.metric

@@ -279,6 +279,16 @@ def test_directions_are_compared_as_asked(tmp_path: Path) -> None:
     assert np.isclose(scored, y[8:][near].mean(axis=1)).mean() > 0.98
 
 
+def test_an_embedding_is_not_weighed(tmp_path: Path) -> None:
+    x, y = table(300, 0)
+    wide = np.hstack([x, np.random.default_rng(1).normal(size=(300, 60))]).astype(np.float32)
+    np.savez(tmp_path / "p.npz", X=wide, y=y)
+    report = fit(tmp_path / "p.npz", tmp_path / "run", metric="auto")
+    assert {one["metric"] for one in report["metric"]["tried"]} == {"as-scaled", "cosine"}
+    page = tmp_path / "page.html"
+    assert main(["report", "--run", str(tmp_path / "run"), "--html", str(page)]) == 0
+
+
 @pytest.mark.parametrize(
     ("n", "spread", "told"),
     [

@@ -85,6 +85,14 @@ def test_directions_are_compared_where_lengths_tell_nothing() -> None:
     assert np.array_equal(unit, as_rows(x, "cosine"))
 
 
+def test_embeddings_are_weighed_only_as_asked() -> None:
+    x, y = table(600, 20)
+    chosen, _ = choose_metric(x, y, 0, weigh=False)
+    assert [one.metric for one in chosen.tried] == ["as-scaled", "cosine"]
+    assert (chosen.relevance, chosen.order(), chosen.useless()) == ([], [], [])
+    assert choose_metric(x, y, 0, "weighted", weigh=False)[0].metric == "weighted"
+
+
 @given(st.integers(12, 60), st.integers(2, 4), st.integers(0, 5))
 @settings(max_examples=40, deadline=None)
 def test_losses_are_those_of_all_distances(n: int, classes: int, seed: int) -> None:
