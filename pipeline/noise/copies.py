@@ -22,6 +22,9 @@ FEWEST = 20
 """Groups below which nothing is said, unless half of the rows are in one."""
 SURELY = 2.75
 """Standard errors by which labels agree too much, or too little."""
+OF_CHANCE = 0.9
+"""Disagreement with rows beyond a group, as a share of that between any two rows, from which on the
+groups are clusters with labels of their own."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,9 @@ def one_of_each(
     n_classes: int,
 ) -> OneEach | None:
     """One anchor of each group, its copies left out of its list; None where there are hardly any
-    groups, or copies disagree about as often as rows farther away do.
+    groups, or copies disagree about as often as rows farther away do. A group that is not at
+    distance 0 may be a cluster: None, too, where it says nothing of the rows beyond it, or too few
+    groups are there to tell.
 
     ``neighbor``, ``label`` and ``distance`` are (anchor, K), column 0 the anchor itself.
     """
@@ -121,6 +126,10 @@ def one_of_each(
     buried = 2 * int((m > half).sum()) > len(m)
     if not (opposed or buried) and disagree >= 0.5 * away:
         return None
+    exact = not ((distance[:, 1 : half + 2] > 0) & (rank < m[:, None])).any()
+    share = np.unique(label[:, 0], return_counts=True)[1] / len(label)
+    if not exact and away >= OF_CHANCE * (1.0 - share @ share):
+        return None
     order = np.argsort(neighbor[:, 0], kind="stable")
     place = np.searchsorted(neighbor[order, 0], neighbor[:, 1 : half + 2])
     listed = neighbor[order, 0][np.minimum(place, len(m) - 1)] == neighbor[:, 1 : half + 2]
@@ -132,13 +141,14 @@ def one_of_each(
     column = np.concatenate(
         [np.zeros((len(anchor), 1), np.int64), 1 + left[:, None] + np.arange(width - 1)], axis=1
     )
-    return OneEach(
+    found = OneEach(
         anchor,
         np.take_along_axis(neighbor[anchor], column, axis=1),
         np.take_along_axis(label[anchor], column, axis=1),
-        not ((distance[:, 1 : half + 2] > 0) & (rank < m[:, None])).any(),
+        exact,
         float(np.mean(1.0 / (1.0 + m))),
         disagree,
         error,
         opposed,
     )
+    return found if exact or found.enough else None

@@ -395,7 +395,7 @@ BAD = {
     "column": (["--show-column", "x"], "belong to a file"),
     "share": (["--random-share", "2"], "or less"),
     "import": (["--import-from", "absent.csv"], "no such file"),
-    "export": (["--export-to", "out.txt"], "written as .csv or .parquet"),
+    "export": (["--export-to", "out.txt"], "tables are written as .parquet, .csv"),
 }
 
 

@@ -228,6 +228,21 @@ def test_ten_rows_repeated_are_no_evidence() -> None:
     assert (rates.support, rates.p0_interval) == ("unsupported", (0.0, 1.0))
 
 
+@pytest.mark.parametrize(("n_clusters", "size", "rate"), [(60, 60, 0.0), (12, 150, 0.2)])
+def test_clusters_apart_are_no_copies(n_clusters: int, size: int, rate: float) -> None:
+    """Each of one class, chance which: labels agree inside, and what is beyond says nothing."""
+    rng = np.random.default_rng(n_clusters)
+    cluster = np.repeat(np.arange(n_clusters), size)
+    center = 40.0 * rng.normal(size=(n_clusters, 5))
+    x = (center[cluster] + rng.normal(size=(len(cluster), 5))).astype(np.float32)
+    given = noisy((cluster % 2).astype(np.int8), rate, rate, 1)
+    near, distance = nearest(x, x, 399, exclude=np.arange(len(x)))
+    near = np.column_stack([np.arange(len(x)), near])
+    distance = np.pad(distance, ((0, 0), (1, 0)))
+    rates = crossfit(near, given[near], len(x), distance=distance)
+    assert rates == crossfit(near, given[near], len(x))
+
+
 def test_copies_are_left_out_in_whatever_order_anchors_come() -> None:
     near, distance, y, _ = copied(6, 0.02, 6)
     given = np.repeat(noisy(y[::6], 0.2, 0.2, 7), 6)
