@@ -22,6 +22,9 @@ FEWEST = 20
 """Groups below which nothing is said, unless half of the rows are in one."""
 SURELY = 2.75
 """Standard errors by which labels agree too much, or too little."""
+HARDLY = 0.1
+"""Disagreement of copies, as a share of that with rows farther away, of labels that were copied but
+for a few; where groups are too few for rates."""
 OF_CHANCE = 0.9
 """Disagreement with rows beyond a group, as a share of that between any two rows, from which on the
 groups are clusters with labels of their own."""
@@ -151,4 +154,5 @@ def one_of_each(
         error,
         opposed,
     )
-    return found if exact or found.enough else None
+    alike = opposed or disagree <= HARDLY * away  # few groups, and no rates to compare with
+    return found if found.enough or (exact and alike) else None

@@ -102,10 +102,10 @@ def test_sets_that_cannot_be_are_refused(
     for row, text in bad.items():
         rows.loc[row, "maybe"] = text
     rows.to_csv(tmp_path / "bad.csv", index=False)
-    before = list((made / "run" / "scores").iterdir())
+    before = list((made / "run" / "scores").glob("*"))
     with pytest.raises(InputError, match=said):
         scored(made, tmp_path / "bad.csv", candidates="maybe")
-    assert list((made / "run" / "scores").iterdir()) == before
+    assert list((made / "run" / "scores").glob("*")) == before
 
 
 def test_columns_and_trainings_without_sets_are_refused(made: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from runs import PoolWriter, fit
+from runs import AS_IN_FIT, PoolWriter, fit
 
 from flows.cli import main
 
@@ -72,7 +72,7 @@ def test_json_that_is_none_of_ours(
             line(capsys, "status", "--run", run)
             # From its copy.
             train = ("train", finished / "pool.npz", "--run", run, "--workers", 0, "--k", 10)
-            assert main([str(arg) for arg in train]) == 0
+            assert main([*map(str, train), *AS_IN_FIT]) == 0
             assert file.read_bytes() == whole
     finally:
         file.write_bytes(whole)
