@@ -109,7 +109,7 @@ def sources() -> list[Case]:
 def _own(bench: _Same) -> Bench:
     """The bench with a source that only this process changes."""
     place = Path(tempfile.mkdtemp())
-    own = replace(bench.of, sources=place)
+    own = replace(bench.of, root=f"{bench.of.root}/own", sources=place)  # folders of its own
     shutil.copy2(bench.of.source, own.source)
     run = own.new()
     assert command(*own.train(run)).status == 0
