@@ -68,7 +68,7 @@ def test_text_of_polars_is_looked_at_as_text(tmp_path: Path) -> None:
     table = pl.DataFrame({"price": price, "y": pl.Series(y, dtype=pl.Categorical)})
     table.write_ipc(tmp_path / "t.arrow")
     for source in (table, str(tmp_path / "t.arrow")):
-        assert "--parse price=thousands" in str(knnoise.check(source, label_column="y"))
+        assert "give parse='price=thousands'" in str(knnoise.check(source, label_column="y"))
         found = knnoise.check(source, label_column="y", parse="price=thousands")
         assert not [finding for finding in found.findings if finding.kind in ("parse", "text")]
 
