@@ -234,9 +234,8 @@ class Location:
         if not self.is_local:
             self.remove()
             return
-        with contextlib.suppress(FileNotFoundError):  # nothing was written yet
-            for child in Path(self.url).iterdir():
-                self.remove(child.name)
+        for child in Path(self.url).iterdir():
+            self.remove(child.name)
         with contextlib.suppress(OSError):  # somebody has put something there
             for folder in made:
                 folder.rmdir()
