@@ -13,7 +13,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS ?= test
 DATA   ?= data
-JOBS   ?= 2
+JOBS   ?= 3
 PYTEST ?=
 FAULTS ?= 1100
 CASES  ?= 20000
@@ -60,10 +60,10 @@ study: $(VENV)/.installed
 
 faults: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[faults]"
-	PYTHONPATH=tests $(BIN)/python -m faults --faults $(FAULTS) --seed $(SEED) --jobs $(JOBS)
+	PYTHONPATH=tests $(BIN)/python -m faults --faults $(FAULTS) --seed $(SEED) --jobs 2
 
 fuzz: $(VENV)/.installed
-	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES) --seed $(SEED) --jobs $(JOBS)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES) --seed $(SEED) --jobs 2
 
 soak: $(VENV)/.installed
 	PYTHONPATH=tests $(BIN)/python -m soak.run --runs $(RUNS)

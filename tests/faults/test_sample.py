@@ -13,7 +13,7 @@ from faults.checker import after_fault, after_resume, ended, records, whole
 from faults.outcome import Outcome, table
 
 TREE = Path(__file__).parents[2]
-FAULTS = 150
+FAULTS = 80
 
 
 @pytest.mark.timeout(1800)

@@ -522,7 +522,7 @@ def test_by_keyboard_alone(browser: Chrome, page: Served) -> None:
     there = int(marked.get_attribute("data-row") or -1)
     press(browser, "2")
     until(browser, lambda: there in answers())
-    assert "1 of" not in browser.find_element(By.ID, "pace").text
+    until(browser, lambda: "1 of" not in browser.find_element(By.ID, "pace").text)
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
