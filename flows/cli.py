@@ -237,6 +237,19 @@ def _score(**params: Any) -> Called:
     return report, score_text(scoring(report))
 
 
+@_command(
+    cli,
+    "clean",
+    "write what a run was trained on for other models, without the suspect labels",
+    of_model("CleanParams", tells=False),
+)
+def _clean(**params: Any) -> Called:
+    from flows.clean import CleanReport, clean_text, run_clean
+
+    report = run_clean(**params)
+    return report, clean_text(CleanReport.model_validate(report))
+
+
 def _scores_to_stdout(params: dict[str, Any]) -> Called:
     """Scores as CSV, all or none."""
     if params["new_files"]:

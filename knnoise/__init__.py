@@ -1,5 +1,5 @@
 """Learn from wrongly labeled rows: `train`, `score`, `open_run`, `check`, which take the extra
-`flows`, and `RobustKNeighborsClassifier`.
+`flows`, and for scikit-learn `RobustKNeighborsClassifier` and `CleanedClassifier`.
 
 Nothing is imported before it is used.
 """
@@ -10,11 +10,14 @@ from knnoise._shadows import check_shadows
 
 if TYPE_CHECKING:
     from knnoise.api import check, open_run, score, train
-    from knnoise.result import Scores, Training
+    from knnoise.result import Cleaned, Scores, Training
+    from pipeline.cleaned import CleanedClassifier
     from pipeline.estimator import RobustKNeighborsClassifier
     from storage.version import VERSION as __version__
 
 __all__ = [
+    "Cleaned",
+    "CleanedClassifier",
     "RobustKNeighborsClassifier",
     "Scores",
     "Training",
@@ -36,6 +39,10 @@ def __getattr__(name: str) -> Any:
         from storage.version import VERSION
 
         return VERSION
+    if name == "CleanedClassifier":
+        from pipeline.cleaned import CleanedClassifier
+
+        return CleanedClassifier
     if name == "RobustKNeighborsClassifier":
         from pipeline.estimator import RobustKNeighborsClassifier
 
@@ -43,7 +50,7 @@ def __getattr__(name: str) -> Any:
     from flows.options.extras import needs
 
     needs("flows", f"knnoise.{name}")
-    if name in ("Scores", "Training"):
+    if name in ("Cleaned", "Scores", "Training"):
         from knnoise import result
 
         return getattr(result, name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from flows.options.extras import needs
@@ -149,6 +150,33 @@ class Training:
         found = issues[issues["is_label_issue"]]
         return found.sort_values(["label_quality", "row"]).head(n).reset_index(drop=True)
 
+    def clean(
+        self, source: Any, out: str | os.PathLike[str] | None = None, how: str = "drop", **more: Any
+    ) -> Cleaned:
+        """Write what this was trained on without its suspect labels, for other models.
+
+        Parameters
+        ----------
+        source : that of the training
+        out : table to write; by default a new temporary one, which stays
+        how : "drop" leaves out rows whose label is suspect, "relabel" gives them the likely label,
+            "weight" adds a column sample_weight, the chance that the label is right, and "soft" a
+            column posterior_LABEL for each label, its chance to be the true one
+        **more : how text files are written, as for `train`
+
+        Raises
+        ------
+        storage.errors.InputError
+            the source is not that of the training, or its labels are sets, or several per row.
+        """
+        from flows.clean import run_clean
+        from knnoise.inputs import as_files
+
+        target = str(Path(mkdtemp(prefix="knnoise-")) / "clean.parquet") if out is None else out
+        with as_files(source) as files:
+            given = {"source": files.path, "run": self.run, "out": os.fspath(target)}
+            return Cleaned(os.fspath(target), run_clean(**given, how=how, **more))
+
     def report(self, path: str | None = None) -> str:
         """Write the run's page to `path` and return that; without a path, return the page."""
         needs("report", "the page")
@@ -247,6 +275,25 @@ class Scores:
     def _repr_html_(self) -> str:
         shown = self.frame.head(SHOWN).to_html(index=False, float_format="%.3f")
         return f"<p>{self.summary['n_rows']:,} rows scored</p>{shown}"
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What a training's source is without its suspect labels."""
+
+    path: str
+    """Its file."""
+    summary: dict[str, Any] = field(repr=False)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The columns of the source, and what was added."""
+        return _read(self.path)
+
+    def __str__(self) -> str:
+        from flows.clean import CleanReport, clean_text
+
+        return clean_text(CleanReport.model_validate(self.summary))
 
 
 def _group(group: dict[str, Any], label_values: list[Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +75,7 @@ def write_table(
         )
     beside = () if more is None else tuple(more[0](slice(0, 0)))
     named = None if ids is None else _Ids.of(run.group(ids), (*columns, *beside))
-    names = None if classes is None or are_codes(classes) else _label_names(classes)
+    names = None if classes is None or are_codes(classes) else label_names(classes)
 
     def table(rows: slice) -> pa.Table:
         data = {name: read_array(group, name, rows) for name in columns}
@@ -96,12 +96,28 @@ def write_table(
         return pa.table(found)
 
     schema = table(slice(0, 0)).schema.with_metadata(dict(metadata) if metadata else None)
+    step = first.chunks[0] if more is None else min(first.chunks[0], more[1])
+    starts = range(0, first.shape[0], step)
+    tables = (table(slice(start, min(start + step, first.shape[0]))) for start in starts)
+    write_tables(target, schema, tables)
+
+
+def write_tables(target: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """Tables one after the other as one, by path or URL, in the format that its name tells;
+    complete or not there at all.
+
+    Raises
+    ------
+    StorageError
+        the target cannot be written.
+    InputError
+        its name has another end, or it is of a protocol that is not allowed.
+    """
+    ending(target)
     try:
         with _whole_file(target) as sink, open_writer(target, sink, schema) as writer:
-            step = first.chunks[0] if more is None else min(first.chunks[0], more[1])
-            for start in range(0, first.shape[0], step):
-                rows = slice(start, min(start + step, first.shape[0]))
-                writer.write_table(table(rows).cast(schema))
+            for table in tables:
+                writer.write_table(table.cast(schema))
     except (OSError, ValueError) as error:  # ValueError: a protocol that fsspec does not know
         raise StorageError(f"cannot write {target}: {error}") from error
 
@@ -136,7 +152,7 @@ def are_codes(classes: Sequence[Label]) -> bool:
     return all(type(value) is int and value == code for code, value in enumerate(classes))
 
 
-def _label_names(classes: Sequence[Label]) -> pa.Array:
+def label_names(classes: Sequence[Label]) -> pa.Array:
     """The labels as an array, as text where some are; null at the end, for none."""
     values = [*classes]
     if any(isinstance(value, str) for value in values):
@@ -161,7 +177,7 @@ def _arrow(column: npt.NDArray[Any], name: str, names: pa.Array | None) -> pa.Ar
 def _sets(mask: npt.NDArray[np.uint64], classes: Sequence[Label] | None) -> pa.Array:
     """Masks (row, word) as lists of labels; a few rows at a time, as masks are wide unpacked."""
     assert classes is not None
-    names, found = _label_names(classes), []
+    names, found = label_names(classes), []
     for start in range(0, max(1, len(mask)), _MASK_ROWS):
         words = np.ascontiguousarray(mask[start : start + _MASK_ROWS]).astype("<u8")
         bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
@@ -172,23 +188,9 @@ def _sets(mask: npt.NDArray[np.uint64], classes: Sequence[Label] | None) -> pa.A
 
 
 def write_columns(target: str, columns: Mapping[str, pa.Array]) -> None:
-    """A small table, by path or URL, in the format that its name tells; complete or not there at
-    all.
-
-    Raises
-    ------
-    StorageError
-        the target cannot be written.
-    InputError
-        its name has another end, or it is of a protocol that is not allowed.
-    """
+    """A small table, as `write_tables` writes it."""
     table = pa.table(dict(columns))
-    ending(target)
-    try:
-        with _whole_file(target) as sink, open_writer(target, sink, table.schema) as writer:
-            writer.write_table(table)
-    except OSError as error:
-        raise StorageError(f"cannot write {target}: {error}") from error
+    write_tables(target, table.schema, [table])
 
 
 def write_bytes(target: str, content: bytes) -> None:

@@ -37,7 +37,8 @@ class _Lines:
     def write_table(self, table: pa.Table) -> None:
         for row in _short(table).to_pylist():
             plain = {name: None if value != value else value for name, value in row.items()}
-            self._sink.write(json.dumps(plain, ensure_ascii=False).encode() + b"\n")
+            line = json.dumps(plain, ensure_ascii=False, default=str)
+            self._sink.write(line.encode() + b"\n")
 
 
 def _short(table: pa.Table) -> pa.Table:

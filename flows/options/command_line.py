@@ -27,7 +27,8 @@ class OfModel(click.Command):
         from flows.options import params
 
         fields = getattr(params, self.model).model_fields
-        made = [_parameter(name, field, not self.to_submit) for name, field in fields.items()]
+        wanted = not self.to_submit
+        made = [one for name, field in fields.items() for one in _options(name, field, wanted)]
         config = click.Option(
             ["--config"],
             metavar="FILE",
@@ -67,6 +68,19 @@ class _Auto(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return None if value == "auto" else self.kind.convert(value, param, ctx)
+
+
+def _options(name: str, field: Any, wanted: bool) -> list[click.Parameter]:
+    """One field on the command line: a parameter, or a flag for each of its words."""
+    from flows.options.params import Flags, option
+
+    flags = next((note for note in field.metadata if isinstance(note, Flags)), None)
+    if flags is None:
+        return [_parameter(name, field, wanted)]
+    return [
+        click.Option([option(word), name], flag_value=word, default=field.default, help=said)
+        for word, said in flags.help.items()
+    ]
 
 
 def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:

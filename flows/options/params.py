@@ -59,6 +59,13 @@ class Metavar:
     word: str
 
 
+@dataclass(frozen=True)
+class Flags:
+    """A parameter of a few words that is a flag for each on the command line, with its help."""
+
+    help: dict[str, str]
+
+
 def _address(value: Any) -> Any:
     """A path or URL as text."""
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -508,6 +515,31 @@ class Unscored(Written):
 
 class ScoreParams(Compute, Unscored):
     """Parameters of `score`."""
+
+
+class CleanParams(Written):
+    """Parameters of `clean`; text is written as that of the training, where nothing else is
+    given."""
+
+    source: Text = Field(description="what the run was trained on")
+    run: Folder = Field(
+        description="folder of the finished training; of a pattern like `runs/pool-*` the last"
+    )
+    out: File = Field(
+        description="table to write, .parquet, .csv, .csv.gz, .xlsx, .jsonl, .arrow or .feather"
+    )
+    how: Annotated[
+        Literal["drop", "relabel", "weight", "soft"],
+        Flags(
+            {
+                "drop": "leave out rows whose label is suspect (the default)",
+                "relabel": "give them the likely label",
+                "weight": "add a column sample_weight, the chance that the label is right",
+                "soft": "add a column posterior_LABEL for each label, its chance to be the true "
+                "one",
+            }
+        ),
+    ] = Field("drop", description="what becomes of suspect labels: drop, relabel, weight or soft")
 
 
 class CertifyParams(Compute):

@@ -13,7 +13,8 @@ from .base import Labels
 
 ID_BYTES = 4096
 """Longest id."""
-_WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
+WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
+"""Text of a whole number."""
 
 
 def check_id_type(where: str, name: str, kind: pa.DataType) -> None:
@@ -43,7 +44,7 @@ def text_ids(column: Any, where: str) -> Labels:
 
 def are_whole(ids: Labels) -> bool:
     """Whether all ids are whole numbers as int64 writes them (no leading zeros)."""
-    return bool(pc.all(pc.match_substring_regex(pa.array(ids, pa.string()), _WHOLE)).as_py())
+    return bool(pc.all(pc.match_substring_regex(pa.array(ids, pa.string()), WHOLE)).as_py())
 
 
 def as_column(ids: Labels, whole: bool) -> pa.Array:

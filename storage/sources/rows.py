@@ -6,6 +6,7 @@ from math import prod
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from storage.errors import InputError
 
@@ -112,7 +113,7 @@ class ArrayReader:
     array: Rows
     places: tuple[int, ...] | None = None
     """Columns to take; None takes all."""
-    dtype: type[np.floating[Any]] = np.float32
+    dtype: npt.DTypeLike = np.float32
     """What numbers are cast to; those beyond it become infinite."""
 
     def blocks(self, start: int, rows: int) -> Iterator[Block]:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import doctest
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given as given_values
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pipeline import estimator
+from pipeline import cleaned, estimator
+from pipeline.cleaned import CleanedClassifier
+from pipeline.decision.soft import WAYS, kept, soft_labels
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import anchor_plan, crossfit
@@ -25,6 +33,8 @@ MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
         RobustKNeighborsClassifier(),
         RobustKNeighborsClassifier(5),
         RobustKNeighborsClassifier(metric="cosine"),
+        CleanedClassifier(LogisticRegression()),
+        CleanedClassifier(DecisionTreeClassifier(random_state=0), how="soft"),
     ]
 )
 def test_scikit_learns_checks(estimator, check) -> None:  # type: ignore[no-untyped-def]
@@ -32,7 +42,52 @@ def test_scikit_learns_checks(estimator, check) -> None:  # type: ignore[no-unty
 
 
 def test_example_in_the_docstring() -> None:
-    assert doctest.testmod(estimator).failed == 0
+    assert doctest.testmod(estimator).failed == doctest.testmod(cleaned).failed == 0
+
+
+def test_any_classifier_learns_from_cleaned_labels() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1500)
+    x = rng.normal(size=(1500, 3)) + 2.5 * y[:, None]
+    given = np.where(rng.random(1500) < np.where(y == 1, 0.4, 0.05), 1 - y, y)
+    tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0)
+    plain = (tree.fit(x, given).predict(x) == y).mean()
+    for how in WAYS:
+        model = CleanedClassifier(tree, how=how).fit(x, given)
+        assert (model.predict(x) == y).mean() > plain + 0.02, how
+        assert (model.label_issues_ == (model.neighbors_.label_quality_ < 0.5)).all()
+    nearest_few = KNeighborsClassifier()  # whose fit takes no weights
+    assert CleanedClassifier(nearest_few).fit(x, given).predict_proba(x).shape == (1500, 2)
+    with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight; give 'drop"):
+        CleanedClassifier(nearest_few, how="weight").fit(x, given)
+    with pytest.raises(ValueError, match="how='all': need 'drop' or 'relabel'"):
+        CleanedClassifier(tree, how="all").fit(x, given)
+
+
+@given_values(
+    st.integers(2, 5).flatmap(
+        lambda c: st.tuples(
+            st.just(c), st.lists(st.tuples(*[st.integers(0, c - 1)] * 2), min_size=1)
+        )
+    ),
+    st.integers(0, 99),
+)
+def test_soft_labels_are_distributions(case: Any, seed: int) -> None:
+    c, pairs = case
+    given, likely = np.array(pairs).T
+    rng = np.random.default_rng(seed)
+    quality, matrix = rng.random(len(given)), rng.dirichlet(np.ones(c), c)
+    chance = soft_labels(given, likely, quality, matrix)
+    assert np.allclose(chance.sum(axis=1), 1.0)
+    assert (chance >= 0.0).all()
+    n = np.arange(len(given))
+    assert np.allclose(chance[n, given], quality)
+    other = given != likely
+    assert np.allclose(chance[n, likely][other], 1.0 - quality[other])
+    suspect = rng.random(len(given)) < 0.7
+    left = kept(given, suspect, c)
+    assert (left >= ~suspect).all()
+    assert (np.unique(given[left]) == np.unique(given)).all()
 
 
 def clouds(n: int, seed: int) -> tuple[Floats, npt.NDArray[np.str_], npt.NDArray[np.str_]]:

@@ -1,0 +1,275 @@
+"""Cleaning: what a run was trained on, without its suspect labels, for other models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict
+
+from flows.options.params import CleanParams, as_keywords
+from flows.orchestration.run_folders import latest
+from flows.report.model import ClassReport, RunConfig
+from flows.scorings.scored import Trained
+from pipeline.decision.soft import soft_labels
+from storage.convert import check_target, label_names, write_tables
+from storage.errors import InputError
+from storage.groups import Arrays, array, read_array
+from storage.redaction import bare
+from storage.run import below
+from storage.sources import Dialect, Source, open_source, same, unchanged
+from storage.sources.cells import as_stored, stored_cells, stored_schema
+from storage.sources.tables import is_list, to_labels
+from storage.writers import FLAT, MOST_IN_SHEET, ending
+
+WEIGHT, POSTERIOR = "sample_weight", "posterior_"
+_ROLES = ("features", "ids", "groups")
+"""Files of a source that are not its labels alone, which stand in the run."""
+
+
+class CleanReport(BaseModel):
+    """What a cleaning wrote."""
+
+    model_config = ConfigDict(frozen=True)
+
+    how: str
+    n_rows: int
+    """Rows of the source."""
+    n_written: int
+    n_suspect: int
+    """Rows whose label is suspect."""
+    n_left_out: int
+    """Rows that the training had left out: without a label, or with gaps."""
+    label: str
+    """Column of the labels."""
+    classes: list[Any]
+    n_by_class: list[int]
+    """Written rows by label."""
+    run: str
+    out: str
+
+
+@as_keywords(CleanParams, name="clean")
+def run_clean(params: CleanParams) -> dict[str, Any]:
+    """Write the source of a finished training without its suspect labels: its own columns and
+    types, streamed.
+
+    Returns:
+        the report: rows, those written and those that are suspect, and the column of the labels
+
+    Raises:
+        storage.errors.KnnoiseError: InputError or StorageError, each with a message for people.
+    """
+    check_target(params.out)
+    trained = Trained.of(latest(params.run))
+    source = _opened(trained, params)
+    trained.run.check(below("verdicts"))
+    cleaning = _Cleaning.of(trained, source, params)
+    with unchanged(_recorded(trained.report.config), source):
+        write_tables(params.out, cleaning.schema, cleaning.tables())
+    return cleaning.report(params).model_dump(mode="json")
+
+
+def _opened(trained: Trained, params: CleanParams) -> Source:
+    """The training's source with all its columns as they are stored; `InputError` where it is
+    another one, or has no label of its own for each row."""
+    config = trained.report.config
+    if config.parameters.get("annotations") is not None:
+        raise InputError(
+            f"{params.run}: trained on several labels per row, whose likeliest is in "
+            "consensus.parquet with its certainty: train on that"
+        )
+    written = Dialect.of_json((config.source.model_extra or {}).get("dialect"))
+    dialect = params.dialect(written)
+    source = open_source(params.source, with_labels=False, raw=True, dialect=dialect)
+    changed = same(_recorded(config), source)
+    if changed:
+        raise InputError(
+            f"{params.source}: is not what {params.run} was trained on: {changed}; give that, or "
+            "train on this"
+        )
+    return as_stored(source)
+
+
+def _recorded(config: RunConfig) -> dict[str, Any]:
+    """The source as the run has it, without files of labels, corrections and annotations."""
+    recorded = config.source.model_dump()
+    return {**recorded, "files": [one for one in recorded["files"] if one["role"] in _ROLES]}
+
+
+class _Verdicts:
+    """The verdicts on a training's rows, read on, a chunk at a time."""
+
+    def __init__(self, trained: Trained) -> None:
+        self._group = trained.run.group("labels")
+        names = ("row", "given_label", "is_label_issue", "label_quality")
+        several = isinstance(trained.report, ClassReport)
+        self._names = (*names, "likely_label") if several else names
+        self._at, self._held = 0, self._read(0)
+
+    def _read(self, at: int) -> Arrays:
+        rows = slice(at, at + array(self._group, "row").chunks[0])
+        return {name: read_array(self._group, name, rows) for name in self._names}
+
+    def before(self, stop: int) -> Arrays:
+        """Those on the next rows of the source, up to `stop`."""
+        pieces = []
+        while True:
+            cut = int(np.searchsorted(self._held["row"], stop))
+            pieces.append({name: column[:cut] for name, column in self._held.items()})
+            self._held = {name: column[cut:] for name, column in self._held.items()}
+            self._at += cut
+            if len(self._held["row"]) or self._at == array(self._group, "row").shape[0]:
+                break
+            self._held = self._read(self._at)
+        return {name: np.concatenate([one[name] for one in pieces]) for name in self._names}
+
+
+@dataclass
+class _Cleaning:
+    """One source, table by table."""
+
+    source: Source
+    stored: pa.Schema
+    verdicts: _Verdicts
+    how: str
+    classes: list[Any]
+    label: str
+    matrix: npt.NDArray[np.float64]
+    out: str
+    n_rows: int = 0
+    n_suspect: int = 0
+    n_judged: int = 0
+    by_class: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, trained: Trained, source: Source, params: CleanParams) -> _Cleaning:
+        """Raise `InputError` where the file wanted cannot hold the columns of the source."""
+        stored, classes = stored_schema(source), trained.report.label_values
+        end, lists = ending(params.out), [f.name for f in stored if is_list(f.type)]
+        if lists and end in FLAT:
+            raise InputError(f"{params.out}: column {lists[0]!r} holds lists; name it .parquet")
+        if end == ".xlsx" and trained.report.n_rows > MOST_IN_SHEET:
+            raise InputError(
+                f"{params.out}: {trained.report.n_rows:,} rows, and a sheet holds "
+                f"{MOST_IN_SHEET:,}; name it .csv or .parquet"
+            )
+        config = trained.report.config
+        files = [one.name for one in config.source.files if one.role == "labels"]
+        name = config.label_name or "label"
+        of_source = name in stored.names
+        made = [WEIGHT] if params.how == "weight" else []
+        made += [f"{POSTERIOR}{value}" for value in classes] if params.how == "soft" else []
+        if not of_source:
+            name = "label" if name in files else name
+            made.append(name)
+        taken = [one for one in made if one in stored.names]
+        if taken:
+            raise InputError(
+                f"{params.source}: has a column {taken[0]!r}, which is what clean would add; "
+                "rename it and train again, or clean otherwise"
+            )
+        matrix = trained.report.transition_matrix
+        return cls(
+            source,
+            stored,
+            _Verdicts(trained),
+            params.how,
+            classes,
+            name,
+            read_array(trained.run.group("transition"), "matrix")
+            if matrix is None
+            else np.array(matrix),
+            params.out,
+            by_class=np.zeros(len(classes), np.int64),
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what is written."""
+        return self._cleaned(self.stored.empty_table(), 0).schema
+
+    def tables(self) -> Iterator[pa.Table]:
+        """What is written, table by table."""
+        for first, table in stored_cells(self.source, self.stored):
+            yield self._cleaned(table, first)
+
+    def _cleaned(self, table: pa.Table, first: int) -> pa.Table:
+        """Some rows of the source, the first of them `first`, as they are written."""
+        found = self.verdicts.before(first + table.num_rows)
+        given, suspect = found["given_label"].astype(np.int64), found["is_label_issue"]
+        self.n_rows = first + table.num_rows
+        self.n_judged, self.n_suspect = self.n_judged + len(given), self.n_suspect + suspect.sum()
+        if self.how == "drop":
+            found = {name: column[~suspect] for name, column in found.items()}
+            given, suspect = given[~suspect], suspect[~suspect]
+        likely = found.get("likely_label", np.where(suspect, 1 - given, given)).astype(np.int64)
+        code = np.where(suspect, likely, given) if self.how == "relabel" else given
+        self.by_class += np.bincount(code, minlength=len(self.classes))
+        if table.num_rows != len(code) or self.how == "drop":
+            table = table.take(pa.array(found["row"] - first))
+        labels = self._labels(table, code)
+        if self.label in table.column_names:
+            at = table.column_names.index(self.label)
+            table = table.set_column(at, self.stored.field(self.label), labels)
+        else:
+            table = table.append_column(self.label, labels)
+        if self.how == "weight":
+            table = table.append_column(WEIGHT, pa.array(found["label_quality"]))
+        if self.how == "soft":
+            quality = found["label_quality"].astype(np.float64)
+            chance = soft_labels(given, likely, quality, self.matrix).astype(np.float32)
+            for value, column in zip(self.classes, chance.T, strict=True):
+                table = table.append_column(f"{POSTERIOR}{value}", pa.array(column))
+        return table
+
+    def _labels(self, table: pa.Table, code: npt.NDArray[np.int64]) -> pa.Array | pa.ChunkedArray:
+        """Labels by code, as they are spelled in the table where it has just these."""
+        named = label_names(self.classes).take(pa.array(code))
+        if self.label not in table.column_names:
+            return named
+        column = table.column(self.label).combine_chunks()
+        values = np.empty(len(self.classes), object)
+        values[:] = self.classes
+        same = np.asarray(to_labels(column).astype(object) == values[code], np.bool_)
+        return pc.if_else(pa.array(same), column, named.cast(column.type))
+
+    def report(self, params: CleanParams) -> CleanReport:
+        """What was written."""
+        return CleanReport(
+            how=self.how,
+            n_rows=self.n_rows,
+            n_written=int(self.by_class.sum()),
+            n_suspect=int(self.n_suspect),
+            n_left_out=self.n_rows - self.n_judged,
+            label=self.label,
+            classes=self.classes,
+            n_by_class=self.by_class.tolist(),
+            run=bare(params.run),
+            out=bare(params.out),
+        )
+
+
+def clean_text(report: CleanReport) -> str:
+    """What was written, in words."""
+    done = {
+        "drop": "left out",
+        "relabel": "given the likely label",
+        "weight": f"kept, with little {WEIGHT}",
+        "soft": "kept, with the chance of each label",
+    }
+    lines = [
+        f"{report.n_written:,} of {report.n_rows:,} rows written to {report.out}; "
+        f"{report.n_suspect:,} suspect labels {done[report.how]}"
+    ]
+    if report.n_left_out:
+        lines.append(f"{report.n_left_out:,} rows are not in it: the training left them out")
+    gone = [str(v) for v, n in zip(report.classes, report.n_by_class, strict=True) if n == 0]
+    if gone:
+        lines.append(f"WARNING: no row is left of {', '.join(gone)}; give --weight or --soft")
+    return "\n".join([*lines, ""])

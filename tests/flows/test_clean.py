@@ -1,0 +1,205 @@
+"""What a run was trained on, without its suspect labels: columns, types, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from classes import clouds, names
+from runs import PoolWriter, fit
+
+from flows.clean import run_clean
+from flows.cli import main
+from knnoise import open_run, train
+from knnoise.result import _read
+from storage.errors import InputError
+from storage.writers import FORMATS
+
+N = 600
+
+
+def table(n: int = N) -> pd.DataFrame:
+    """Two noisy clouds, with columns of many types beside."""
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, n)
+    given = clean ^ (rng.random(n) < np.where(clean == 1, 0.1, 0.3))
+    x = (rng.normal(size=(n, 2)) + 3.0 * clean[:, None]).astype(np.float32)
+    return pd.DataFrame(x, columns=["a", "b"]).assign(
+        count=rng.integers(0, 9, n).astype(np.int16),
+        site=[f"{i % 7:03d}" for i in range(n)],
+        day=pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(n), "D"),
+        kind=pd.Categorical(np.where(clean, "new", "old")),
+        sick=np.where(given, "yes", "no"),
+    )
+
+
+ASIDE = ["site", "day", "kind"]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, pd.DataFrame]:
+    """A source, its run and its verdicts."""
+    folder = tmp_path_factory.mktemp("two")
+    table().to_parquet(folder / "pool.parquet")
+    fit(folder / "pool.parquet", folder / "run", label_column="sick", exclude=ASIDE)
+    issues = pd.read_parquet(folder / "run/label_issues.parquet")
+    return folder / "pool.parquet", folder / "run", issues
+
+
+@pytest.mark.parametrize("end", FORMATS)
+def test_any_format_has_the_columns_of_the_source(
+    two: tuple[Path, Path, pd.DataFrame], tmp_path: Path, end: str
+) -> None:
+    source, run, issues = two
+    out = str(tmp_path / f"clean{end}")
+    assert main(["clean", str(source), "--run", str(run), "--out", out, "-q"]) == 0
+    found, kept = _read(out), table()[~issues["is_label_issue"].to_numpy()]
+    assert list(found) == list(kept)
+    assert len(found) == len(kept) < N
+    for name in ("a", "b"):
+        assert np.allclose(found[name], kept[name], rtol=1e-6)
+    assert (found["sick"].to_numpy() == kept["sick"].to_numpy()).all()
+    if end in (".parquet", ".arrow", ".feather"):
+        assert (found.dtypes[["a", "count", "day"]] == kept.dtypes[["a", "count", "day"]]).all()
+        assert (found["site"].to_numpy() == kept["site"].to_numpy()).all()
+
+
+def test_labels_are_replaced_or_weighted(
+    two: tuple[Path, Path, pd.DataFrame], tmp_path: Path
+) -> None:
+    source, run, issues = two
+    found = {
+        how: open_run(run).clean(source, tmp_path / f"{how}.parquet", how).frame
+        for how in ("relabel", "weight", "soft")
+    }
+    given, suspect = table()["sick"], issues["is_label_issue"]
+    other = given.map({"yes": "no", "no": "yes"})
+    assert (found["relabel"]["sick"] == given.where(~suspect, other)).all()
+    assert (found["weight"]["sample_weight"] == issues["label_quality"]).all()
+    soft = found["soft"]
+    assert (soft["sick"] == given).all()
+    of_given = soft["posterior_yes"].where(given == "yes", soft["posterior_no"])
+    assert np.allclose(of_given, issues["label_quality"], atol=1e-6)
+    assert np.allclose(soft["posterior_yes"] + soft["posterior_no"], 1.0)
+
+
+def test_text_has_the_types_of_its_cells(tmp_path: Path) -> None:
+    plain = table().drop(columns=["kind"]).assign(part=np.where(np.arange(N) < 500, "1", "x"))
+    plain.to_csv(tmp_path / "pool.csv", index=False, sep=";", decimal=",")
+    more: dict[str, Any] = {"sep": ";", "decimal": ","}
+    fit(
+        tmp_path / "pool.csv",
+        tmp_path / "run",
+        label_column="sick",
+        exclude=["site", "day", "part"],
+        **more,
+    )
+    out = tmp_path / "clean.parquet"
+    run_clean(str(tmp_path / "pool.csv"), str(tmp_path / "run"), str(out), how="weight")
+    found = pd.read_parquet(out)
+    assert found["count"].dtype == np.int64
+    assert found["a"].dtype == np.float64
+    assert found["site"][1] == "001"
+    assert found["part"][499:501].tolist() == ["1", "x"]
+    assert np.allclose(found["a"], plain["a"])
+
+
+def test_many_classes_rows_left_out_and_checked_labels(tmp_path: Path) -> None:
+    x, _, given = clouds(900, 4)
+    pool = pd.DataFrame(x.astype(np.float64), columns=list("abcd")).assign(kind=names(4)[given])
+    pool.loc[[3, 700], "b"] = np.nan
+    pool.loc[[5, 701], "kind"] = None
+    checked = pd.DataFrame({"row": [7, 8], "label": names(4)[(given[[7, 8]] + 1) % 4]})
+    checked.to_csv(tmp_path / "checked.csv", index=False)
+    options: dict[str, Any] = {"impute": "drop", "unlabeled": "predict", "label_column": "kind"}
+    corrections = str(tmp_path / "checked.csv")
+    found = train(pool, tmp_path / "run", workers=0, quiet=True, corrections=corrections, **options)
+    issues = found.label_issues.set_index("row")
+    rows = issues.index.to_numpy()
+    assert len(rows) == 896
+    soft, kept = found.clean(pool, how="soft"), found.clean(pool)
+    assert (soft.frame["a"].to_numpy() == pool["a"].to_numpy()[rows]).all()
+    assert (soft.frame["kind"].to_numpy() == issues["given_label"].to_numpy()).all()
+    assert soft.frame["kind"][5] == checked["label"][0]  # row 7, of which 3 and 5 are left out
+    chance = soft.frame[[f"posterior_{name}" for name in names(4)]].to_numpy()
+    assert np.allclose(chance.sum(axis=1), 1.0, atol=1e-6)
+    codes = issues["given_code"].to_numpy()
+    assert np.allclose(chance[np.arange(len(rows)), codes], issues["label_quality"], atol=1e-6)
+    suspect = issues["is_label_issue"].to_numpy()
+    assert (kept.frame["a"].to_numpy() == pool["a"].to_numpy()[rows[~suspect]]).all()
+    again = found.clean(pool, how="relabel").frame["kind"].to_numpy()
+    likely = np.where(suspect, issues["likely_label"], issues["given_label"])
+    assert (again == likely).all()
+    assert "4 rows are not in it: the training left them out" in str(kept)
+
+
+def test_arrays_have_a_column_a_feature(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool(x64=np.zeros(1))
+    x, y = (np.load(source)[name] for name in ("X", "y"))
+    fit(source, tmp_path / "run")
+    out = tmp_path / "clean.parquet"
+    run_clean(str(source), str(tmp_path / "run"), str(out), how="weight")
+    found = pd.read_parquet(out)
+    assert list(found) == ["x0", "x1", "x2", "x3", "y", "sample_weight"]
+    assert (found[["x0", "x1", "x2", "x3"]].to_numpy() == x).all()
+    assert (found["y"] == y).all()
+    assert found["x0"].dtype == np.float32
+    wide = x.astype(np.float64) + 1e-9
+    named = train(wide, tmp_path / "named", labels=y, k=10, workers=0, quiet=True)
+    found = named.clean(wide, how="relabel").frame
+    assert list(found) == ["x0", "x1", "x2", "x3", "label"]
+    assert (found[["x0", "x1", "x2", "x3"]].to_numpy() == wide).all()
+
+
+def test_what_cannot_be_cleaned_is_refused_in_one_line(
+    two: tuple[Path, Path, pd.DataFrame], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, run, _ = two
+    lists = table().assign(sample_weight=1.0, v=[[1.0, 2.0]] * N).drop(columns=ASIDE)
+    lists.to_parquet(tmp_path / "lists.parquet")
+    lists.assign(sick=[["yes", "no"], ["no"]] * (N // 2)).to_parquet(tmp_path / "sets.parquet")
+    table(N - 1).to_parquet(tmp_path / "other.parquet")
+    said = table()[["sick"]].rename(columns={"sick": "label"}).assign(row=range(N), annotator="me")
+    said.to_csv(tmp_path / "votes.csv", index=False)
+    table().drop(columns=["sick"]).to_parquet(tmp_path / "bare.parquet")
+    lists_run = tmp_path / "lists"
+    fit(tmp_path / "lists.parquet", lists_run, label_column="sick")
+    fit(tmp_path / "sets.parquet", tmp_path / "sets", label_column="sick", k=None)
+    votes = {"annotations": str(tmp_path / "votes.csv"), "exclude": ASIDE}
+    fit(tmp_path / "bare.parquet", tmp_path / "votes", **votes)
+    capsys.readouterr()
+    for file, of, out, more, why in (
+        ("other.parquet", run, "c.parquet", [], "is not what"),
+        ("absent.parquet", run, "c.parquet", [], "absent.parquet"),
+        ("lists.parquet", tmp_path / "lists", "c.csv", [], "column 'v' holds lists; name it .parq"),
+        (
+            "lists.parquet",
+            tmp_path / "lists",
+            "c.parquet",
+            ["--weight"],
+            "a column 'sample_weight'",
+        ),
+        ("sets.parquet", tmp_path / "sets", "c.parquet", [], "candidate sets"),
+        ("bare.parquet", tmp_path / "votes", "c.parquet", [], "consensus.parquet"),
+        (source, run, "c.txt", [], "name the file so"),
+        (source, tmp_path / "none", "c.parquet", [], "no run"),
+    ):
+        call = [
+            "clean",
+            str(tmp_path / file),
+            "--run",
+            str(of),
+            "--out",
+            str(tmp_path / out),
+            *more,
+        ]
+        assert main(call) == 2, why
+        told = capsys.readouterr()
+        assert (told.out, len(told.err.splitlines())) == ("", 1), told.err
+        assert why in told.err
+        assert not (tmp_path / out).exists()
+    with pytest.raises(InputError, match="the DataFrame: is not what"):
+        open_run(run).clean(table(N - 1))
