@@ -18,8 +18,9 @@ from flows.options.params import CertifyParams, as_keywords
 from flows.orchestration.run_folders import latest
 from flows.orchestration.session import open_job
 from flows.report import content as reports
-from flows.report.certificate import CertifyReport, ErrorBound, certify_text
+from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify_text
 from flows.report.model import Interval, TrainReport
+from flows.report.page.truth import Truth, reliability
 from flows.scorings.scored import Trained
 from flows.steps.certificates import sample_graph
 from pipeline.methods import speculate_correct as bounds
@@ -57,7 +58,17 @@ def run_certify(params: CertifyParams) -> dict[str, Any]:
     refuse_while_imported()
     check_reachable(params)
     trained = Trained.of(latest(params.run))
-    reporter = Reporter(quiet=params.quiet)
+    test = Truth.of(params.scores, params.truth, params.truth_column)
+    held_out = None
+    if test is not None:
+        found = reliability(test, trained.report)
+        held_out = HeldOut.of(found.n_rows, 1.0 - found.accuracy, params.delta)
+    certified = _certified(trained, params, Reporter(quiet=params.quiet))
+    return certified.model_copy(update={"held_out": held_out}).as_json()
+
+
+def _certified(trained: Trained, params: CertifyParams, reporter: Reporter) -> CertifyReport:
+    """The certificate, made or made before."""
     design = _design(trained, params)
     asked = {
         "training": trained.report.steps["rates"].digest,
@@ -70,13 +81,13 @@ def run_certify(params: CertifyParams) -> dict[str, Any]:
     report = reports.finished(folder, CertifyReport)
     if report is not None:
         reporter.say("this was certified before: nothing to compute")
-        return report.as_json()
+        return report
     config = {**trained.run.config(), "parameters": asked}
     with (
         claimed(folder, lambda: config, lambda _: None, reporter) as owned,
         open_job(owned, params, reporter) as job,
     ):
-        return _certify(job, trained, design, params).as_json()
+        return _certify(job, trained, design, params)
 
 
 def _design(trained: Trained, params: CertifyParams) -> Design:

@@ -15,6 +15,7 @@ from scipy.spatial import cKDTree
 
 from benchmarks.study.results import Results
 from pipeline.decision.threshold import threshold
+from pipeline.diagnostics.reliability import clopper_pearson
 from pipeline.methods.speculate_correct import (
     Counts,
     Design,
@@ -39,6 +40,7 @@ DATA_SEEDS = 4
 N_TEST, TEST_SEED = 1_000_000, 10_000
 COVERAGE_ROWS, COVERAGE_SEEDS, COVERAGE_SAMPLES, COVERAGE_TEST = 2000, 200, 200_000, 20_000
 TIMED_ROWS = 1_000_000
+BESIDE_SIZES, BESIDE_SEEDS, BESIDE_K, BESIDE_TEST = (2000, 10_000, 50_000, 100_000), 5, 5, 100_000
 
 
 def run(work: Path) -> None:
@@ -51,6 +53,10 @@ def run(work: Path) -> None:
         print(f"certificates n={n}", flush=True)
     if "time" not in results:
         results.add("time", {"kind": "time", **timed()})
+    for n in BESIDE_SIZES:
+        for seed in range(BESIDE_SEEDS):
+            if (key := f"beside/{n}/{seed}") not in results:
+                results.add(key, {"kind": "beside", "n": n, **beside_case(n, seed)})
     for problem in PROBLEMS:
         for seed in range(COVERAGE_SEEDS):
             if (key := f"coverage/{problem.name}/{seed}") not in results:
@@ -102,6 +108,41 @@ def cube_case(n: int, seed: int) -> list[dict[str, Any]]:
         row["resampled"] = [certify(c, design, DELTA).estimate for c in again]
         rows.append(row)
     return rows
+
+
+def beside_case(n: int, seed: int) -> dict[str, float]:
+    """The bound beside Clopper-Pearson on a tenth that is held out, and leave-one-out: widths, and
+    how far estimates are from the true error of the rule of all rows."""
+    x, y, _ = cube(n, seed)
+    given, cut = flip(y, NOISE, NOISE, seed), n // 10
+    tree, lists = _others(x, 50)
+    test, truth, _ = cube(BESIDE_TEST, TEST_SEED + seed)
+
+    def says(index: NDArray[Any], label: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.asarray(2 * label[index].sum(axis=1, dtype=np.int64) > BESIDE_K)
+
+    error = _noisy_error(says(tree.query(test, BESIDE_K)[1], given) != truth)
+    rest, of_rest = cKDTree(x[cut:]), given[cut:]
+    wrong = int((says(rest.query(x[:cut], BESIDE_K)[1], of_rest) != given[:cut]).sum())
+    low, high = clopper_pearson(wrong, cut, DELTA)
+    fewer = _noisy_error(says(rest.query(test, BESIDE_K)[1], of_rest) != truth)
+    design = best_design(n, BESIDE_K, lists.shape[1], 1_000_000, DELTA)
+    bound = certify(_sampled(lists, given, design, majority(2), 2, seed), design, DELTA)
+    one_out = float((says(lists[:, :BESIDE_K], given) != given).mean())
+    return {
+        "error": error,
+        "bound": bound.upper - bound.lower,
+        "bound_off": abs(bound.estimate - error),
+        "held_out": high - low,
+        "held_out_off": abs(wrong / cut - error),
+        "one_out_off": abs(one_out - error),
+        "cost": fewer - error,
+    }
+
+
+def _noisy_error(wrong: NDArray[np.bool_]) -> float:
+    """Error against labels such as those given."""
+    return NOISE + (1.0 - 2.0 * NOISE) * float(wrong.mean())
 
 
 def timed() -> dict[str, Any]:

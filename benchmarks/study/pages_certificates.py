@@ -34,6 +34,7 @@ def certificates(rows: Rows, docs: Path) -> None:
         "## The estimate",
         _estimates(cubes),
         _resampled(cubes),
+        *_beside([row for row in rows if row["kind"] == "beside"]),
         "## Coverage",
         f"{study.COVERAGE_ROWS:,} training rows, {study.COVERAGE_SEEDS} seeds, "
         f"{study.COVERAGE_SAMPLES:,} samples, true error from {study.COVERAGE_TEST:,} test rows. "
@@ -43,6 +44,31 @@ def certificates(rows: Rows, docs: Path) -> None:
         *(_time(row) for row in timed),
         "Command: `python -m benchmarks.study --only certificates`",
     )
+
+
+def _beside(rows: Rows) -> list[str]:
+    """The bound, rows that are held out, and leave-one-out."""
+    if not rows:
+        return []
+    names = ("error", "bound", "bound_off", "held_out", "held_out_off", "cost", "one_out_off")
+    lines = []
+    for n in study.BESIDE_SIZES:
+        of_size = [row for row in rows if row["n"] == n]
+        means = (float(np.mean([row[name] for row in of_size])) for name in names)
+        lines.append([f"{n:,}", *(f"{mean:.4f}" for mean in means)])
+    head = [
+        *("rows", "error", "bound: width", "estimate off by"),
+        *("a tenth held out: width", "estimate off by", "error of what is left, more by"),
+        "leave-one-out: off by",
+    ]
+    return [
+        "## Beside rows that are held out",
+        f"The same cube, majority of {study.BESIDE_K}, δ = {study.DELTA}, means of "
+        f"{study.BESIDE_SEEDS} training sets: the bound of all rows, Clopper & Pearson's on a "
+        "tenth that is held out, and leave-one-out, which bounds nothing. Off by: mean distance "
+        f"from the error of the rule of all rows, by {study.BESIDE_TEST:,} test rows.",
+        table(head, lines),
+    ]
 
 
 def _widths(rows: Rows) -> str:

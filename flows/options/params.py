@@ -557,6 +557,11 @@ class CertifyParams(Compute):
     samples: Annotated[int, Field(ge=1), Metavar("N")] = Field(
         10_000_000, description="random splits to sample, over all rows"
     )
+    scores: File | None = Field(
+        None, description="scores of held-out rows with this run, whose bound stands beside"
+    )
+    truth: File | None = Field(None, description="their labels: npy, csv, tsv, txt")
+    truth_column: Name = Field(None, description="column of these labels")
     seed: Annotated[int, Field(ge=0, lt=2**32), Metavar("N")] = Field(
         0, description="seed of the sampling"
     )

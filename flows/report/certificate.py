@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from flows.engine.results import Outcome
 from flows.report.model import Interval, Saved
+from pipeline.diagnostics.reliability import clopper_pearson
 from pipeline.methods.speculate_correct import Certificate
 
 
@@ -42,6 +43,24 @@ class ErrorBound(BaseModel):
         )
 
 
+class HeldOut(BaseModel):
+    """The error on rows that were held out."""
+
+    model_config = ConfigDict(frozen=True)
+
+    n_rows: int
+    error: float
+    lower: float
+    upper: float
+    """Clopper & Pearson's interval; it fails with the certificate's delta at most."""
+
+    @classmethod
+    def of(cls, n_rows: int, error: float, delta: float) -> HeldOut:
+        """What `n_rows` rows with this share of wrong predictions say."""
+        low, high = clopper_pearson(round(error * n_rows), n_rows, delta)
+        return cls(n_rows=n_rows, error=error, lower=low, upper=high)
+
+
 class CertifyReport(Saved):
     """What a certifying found."""
 
@@ -66,6 +85,8 @@ class CertifyReport(Saved):
     clean_error: Interval | None
     """Of the training's rule against clean labels; None where the rates do not allow it."""
     clean_reason: str
+    held_out: HeldOut | None = None
+    """The trained rule on rows whose scores and labels were given."""
     warnings: list[str]
     seconds: dict[str, float]
     steps: dict[str, Outcome]
@@ -80,6 +101,7 @@ def certify_text(report: CertifyReport) -> str:
         f"each bound holds with probability {1 - report.delta:g} or more",
         _line("majority", report.majority),
         *_corrected(report),
+        *_held_out(report),
         f"  (r, m) = ({report.r}, {report.m:,}), lists of {report.list_length}, "
         f"{report.samples:,} samples",
         *(f"WARNING: {line}" for line in report.warnings),
@@ -105,6 +127,23 @@ def _corrected(report: CertifyReport) -> list[str]:
     if report.trained_rule is None:
         return [f"  corrected rule, clean labels: {report.clean_reason}"]
     return [_line(f"threshold {report.threshold:.4f}", report.trained_rule), _clean(report)]
+
+
+def _held_out(report: CertifyReport) -> list[str]:
+    """What rows that are held out say, or would say, to set the bounds beside."""
+    test = report.held_out
+    if test is not None:
+        return [
+            f"  {test.n_rows:,} held-out rows, the rule of the training: {test.lower:.4f} to "
+            f"{test.upper:.4f}, error {test.error:.4f} against the labels given for them"
+        ]
+    rows, error = max(1, report.n_rows // 10), min(max(report.majority.estimate, 0.0), 1.0)
+    would = HeldOut.of(rows, error, report.delta)
+    return [
+        f"  {rows:,} rows, a tenth, held out would bound such an error within "
+        f"{would.upper - would.lower:.4f}; the majority's bound is "
+        f"{report.majority.upper - report.majority.lower:.4f} wide"
+    ]
 
 
 def _clean(report: CertifyReport) -> str:

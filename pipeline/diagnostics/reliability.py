@@ -6,10 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import betaincinv
 
 from pipeline.knn.recall import wilson
 
 BINS = 10
+
+
+def clopper_pearson(wrong: int, rows: int, delta: float) -> tuple[float, float]:
+    """Interval of an error by `rows` rows that nothing was chosen by, of which `wrong` are wrong:
+    it fails with probability `delta` at most, whatever the distribution.
+
+    Source: Clopper & Pearson, *The use of confidence or fiducial limits illustrated in the case of
+    the binomial*, Biometrika 1934.
+    """
+    low = betaincinv(wrong, rows - wrong + 1, delta / 2) if wrong else 0.0
+    high = betaincinv(wrong + 1, rows - wrong, 1 - delta / 2) if wrong < rows else 1.0
+    return float(low), float(high)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from runs import PoolWriter, fit
+from scipy.stats import binomtest
 
 from flows.certify import run_certify
 from flows.cli import main
+from knnoise import score
+from pipeline.diagnostics.reliability import clopper_pearson
 from pipeline.knn.exact import nearest
 from pipeline.methods.speculate_correct import (
     at_least,
@@ -113,6 +117,27 @@ def test_command_line(pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFi
     text = capsys.readouterr().out
     assert f"{report['majority']['estimate']:.4f}" in text
     assert "given ones" in text
+    assert "60 rows, a tenth, held out would bound such an error within 0." in text
+
+
+def test_rows_that_are_held_out_stand_beside(pool: PoolWriter, tmp_path: Path) -> None:
+    fit(pool(), tmp_path / "run")
+    with np.load(pool(n=300, seed=1, name="test.npz")) as test:
+        np.save(tmp_path / "truth.npy", test["y"])
+        truth = test["y"]
+    scores = tmp_path / "scores.parquet"
+    score(tmp_path / "test.npz", tmp_path / "run", scores, workers=0, quiet=True)
+    wrong = int((pd.read_parquet(scores)["predicted_label"] != truth).sum())
+    more = {"scores": str(scores), "truth": str(tmp_path / "truth.npy")}
+    found = bound(tmp_path / "run", k=5, **more)["held_out"]
+    interval = binomtest(wrong, 300).proportion_ci(0.95)  # Clopper & Pearson's
+    assert found["n_rows"] == 300
+    assert np.allclose([found["error"], found["lower"], found["upper"]], [wrong / 300, *interval])
+    assert clopper_pearson(0, 10, 0.05)[0] == 0.0
+    assert clopper_pearson(10, 10, 0.05)[1] == 1.0
+    assert bound(tmp_path / "run", k=5)["held_out"] is None
+    with pytest.raises(InputError, match="belong together"):
+        bound(tmp_path / "run", k=5, scores=str(scores))
 
 
 @pytest.mark.parametrize(
