@@ -26,8 +26,8 @@ from pipeline.knn.exact import nearest
 
 LARGEST = 4000
 """Rows: larger sets are random samples of so many."""
-RATES = {"(.3, .1)": (0.3, 0.1), "(.1, .3)": (0.1, 0.3)}
-NOISES = ("uniform 0.2", *RATES, "class", "boundary", "slope")
+RATES = {"(.3, .1)": (0.3, 0.1), "(.1, .3)": (0.1, 0.3), "(.05, .4)": (0.05, 0.4)}
+NOISES = ("uniform 0.2", "(.3, .1)", "(.1, .3)", "class", "boundary", "slope")
 MADE = {
     "rare class": {"n_samples": 4000, "n_features": 22, "weights": [0.904], "class_sep": 1.2},
     "overlap": {"n_samples": 4000, "n_features": 30, "n_informative": 10, "class_sep": 0.6},
@@ -46,20 +46,20 @@ def run(folder: Path, work: Path, names: tuple[str, ...] = (*MADE, *TUNED, *UNTU
     for name in names:
         start = time.perf_counter()
         try:
-            x, y = _load(folder, name)
+            x, y = load(folder, name)
         except data.Absent as reason:
             print(f"{name}: skipped, {reason}", flush=True)
             continue
         for kind in NOISES:
             wanted = kind != "class" if y.max() == 1 else kind not in RATES
             if wanted and f"{name}/{kind}" not in results:
-                found = case(x, y, _given(kind, x, y))
+                found = case(x, y, given_labels(kind, x, y))
                 about = {"set": name, "kind": kind, "tuned": name in LOOKED_AT}
                 results.add(f"{name}/{kind}", {**found, **about})
         print(f"metric {name}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
-def _load(folder: Path, name: str) -> tuple[NDArray[np.float32], Int]:
+def load(folder: Path, name: str) -> tuple[NDArray[np.float32], Int]:
     """Features as `--scale auto` has them, and classes."""
     if name in MADE:
         how: dict[str, Any] = {
@@ -79,7 +79,7 @@ def _load(folder: Path, name: str) -> tuple[NDArray[np.float32], Int]:
     return x, np.unique(y, return_inverse=True)[1].astype(np.int64)
 
 
-def _given(kind: str, x: NDArray[np.float32], y: Int) -> Int:
+def given_labels(kind: str, x: NDArray[np.float32], y: Int) -> Int:
     """Labels with mistakes."""
     if kind in RATES:
         wrong = np.random.default_rng([5, len(y)]).random(len(y)) < np.take(RATES[kind], y)

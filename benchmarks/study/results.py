@@ -32,6 +32,7 @@ KERNELS = {
     "multiclass": (*RATES, *MATRIX),
     "suspects": (*RATES, *MATRIX, "noise/simplex", *QUALITY),
     "metric": ("blocks/metric",),
+    "cleaning": ("cleaned", "decision/soft", "blocks/metric", *RATES, *MATRIX, *QUALITY),
     "verdicts": (*RATES, "noise/regions", "noise/cores"),
     "cost": (*RATES, "blocks/cost", "graph/descent"),
     "certificates": SPECULATE,

@@ -10,6 +10,7 @@ from benchmarks.study import (
     pages_acquire,
     pages_annotators,
     pages_certificates,
+    pages_cleaning,
     pages_coverage,
     pages_gao,
     pages_groups,
@@ -61,6 +62,8 @@ def pages(work: Path, docs: Path) -> None:
         pages_annotators.annotators(found["annotators"], docs)
     if found["metric"]:
         pages_metric.metric(found["metric"], docs)
+    if found["cleaning"]:
+        pages_cleaning.cleaning(found["cleaning"], docs)
     if found["suspects"]:
         pages_suspects.suspects(found["suspects"], docs)
     if found["verdicts"]:
