@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pipeline.blocks.metric import AS_SCALED, SAMPLE_ROWS, WEIGHTED, choose_metric
+from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.sampling import in_sample, row_hash
 from pipeline.blocks.scaling import Scaling
@@ -57,9 +57,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         costs such as "1:5", of predicting the second class where the first is true and of the
         opposite
     metric : "euclidean" of the features as they are; "weighted": of their standard scores, weighted
-        by what each tells of the given labels; "auto" takes the one by which neighbors predict
-        labels best, of sparse or fewer than 100 rows the first; or "cosine": rows are scaled to
-        length 1, and a row of zeros is orthogonal to all others
+        by what each tells of the given labels; "model": of these and the logits of boosted trees
+        that were not fitted on the row; "auto" takes the one by which neighbors predict labels
+        best, of sparse or fewer than 100 rows the first; or "cosine": rows are scaled to length 1,
+        and a row of zeros is orthogonal to all others
     builder : "auto", "exact", "join" or "pynndescent", how neighbors of training rows are found;
         sparse rows are searched exactly
     random_state : seed of the search and of the sample of rows that the rates are read from
@@ -213,12 +214,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             raise ValueError(f"objective={error}") from error
         if self.objective != "accuracy" and len(self.classes_) > 2:
             raise ValueError(f"objective={self.objective!r} is for two classes; leave it out")
-        metrics = ("auto", WEIGHTED, *METRICS)
+        metrics = ("auto", *LEARNED, *METRICS)
         if self.metric not in metrics:
             raise ValueError(f"metric={self.metric!r}: need {' or '.join(map(repr, metrics))}")
-        if self.metric == WEIGHTED and (issparse(x) or x.shape[0] < LEAST_ROWS):
+        if self.metric in LEARNED and (issparse(x) or x.shape[0] < LEAST_ROWS):
             raise ValueError(
-                f"metric={WEIGHTED!r}: needs dense X of at least {LEAST_ROWS} rows to learn from"
+                f"metric={self.metric!r}: needs dense X of at least {LEAST_ROWS} rows to learn from"
             )
         if isinstance(self.noise, str):
             allowed = ("crossfit", "minmax") if len(self.classes_) == 2 else ("crossfit",)
@@ -246,8 +247,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             )
         if self.metric_choice_.metric != AS_SCALED:
             self.metric_ = self.metric_choice_.metric
-        elif self.metric == WEIGHTED:
-            raise ValueError(f"metric={WEIGHTED!r}: no feature tells anything of the labels")
+        elif self.metric in LEARNED:
+            raise ValueError(f"metric={self.metric!r}: nothing in X tells anything of the labels")
 
     def _rows(self, x: Rows) -> Rows:
         """Rows whose Euclidean distances order as the metric does."""

@@ -127,6 +127,17 @@ GROUPS: dict[str, dict[str, Column]] = {
             ("component",), "float64", float("nan"), "of the training rows, descending"
         ),
     },
+    "metric": {
+        "feature": Column(("node",), "int32", -1, "feature that splits"),
+        "threshold": Column(("node",), "float64", float("nan"), "largest value that goes left"),
+        "left": Column(
+            ("node",), "int32", -1, "node on the left, before that on the right; of leaves itself"
+        ),
+        "value": Column(("node",), "float64", float("nan"), "what a leaf adds to the logit"),
+        "root": Column(("fold", "tree"), "int64", -1, "first node"),
+        "start": Column(("fold", "class"), "float64", float("nan"), "logit before all trees"),
+        "spread": Column(("one",), "float64", float("nan"), "factor of the logits"),
+    },
     "review": {
         "row": _row("training row, in the order of the review"),
         "given_label": Column(("row",), "int32", -1, "code of the given label"),

@@ -344,11 +344,12 @@ class Method(Chosen):
         description="principal components, learned on the scaled training rows, that stand for the "
         "features; by default all features are used",
     )
-    metric: Literal["auto", "as-scaled", "cosine", "weighted"] = Field(
+    metric: Literal["auto", "as-scaled", "cosine", "weighted", "model"] = Field(
         "auto",
-        description="what makes rows near: the features as scaled, their directions, or standard "
-        "scores weighted by what each tells of the given labels; auto takes the one by which "
-        "neighbors predict labels best",
+        description="what makes rows near: the features as scaled, their directions, standard "
+        "scores weighted by what each tells of the given labels, or these and logits of boosted "
+        "trees that were not fitted on the row; auto takes the one by which neighbors predict "
+        "labels best",
     )
     candidate_features: Literal["raw", "averaged", "averaged-cube-root"] = Field(
         "raw",

@@ -12,6 +12,7 @@ _MEANING = {
     "as-scaled": "the features as scaled",
     "cosine": "directions of the features as scaled",
     "weighted": "features weighted by what they tell of labels",
+    "model": "features weighted, and logits of boosted trees that were not fitted on the row",
 }
 
 

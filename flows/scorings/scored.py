@@ -34,7 +34,7 @@ from flows.steps.ingest import Ingested
 from flows.steps.networks import Probes
 from flows.steps.query_features import prepare_queries, read_queries
 from flows.steps.stages import check_stages, features_of
-from flows.steps.transform import PROJECTION, transform
+from flows.steps.transform import METRIC, PROJECTION, transform
 from pipeline.graph.build import scoring_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
 from pipeline.methods.partial_labels import AdaptiveParams
@@ -63,7 +63,7 @@ class Finished:
         run = Run(Location.of(path))
         run.config()
         report = reports.load_any(run)
-        run.check(below("partition", PROJECTION))
+        run.check(below("partition", PROJECTION, METRIC))
         check_stages(run, whole=False)
         if all_classes and isinstance(report, CandidateReport):
             raise InputError("--all-classes is for posteriors, which candidate sets have not")

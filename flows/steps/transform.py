@@ -1,20 +1,31 @@
 """What becomes of a training's features before rows are compared: scaled, projected on components,
-weighted by a metric. Learned once, kept in the run, applied where rows are used."""
+weighted by a metric, given logits. Learned once, kept in the run, applied where rows are used."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import Result
 from flows.steps.lookup import pick
-from pipeline.blocks.metric import AS_SCALED, FEWEST_ROWS, SAMPLE_ROWS, Choice, choose_metric
+from pipeline.blocks.logits import MOST_CLASSES, Forests
+from pipeline.blocks.metric import (
+    AS_SCALED,
+    FEWEST_ROWS,
+    SAMPLE_ROWS,
+    WEIGHTED,
+    Choice,
+    Modeled,
+    choose_metric,
+)
 from pipeline.blocks.projection import MOST_FEATURES, Components, Covariance, Float32
 from pipeline.blocks.scaling import Scaling
 from storage.errors import InputError
@@ -51,12 +62,32 @@ class Projected(Scaling):
 
 
 @dataclass(frozen=True)
+class BesideLogits(Scaling):
+    """Features by their weights, and logits of the same trees for a pool and its queries; by the
+    place of the trees."""
+
+    base: Scaling = field(default_factory=Scaling)
+    """What is done before."""
+    location: str = ""
+    """The run."""
+    digest: str = ""
+    """Of the trees."""
+
+    def apply(self, x: Float32) -> Float32:
+        """(row, feature and logit) float32 of rows (row, feature) float32."""
+        trees = _forests(self.location, self.digest)
+        return Modeled(self.offset, self.factor, forests=trees).apply(self.base.apply(x))
+
+
+@dataclass(frozen=True)
 class Metric(Result):
     """What the step `metric` found."""
 
     choice: Choice
     scaling: Scaling
     """Of the features as scaled, or of the components."""
+    digest: str = ""
+    """Of the trees whose logits stand beside them; empty where there are none."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +105,12 @@ class Learn:
 def _components(location: str, digest: str) -> Components:
     group = Run(Location(location)).group(PROJECTION)
     return Components(*(read_array(group, name) for name in Components._fields))
+
+
+@lru_cache(maxsize=2)
+def _forests(location: str, digest: str) -> Forests:
+    group = Run(Location(location)).group(METRIC)
+    return Forests(*(read_array(group, name) for name in Forests._fields))
 
 
 def check_pca(n_components: int | None, n_features: int, where: str) -> None:
@@ -95,14 +132,18 @@ def check_pca(n_components: int | None, n_features: int, where: str) -> None:
 def keep_projection(run: Run, seen: Covariance, n_components: int, scaling: Scaling) -> list[str]:
     """Write the components of all rows seen to the group `projection`; keys of what was written."""
     found, share = seen.components(n_components, scaling)
-    content = b"".join(array.tobytes() for array in found)
     about = {
         "n_components": n_components,
         "variance_kept": share,
-        "digest": blake2b(content, digest_size=16).hexdigest(),
+        "digest": _digest(found),
     }
     write_group(run.store, PROJECTION, PROJECTION, found._asdict(), about)
     return [run.key(PROJECTION)]
+
+
+def _digest(arrays: Iterable[npt.NDArray[Any]]) -> str:
+    content = b"".join(array.tobytes() for array in arrays)
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 def _about(run: Run) -> dict[str, Any] | None:
@@ -134,6 +175,11 @@ def learn_transform(
     learn = Learn(pool, _components_of(job.run, scaling), asked, seed, embedded)
     found = Metric.of(job.parts(METRIC, learn_part, [Part("all", learn)])[0])
     if asked not in ("auto", found.choice.metric):
+        if any(one.metric == WEIGHTED for one in found.choice.tried):
+            raise InputError(
+                f"--metric {asked}: trees need 2 to {MOST_CLASSES} classes, none of them too rare "
+                "to be in each part of the sample; take --metric weighted"
+            )
         raise InputError(
             f"--metric {asked}: no feature tells more of the labels than of shuffled ones; leave "
             "it out, or give other features"
@@ -151,15 +197,23 @@ def learn_part(run: Run, part: Part[Learn]) -> Output:
     y[order] = pick(run, "pool", "y", row[order])
     angles = how.scaling == Scaling()  # else they are about a mean
     x, weigh = how.scaling.apply(x), not how.embedded
-    chosen = choose_metric(x, y, how.seed, how.asked, angles=angles, weigh=weigh)
-    return Output([], Metric(*chosen))
+    chosen, by = choose_metric(x, y, how.seed, how.asked, angles=angles, weigh=weigh)
+    scaling = Scaling(by.offset, by.factor, by.directions)
+    if not isinstance(by, Modeled) or by.forests is None:
+        return Output([], Metric(chosen, scaling))
+    digest = _digest(by.forests)
+    write_group(run.store, METRIC, METRIC, by.forests._asdict(), {"digest": digest})
+    return Output([run.key(METRIC)], Metric(chosen, scaling, digest))
 
 
 def transform(run: Run, scaling: Scaling) -> Scaling:
     """What becomes of a training's features: its scaling, projection and metric, where it has
     them."""
     base, metric = _components_of(run, scaling), metric_used(run)
-    return base if metric is None else base.then(metric.scaling)
+    if metric is None or not metric.digest:
+        return base if metric is None else base.then(metric.scaling)
+    by = metric.scaling
+    return BesideLogits(by.offset, by.factor, by.directions, base, run.location.url, metric.digest)
 
 
 def metric_used(run: Run) -> Metric | None:

@@ -1,5 +1,5 @@
-"""Which metric makes near rows alike in their given labels: weights of the features, or directions,
-learned and judged on a sample.
+"""Which metric makes near rows alike in their given labels: weights of the features, logits of a
+model beside them, or directions, learned and judged on a sample.
 
 A metric is judged by how well the labels of its neighbors predict those of rows that it was not
 learned on. Labels are those given, wrong ones among them: a proper loss of them orders metrics as
@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.blocks.logits import Forests, fit_forests
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import nearest
 
-AS_SCALED, COSINE, WEIGHTED = "as-scaled", "cosine", "weighted"
-METRICS = (AS_SCALED, COSINE, WEIGHTED)
+AS_SCALED, COSINE, WEIGHTED, MODEL = "as-scaled", "cosine", "weighted", "model"
+METRICS = (AS_SCALED, COSINE, WEIGHTED, MODEL)
 """The simplest first."""
+LEARNED = (WEIGHTED, MODEL)
+"""Those that need features that tell something of the labels."""
 FEWEST_ROWS = 100
 """Rows below which nothing is learned."""
 SIZES = (5, 9, 15, 25, 40, 65, 100)
@@ -86,6 +89,18 @@ class Choice:
         return [at for at, share in enumerate(self.relevance) if share <= max(0.0, chance)]
 
 
+@dataclass(frozen=True)
+class Modeled(Scaling):
+    """Weighted features and, beside them, the logits of trees."""
+
+    forests: Forests | None = None
+
+    def apply(self, x: Float32) -> Float32:
+        """(row, feature and logit) float32 of rows (row, feature) float32."""
+        weighted = super().apply(x)
+        return weighted if self.forests is None else np.hstack([weighted, self.forests.apply(x)])
+
+
 def choose_metric(
     x: Float32, y: Codes, seed: int, asked: str = "auto", *, angles: bool = True, weigh: bool = True
 ) -> tuple[Choice, Scaling]:
@@ -107,23 +122,34 @@ def choose_metric(
     if angles or asked == COSINE:
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged))
     beyond: Floats = np.zeros(0)
-    if weigh or asked == WEIGHTED:
+    if weigh or asked in LEARNED:
         shares, loss = [], np.empty((2, *losses[AS_SCALED].shape))
         for judged, learned in folds(len(x), n_judged):
             shares.append(relevance(x[learned], y[learned], seed))
             for each, share in zip(loss, shares[-1], strict=True):
                 each[judged] = label_losses(weights(x, share).apply(x), y, judged)
+        strict = int(loss[1].mean(axis=0).min() < loss[0].mean(axis=0).min())
         share, beyond = np.mean(shares, axis=0)
-        strict = loss[1].mean(axis=0).min() < loss[0].mean(axis=0).min()
-        if beyond.max() > 0:
-            losses[WEIGHTED] = loss[int(strict)]
+    if beyond.max(initial=0.0) > 0:
+        losses[WEIGHTED] = loss[strict]
+        forests = None if asked == WEIGHTED else fit_forests(x, y, seed)
+        if forests is not None:
+            losses[MODEL], logits = np.empty_like(loss[0]), forests.apply(x)
+            for (judged, _), pair in zip(folds(len(x), n_judged), shares, strict=True):
+                beside = np.hstack([weights(x, pair[strict]).apply(x), logits])
+                losses[MODEL][judged] = label_losses(beside, y, judged)
     tried = compared(losses, sizes(len(x)))
     best = next(metric for metric in tried if metric.behind <= metric.standard_error)
     taken = asked if asked in losses else best.metric
     found = Choice(taken, tried, beyond.tolist(), n_judged)
     if taken == COSINE:
         return replace(found, no_direction=float((~x.any(axis=1)).mean())), directions
-    return found, weights(x, beyond if strict else share) if taken == WEIGHTED else Scaling()
+    if taken not in LEARNED:
+        return found, Scaling()
+    weighted = weights(x, beyond if strict else share)
+    if taken == WEIGHTED:
+        return found, weighted
+    return found, Modeled(weighted.offset, weighted.factor, forests=forests)
 
 
 def folds(n_rows: int, n_judged: int) -> Iterator[tuple[Rows, Rows]]:

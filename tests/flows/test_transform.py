@@ -216,7 +216,7 @@ def test_the_report_says_what_was_tried_and_which_columns_matter(
 ) -> None:
     report = json.loads((weighed / "run" / "report.json").read_text())
     assert report["metric"] == learned(weighed / "run")["choice"]
-    plain, *_, best = report["metric"]["tried"]
+    plain, best, _ = report["metric"]["tried"]
     assert best["loss"] < plain["loss"] - 3 * plain["standard_error"]
     page = weighed / "page.html"
     assert main(["report", "--run", str(weighed / "run"), "--html", str(page)]) == 0
@@ -290,20 +290,64 @@ def test_an_embedding_is_not_weighed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "spread", "told"),
+    ("n", "spread", "classes", "told"),
     [
-        (99, 1.0, "--metric weighted: 99 rows are too few to learn from, 100 are needed"),
-        (120, 0.0, "--metric weighted: no feature tells more of the labels than of shuffled ones"),
+        (99, 1.0, 2, "weighted: 99 rows are too few to learn from, 100 are needed"),
+        (120, 0.0, 2, "weighted: no feature tells more of the labels than of shuffled ones"),
+        (420, 1.0, 21, "model: trees need 2 to 20 classes, none of them too rare to be in each"),
     ],
 )
-def test_weights_that_cannot_be_learned_are_refused(
-    n: int, spread: float, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_learned_is_refused(
+    n: int,
+    spread: float,
+    classes: int,
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     x = np.zeros((n, 3), np.float32)
     x[0] = 1.0  # else all features are constant
     x[2:] += spread * np.arange(n - 2)[:, None]
-    np.savez(tmp_path / "p.npz", X=x, y=np.arange(n) % 2)
+    np.savez(
+        tmp_path / "p.npz", X=x, y=np.arange(n) * classes // n if classes > 2 else np.arange(n) % 2
+    )
     args = ["train", str(tmp_path / "p.npz"), "--run", str(tmp_path / "run"), *QUIET]
-    assert main([*args, "--metric", "weighted"]) == 2
+    assert main([*args, "--metric", told.split(":")[0]]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert told in line
+
+
+def test_logits_are_kept_with_the_run_and_the_same_for_every_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y = table(N, 0)
+    pool, run, options = tmp_path / "p.npz", tmp_path / "run", {"metric": "model", "scale": "none"}
+    np.savez(pool, X=x, y=y)
+    fit(pool, run, **options, builder="exact", k=10)
+    model = RobustKNeighborsClassifier(10, metric="model").fit(x, y)
+    seen = model._rows(x)
+    assert seen.shape == (N, 13)
+    index = NearestNeighbors(n_neighbors=11).fit(seen)
+    graph = open_run(str(run))["graph"]["00000"]
+    expected = index.kneighbors(seen[graph["row"].values], return_distance=False)[:, 1:]
+    assert (graph["neighbor"].values[:, :10] == expected).mean() > 0.999
+
+    fit(pool, tmp_path / "workers", **options, builder="exact", k=10, workers=1)
+    fit_until("metric", pool, tmp_path / "again", **options, builder="exact", k=10)
+    fit(pool, tmp_path / "again", **options, builder="exact", k=10)
+    for other in ("workers", "again"):
+        assert learned(tmp_path / other) == learned(run)
+        assert results(tmp_path / other) == results(run)
+
+    new, _ = table(80, 1)
+    np.save(tmp_path / "q.npy", new)
+    asked = ["score", str(tmp_path / "q.npy"), "--run", str(run), *QUIET]
+    assert main([*asked, "--out", str(tmp_path / "s.parquet")]) == 0
+    near = index.kneighbors(model._rows(new), 10, return_distance=False)
+    scored = pq.read_table(tmp_path / "s.parquet")["eta_corr"].to_numpy()
+    assert np.isclose(scored, y[near].mean(axis=1)).mean() > 0.98
+
+    trees = run / "results.zarr" / "metric" / "threshold" / "c" / "0"
+    trees.write_bytes(trees.read_bytes()[:-9])
+    assert main([*asked, "--out", str(tmp_path / "t.parquet")]) == 3
+    assert "metric/threshold" in capsys.readouterr().err

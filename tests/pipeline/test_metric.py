@@ -7,8 +7,10 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingClassifier
 
-from pipeline.blocks import metric
+from pipeline.blocks import logits, metric
+from pipeline.blocks.logits import fit_forests, fold_of
 from pipeline.blocks.metric import (
     FOLDS,
     LEARNING_ROWS,
@@ -47,7 +49,7 @@ def test_columns_of_no_use_are_named_and_left_aside() -> None:
     spread = by.apply(x).std(axis=0)
     assert spread[:USEFUL].min() > 3 * spread[USEFUL:].max()
     assert spread.min() > 0  # else rows that differ there alone were equal
-    plain, _, weighted = chosen.tried
+    plain, _, weighted, _ = chosen.tried
     assert weighted.loss < plain.loss - 2 * plain.standard_error
     assert (weighted.behind, weighted.standard_error) == (0.0, 0.0)
 
@@ -152,3 +154,65 @@ def test_weights_are_standard_scores_times_roots_of_relevance() -> None:
     x = table(300, 1)[0] * np.array([1, 100, 0], np.float32)
     spread = weights(x, np.array([0.25, 0.75, 0.0])).apply(x).std(axis=0)
     assert spread == pytest.approx([0.5, 0.75**0.5, 0.0], abs=1e-6)
+
+
+def steps(n: int, seed: int = 0) -> tuple[npt.NDArray[np.float32], npt.NDArray]:
+    """Classes by how many of nine features are positive, each as a step."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 9))
+    y = ((x > 0).sum(axis=1) > 4).astype(np.int64)
+    return x.astype(np.float32), y ^ (rng.random(n) < 0.1)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_logits_are_those_of_trees_that_saw_the_other_folds(classes: int) -> None:
+    x, y = steps(1200)
+    y = y + 2 * (x[:, 2] > 0) if classes == 4 else y
+    forests = fit_forests(x, y, 0)
+    assert forests is not None
+    found, fold = forests.apply(x), fold_of(x)
+    assert found.shape == (1200, classes if classes > 2 else 1)
+    for one in range(logits.FOLDS):
+        twin = HistGradientBoostingClassifier(
+            learning_rate=logits.RATE,
+            max_iter=logits.rounds(classes),
+            max_leaf_nodes=logits.LEAVES,
+            max_depth=logits.DEPTH,
+            min_samples_leaf=logits.LEAF,
+            early_stopping=False,
+            random_state=0,
+        ).fit(x[fold != one], y[fold != one])
+        chance = np.log(twin.predict_proba(x[fold == one]))
+        raw = chance - chance.mean(axis=1, keepdims=True)
+        expected = raw if classes > 2 else raw[:, 1:] - raw[:, :1]
+        assert np.allclose(found[fold == one], expected * forests.spread, atol=1e-5)
+    assert found.var(axis=0).sum() == pytest.approx(1.0, abs=1e-3)
+    assert np.array_equal(np.vstack([forests.apply(row[None]) for row in x[:50]]), found[:50])
+
+
+def test_no_trees_where_a_class_is_missing_or_classes_are_too_many() -> None:
+    x, _ = steps(300)
+    assert fit_forests(x, np.zeros(300, np.int64), 0) is None
+    assert fit_forests(x, (np.arange(300) == 7).astype(np.int64), 0) is None
+    assert fit_forests(x, np.arange(300) % (logits.MOST_CLASSES + 1), 0) is None
+
+
+def test_equal_rows_are_in_one_fold() -> None:
+    x = np.round(np.random.default_rng(0).normal(size=(3000, 3))).astype(np.float32)
+    _, same = np.unique(x, axis=0, return_inverse=True)
+    for one in range(same.max() + 1):
+        assert len(np.unique(fold_of(x[same == one]))) == 1  # 0 and -0 too
+    spread = np.bincount(fold_of(np.random.default_rng(1).normal(size=(3000, 3))))
+    assert spread.min() > 900
+
+
+def test_logits_are_taken_where_trees_tell_more() -> None:
+    x, y = steps(2000)
+    chosen, by = choose_metric(x, y, 0)
+    assert chosen.metric == "model"
+    assert by.apply(x).shape == (2000, 10)
+    weighted, model = chosen.tried[-2:]
+    assert model.loss < weighted.loss - 2 * weighted.standard_error
+    asked, weights_alone = choose_metric(x, y, 0, "weighted")
+    assert [one.metric for one in asked.tried] == ["as-scaled", "cosine", "weighted"]
+    assert np.array_equal(weights_alone.apply(x), by.apply(x)[:, :-1])

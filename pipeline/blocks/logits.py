@@ -1,0 +1,155 @@
+"""Logits of given labels by boosted trees, each row's by trees that were not fitted on it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+FOLDS = 3
+"""Parts of the rows; the trees of each are fitted on the others."""
+LEAVES, DEPTH, LEAF, RATE = 15, 5, 20, 0.1
+"""Of a tree: leaves and levels at most, rows of a leaf at least, and the share that counts."""
+MOST_CLASSES = 20
+"""Each is a column of logits, and trees to fit."""
+_TILE = 256
+"""Rows that go through a tree while it is near."""
+
+Float32 = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.integer[Any]]
+
+
+class Forests(NamedTuple):
+    """The trees of each fold as arrays, and what makes columns of their sums."""
+
+    feature: npt.NDArray[np.int32]
+    """(node,) the feature that splits."""
+    threshold: Floats
+    """(node,) the largest value that goes left."""
+    left: npt.NDArray[np.int32]
+    """(node,) the node on the left; that on the right is the one after it. Leaves lead to
+    themselves."""
+    value: Floats
+    """(node,) what a leaf adds to the logit."""
+    root: npt.NDArray[np.int64]
+    """(fold, tree) first node; trees of the classes take turns."""
+    start: Floats
+    """(fold, class) logit before all trees; one class stands for two."""
+    spread: Floats
+    """(1,) factor of the logits."""
+
+    def apply(self, x: Float32) -> Float32:
+        """(row, class) float32 logits of rows (row, feature) float32, those of a row's own fold:
+        the same for a row whatever rows stand beside it."""
+        fold = fold_of(x)
+        out = self.start[fold]
+        for one, roots in enumerate(self.root):
+            rows = np.flatnonzero(fold == one)
+            _climb(np.ascontiguousarray(x, np.float32), rows, *self[:4], roots, out)
+        if out.shape[1] > 1:
+            out -= out.mean(axis=1, keepdims=True)
+        return np.asarray(out * self.spread, np.float32)
+
+
+def fold_of(x: Float32) -> npt.NDArray[np.int64]:
+    """(row,) the fold of each, by its features: equal rows are in the same one."""
+    bits = (np.ascontiguousarray(x, np.float32) + np.float32(0)).view(np.uint32)
+    found = np.full(len(x), 0x9E3779B97F4A7C15, np.uint64)
+    for feature in bits.T:
+        found ^= feature
+        found *= np.uint64(0xFF51AFD7ED558CCD)
+        found ^= found >> np.uint64(32)
+    return (found % np.uint64(FOLDS)).astype(np.int64)
+
+
+def rounds(n_classes: int) -> int:
+    """Trees of each class: those of all classes together cost little beside a search."""
+    return max(10, min(50, 200 // n_classes))
+
+
+def fit_forests(x: Float32, y: Codes, seed: int) -> Forests | None:
+    """Gradient boosting (Friedman 2001) of the labels of each fold's other rows, by scikit-learn's
+    histograms; None where some fold leaves a class out, and for more than `MOST_CLASSES`."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits
+
+    fold, classes = fold_of(x), np.unique(y)
+    others = [np.flatnonzero(fold != one) for one in range(FOLDS)]
+    if not 2 <= len(classes) <= MOST_CLASSES:
+        return None
+    if any(len(np.unique(y[rows])) < len(classes) for rows in others):
+        return None
+    feature, threshold, left, value, start = [], [], [], [], []
+    root: list[list[int]] = []
+    n = 0
+    for rows in others:
+        model = HistGradientBoostingClassifier(
+            learning_rate=RATE,
+            max_iter=rounds(len(classes)),
+            max_leaf_nodes=LEAVES,
+            max_depth=DEPTH,
+            min_samples_leaf=LEAF,
+            early_stopping=False,
+            random_state=seed,
+        )
+        with threadpool_limits(1, user_api="openmp"):  # else their number decides the last bits
+            model.fit(x[rows], y[rows])
+        start.append(np.ravel(model._baseline_prediction))
+        root.append([])
+        for tree in (tree for trees in model._predictors for tree in trees):
+            nodes, place = _laid_out(tree.nodes)
+            root[-1].append(n)
+            leaf = nodes["is_leaf"].astype(bool)
+            feature.append(np.where(leaf, 0, nodes["feature_idx"]))
+            threshold.append(np.where(leaf, np.inf, nodes["num_threshold"]))
+            left.append(n + np.where(leaf, np.arange(len(nodes)), place[nodes["left"]]))
+            value.append(np.where(leaf, nodes["value"], 0.0))
+            n += len(nodes)
+    found = Forests(
+        np.concatenate(feature).astype(np.int32),
+        np.concatenate(threshold),
+        np.concatenate(left).astype(np.int32),
+        np.concatenate(value),
+        np.array(root),
+        np.array(start),
+        np.ones(1),
+    )
+    spread = found.apply(x).var(axis=0, dtype=np.float64).sum()
+    return found._replace(spread=np.array([1.0 / np.sqrt(spread)])) if spread > 0 else None
+
+
+def _laid_out(nodes: Any) -> tuple[Any, npt.NDArray[np.int64]]:
+    """Nodes level by level, siblings beside each other, and the new place of each."""
+    order = [0]
+    for at in order:
+        if not nodes[at]["is_leaf"]:
+            order += [int(nodes[at]["left"]), int(nodes[at]["right"])]
+    place = np.empty(len(nodes), np.int64)
+    place[order] = np.arange(len(nodes))
+    return nodes[order], place
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _climb(
+    x: Float32,
+    rows: Any,
+    feature: Any,
+    threshold: Floats,
+    left: Any,
+    value: Floats,
+    roots: Any,
+    out: Floats,
+) -> None:
+    """Add to the rows' logits, tree by tree in their order, what their leaves hold."""
+    n_classes = out.shape[1]
+    for first in range(0, len(rows), _TILE):
+        tile = rows[first : first + _TILE]
+        for tree in range(len(roots)):
+            for row in tile:
+                node = roots[tree]
+                for _ in range(DEPTH):
+                    node = left[node] + (np.float64(x[row, feature[node]]) > threshold[node])
+                out[row, tree % n_classes] += value[node]
