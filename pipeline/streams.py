@@ -32,3 +32,5 @@ class Stream(IntEnum):
     """Suspects of a review drawn at random."""
     REVIEW_ROWS = 12
     """Rows of a review drawn at random."""
+    ACQUIRE = 13
+    """Rows whose labels are bought at random, in this order."""

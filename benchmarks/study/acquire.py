@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
+from sklearn.datasets import make_classification
 from sklearn.decomposition import PCA
 
 from benchmarks.study.data import Absent, load
@@ -24,9 +25,9 @@ from pipeline.methods.growing_net import GrowthParams, grow, predict
 from pipeline.methods.marmann import Marmann, generalization_bound, queries_per_cell
 
 BUDGETS = (25, 50, 100, 150, 200, 250, 300, 400, 500, 600, 700, 800, 900, 1000)
-SETS = ("separated", "blended", "pendigits", "fashion_mnist")
+SETS = ("separated", "blended", "pendigits", "fashion_mnist", "magic04", "overlapping")
 POOL, TEST = 10_000, 4000
-SEEDS = {"random": 5, "ours": 3}
+SEEDS = {"random": 5, "ours": 5}
 PEERS = ("margin", "coreset", "typiclust")
 """Strategies of scikit-activeml, run where it is installed."""
 PEER_BATCH = 50
@@ -73,7 +74,7 @@ def problem(data: Path, name: str, seed: int) -> Problem:
         return Problem(*separated(POOL, 2 * seed), *separated(TEST, 2 * seed + 1))
     if name == "blended":
         return Problem(*blended(POOL, 2 * seed), *blended(TEST, 2 * seed + 1))
-    x, y = load(data, name)
+    x, y = overlapping(POOL + TEST) if name == "overlapping" else load(data, name)
     rows = np.random.default_rng([seed, 12]).permutation(len(x))[: POOL + TEST]
     x, y = x[rows], y[rows]
     cut = min(POOL, int(0.75 * len(x)))
@@ -102,6 +103,13 @@ def blended(n: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     return x, (rng.random(n) < eta).astype(np.int64)
 
 
+def overlapping(n: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Two classes that overlap, ten columns of thirty of use."""
+    how = {"n_features": 30, "n_informative": 10, "n_redundant": 0, "class_sep": 0.6}
+    x, y = make_classification(n, **how, random_state=3)
+    return x.astype(np.float32), y.astype(np.int64)
+
+
 def choose(pool: Problem, strategy: str, seed: int) -> NDArray[np.int64]:
     """Rows in the order in which a strategy buys their labels."""
     if strategy == "random":
@@ -110,7 +118,7 @@ def choose(pool: Problem, strategy: str, seed: int) -> NDArray[np.int64]:
         width = GrowthParams().n_neighbors
         neighbor = nearest(pool.x, pool.x, width, exclude=np.arange(len(pool.x)))[0]
         labels = BoughtLabels(lambda rows: pool.y[rows])
-        grow(pool.x, neighbor, labels, BUDGETS[-1])
+        grow(pool.x, neighbor, labels, BUDGETS[-1], seed=seed)
         return np.array(labels.bought)
     return _by_peer(pool, strategy)
 

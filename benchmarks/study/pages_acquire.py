@@ -43,20 +43,22 @@ def acquire(rows: Rows, docs: Path) -> None:
         f"another for each seed; {study.SEEDS['ours']} seeds, {study.SEEDS['random']} of random "
         "labels, one of each peer. A strategy only chooses rows; the nearest bought row predicts "
         "for all alike. `separated`: thirty clusters, six classes. `blended`: two classes with a "
-        f"curved boundary, Bayes error 1/√{study.POOL:,} = .01. Fashion-MNIST as 50 principal "
-        "components, pendigits standardized. Peers: scikit-activeml in batches of "
+        f"curved boundary, Bayes error 1/√{study.POOL:,} = .01. `overlapping`: two classes, ten of "
+        "thirty columns of use. Fashion-MNIST as 50 principal components, pendigits and magic04 "
+        "standardized. Peers: scikit-activeml in batches of "
         f"{study.PEER_BATCH} after {study.BUDGETS[0]} random labels; `margin` takes a random "
         "forest's margins.",
         "![Error against labels bought](bought-labels.png)",
         _table(curves, sets, strategies),
         f"## Labels needed for the error of {study.BUDGETS[-1]:,} random ones",
         _needs(curves, sets, strategies),
-        f"The growing net needs {np.mean(shares):.2f} of the labels on average; counted from where "
-        f"random labels first reach that error themselves, {np.mean(own):.2f}. It needs more than "
-        "random ones nowhere here; at 25 labels on Fashion-MNIST it is behind by a point, as its "
-        "first labels go to the densest regions, which are not of all classes. ProbCover had no "
-        "answer after a minute of processor time on the first pool and is left out; empty cells "
-        "are peers that were not run to their end on a pool.",
+        f"The growing net needs {np.mean(shares):.2f} of the labels on average where it reaches "
+        "that error; counted from where random labels first reach it, "
+        f"{np.mean(own):.2f}. Where it does not, a part of its labels is drawn at random, as "
+        "evidence says, and it is no better than chance. At 25 labels on Fashion-MNIST it is "
+        "behind, as its first labels go to the densest regions, which are not of all classes. "
+        "ProbCover had no answer after a minute of processor time on the first pool and is left "
+        "out; empty cells are peers that were not run to their end on a pool.",
         "## The printed constants",
         f"MARMANN as printed, δ = {study.DELTA}, no budget. Each cell is labeled by the majority "
         "of Q draws and the error estimated from thousands more, so that every label is bought. "

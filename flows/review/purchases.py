@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -32,6 +33,8 @@ from storage.sources.paths import reason_of
 DELTA = 0.05
 """Of the guarantee of the printed constants."""
 WANTED = "wanted.csv"
+BATCH = "review/batch.json"
+"""The rows that an oracle was asked for last."""
 Oracle = Callable[[list[int]], Sequence[Label | None]]
 """Rows → their labels, one for each."""
 
@@ -149,9 +152,21 @@ class Purchases:
         if left < 1:
             return None
         labels = BoughtLabels(self.ask, left, self.known())
+        begun = [] if self.oracle is None else self._begun(len(x))[:left]
+        if begun:
+            labels(np.array(begun, np.int64))
         if params.mode == "printed":
             return Marmann(x, labels, DELTA, params.seed).run()
-        return grow(x, neighbor, labels, left)
+        return grow(x, neighbor, labels, left - len(begun), seed=params.seed)
+
+    def _begun(self, n_rows: int) -> list[int]:
+        """Rows without a label of the batch that was asked for last, where a call was interrupted
+        within it."""
+        asked = (self.run.read_json(BATCH) or {}).get("rows", [])
+        return [row for row in asked if 0 <= row < n_rows and not self._has(row)]
+
+    def _has(self, row: int) -> bool:
+        return self.file.answers.of_row(row).label is not None
 
     def ask(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """(row,) codes of the labels of rows; every label is on the disk before it is used."""
@@ -159,6 +174,7 @@ class Purchases:
         if self.oracle is None:
             self._want(wanted)
             raise Waiting(wanted)
+        self.run.location.replace(BATCH, json.dumps({"rows": wanted}).encode())
         labels = self.oracle(wanted)
         if None in labels:
             raise InputError(
@@ -169,7 +185,7 @@ class Purchases:
         by_label: dict[Label, list[Asked]] = {}
         for row, label in zip(wanted, labels, strict=True):
             assert label is not None
-            if self.file.answers.of_row(row).label is not None:  # people's are kept as they answer
+            if self._has(row):  # people's are kept as they answer
                 continue
             by_label.setdefault(label, []).append(Asked(row, None, "wanted", False))
         for label, asked in by_label.items():

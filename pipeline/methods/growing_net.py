@@ -6,6 +6,9 @@ doubt is greatest. The doubt in a row is the ratio of its distances to the neare
 to the nearest one of another class: near 0 deep in a labeled cell, near 1 at a boundary or far
 from all labels. A row is worth the doubt in itself and in its neighbors, and rows that are bought
 together share no neighbors, so that the first labels go where rows are dense.
+
+Where classes overlap doubt does not end, and labels that are drawn at random are as good. So a part
+of the labels is drawn at random, greater or smaller as these show what the others are worth.
 """
 
 from __future__ import annotations
@@ -17,12 +20,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.blocks.sampling import row_hash
 from pipeline.knn.exact import nearest
 from pipeline.methods.bought_labels import BoughtLabels, BudgetSpent
 from pipeline.methods.marmann import Answer
+from pipeline.streams import Stream
 
 Ints = NDArray[np.int64]
 Float32 = NDArray[np.float32]
+
+
+FEWEST = 3
+"""Labels bought for their worth, at least, to judge by."""
+START, MOST, SLOPE = 0.5, 0.9, 0.25
+"""Share of labels chosen by worth before there is evidence, the greatest, and what a standard error
+of evidence adds; evidence against takes away twice as much."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +47,8 @@ class GrowthParams:
     """labels bought at once, as a share of those there are"""
     least: int = 5
     """labels bought at once, at least"""
+    tests: int = 1000
+    """labels drawn at random on which those bought for their worth are tried, at most"""
 
     def batch(self, known: int, left: int) -> int:
         """Labels to buy next."""
@@ -51,27 +65,32 @@ class Surroundings:
     """(row,) to it"""
     other: Float32
     """(row,) to the nearest labeled row of another label"""
+    labeled: Ints
+    """(row,) int64 that nearest labeled row, -1 for none yet"""
 
     @staticmethod
     def empty(n_rows: int) -> Surroundings:
         """Before the first label."""
         far = np.full(n_rows, np.inf, np.float32)
-        return Surroundings(np.full(n_rows, -1, np.int64), far, far.copy())
+        none = np.full(n_rows, -1, np.int64)
+        return Surroundings(none, far, far.copy(), none.copy())
 
-    def updated(self, x: Float32, point: Float32, label: Ints) -> Surroundings:
-        """With some more labeled rows: features ``point`` (point, feature), ``label`` (point,).
+    def updated(self, x: Float32, rows: Ints, label: Ints) -> Surroundings:
+        """With some more labeled rows of the pool, ``rows`` (point,) and their ``label`` (point,).
 
-        Ties of distance go to the label there was, then to the lowest.
+        Ties of distance go to the lowest of the labeled rows, in whatever order they come.
         """
-        first, near, second = self.label, self.distance, self.other
+        first, near, second, labeled = self.label, self.distance, self.other, self.labeled
         for code in np.unique(label).tolist():
-            apart = nearest(x, point[label == code], 1)[1][:, 0]
+            some = np.sort(rows[label == code])
+            place, apart = (found[:, 0] for found in nearest(x, x[some], 1))
             same = first == code
-            ahead = apart < near
+            ahead = (apart < near) | ((apart == near) & (some[place] < labeled))
             second = np.where(same, second, np.where(ahead, near, np.minimum(second, apart)))
             first = np.where(ahead, code, first)
+            labeled = np.where(ahead, some[place], labeled)
             near = np.minimum(near, apart)
-        return Surroundings(first, near, second)
+        return Surroundings(first, near, second, labeled)
 
     def doubt(self) -> NDArray[np.float64]:
         """(row,) in [0, 1]; 1 before the first label, and the distances while there is but one."""
@@ -117,33 +136,78 @@ def grow(
     labels: BoughtLabels,
     n_labels: int,
     params: GrowthParams | None = None,
+    seed: int = 0,
 ) -> Answer:
     """Buy up to ``n_labels`` labels of a pool, those known at the start not counted.
+
+    What is bought next depends on the labels known alone, in whatever order they came.
 
     Parameters
     ----------
     x : (row, feature) float32 pool
     neighbor : (row, k) rows, nearest first, self excluded, negative where lists end
+    seed : of the order in which rows are drawn at random
     """
     how = params or GrowthParams()
     lists = neighbor[:, : how.n_neighbors]
     rows, known = labels.known()
     around = Surroundings.empty(len(x))
     if len(rows):
-        around = around.updated(x, x[rows], known)
+        around = around.updated(x, rows, known)
     open_ = np.ones(len(x), np.bool_)
     open_[rows] = False
+    order = np.argsort(row_hash(np.arange(len(x)), seed, Stream.ACQUIRE), kind="stable")
     left = n_labels
     while left and open_.any():
-        chosen = most_worth(around.doubt(), lists, open_, how.batch(len(labels.labels), left))
+        size = how.batch(len(labels.labels), left)
+        by_worth = int(share_by_worth(x, *labels.known(), order, how.tests) * size)
+        chosen = most_worth(around.doubt(), lists, open_, by_worth)
+        open_[chosen] = False
+        drawn = order[open_[order]][: size - len(chosen)]
+        chosen = np.concatenate([chosen, drawn])
         try:
             answers = labels(chosen)
         except BudgetSpent:
             break
         open_[chosen] = False
-        around = around.updated(x, x[chosen], answers)
+        around = around.updated(x, chosen, answers)
         left -= len(chosen)
     return Answer(*labels.known(), None, None)
+
+
+def share_by_worth(x: Float32, rows: Ints, label: Ints, order: Ints, tests: int) -> float:
+    """Share of the next labels to choose by their worth, from the labels there are: more where such
+    labels have shown to be better than as many that are drawn at random, none where worse.
+
+    The rows that come first in a random order and are all labeled are drawn at random, whatever
+    they were bought for. On the last of them, each left out, the nearest of them all answers beside
+    the nearest of as many, the last of which are replaced by labels bought for their worth.
+
+    Parameters
+    ----------
+    rows, label : (known,) rows whose labels are known, ascending, and these
+    order : (row,) all rows of the pool in random order
+    tests : rows to try it on, at most
+    """
+    code = np.full(len(x), -1, np.int64)
+    code[rows] = label
+    known = code[order] >= 0
+    n = len(known) if known.all() else int(known.argmin())
+    drawn, others = order[:n], order[n:][known[n:]]
+    few = min(len(others), n // 2)
+    if few < FEWEST:
+        return START
+    test = drawn[-tests:]
+
+    def wrong(train: Ints) -> NDArray[np.float64]:
+        near = train[nearest(x[test], x[train], 2)[0]]
+        other = np.where(near[:, 0] == test, near[:, 1], near[:, 0])
+        return np.asarray(code[other] != code[test], np.float64)
+
+    gain = wrong(drawn) - wrong(np.concatenate([drawn[: n - few], others[:few]]))
+    error = max(float(gain.std(ddof=1)) / np.sqrt(n_tests := len(test)), 0.5 / n_tests)
+    errors = float(gain.mean()) / error
+    return float(np.clip(START + (SLOPE if errors > 0 else 2.0 * SLOPE) * errors, 0.0, MOST))
 
 
 def predict(query: Float32, x: Float32, answer: Answer) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from flows.cli import main
 from pipeline.knn.exact import nearest
 from pipeline.methods.bought_labels import BoughtLabels
 from pipeline.methods.growing_net import grow
-from storage.answers import AnswersFile
+from storage.answers import Answer, AnswersFile
 from storage.errors import InputError
 
 N = 400
@@ -81,6 +82,34 @@ def test_a_function_is_asked_for_each_row_once(
     assert (found["n_bought"], found["n_known"]) == (15, 25)
     assert not set(module.asked[:10]) & set(sys.modules["my_oracle"].asked)
     assert kept.items() <= bought(run).items()
+
+
+def test_a_call_interrupted_within_a_batch_buys_what_an_undisturbed_one_buys(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"label_column": "kind", "workers": 0, "quiet": True, "builder": "exact"}
+    run_acquire(str(table), str(tmp_path / "whole"), 40, **options)
+    add, lines = AnswersFile.add, 0
+
+    def fails(file: AnswersFile, answer: Answer) -> None:
+        nonlocal lines
+        lines += 1
+        if lines % 2 == 0:  # after a part of a batch, whose lines are of a label each
+            raise OSError("no space left")
+        add(file, answer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AnswersFile, "add", fails)
+        with pytest.raises(OSError, match="no space left"):
+            run_acquire(str(table), str(tmp_path / "run"), 40, **options)
+        for _ in range(3):
+            with contextlib.suppress(OSError):
+                run_acquire(str(table), str(tmp_path / "run"), 40, **options)
+    found = run_acquire(str(table), str(tmp_path / "run"), 40, **options)
+    assert found["n_known"] == 40
+    assert bought(tmp_path / "run") == bought(tmp_path / "whole")
+    every = [pd.read_parquet(tmp_path / run / "labels.parquet") for run in ("run", "whole")]
+    pd.testing.assert_frame_equal(*every)
 
 
 def test_a_function_may_import_what_commands_do_without(table: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pipeline.methods.growing_net import (
     grow,
     most_worth,
     predict,
+    share_by_worth,
 )
 from pipeline.methods.marmann import (
     BETA,
@@ -265,17 +266,22 @@ def test_marmann_refuses_what_its_guarantee_does() -> None:
 def test_surroundings_by_loops(seed: int, n_classes: int, batches: list[int]) -> None:
     rng = np.random.default_rng(seed)
     x = np.round(rng.normal(size=(25, 2)), 1).astype(np.float32)
-    point = np.round(rng.normal(size=(sum(batches), 2)), 1).astype(np.float32)
-    label = rng.integers(0, n_classes, len(point))
+    rows = rng.permutation(25)[: sum(batches)]
+    point, label = x[rows], rng.integers(0, n_classes, len(rows))
     around, done = Surroundings.empty(len(x)), 0
     for size in batches:
         part = slice(done, done + size)
-        around, done = around.updated(x, point[part], label[part]), done + size
+        around, done = around.updated(x, rows[part], label[part]), done + size
+    at_once = Surroundings.empty(len(x)).updated(x, rows, label)
+    for one, other in zip(vars(around).values(), vars(at_once).values(), strict=True):
+        assert (one == other).all()
     far = np.sqrt(np.square(x[:, None].astype(np.float64) - point[None]).sum(axis=2))
     far = far.astype(np.float32)
     for row in range(len(x)):
         first = around.label[row]
         assert around.distance[row] == far[row].min() == far[row][label == first].min()
+        nearest_rows = rows[far[row] == far[row].min()]
+        assert around.labeled[row] == nearest_rows.min()
         others = far[row][label != first]
         assert around.other[row] == (others.min() if len(others) else np.inf)
     doubt = around.doubt()
@@ -304,6 +310,25 @@ def test_most_worth_one_by_one(seed: int, n: int) -> None:
         free[u] = False
         rest[[u, *(v for v in neighbor[u] if v >= 0)]] = 0.0
     assert most_worth(doubt, neighbor, open_, n).tolist() == want
+
+
+def test_worth_is_bought_where_it_pays() -> None:
+    rng = np.random.default_rng(0)
+    center = 4.0 * rng.normal(size=(20, 4))
+    which = rng.integers(0, 20, 2000)
+    x = (center[which] + rng.normal(size=(2000, 4))).astype(np.float32)
+    order = rng.permutation(2000)
+    drawn, near = order[:100], nearest(x, x, 20, exclude=np.arange(2000))[0]
+    assert share_by_worth(x, np.sort(drawn), which[np.sort(drawn)] % 2, order, 1000) == 0.5
+    y = which % 2
+    labels = BoughtLabels(lambda rows: y[rows], known={row: int(y[row]) for row in drawn.tolist()})
+    grow(x, near, labels, 60)
+    assert share_by_worth(x, *labels.known(), order, 1000) > 0.5
+    far = np.argsort(-np.linalg.norm(x, axis=1))[:60]  # rows that say nothing of the others
+    rows = np.union1d(drawn, far)
+    assert share_by_worth(x, rows, rng.integers(0, 2, 2000)[rows], order, 1000) < 0.9
+    wrong = np.where(np.isin(rows, drawn), y[rows], 2)
+    assert share_by_worth(x, rows, wrong, order, 1000) < 0.5
 
 
 def test_growing_needs_fewer_labels_than_chance() -> None:
