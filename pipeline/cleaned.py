@@ -7,14 +7,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from pipeline.decision.soft import WAYS, joined, kept, soft_labels
+from pipeline.decision.soft import WAYS, kept, soft_labels
 from pipeline.estimator import RobustKNeighborsClassifier
 
 Codes = npt.NDArray[np.int64]
@@ -49,9 +48,6 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         makes the chance that a label is right its row's `sample_weight`, and "soft" gives every
         row all labels, weighted by their chances; "auto" is "soft" where `fit` takes weights, else
         "drop"
-    cv : folds in which the classifier, trained on what neighbors leave of the others, joins them
-        in judging labels, as far as it predicts the given ones better; 0 for neighbors
-        alone, which is what there is without `predict_proba` or where a class has fewer rows
     neighbors : what judges the labels; by default `RobustKNeighborsClassifier()`
 
     Attributes
@@ -59,8 +55,7 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
     estimator_ : the classifier, trained
     neighbors_ : what judged the labels, trained
     classes_ : (class,) the labels
-    label_quality_ : (row,) float64, chance that a training row's given label is its true one, by
-        neighbors and the classifier
+    label_quality_ : (row,) float64, chance that a training row's given label is its true one
     label_issues_ : (row,) bool, whether it is suspect
     n_features_in_, feature_names_in_ : as scikit-learn has them
 
@@ -78,12 +73,9 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
     True
     """
 
-    def __init__(
-        self, estimator: Any, *, how: str = "auto", cv: int = 5, neighbors: Any = None
-    ) -> None:
+    def __init__(self, estimator: Any, *, how: str = "auto", neighbors: Any = None) -> None:
         self.estimator = estimator
         self.how = how
-        self.cv = cv
         self.neighbors = neighbors
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
@@ -109,49 +101,33 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
                 f"how={self.how!r}: fit of {type(self.estimator).__name__} takes no sample_weight; "
                 "give 'drop' or 'relabel'"
             )
-        if self.cv != 0 and not self.cv >= 2:
-            raise ValueError(f"cv={self.cv!r}: need 0 or a number of folds from 2")
         x, y = validate_data(self, X, y, accept_sparse="csr", ensure_min_samples=2)
         X = X if hasattr(X, "columns") else x
         check_classification_targets(y)
         judge = RobustKNeighborsClassifier() if self.neighbors is None else clone(self.neighbors)
         self.neighbors_ = judge.fit(X, y)
         self.classes_ = judge.classes_
+        self.label_quality_, self.label_issues_ = judge.label_quality_, judge.label_issues_
         given, likely = (np.searchsorted(self.classes_, of) for of in (y, judge.likely_label_))
-        matrix = judge.transition_matrix_
-        chance = soft_labels(given, likely, judge.label_quality_, matrix)
-        if hasattr(self.estimator, "predict_proba") and 0 < self.cv <= np.bincount(given).min():
-            model, folds = (
-                np.zeros_like(chance),
-                StratifiedKFold(self.cv, shuffle=True, random_state=0),
-            )
-            for rest, some in folds.split(x, given):
-                learner = self._learned(_safe_indexing(X, rest), given[rest], chance[rest], "drop")
-                says = learner.predict_proba(_safe_indexing(X, some))
-                model[np.ix_(some, learner.classes_)] = says
-            chance = joined(chance, model, given, matrix)
-        self.label_quality_ = chance[np.arange(len(given)), given]
-        self.label_issues_ = self.label_quality_ < 0.5
-        self.estimator_ = self._learned(X, given, chance, how, self.classes_)
+        rows, label, weight = self._cleaned(how, given, likely)
+        learner, more = clone(self.estimator), {}
+        if weights is not None and how in ("weight", "soft"):
+            more[weights] = weight
+        self.estimator_ = learner.fit(_safe_indexing(X, rows), self.classes_[label], **more)
         return self
 
-    def _learned(self, X: Any, given: Codes, chance: Floats, how: str, classes: Any = None) -> Any:
-        """The classifier, trained on cleaned labels: codes, or the labels by code."""
-        n = np.arange(len(given))
-        suspect = chance[n, given] < 0.5
-        rows, label, weight = n, given, chance[n, given]
+    def _cleaned(self, how: str, given: Codes, likely: Codes) -> tuple[Codes, Codes, Floats]:
+        """Rows to train on, which may repeat, codes of their labels, and weights."""
+        rows, quality, suspect = np.arange(len(given)), self.label_quality_, self.label_issues_
+        if how == "soft":
+            matrix = self.neighbors_.transition_matrix_
+            chance = soft_labels(given, likely, quality, matrix).T
+            label, rows = np.nonzero(chance >= LEAST)
+            return rows, label, chance[label, rows]
         if how == "drop":
-            rows = np.flatnonzero(kept(given, suspect, chance.shape[1]))
-            label = given[rows]
-        elif how == "relabel":
-            label = np.where(suspect, chance.argmax(axis=1), given)
-        elif how == "soft":
-            label, rows = np.nonzero(chance.T >= LEAST)
-            weight = chance[rows, label]
-        name = _weights_of(self.estimator)
-        more = {} if name is None or how in ("drop", "relabel") else {name: weight}
-        named = label if classes is None else classes[label]
-        return clone(self.estimator).fit(_safe_indexing(X, rows), named, **more)
+            rows = np.flatnonzero(kept(given, suspect, len(self.classes_)))
+        label = np.where(suspect, likely, given) if how == "relabel" else given
+        return rows, label[rows], quality[rows]
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """(row,) what the classifier predicts."""

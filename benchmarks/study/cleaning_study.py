@@ -94,7 +94,6 @@ def case(
             "cleanlab": right(theirs),
             "ap cleanlab": float(average_precision_score(wrong, -plain)),
             "ap adjusted": float(average_precision_score(wrong, -adjusted)),
-            "ap ours": float(average_precision_score(wrong, -ours.label_quality_)),
         }
     ap = float(average_precision_score(wrong, -neighbors.label_quality_))
     accuracy = float((neighbors.predict(test) == truth).mean())

@@ -8,10 +8,6 @@ import numpy.typing as npt
 WAYS = ("drop", "relabel", "weight", "soft")
 """Suspect labels are left out, or replaced; each label counts by its chance to be right, or every
 row has all labels by their chances."""
-MODEL_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Of a model's weight beside the neighbors'."""
-LEAST = 1e-3
-"""Least chance of a class by either, and of a label."""
 Codes = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float64]
 
@@ -41,31 +37,3 @@ def soft_labels(given: Codes, likely: Codes, quality: Floats, matrix: Floats) ->
     found[n[other], likely[other]] = 1.0 - quality[other]
     found[n, given] = quality
     return np.asarray(found)
-
-
-def joined(chance: Floats, model: Floats, given: Codes, matrix: Floats) -> Floats:
-    """(row, class) chances of the true class by neighbors and a model together; rows add up to 1.
-
-    Parameters
-    ----------
-    chance : (row, class) by neighbors and the row's own given label
-    model : (row, class) by a model that did not learn from the row; no label of its own in it
-    given : (row,) codes
-    matrix : (class, class) P(given | true)
-
-    The logarithms of both, the own label taken out of the first, are averaged with the weight that
-    makes the given labels likeliest, which neither of them has seen.
-    """
-    own = np.maximum(matrix.T[given], LEAST)
-    parts = [_scaled(np.maximum(chance, LEAST) / own), _scaled(np.maximum(model, LEAST))]
-    best, found = -np.inf, chance
-    for share in MODEL_SHARES:
-        before = _scaled(np.exp((1.0 - share) * np.log(parts[0]) + share * np.log(parts[1])))
-        says = np.log(np.maximum((before * own).sum(axis=1), LEAST)).sum()
-        if says > best:
-            best, found = says, _scaled(before * own)
-    return found
-
-
-def _scaled(x: Floats) -> Floats:
-    return np.asarray(x / x.sum(axis=1, keepdims=True))

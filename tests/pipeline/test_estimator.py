@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pipeline import cleaned, estimator
 from pipeline.cleaned import CleanedClassifier
-from pipeline.decision.soft import WAYS, joined, kept, soft_labels
+from pipeline.decision.soft import WAYS, kept, soft_labels
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import anchor_plan, crossfit
@@ -36,7 +36,7 @@ MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
         RobustKNeighborsClassifier(5),
         RobustKNeighborsClassifier(metric="cosine"),
         CleanedClassifier(LogisticRegression()),
-        CleanedClassifier(DecisionTreeClassifier(random_state=0), how="drop", cv=0),
+        CleanedClassifier(DecisionTreeClassifier(random_state=0), how="drop"),
     ]
 )
 def test_scikit_learns_checks(estimator, check) -> None:  # type: ignore[no-untyped-def]
@@ -55,14 +55,11 @@ def test_any_classifier_learns_from_cleaned_labels() -> None:
     tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0)
     plain = (tree.fit(x, given).predict(x) == y).mean()
     for how in ("auto", *WAYS):
-        for cv in (0, 3):
-            model = CleanedClassifier(tree, how=how, cv=cv).fit(x, given)
-            assert (model.predict(x) == y).mean() > plain + 0.02, how
-        assert (model.label_issues_ == (model.label_quality_ < 0.5)).all()
-    neighbors = CleanedClassifier(tree, cv=0).fit(x, given)
-    assert np.allclose(neighbors.label_quality_, neighbors.neighbors_.label_quality_)
+        model = CleanedClassifier(tree, how=how).fit(x, given)
+        assert (model.predict(x) == y).mean() > plain + 0.02, how
+    assert (model.label_issues_ == model.neighbors_.label_issues_).all()
     steps = make_pipeline(StandardScaler(), LogisticRegression())
-    weighed = CleanedClassifier(steps, how="weight", cv=0).fit(x, given)
+    weighed = CleanedClassifier(steps, how="weight").fit(x, given)
     weight = {"logisticregression__sample_weight": weighed.label_quality_}
     again = make_pipeline(StandardScaler(), LogisticRegression()).fit(x, given, **weight)
     assert (weighed.predict_proba(x) == again.predict_proba(x)).all()
@@ -72,22 +69,6 @@ def test_any_classifier_learns_from_cleaned_labels() -> None:
         CleanedClassifier(nearest_few, how="weight").fit(x, given)
     with pytest.raises(ValueError, match="how='all': need 'auto', 'drop' or 'relabel'"):
         CleanedClassifier(tree, how="all").fit(x, given)
-    with pytest.raises(ValueError, match="cv=1: need 0 or a number of folds"):
-        CleanedClassifier(tree, cv=1).fit(x, given)
-
-
-def test_a_model_has_the_say_that_it_earns() -> None:
-    rng = np.random.default_rng(0)
-    matrix = np.array([[0.8, 0.2], [0.3, 0.7]])
-    y = rng.integers(0, 2, 4000)
-    given = np.where(rng.random(4000) < matrix[y, 1 - y], 1 - y, y)
-    says, nothing = np.eye(2)[y] * 0.9 + 0.05, np.full((4000, 2), 0.5)
-    own = matrix.T[given]
-    by_neighbors = says * own / (says * own).sum(axis=1, keepdims=True)
-    by_nobody = own / own.sum(axis=1, keepdims=True)
-    assert np.allclose(joined(by_neighbors, nothing, given, matrix), by_neighbors)
-    assert np.allclose(joined(by_nobody, says, given, matrix), by_neighbors)
-    assert np.allclose(joined(by_neighbors, says, given, matrix).sum(axis=1), 1.0)
 
 
 @given_values(
