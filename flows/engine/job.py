@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 A = TypeVar("A")
+T = TypeVar("T")
 Do = Callable[[Run, Part[A]], Output]
 
 
@@ -168,7 +169,7 @@ class Job:
                 self._clock(step),
                 self.reporter.step(step, len(parts), before=before) as tick,
             ):
-                for record in self._run(step, do, pending):
+                for record in self.each(step, partial(execute, self.run, step, do), pending):
                     self.same_as_before(record)
                     done[record.part] = record
                     tick(record=record)
@@ -191,16 +192,21 @@ class Job:
                 self.performance.start(client)
         return client
 
+    def n_workers(self) -> int:
+        """Worker processes of the cluster, once it has started; 0 where this process computes."""
+        return 0 if self._client() is None else self._n_workers() or 0
+
     def _n_workers(self) -> int | None:
         """Workers of the cluster; None where this process computes, or the scheduler is mute."""
         return None if self._linked is None else count_workers(self._linked)
 
-    def _run(self, step: str, do: Do[A], pending: list[Part[A]]) -> Iterable[Record]:
-        work, name = partial(execute, self.run, step, do), self.run.location.name.rsplit("/", 1)[-1]
+    def each(self, step: str, do: Callable[[Part[A]], T], parts: Sequence[Part[A]]) -> Iterator[T]:
+        """What parts give, as they complete; they leave no record unless they commit one."""
+        name = self.run.location.name.rsplit("/", 1)[-1]
         try:
             yield from run_parts(
-                work,
-                pending,
+                do,
+                parts,
                 self._client,
                 step=step,
                 deadline=Deadline(step, self.step_timeout),

@@ -1,5 +1,5 @@
-"""Source → pool, streamed. In this process: the source may be readable from here alone, and the
-workers are starting meanwhile."""
+"""Source → pool, streamed: by the workers, each some chunks, where the source divides and is worth
+it, else by this process, while the workers are starting. The pool is the same to the bit."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from flows.engine.deadline import Deadline
 from flows.engine.job import Job, Output, execute
-from flows.engine.parts import Part
+from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue, Result
 from flows.steps.transform import keep_projection
 from pipeline.blocks.projection import Covariance
@@ -22,7 +23,7 @@ from pipeline.blocks.sampling import RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
 from pipeline.labels import MOST_CLASSES, LabelSpace
 from pipeline.streams import Stream
-from storage.errors import InputError, StepTimeoutError
+from storage.errors import InputError, KnnoiseError, StepTimeoutError
 from storage.groups import read_array, write_group
 from storage.ledger import Record
 from storage.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
@@ -47,6 +48,10 @@ SAMPLE_ROWS = 1 << 17
 SAMPLE_BYTES = 64 << 20
 _AT_ONCE = 2
 """Chunks written at once."""
+READ_BYTES = 64 << 20
+"""About how many bytes of features a worker reads at a time."""
+FEWEST_READS = 8
+"""Such parts from which workers read: until they have started, this process has read as much."""
 MAX_MAGNITUDE = 1e15
 """Squares of differences of larger features leave float32."""
 
@@ -113,13 +118,16 @@ class Ingested(Result):
 
 @dataclass
 class _Pass:
-    """What one pass over the source collects; of the pool's size only a byte a row."""
+    """What one pass over the source collects, or over some of its chunks; of the pool's size only a
+    byte a row."""
 
     source: Source
     seed: int
     pca: int | None = None
     classes: Sequence[LabelValue] | None = None
     """The only candidates there may be; None for any."""
+    n_rows_in_all: int | None = None
+    """Rows of the source, where this pass is to be merged with those over its other chunks."""
 
     def __post_init__(self) -> None:
         n_features = len(self.source.feature_names)
@@ -132,7 +140,8 @@ class _Pass:
         self.statistics = FeatureStatistics(n_features)
         self.covariance = None if self.pca is None else Covariance(n_features)
         self.samples = {
-            name: RowSample(size, self.seed, stream) for name, stream in SAMPLES.items()
+            name: RowSample(size, self.seed, stream, self.n_rows_in_all)
+            for name, stream in SAMPLES.items()
         }
         self.labels: list[npt.NDArray[np.signedinteger]] = []
         self.gaps = Gaps()
@@ -165,6 +174,30 @@ class _Pass:
             self.covariance.see(chunk.x)
         for sample in self.samples.values():
             sample.see(chunk.start, chunk.x)
+
+    def merge(self, after: _Pass) -> None:
+        """Take what another pass saw of the chunk that follows."""
+        self.certain += [np.stack([which, row + self.n_rows]) for which, row in after.certain]
+        self.n_rows += after.n_rows
+        self.gaps.until = self.n_rows
+        self.id_whole = self.id_whole and after.id_whole
+        for column, count in after.unseen.items():
+            self.unseen[column] += count
+        if self.codes is not None and after.codes is not None:
+            code = self.codes.merge(after.codes)
+            code = code.astype(np.int8) if len(code) <= 128 else code
+            self.labels += [code[labels] for labels in after.labels]
+        self.statistics.merge(after.statistics)
+        for name, sample in self.samples.items():
+            sample.merge(after.samples[name])
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing of a source whose chunks were read apart."""
+        sampled = (
+            len(sample.row) == min(sample.size, self.n_rows) for sample in self.samples.values()
+        )
+        return self.n_rows == self.source.n_rows and all(sampled)
 
     def why_empty(self) -> str:
         """Why nothing was read."""
@@ -268,21 +301,22 @@ def ingest(
     files = list(source.files) if damaged is None else Ingested.of(damaged).files  # or moved since
 
     def finish(run: Run) -> Output:
-        n_features = len(source.feature_names)
-        optional = _optional(source)
-        rows = pool_chunk_rows(n_features)
-        writer = ChunkWriter(run, path, rows, optional=optional, feature=n_features, word=WORDS)
-        seen = _Pass(source, seed, pca, classes)
-        total = None if source.n_rows is None else -(-source.n_rows // writer.rows)
+        rows = pool_chunk_rows(len(source.feature_names))
+        total = None if source.n_rows is None else -(-source.n_rows // rows)
         if damaged is None:  # all chunks are of one pass, in which the source does not change
-            for chunk in run.ledger.records(step):
-                run.ledger.forget(step, chunk)
+            _forget(run, step)
         with (
             unchanged(run.config()["source"], source),
             job.reporter.step("ingest", total, "chunks") as tick,
         ):
-            for record in _written(run, step, _parts(seen, writer)):
-                tick(record=record)
+            seen = None
+            if damaged is None and pca is None and source.divides:
+                seen = _read_apart(job, source, path, seed, tick)
+            writer = _writer(run, path, source, None if seen is None else source.n_rows)
+            if seen is None:
+                seen = _Pass(source, seed, pca, classes)
+                for record in _written(run, step, _parts(seen, writer)):
+                    tick(record=record)
             seen.check(scale, trained)
             if source.annotations is not None:
                 source.annotations.check(seen.gaps, seen.gaps.until)
@@ -292,6 +326,94 @@ def ingest(
     with Deadline(f"ingest-{path}", job.step_timeout).interrupting("chunks"):
         _repair(job, path, ingested, _Pass(source, seed, classes=classes))
     return ingested
+
+
+def _forget(run: Run, step: str) -> None:
+    for chunk in run.ledger.records(step):
+        run.ledger.forget(step, chunk)
+
+
+class _Read(NamedTuple):
+    """What came of some chunks that one worker read."""
+
+    passes: list[_Pass]
+    """Over a chunk each: sums depend on what was one chunk, and not on who read how many."""
+    records: list[Record]
+
+
+def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _Pass | None:
+    """The pass over a source whose chunks the workers read and write, each some of them.
+
+    None, and nothing is kept, where there is little to read, or somebody cannot read it, or it
+    cannot be learned from: one reader goes through it then, and has the words for what is wrong.
+    """
+    n_features = len(source.feature_names)
+    rows = pool_chunk_rows(n_features)
+    n_chunks = -(-(source.n_rows or 0) // rows)
+    size = max(1, READ_BYTES // (4 * n_features * rows))
+    if n_chunks < FEWEST_READS * size or job.n_workers() < 2:  # one has threads that decode
+        return None
+    step = f"ingest-{path}"
+    firsts = range(0, n_chunks, size)
+    parts = [Part(rows_name(first), range(first, min(first + size, n_chunks))) for first in firsts]
+    _writer(job.run, path, source, source.n_rows)  # who finds it there opens it
+    found: dict[int, _Read | None] = {}
+    do = partial(_read, job.run, path, source, seed, _ends(source))
+    for first, read in job.each("ingest", do, parts):
+        found[first] = read
+        for record in () if read is None else read.records:
+            tick(record=record)
+    seen = _Pass(source, seed)
+    try:
+        for first in firsts:
+            read = found.pop(first)
+            if read is None:
+                raise InputError("not read")
+            for chunk in read.passes:
+                seen.merge(chunk)
+        if seen.whole:
+            return seen
+    except InputError:
+        pass
+    _forget(job.run, step)
+    return None
+
+
+def _writer(run: Run, path: str, source: Source, n_rows: int | None) -> ChunkWriter:
+    """The writer of a pool, whose rows may have been counted before they are read."""
+    n_features = len(source.feature_names)
+    rows, optional = pool_chunk_rows(n_features), _optional(source)
+    return ChunkWriter(run, path, rows, n_rows, optional=optional, feature=n_features, word=WORDS)
+
+
+def _ends(source: Source) -> list[dict[str, Any]]:
+    """What its first and last file look like from here."""
+    return [file.describe(with_digest=False) for file in (source.parts[0], source.parts[-1])]
+
+
+def _read(
+    run: Run, path: str, source: Source, seed: int, ends: list[Any], part: Part[range]
+) -> tuple[int, _Read | None]:
+    """Read and write some chunks; None where they are not read as whoever asks would read them."""
+    passes: list[_Pass] = []
+    chunks, first = part.args, part.args.start
+
+    def seen(there: Iterable[Chunk], writer: ChunkWriter) -> Iterator[_Write]:
+        for number, chunk in zip(chunks, there, strict=False):
+            passes.append(_Pass(source, seed, n_rows_in_all=source.n_rows))
+            passes[-1].see(chunk)
+            passes[-1].finite.raise_if_any()
+            yield _Write(writer, number, chunk, None)
+
+    try:
+        if _ends(source) != ends:
+            return first, None
+        writer = _writer(run, path, source, source.n_rows)
+        writes = seen(source.chunks(writer.rows, first), writer)
+        written = [record for record in _written(run, f"ingest-{path}", writes) if record]
+        return first, _Read(passes, written)
+    except KnnoiseError:
+        return first, None
 
 
 def _optional(source: Source) -> list[str]:
@@ -308,16 +430,7 @@ def _repair(job: Job, path: str, done: Ingested, seen: _Pass) -> None:
     missing = {n for n in range(done.n_chunks) if _Write.name(n) not in there}
     if not missing:
         return
-    optional = _optional(seen.source)
-    writer = ChunkWriter(
-        job.run,
-        path,
-        pool_chunk_rows(done.n_features),
-        done.n_rows,
-        optional=optional,
-        feature=done.n_features,
-        word=WORDS,
-    )
+    writer = _writer(job.run, path, seen.source, done.n_rows)
     with job.reporter.step("ingest", len(missing), "chunks") as tick:
         for part in _parts(seen, writer):
             if part is not None and part.number in missing:

@@ -48,8 +48,12 @@ class RowSample:
     In order of hash, so that the first rows of a sample are a uniform sample themselves.
     """
 
-    def __init__(self, size: int, seed: int, stream: int) -> None:
+    def __init__(self, size: int, seed: int, stream: int, n_rows: int | None = None) -> None:
+        """`n_rows`, where there are so many in all: rows that are surely none of the lowest are not
+        kept, so that samples of parts are small; six standard deviations are allowed for."""
         self.size, self.seed, self.stream = size, seed, stream
+        share = 1.0 if n_rows is None else (size + 6.0 * size**0.5) / max(1, n_rows)
+        self._below = np.uint64(min(2.0**64 - 2048, share * 2.0**64)) if share < 1 else None
         self._hash = np.empty(0, np.uint64)
         self._row = np.empty(0, np.int64)
         self._x: npt.NDArray[np.float32] = np.empty((0, 0), np.float32)
@@ -59,12 +63,24 @@ class RowSample:
     def see(self, first_row: int, x: npt.NDArray[np.float32]) -> None:
         """Take the rows `first_row` and following; x : (row, feature) float32."""
         row = np.arange(first_row, first_row + len(x))
-        hashed = row_hash(row, self.seed, self.stream)
-        if self.size and len(self._hash) == self.size:
-            low = np.flatnonzero(hashed < self._hash[-1])
-            row, hashed, x = row[low], hashed[low], x[low]
-        self._waiting.append((hashed, row, x.copy()))
-        self._n_waiting += len(row)
+        self._take(row_hash(row, self.seed, self.stream), row, x)
+
+    def merge(self, other: RowSample) -> None:
+        """Take the rows of another sample of the same hash, of other rows."""
+        other._settle()
+        if len(other._hash):
+            self._take(other._hash, other._row, other._x)
+
+    def _take(
+        self,
+        hashed: npt.NDArray[np.uint64],
+        row: npt.NDArray[np.int64],
+        x: npt.NDArray[np.float32],
+    ) -> None:
+        below = self._hash[-1] if self.size and len(self._hash) == self.size else self._below
+        low = slice(None) if below is None else np.flatnonzero(hashed < below)
+        self._waiting.append((hashed[low], row[low], x[low].copy()))
+        self._n_waiting += len(self._waiting[-1][0])
         if self._n_waiting > self.size:
             self._settle()
 

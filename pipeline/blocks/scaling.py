@@ -107,17 +107,24 @@ class FeatureStatistics:
         self.squares = np.zeros(n_features)
 
     def see(self, x: npt.NDArray[np.float32]) -> None:
-        """Take a chunk, (row, feature) float32, at least one row (Chan's parallel update)."""
+        """Take a chunk, (row, feature) float32, at least one row."""
+        chunk = FeatureStatistics(x.shape[1])
         values = x.astype(np.float64)
-        n, mean = len(values), values.mean(axis=0)
-        values -= mean
-        squares = np.square(values, out=values).sum(axis=0)
-        shift, total = mean - self.mean, self.n + n
-        self.squares += squares + np.square(shift) * (self.n * n / total)
-        self.mean += shift * (n / total)
+        chunk.n, chunk.mean = len(values), values.mean(axis=0)
+        values -= chunk.mean
+        chunk.squares = np.square(values, out=values).sum(axis=0)
+        chunk.low, chunk.high = x.min(axis=0), x.max(axis=0)
+        self.merge(chunk)
+
+    def merge(self, chunk: FeatureStatistics) -> None:
+        """Take what is known of other rows (Chan's parallel update); the last bits depend on what
+        was one chunk and on their order, and on nothing else."""
+        shift, total = chunk.mean - self.mean, self.n + chunk.n
+        self.squares += chunk.squares + np.square(shift) * (self.n * chunk.n / total)
+        self.mean += shift * (chunk.n / total)
         self.n = total
-        self.low = np.minimum(self.low, x.min(axis=0))
-        self.high = np.maximum(self.high, x.max(axis=0))
+        self.low = np.minimum(self.low, chunk.low)
+        self.high = np.maximum(self.high, chunk.high)
 
     def scaling(self, scale: str, kept: npt.NDArray[np.bool_] | None = None) -> Scaling:
         """`none`; `range`: to [-1, 1]; `standard`: mean 0, deviation 1. Constants become 0.

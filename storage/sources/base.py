@@ -29,6 +29,8 @@ PIECE_BYTES = 8 << 20
 """About how many bytes a reader takes at a time, whatever the chunk asked for."""
 
 
+_SOUGHT = ("npy", "parquet", "zarr")
+"""Kinds that are read from any row on without reading those before."""
 EMBEDDING = 64
 """Features from which an array is taken for an embedding."""
 
@@ -158,6 +160,16 @@ class Source:
         """Whether some rows may not be given, so that those that are have their numbers."""
         repeats = self.annotations is not None and self.annotations.whole
         return bool(self.coding.drop or self.only or repeats)
+
+    @property
+    def divides(self) -> bool:
+        """Whether several processes may read its chunks, each some: they can be sought, and what is
+        made of a row depends on no row before."""
+        alone = (self.annotations, self.candidates, self.group_name)
+        fills = self.coding.fills_of(self.feature_names)
+        return (
+            self.kind in _SOUGHT and not self.leaves_out and alone == (None,) * 3 and fills is None
+        )
 
     @property
     def n_bytes(self) -> int:

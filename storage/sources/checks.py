@@ -33,6 +33,11 @@ class FiniteCheck:
             self.first = int(chunk.rows[row]), self.feature_names[column], value, file
         self.count += found
 
+    def merge(self, after: "FiniteCheck") -> None:
+        """Take note of what another saw in the rows after these."""
+        self.first = after.first if self.first is None else self.first
+        self.count += after.count
+
     def raise_if_any(self) -> None:
         """Raise `InputError` with the count and the first position if any value was bad."""
         if self.first is None:

@@ -168,6 +168,18 @@ class LabelCodes:
         self.n_rows += len(codes)
         return codes
 
+    def merge(self, after: "LabelCodes") -> npt.NDArray[np.int16]:
+        """(value + 1,) the codes here of the values that another instance saw in the rows after
+        these, and -1 for no label. Raises `InputError` where there are then too many."""
+        codes = [self._codes.setdefault(value, len(self._codes)) for value in after.values]
+        if len(self._codes) > self.max_classes:
+            raise InputError(f"{self.where}: more than {self.max_classes:,} values")
+        if self.first_missing is None:
+            self.first_missing = after.first_missing
+        self.n_missing += after.n_missing
+        self.n_rows += after.n_rows
+        return np.array([*codes, -1], np.int16)
+
     def finish(self) -> tuple[tuple[Label, ...], npt.NDArray[np.integer]]:
         """The values in their final order, and `remap` `(class,)`: int8 for two values, uint8 for
         up to 256, uint16 beyond.

@@ -83,3 +83,23 @@ def test_other_seeds_and_streams_are_independent(seed: int, stream: int) -> None
 
 def test_no_two_rows_have_one_hash() -> None:
     assert len(np.unique(row_hash(np.arange(100_000), 3, 1))) == 100_000
+
+
+@given(chunk_sizes(), st.integers(1, 50), SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_samples_of_parts_merge_to_that_of_all(sizes: list[int], size: int, seed: int) -> None:
+    n = sum(sizes) + 3
+    merged, first = RowSample(size, seed, 1), 0
+    for chunk in np.split(np.arange(n, dtype=np.float32)[:, None], np.cumsum(sizes)):
+        part = RowSample(size, seed, 1, n)
+        part.see(first, chunk)
+        merged.merge(part)
+        first += len(chunk)
+    assert np.array_equal(merged.row, sampled(n, size, seed).row)
+    assert np.array_equal(merged.x[:, 0], merged.row)
+
+
+def test_a_part_keeps_about_its_share() -> None:
+    part = RowSample(1000, 0, 1, 100_000)
+    part.see(0, np.zeros((50_000, 1), np.float32))
+    assert 480 < len(part.row) < 720
