@@ -32,7 +32,7 @@ from flows.steps.checks import check_data
 from flows.steps.ingest import ingest
 from flows.steps.partition import Wanted
 from flows.steps.segments import find_segments
-from flows.steps.transform import check_pca, learn_transform
+from flows.steps.transform import check_pca, learn_transform, probability_columns
 from pipeline.blocks.metric import AS_SCALED
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.rules import RULES
@@ -180,9 +180,15 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
     check_labels(source, ingested.labels(), params)
     metric = AS_SCALED if sets else params.metric
     embedded = bool(source.embedded.all())
+    names, classes = source.feature_names, ingested.label_values or []
+    stated = probability_columns(
+        job.run, params.model_probabilities, names, classes, ingested.statistics
+    )
     scaling = as_task(
         "metric",
-        lambda: learn_transform(job, pool, ingested.scaling, metric, seed, embedded=embedded),
+        lambda: learn_transform(
+            job, pool, ingested.scaling, metric, seed, embedded=embedded, columns=stated
+        ),
     )
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)

@@ -73,6 +73,7 @@ def refuse_for_candidates(params: TrainParams) -> None:
         "--noise": params.noise if params.noise != "crossfit" else None,
         "--objective": params.objective if params.objective != "accuracy" else None,
         "--p0 and --p1": params.p0,
+        "--model-probabilities": params.model_probabilities,
         "--join-labels": "" if params.join_labels else None,
         "--metric": params.metric if params.metric not in ("auto", "as-scaled") else None,
     }

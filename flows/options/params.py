@@ -344,12 +344,17 @@ class Method(Chosen):
         description="principal components, learned on the scaled training rows, that stand for the "
         "features; by default all features are used",
     )
-    metric: Literal["auto", "as-scaled", "cosine", "weighted", "model"] = Field(
+    metric: Literal["auto", "as-scaled", "cosine", "weighted", "probabilities", "model"] = Field(
         "auto",
         description="what makes rows near: the features as scaled, their directions, standard "
         "scores weighted by what each tells of the given labels, or these and logits of boosted "
-        "trees that were not fitted on the row; auto takes the one by which neighbors predict "
-        "labels best",
+        "trees that were not fitted on the row, or those of --model-probabilities; auto takes the "
+        "one by which neighbors predict labels best",
+    )
+    model_probabilities: Annotated[str, Field(min_length=1), Metavar("PREFIX")] | None = Field(
+        None,
+        description="start of the names of columns with a model's probabilities, one a class, such "
+        "as p_ for p_cat and p_dog; of a row by a model that was not fitted on it",
     )
     candidate_features: Literal["raw", "averaged", "averaged-cube-root"] = Field(
         "raw",
@@ -476,6 +481,17 @@ class TrainParams(Compute, Method, Labeled):
         description="then pause the flow until somebody resumes it, or so long; if labels "
         "were checked, train again with them into DIR-checked",
     )
+
+    @model_validator(mode="after")
+    def _probabilities_are_a_metric(self) -> TrainParams:
+        given = self.model_probabilities
+        if self.metric == "probabilities" and given is None:
+            raise ValueError("--metric probabilities is by --model-probabilities: give both")
+        if given is not None and self.metric not in ("auto", "probabilities"):
+            raise ValueError(f"--model-probabilities is no part of --metric {self.metric}")
+        if given is not None and self.pca is not None:
+            raise ValueError("--pca would mix --model-probabilities with features: leave one out")
+        return self
 
     @model_validator(mode="after")
     def _waits_for_a_list(self) -> TrainParams:

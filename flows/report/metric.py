@@ -12,6 +12,7 @@ _MEANING = {
     "as-scaled": "the features as scaled",
     "cosine": "directions of the features as scaled",
     "weighted": "features weighted by what they tell of labels",
+    "probabilities": "features, and logits of your model's probabilities",
     "model": "features weighted, and logits of boosted trees that were not fitted on the row",
 }
 
@@ -36,7 +37,7 @@ def lines(report: PoolReport) -> list[str]:
         tried_sentence(report),
         *([f"  what tells most of the labels: {told}"] if told else []),
         *([f"  {useless}"] if useless else []),
-        *(f"  {line}" for line in zeros(report)),
+        *(f"  {line}" for line in notes(report)),
     ]
 
 
@@ -51,12 +52,27 @@ def tried_sentence(report: PoolReport) -> str:
     )
 
 
-def zeros(report: PoolReport) -> list[str]:
-    """Rows without a direction, where directions are compared and there are such."""
-    share = 0.0 if report.metric is None else report.metric.no_direction
-    return [f"{share:.1%} of the rows are zeros and have no direction: near each other alone"] * (
-        share > 0
-    )
+def notes(report: PoolReport) -> list[str]:
+    """What the user's probabilities are worth, where there are such; rows without a direction,
+    where directions are compared."""
+    found = report.metric
+    if found is None:
+        return []
+    said = []
+    losses = {one.metric: one.loss for one in found.tried}
+    if (mine := losses.pop("probabilities", None)) is not None:
+        columns = min(losses.values())
+        worth = "better" if mine < columns else "no better"
+        said.append(
+            f"your model's probabilities predict given labels {worth} than the columns: loss "
+            f"{mine:.3f} for {columns:.3f}"
+        )
+    if found.no_direction > 0:
+        said.append(
+            f"{found.no_direction:.1%} of the rows are zeros and have no direction: near each "
+            "other alone"
+        )
+    return said
 
 
 def bars(report: PoolReport) -> list[Bar]:
@@ -75,8 +91,10 @@ def bars(report: PoolReport) -> list[Bar]:
 
 def useless_sentence(report: PoolReport) -> str:
     """The columns that tell nothing of the labels; empty where there are none."""
-    useless = [] if report.metric is None else report.metric.useless()
     names = _names(report)
+    stated = report.config.parameters.get("model_probabilities") or "\0"
+    useless = [] if report.metric is None else report.metric.useless()
+    useless = [at for at in useless if not names[at].startswith(stated)]
     some = ", ".join(names[at] for at in useless[:SHOWN])
     more = f" and {len(useless) - SHOWN:,} more" if len(useless) > SHOWN else ""
     return f"of no use for the labels, as far as can be told: {some}{more}" if useless else ""

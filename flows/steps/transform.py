@@ -3,8 +3,8 @@ weighted by a metric, given logits. Learned once, kept in the run, applied where
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
-from flows.engine.results import Result
+from flows.engine.results import LabelValue, Result
 from flows.steps.lookup import pick
-from pipeline.blocks.logits import MOST_CLASSES, Forests
+from pipeline.blocks.logits import MOST_CLASSES, Forests, of_chances, spread_of
 from pipeline.blocks.metric import (
     AS_SCALED,
     FEWEST_ROWS,
+    PROBABILITIES,
     SAMPLE_ROWS,
     WEIGHTED,
     Choice,
@@ -35,6 +36,8 @@ from storage.pool import Pool
 from storage.run import Run
 
 PROJECTION, METRIC = "projection", "metric"
+SUM_WITHIN = 0.01
+"""How far from 1 the probabilities of a row may add up: files round them."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +66,28 @@ class Projected(Scaling):
 
 @dataclass(frozen=True)
 class BesideLogits(Scaling):
-    """Features by their weights, and logits of the same trees for a pool and its queries; by the
-    place of the trees."""
+    """Features by their weights, and logits: of the same trees for a pool and its queries, by the
+    place of the trees, or of probabilities in columns of the source."""
 
     base: Scaling = field(default_factory=Scaling)
     """What is done before."""
     location: str = ""
     """The run."""
     digest: str = ""
-    """Of the trees."""
+    """Of the trees; empty where columns are probabilities."""
+    columns: tuple[int, ...] = ()
+    """Those of the classes' probabilities."""
+    spread: float = 1.0
+    """Of their logits."""
 
     def apply(self, x: Float32) -> Float32:
         """(row, feature and logit) float32 of rows (row, feature) float32."""
-        trees = _forests(self.location, self.digest)
-        return Modeled(self.offset, self.factor, forests=trees).apply(self.base.apply(x))
+        rows = self.base.apply(x)
+        if self.digest:
+            trees = _forests(self.location, self.digest)
+            return Modeled(self.offset, self.factor, forests=trees).apply(rows)
+        logits = _logits(x, self.columns) / np.float32(self.spread)
+        return np.hstack([super().apply(rows), logits])
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,10 @@ class Metric(Result):
     """Of the features as scaled, or of the components."""
     digest: str = ""
     """Of the trees whose logits stand beside them; empty where there are none."""
+    columns: tuple[int, ...] = ()
+    """Features that are probabilities of the classes, and no features to compare."""
+    spread: float = 1.0
+    """Of their logits."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +114,7 @@ class Learn:
     asked: str
     seed: int
     embedded: bool
+    columns: tuple[int, ...]
 
 
 @lru_cache(maxsize=2)
@@ -154,25 +170,85 @@ def _about(run: Run) -> dict[str, Any] | None:
     return dict(run.group(PROJECTION).attrs.asdict())
 
 
+def _logits(x: Float32, columns: tuple[int, ...]) -> Float32:
+    return of_chances(np.ascontiguousarray(x[:, columns]))
+
+
+def _without(scaling: Scaling, columns: tuple[int, ...], n_features: int) -> Scaling:
+    """The scaling, and some columns 0."""
+    kept = tuple(float(at not in columns) for at in range(n_features))
+    return scaling.then(Scaling((0.0,) * n_features, kept)) if columns else scaling
+
+
+def probability_columns(
+    run: Run,
+    prefix: str | None,
+    names: Sequence[str],
+    classes: Sequence[LabelValue],
+    statistics: Mapping[str, list[float]],
+) -> tuple[int, ...]:
+    """Places of the columns that hold a model's probabilities of the classes, in their order.
+
+    Raises
+    ------
+    InputError
+        a class has no column or a column no class, or values are no probabilities. That they add
+        up to 1 is looked at in a sample.
+    """
+    if prefix is None:
+        return ()
+    given = f"--model-probabilities {prefix}"
+    wanted = [f"{prefix}{value}" for value in classes]
+    for name in wanted:
+        if name not in names:
+            raise InputError(f"{given}: no feature {name!r}, and each class needs its column")
+    for name in names:
+        if name.startswith(prefix) and name not in wanted:
+            raise InputError(f"{given}: column {name!r} is of no class; rename it or leave it out")
+    columns = tuple(names.index(name) for name in wanted)
+    for name, at in zip(wanted, columns, strict=True):
+        for value in (statistics["minimum"][at], statistics["maximum"][at]):
+            if not 0 <= value <= 1:
+                raise InputError(
+                    f"{given}: column {name!r} holds {value:g}; probabilities lie from 0 to 1"
+                )
+    sample = run.group("samples/partition")
+    total = read_array(sample, "x")[:, columns].sum(axis=1, dtype=np.float64)
+    worst = int(np.abs(total - 1.0).argmax())
+    if abs(total[worst] - 1.0) > SUM_WITHIN:
+        row = int(read_array(sample, "row")[worst])
+        raise InputError(
+            f"{given}: those of row {row} add up to {total[worst]:.4g}; they must add up to 1"
+        )
+    return columns
+
+
 def learn_transform(
-    job: Job, pool: Pool, scaling: Scaling, asked: str, seed: int, *, embedded: bool = False
+    job: Job,
+    pool: Pool,
+    scaling: Scaling,
+    asked: str,
+    seed: int,
+    *,
+    embedded: bool = False,
+    columns: tuple[int, ...] = (),
 ) -> Scaling:
     """The transform of a pool whose labels are one a row, its metric learned where one is to be;
-    features that are `embedded` are weighed only as asked.
+    features that are `embedded` are weighed only as asked, and `columns` are probabilities.
 
     Raises
     ------
     InputError
         weights are asked for, and cannot be learned.
     """
-    if asked == AS_SCALED or (asked == "auto" and pool.n_rows < FEWEST_ROWS):
+    if asked == AS_SCALED or (asked == "auto" and pool.n_rows < FEWEST_ROWS and not columns):
         return transform(job.run, scaling)
     if pool.n_rows < FEWEST_ROWS:
         raise InputError(
             f"--metric {asked}: {pool.n_rows} rows are too few to learn from, {FEWEST_ROWS} are "
             "needed; leave it out"
         )
-    learn = Learn(pool, _components_of(job.run, scaling), asked, seed, embedded)
+    learn = Learn(pool, _components_of(job.run, scaling), asked, seed, embedded, columns)
     found = Metric.of(job.parts(METRIC, learn_part, [Part("all", learn)])[0])
     if asked not in ("auto", found.choice.metric):
         if any(one.metric == WEIGHTED for one in found.choice.tried):
@@ -196,24 +272,36 @@ def learn_part(run: Run, part: Part[Learn]) -> Output:
     y = np.empty(len(row), np.int64)
     y[order] = pick(run, "pool", "y", row[order])
     angles = how.scaling == Scaling()  # else they are about a mean
-    x, weigh = how.scaling.apply(x), not how.embedded
-    chosen, by = choose_metric(x, y, how.seed, how.asked, angles=angles, weigh=weigh)
-    scaling = Scaling(by.offset, by.factor, by.directions)
+    logits, spread = None, 1.0
+    if how.columns:
+        logits = _logits(x, how.columns)
+        spread = spread_of(logits) or 1.0
+        logits /= np.float32(spread)
+    x, weigh = _without(how.scaling, how.columns, x.shape[1]).apply(x), not how.embedded
+    seed, asked = how.seed, how.asked
+    chosen, by = choose_metric(x, y, seed, asked, angles=angles, weigh=weigh, logits=logits)
+    found = Metric(chosen, Scaling(by.offset, by.factor, by.directions), "", how.columns, spread)
     if not isinstance(by, Modeled) or by.forests is None:
-        return Output([], Metric(chosen, scaling))
+        return Output([], found)
     digest = _digest(by.forests)
     write_group(run.store, METRIC, METRIC, by.forests._asdict(), {"digest": digest})
-    return Output([run.key(METRIC)], Metric(chosen, scaling, digest))
+    return Output([run.key(METRIC)], replace(found, digest=digest))
 
 
 def transform(run: Run, scaling: Scaling) -> Scaling:
     """What becomes of a training's features: its scaling, projection and metric, where it has
     them."""
     base, metric = _components_of(run, scaling), metric_used(run)
-    if metric is None or not metric.digest:
-        return base if metric is None else base.then(metric.scaling)
+    if metric is None:
+        return base
     by = metric.scaling
-    return BesideLogits(by.offset, by.factor, by.directions, base, run.location.url, metric.digest)
+    if metric.columns:
+        n_features = len(run.config()["feature_names"])
+        base = _without(base, metric.columns, n_features)
+    if not metric.digest and metric.choice.metric != PROBABILITIES:
+        return base.then(by)
+    place = run.location.url, metric.digest
+    return BesideLogits(by.offset, by.factor, False, base, *place, metric.columns, metric.spread)
 
 
 def metric_used(run: Run) -> Metric | None:

@@ -1,4 +1,5 @@
-"""Logits of given labels by boosted trees, each row's by trees that were not fitted on it."""
+"""Logits of given labels: by boosted trees, each row's by trees that were not fitted on it; or by
+the probabilities of any other model."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ LEAVES, DEPTH, LEAF, RATE = 15, 5, 20, 0.1
 """Of a tree: leaves and levels at most, rows of a leaf at least, and the share that counts."""
 MOST_CLASSES = 20
 """Each is a column of logits, and trees to fit."""
+LEAST_CHANCE = 1e-3
+"""Probabilities are taken as no less, nor nearer to 1."""
 _TILE = 256
 """Rows that go through a tree while it is near."""
 
@@ -117,8 +120,22 @@ def fit_forests(x: Float32, y: Codes, seed: int) -> Forests | None:
         np.array(start),
         np.ones(1),
     )
-    spread = found.apply(x).var(axis=0, dtype=np.float64).sum()
-    return found._replace(spread=np.array([1.0 / np.sqrt(spread)])) if spread > 0 else None
+    spread = spread_of(found.apply(x))
+    return found._replace(spread=np.array([1.0 / spread])) if spread > 0 else None
+
+
+def spread_of(x: Float32) -> float:
+    """Root of the summed variances of the columns, (row, column)."""
+    return float(np.sqrt(x.var(axis=0, dtype=np.float64).sum()))
+
+
+def of_chances(chance: Float32) -> Float32:
+    """(row, class) float32 logits of probabilities (row, class), about the mean of a row's; of two
+    classes one column."""
+    log = np.log(np.clip(chance.astype(np.float64), LEAST_CHANCE, 1.0 - LEAST_CHANCE))
+    if log.shape[1] == 2:
+        return np.asarray(log[:, 1:] - log[:, :1], np.float32)
+    return np.asarray(log - log.mean(axis=1, keepdims=True), np.float32)
 
 
 def _laid_out(nodes: Any) -> tuple[Any, npt.NDArray[np.int64]]:

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.blocks.logits import Forests, fit_forests
+from pipeline.blocks.logits import Forests, fit_forests, spread_of
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import nearest
 
 AS_SCALED, COSINE, WEIGHTED, MODEL = "as-scaled", "cosine", "weighted", "model"
-METRICS = (AS_SCALED, COSINE, WEIGHTED, MODEL)
+PROBABILITIES = "probabilities"
+METRICS = (AS_SCALED, COSINE, WEIGHTED, PROBABILITIES, MODEL)
 """The simplest first."""
 LEARNED = (WEIGHTED, MODEL)
 """Those that need features that tell something of the labels."""
@@ -102,7 +103,14 @@ class Modeled(Scaling):
 
 
 def choose_metric(
-    x: Float32, y: Codes, seed: int, asked: str = "auto", *, angles: bool = True, weigh: bool = True
+    x: Float32,
+    y: Codes,
+    seed: int,
+    asked: str = "auto",
+    *,
+    angles: bool = True,
+    weigh: bool = True,
+    logits: Float32 | None = None,
 ) -> tuple[Choice, Scaling]:
     """The metric to take, and what it makes of features; as scaled where no feature tells anything.
 
@@ -114,6 +122,7 @@ def choose_metric(
     asked : one of `METRICS`, or "auto" for the one that predicts labels best
     angles : whether "auto" may compare directions; they mean nothing where columns were centered
     weigh : whether "auto" may weigh features; the scale of embeddings means something
+    logits : (row, column) float32 by a model of the user's, of spread 1, to try beside the features
     """
     x, y = x[:SAMPLE_ROWS], y[:SAMPLE_ROWS]
     n_judged = min(len(x), JUDGED_ROWS)
@@ -130,26 +139,29 @@ def choose_metric(
                 each[judged] = label_losses(weights(x, share).apply(x), y, judged)
         strict = int(loss[1].mean(axis=0).min() < loss[0].mean(axis=0).min())
         share, beyond = np.mean(shares, axis=0)
+    parts, forests = [(np.arange(n_judged), unweighted(x))], None
     if beyond.max(initial=0.0) > 0:
         losses[WEIGHTED] = loss[strict]
+        rows = [judged for judged, _ in folds(len(x), n_judged)]
+        parts = [(mine, weights(x, p[strict])) for mine, p in zip(rows, shares, strict=True)]
         forests = None if asked == WEIGHTED else fit_forests(x, y, seed)
-        if forests is not None:
-            losses[MODEL], logits = np.empty_like(loss[0]), forests.apply(x)
-            for (judged, _), pair in zip(folds(len(x), n_judged), shares, strict=True):
-                beside = np.hstack([weights(x, pair[strict]).apply(x), logits])
-                losses[MODEL][judged] = label_losses(beside, y, judged)
+    beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
+    for name, columns in beside.items():
+        if columns is not None:
+            losses[name] = np.empty_like(losses[AS_SCALED])
+            for judged, by in parts:
+                z = np.hstack([by.apply(x), columns])
+                losses[name][judged] = label_losses(z, y, judged)
     tried = compared(losses, sizes(len(x)))
     best = next(metric for metric in tried if metric.behind <= metric.standard_error)
     taken = asked if asked in losses else best.metric
     found = Choice(taken, tried, beyond.tolist(), n_judged)
     if taken == COSINE:
         return replace(found, no_direction=float((~x.any(axis=1)).mean())), directions
-    if taken not in LEARNED:
+    if taken == AS_SCALED:
         return found, Scaling()
-    weighted = weights(x, beyond if strict else share)
-    if taken == WEIGHTED:
-        return found, weighted
-    return found, Modeled(weighted.offset, weighted.factor, forests=forests)
+    by = weights(x, beyond if strict else share) if WEIGHTED in losses else unweighted(x)
+    return found, Modeled(by.offset, by.factor, forests=forests) if taken == MODEL else by
 
 
 def folds(n_rows: int, n_judged: int) -> Iterator[tuple[Rows, Rows]]:
@@ -196,6 +208,12 @@ def weights(x: Float32, share: Floats) -> Scaling:
     root = np.sqrt(np.maximum(share, max(0.0, LEAST * share.max())))
     factor = np.divide(root, deviation, out=np.zeros_like(root), where=deviation > 0)
     return Scaling(tuple(mean.tolist()), tuple(factor.tolist()))
+
+
+def unweighted(x: Float32) -> Scaling:
+    """Features as they are, of spread 1 together."""
+    spread, n_features = spread_of(x), x.shape[1]
+    return Scaling((0.0,) * n_features, (1.0 / spread if spread > 0 else 1.0,) * n_features)
 
 
 def sizes(n_rows: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from runs import fit, fit_until, results
@@ -351,3 +352,101 @@ def test_logits_are_kept_with_the_run_and_the_same_for_every_row(
     trees.write_bytes(trees.read_bytes()[:-9])
     assert main([*asked, "--out", str(tmp_path / "t.parquet")]) == 3
     assert "metric/threshold" in capsys.readouterr().err
+
+
+def judged_by_a_model(n: int, seed: int) -> dict[str, np.ndarray]:
+    """Two columns that tell little, and what a good model says of each row."""
+    rng = np.random.default_rng(seed)
+    dog = rng.integers(0, 2, n)
+    chance = np.clip(rng.beta(2, 5, n) * np.where(dog, -1, 1) + dog, 0.01, 0.99)
+    wrong = rng.random(n) < 0.15
+    return {
+        "a": rng.normal(size=n) + 0.5 * dog,
+        "b": rng.normal(size=n),
+        "p_cat": 1 - chance,
+        "p_dog": chance,
+        "label": np.where(dog ^ wrong, "dog", "cat"),
+    }
+
+
+def test_probabilities_of_a_model_are_a_metric(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, run = judged_by_a_model(N, 0), tmp_path / "run"
+    pq.write_table(pa.table(table), tmp_path / "p.parquet")
+    new = judged_by_a_model(60, 1)
+    pq.write_table(pa.table(new), tmp_path / "q.parquet")
+    pq.write_table(pa.table({name: new[name] for name in "ab"}), tmp_path / "less.parquet")
+    asked = {"label_column": "label", "builder": "exact", "metric": "auto", "k": 10}
+    fit(tmp_path / "p.parquet", run, model_probabilities="p_", **asked)
+    found = metric_used(Run(Location.of(str(run))))
+    assert found.choice.metric == "probabilities"
+    losses = {one.metric: one.loss for one in found.choice.tried}
+    mine = losses.pop("probabilities")
+    text = (run / "report.txt").read_text()
+    worth = f"better than the columns: loss {mine:.3f} for {min(losses.values()):.3f}"
+    assert f"your model's probabilities predict given labels {worth}" in text
+    assert "p_cat" not in text.split("of no use")[-1].splitlines()[0]
+
+    def seen(rows: dict[str, np.ndarray]) -> np.ndarray:
+        columns = np.stack([rows[name] for name in ("a", "b")], axis=1).astype(np.float32)
+        logit = np.log(rows["p_dog"] / rows["p_cat"])
+        by = found.scaling
+        weighted = (columns - by.offset[:2]) * by.factor[:2]
+        return np.c_[weighted, logit / found.spread]
+
+    assert seen(table)[:, -1].std() == pytest.approx(1.0, abs=1e-4)
+    index = NearestNeighbors(n_neighbors=11).fit(seen(table))
+    graph = open_run(str(run))["graph"]["00000"]
+    expected = index.kneighbors(seen(table)[graph["row"].values], return_distance=False)[:, 1:]
+    assert (graph["neighbor"].values[:, :10] == expected).mean() > 0.99
+    fit(tmp_path / "p.parquet", tmp_path / "workers", model_probabilities="p_", workers=1, **asked)
+    assert results(tmp_path / "workers") == results(run)
+
+    score = ["--run", str(run), "--out", str(tmp_path / "s.parquet"), *QUIET]
+    assert main(["score", str(tmp_path / "q.parquet"), *score]) == 0
+    near = index.kneighbors(seen(new), 10, return_distance=False)
+    scored = pq.read_table(tmp_path / "s.parquet")["eta_corr"].to_numpy()
+    votes = (table["label"][near] == "dog").mean(axis=1)
+    assert np.isclose(scored, votes).mean() > 0.95
+    capsys.readouterr()
+    assert main(["score", str(tmp_path / "less.parquet"), *score]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "p_cat" in line
+
+
+@pytest.mark.parametrize(
+    ("changed", "more", "told"),
+    [
+        ({"p_dog": None}, [], "no feature 'p_dog', and each class needs its column"),
+        ({"p_fox": 0.5}, [], "column 'p_fox' is of no class"),
+        ({"p_dog": 1.5}, [], "column 'p_dog' holds 1.5; probabilities lie from 0 to 1"),
+        ({"p_dog": 0.7}, [], "those of row 7 add up to"),
+        ({"p_dog": np.nan}, [], "p_dog"),
+        ({}, ["--pca", "2"], "would mix"),
+        ({}, ["--metric", "weighted"], "is no part of --metric weighted"),
+    ],
+)
+def test_what_are_no_probabilities_is_refused(
+    changed: dict[str, float | None],
+    more: list[str],
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = judged_by_a_model(150, 0)
+    for name, value in changed.items():
+        if value is None:
+            del table[name]
+        else:
+            table.setdefault(name, np.random.default_rng(0).random(150))
+            table[name][7] = value
+    table["p_cat"][7] = 0.9
+    if not changed:
+        del table["p_cat"]
+    pq.write_table(pa.table(table), tmp_path / "p.parquet")
+    args = ["train", str(tmp_path / "p.parquet"), "--label-column", "label", *QUIET, *more]
+    asked = ["--run", str(tmp_path / "run"), "--model-probabilities", "p_"]
+    assert main([*args, *asked]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line

@@ -88,7 +88,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
         tried=metric.tried_sentence(report),
         columns=metric.bars(report),
         useless=metric.useless_sentence(report),
-        zeros=metric.zeros(report),
+        notes=metric.notes(report),
         **shown,
     )
     write_bytes(target, page.encode())
