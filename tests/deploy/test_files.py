@@ -15,6 +15,8 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from prefect.settings import Settings
+from prefect.settings.legacy import _get_settings_fields
 from prefect.utilities.templating import apply_values
 from prefect_service import ROOT
 
@@ -62,6 +64,14 @@ def test_nothing_is_published_in_the_clear() -> None:
         environment = COMPOSE["services"][name]["environment"]
         assert environment["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] == "true"
     assert ":?" in COMPOSE["services"]["postgres"]["environment"]["POSTGRES_PASSWORD"]
+
+
+def test_prefect_takes_the_settings_named() -> None:
+    """Prefect ignores what it does not know."""
+    text = (DEPLOY / "compose.yaml").read_text() + (ROOT / "docs/operations.md").read_text()
+    named = set(re.findall(r"\bPREFECT_SERVER_\w+", text))
+    assert named
+    assert named <= set(_get_settings_fields(Settings))
 
 
 def test_dockerfile() -> None:
