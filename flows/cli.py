@@ -27,6 +27,8 @@ from storage.version import VERSION
 
 STDOUT = "-"
 """What `--out` is called for scores that go to stdout."""
+_LONGEST = 600
+"""Characters of a usage error, which quotes what was given."""
 
 Called = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, str | None]
 """What a command prints as JSON and as text, and the damage that it then fails for."""
@@ -102,6 +104,7 @@ def _fail(message: str, status: int) -> int:
 def _usage(error: click.ClickException) -> str:
     """A wrong option or command in one line, with what was meant and where help is."""
     text = " ".join(error.format_message().split())
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "knnoise"
     return f"{text[:1].lower()}{text[1:].rstrip('.')}; see {command} --help"

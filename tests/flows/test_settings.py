@@ -57,6 +57,7 @@ def test_options_come_from_a_file_and_go_into_one(
         ("[train]\nneighbours = 3\n", "[train] neighbours: there is no such option"),
         ("nois = 'minmax'\n", "nois: there is no such option, did you mean noise?"),
         ("[train]\nk = 'x'\n", "'x' is not a valid integer"),
+        (f"noise = 'mi{'[' * 2000}'\n", "'--noise'"),
         ("k = \n", "--config"),
         ("k = " + "[" * 5000, "recursion"),
         ("#" * (1 << 20) + "\n", "over 1,048,576 bytes"),
@@ -71,6 +72,7 @@ def test_a_wrong_file_of_options_is_refused_by_name(
     told = capsys.readouterr().err
     assert said in told
     assert len(told.splitlines()) == 1
+    assert len(told) < 1000
 
 
 def test_commands_and_options_are_completed(tmp_path: Path) -> None:
