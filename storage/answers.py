@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 SUFFIX = ".jsonl"
 LONGEST_LINE = 16 << 20
 """Bytes that are read at once; a longer line is damage."""
+MOST_ASKED = 1 << 19
+"""Rows that a log may hold answers on; each takes 1 kB of memory."""
 WRITING_SECONDS = 0.1
 """Time in which a line that is being added is there."""
 _COMPARED = 64
@@ -119,12 +121,15 @@ class Said:
 class Answers:
     """The answers of a log that stand, by row; grows event by event."""
 
+    where: str = "answers"
+    """The log's name, for messages."""
     origin: Origin | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
     """Those not taken back, by id, in the order they were given."""
     damaged: list[int] = field(default_factory=list)
     """Numbers, from 1, of lines that are not as they were written."""
     _n_lines: int = 0
+    _n_asked: int = 0
     _by_row: dict[int, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _known: set[str] = field(default_factory=set)
 
@@ -134,7 +139,7 @@ class Answers:
 
         Raises `InputError` where it is none, and `StorageError` where it is damaged.
         """
-        answers = cls()
+        answers = cls(where)
         while line := file.readline(LONGEST_LINE):
             answers.see(line)
         answers.check(where)
@@ -176,6 +181,12 @@ class Answers:
     def _add(self, answer: Answer) -> None:
         if answer.id in self._known:
             return
+        self._n_asked += len(answer.rows)
+        if self._n_asked > MOST_ASKED:
+            raise InputError(
+                f"{self.where}: answers on more than {MOST_ASKED:,} rows, which are not held in "
+                "memory; give --answers another file from here on"
+            )
         self._known.add(answer.id)
         self.answers[answer.id] = answer
         for asked in answer.rows:
@@ -216,7 +227,7 @@ class AnswersFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.answers = Answers()
+        self.answers = Answers(str(path))
         self.rest = b""
         """What follows the last whole line: under way, or cut off."""
         self._read, self._last = 0, b""

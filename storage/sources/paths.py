@@ -3,6 +3,7 @@
 import difflib
 import os
 import posixpath
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -168,8 +169,11 @@ class SourcePath:
         """Open for reading bytes, as they lie.
 
         `cache_type` is fsspec's, for remote files: "none" suits a reader that buffers itself.
-        Raises `InputError` if its server gives files only as a whole.
+        Raises `InputError` if its server gives files only as a whole, or it is a device or a pipe,
+        which may have no end.
         """
+        if self.is_local and not stat.S_ISREG(os.stat(self.path).st_mode):
+            raise InputError(f"{self.name}: no plain file; write what it gives to one first")
         options = {} if self.is_local else {"cache_type": cache_type}
         file = self.fs.open(self.path, "rb", **options)
         if getattr(file, "size", 0) is None:
@@ -188,9 +192,9 @@ class SourcePath:
         """What tells a rewrite without reading: `size`, and `mtime_ns` and `ctime_ns`, which nobody
         sets back, or `tag` where the store has one."""
         if self.is_local:
-            stat = os.stat(self.path)
-            times = {"mtime_ns": stat.st_mtime_ns, "ctime_ns": stat.st_ctime_ns}
-            return {"size": stat.st_size, **times}
+            found = os.stat(self.path)
+            times = {"mtime_ns": found.st_mtime_ns, "ctime_ns": found.st_ctime_ns}
+            return {"size": found.st_size, **times}
         self.fs.invalidate_cache(self.path)
         size, info = {"size": self.size()}, self.fs.info(self.path)
         tag = info.get("ETag") or info.get("etag")

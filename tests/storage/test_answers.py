@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage import answers
 from storage.answer_table import export_answers
 from storage.answers import Answer, Answers, AnswersFile, Asked, Origin, Said
 from storage.errors import InputError, StorageError
@@ -211,3 +212,15 @@ def test_a_table_of_another_tool_needs_two_columns(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "tool.parquet")
     row, label, n_conflicts = read_answers(str(tmp_path / "tool.parquet")).agreed()
     assert (row.tolist(), label.tolist(), n_conflicts) == ([3], [0], 1)
+
+
+def test_a_log_of_more_answers_than_are_held_is_refused(
+    log: AnswersFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.add(answer("a", 1, 2))
+    log.add(answer("b", 3, 4))
+    monkeypatch.setattr(answers, "MOST_ASKED", 3)
+    with pytest.raises(InputError, match=r"answers\.jsonl: answers on more than 3 rows"):
+        AnswersFile.open(str(log.path), ORIGIN)
+    with pytest.raises(InputError, match="more than 3 rows"):
+        read_answers(str(log.path))

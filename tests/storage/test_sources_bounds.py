@@ -6,6 +6,7 @@ Each source is opened and read in a process of its own, whose peak memory is mea
 import gzip
 import io
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import zarr
 
 from storage.errors import InputError
 from storage.sources import open_source, zarr_group
+from storage.sources.corrections import with_corrections
 
 MOST_MB, MOST_SECONDS = 512, 10
 X = np.arange(12.0).reshape(4, 3)
@@ -286,6 +288,19 @@ def test_a_long_table_of_labels_is_bounded(tmp_path: Path, what: str, kind: str)
     path = long_table(tmp_path / f"t.{kind}", 9 << 20, annotator="ann")
     said = read(source=path, what=what)
     assert ("8,388,608 lines" if what == "corrections" else "twice") in said
+
+
+def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
+    """A device has no end, and a pipe none that is known."""
+    (tmp_path / "zero.csv").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.csv")
+    np.save(tmp_path / "x.npy", X)
+    source = open_source(tmp_path / "x.npy", with_labels=False)
+    for name in ("zero.csv", "pipe.csv"):
+        with pytest.raises(InputError, match="no plain file; write what it gives to one first"):
+            with_corrections(source, str(tmp_path / name))
+        with pytest.raises(InputError, match="no plain file|is empty"):
+            open_source(str(tmp_path / name), label_column="y")
 
 
 @pytest.mark.parametrize("what", ["corrections", "annotations"])
