@@ -1,5 +1,4 @@
-"""What the metric is worth, as scaled and weighted, and what `auto` takes; cleanlab with boosting
-beside."""
+"""What each metric is worth, and what `auto` takes; cleanlab with three models beside."""
 
 from __future__ import annotations
 
@@ -12,14 +11,18 @@ from cleanlab.rank import get_label_quality_scores
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import cross_val_predict
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from benchmarks.study import data
 from benchmarks.study.noises import corrupted
 from benchmarks.study.results import Results
 from benchmarks.study.suspects_study import TUNED, UNTUNED
-from pipeline.blocks.metric import AS_SCALED, WEIGHTED, choose_metric
+from pipeline.blocks.metric import AS_SCALED, MODEL, WEIGHTED, choose_metric
 from pipeline.blocks.scaling import spreads
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.exact import nearest
@@ -37,7 +40,13 @@ MADE = {
 }
 """Tables by scikit-learn's `make_classification`; all but the last two were looked at before."""
 LOOKED_AT = (*TUNED, "rare class", "overlap", "many columns")
-METRICS = (AS_SCALED, WEIGHTED)
+METRICS = (AS_SCALED, WEIGHTED, MODEL)
+MODELS = {
+    "boosting": HistGradientBoostingClassifier(random_state=0),
+    "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
+    "neighbors": make_pipeline(StandardScaler(), KNeighborsClassifier(20)),
+}
+"""Those whose five-fold probabilities cleanlab ranks by."""
 Int = NDArray[np.int64]
 
 
@@ -95,11 +104,12 @@ def case(x: NDArray[np.float32], y: Int, given: Int) -> dict[str, Any]:
     start = time.perf_counter()
     choice, by = choose_metric(x[order], given[order], 0, angles=False)
     seconds = time.perf_counter() - start
-    if choice.metric == AS_SCALED:
-        _, by = choose_metric(x[order], given[order], 0, WEIGHTED, angles=False)
+    rows = {choice.metric: by.apply(x), AS_SCALED: x}
+    for other in {*METRICS} - {*rows}:
+        rows[other] = choose_metric(x[order], given[order], 0, other, angles=False)[1].apply(x)
     wrong, found = given != y, {}
     half = order[: len(x) // 2], order[len(x) // 2 :]
-    for metric, z in zip(METRICS, (x, by.apply(x)), strict=True):
+    for metric, z in rows.items():
         model = RobustKNeighborsClassifier(metric="euclidean").fit(z, given)
         predicted = np.empty_like(y)
         for learn, test in (half, half[::-1]):
@@ -109,16 +119,17 @@ def case(x: NDArray[np.float32], y: Int, given: Int) -> dict[str, Any]:
             "ap": float(average_precision_score(wrong, -model.label_quality_)),
             "accuracy": float((predicted == y).mean()),
         }
-    boosting = HistGradientBoostingClassifier(random_state=0)
-    chances = cross_val_predict(boosting, x, given, cv=5, method="predict_proba")
-    quality = get_label_quality_scores(given, chances)
-    found["cleanlab"] = {"ap": float(average_precision_score(wrong, -quality))}
+    for name, model in MODELS.items():
+        chances = cross_val_predict(model, x, given, cv=5, method="predict_proba")
+        quality = get_label_quality_scores(given, chances)
+        found[name] = {"ap": float(average_precision_score(wrong, -quality))}
     return {
         "n": len(x),
         "features": x.shape[1],
         "classes": int(y.max()) + 1,
         "taken": choice.metric,
         "loss": {one.metric: one.loss for one in choice.tried},
+        "behind": {one.metric: (one.behind, one.standard_error) for one in choice.tried},
         "seconds": seconds,
         "found": found,
     }

@@ -31,7 +31,7 @@ KERNELS = {
     "gao-ours": DECISION,
     "multiclass": (*RATES, *MATRIX),
     "suspects": (*RATES, *MATRIX, "noise/simplex", *QUALITY),
-    "metric": ("blocks/metric",),
+    "metric": ("blocks/logits", "blocks/metric"),
     "cleaning": ("cleaned", "decision/soft", "blocks/metric", *RATES, *MATRIX, *QUALITY),
     "verdicts": (*RATES, "noise/regions", "noise/cores"),
     "cost": (*RATES, "blocks/cost", "graph/descent"),

@@ -35,6 +35,8 @@ JUDGED_ROWS = 4000
 """Rows whose labels are predicted, at most."""
 LEARNING_ROWS = 8000
 """Rows that weights are learned on, at most."""
+FITTED_VALUES = 1_500_000
+"""Rows times features that trees are fitted on, at most: 24,000 rows of 62 features."""
 FOLDS = 3
 """Parts of a sample with few rows; each is judged by what was learned on the others."""
 TREES = 40
@@ -144,7 +146,8 @@ def choose_metric(
         losses[WEIGHTED] = loss[strict]
         rows = [judged for judged, _ in folds(len(x), n_judged)]
         parts = [(mine, weights(x, p[strict])) for mine, p in zip(rows, shares, strict=True)]
-        forests = None if asked == WEIGHTED else fit_forests(x, y, seed)
+        fitted = slice(max(FEWEST_ROWS, FITTED_VALUES // x.shape[1]))
+        forests = None if asked == WEIGHTED else fit_forests(x[fitted], y[fitted], seed)
     beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
     for name, columns in beside.items():
         if columns is not None:

@@ -216,3 +216,12 @@ def test_logits_are_taken_where_trees_tell_more() -> None:
     asked, weights_alone = choose_metric(x, y, 0, "weighted")
     assert [one.metric for one in asked.tried] == ["as-scaled", "cosine", "weighted"]
     assert np.array_equal(weights_alone.apply(x), by.apply(x)[:, :-1])
+
+
+def test_trees_of_many_features_are_fitted_on_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = steps(600)
+    monkeypatch.setattr(metric, "FITTED_VALUES", 9 * 200)
+    _, by = choose_metric(x, y, 0, "model")
+    expected = fit_forests(x[:200], y[:200], 0)
+    assert expected is not None
+    assert np.array_equal(by.apply(x)[:, -1:], expected.apply(x))
