@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import zarr
@@ -90,7 +91,7 @@ class Exchange:
             fill_value=0,
             dimension_names=("row", "byte"),
             compressors=[Crc32cCodec()],
-            attributes={"record": packed.dtype.descr},
+            attributes={"record": packed.dtype.descr, "checksum": _checksum(packed.dtype)},
             overwrite=True,
         )
         if len(packed):
@@ -118,5 +119,12 @@ class Exchange:
                 raise ValueError(f"it has no rows {part.start} to {part.stop}")
             record: Any = run.attrs["record"]
             dtype = np.dtype([(name, kind, *map(tuple, shape)) for name, kind, *shape in record])
+            if run.attrs.get("checksum", 0) not in (0, _checksum(dtype)):  # 0: of a version before
+                raise ValueError("its columns are not those that were written")
             content = np.ascontiguousarray(np.asarray(run[part.start : part.stop]))
         return content.reshape(-1).view(dtype)
+
+
+def _checksum(record: np.dtype[np.void]) -> int:
+    """Of names and types, which Zarr does not guard as it guards chunks."""
+    return int(google_crc32c.value(str(record.descr).encode()))

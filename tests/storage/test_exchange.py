@@ -175,6 +175,11 @@ def garble(file: Path) -> None:
     file.write_bytes(b"{")
 
 
+def rename(file: Path) -> None:
+    """A bit of a column's name."""
+    file.write_text(file.read_text().replace('"row"', '"rov"'))
+
+
 def empty_attributes(file: Path) -> None:
     file.write_text(file.read_text().replace('"record"', '"other"'))
 
@@ -192,6 +197,7 @@ def test_damaged_run_is_an_error(tmp_path: Path, harm: Callable[[Path], None]) -
     [
         delete,
         garble,
+        rename,
         empty_attributes,
     ],
 )

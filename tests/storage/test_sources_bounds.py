@@ -299,7 +299,7 @@ def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
     for name in ("zero.csv", "pipe.csv"):
         with pytest.raises(InputError, match="no plain file; write what it gives to one first"):
             with_corrections(source, str(tmp_path / name))
-        with pytest.raises(InputError, match="no plain file|is empty"):
+        with pytest.raises(InputError, match=r"no plain file|is empty"):
             open_source(str(tmp_path / name), label_column="y")
 
 
