@@ -9,6 +9,7 @@ from pathlib import Path
 from subprocess import run
 from textwrap import dedent
 from typing import Any
+from urllib.error import HTTPError
 
 import numpy as np
 import pandas as pd
@@ -166,6 +167,43 @@ def test_bad_parameters_are_refused_before_a_run(prefect: Prefect, tmp_path: Pat
     assert "greater than or equal to the maximum" in reasons[2]
     assert "no parameter knn" in reasons[3]
     assert len(prefect.flow_runs()) == before
+
+
+HOSTILE: dict[str, dict[str, Any]] = {
+    "device": {"source": "/dev/zero"},
+    "template": {"run": "{date.__class__.__mro__}"},
+    "nul": {"run": "a\0b"},
+    "long": {"source": "x" * 5000},
+    "secret": {"source": "http://me:hunter2@127.0.0.1:9/pool.csv"},
+}
+
+
+def test_hostile_parameters_end_in_a_line_and_write_nothing(
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
+) -> None:
+    """Sent by the server's own API, which knows their types and nothing more."""
+    sound = {"source": str(pool()), "run": str(tmp_path / "run"), **SMALL}
+    prefect.deploy("hostile", of="weekly", schedules=[], concurrency_limit=len(HOSTILE))
+    found = prefect.post("deployments/filter", {"deployments": {"name": {"any_": ["hostile"]}}})
+    start = f"deployments/{found[0]['id']}/create_flow_run"
+    runs, refused = {}, []
+    for name, hostile in HOSTILE.items():
+        try:
+            runs[name] = prefect.post(start, {"parameters": {**sound, **hostile}})["id"]
+        except HTTPError as error:
+            refused.append((name, error.code))
+    with prefect.worker():
+        for run_id in runs.values():
+            prefect.wait(run_id, "Completed", "Failed", "Crashed")
+    for name, run_id in runs.items():
+        ended = prefect.flow_run(run_id)
+        said = ended["state"]["message"]
+        assert ended["state_name"] == "Failed", (name, said)
+        assert re.search("InputError|UnavailableError", said), (name, said)
+        assert len(said) < 1000, name
+        assert "hunter2" not in said + prefect.log(run_id), name
+    assert refused == []
+    assert {file.name for file in tmp_path.iterdir()} == {"pool.npz"}
 
 
 def test_worker_killed_then_the_next_run_resumes(
