@@ -1,4 +1,5 @@
-"""Simulated annotators of known skill: matrices and consensus against majority and Dawid-Skene."""
+"""Simulated annotators of known skill, and of rows that are hard: matrices and consensus against
+majority and Dawid-Skene."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import expit
 
+from benchmarks.study import metric_study
 from benchmarks.study.data import Absent, load
 from benchmarks.study.results import Results
 from pipeline.knn.exact import nearest
-from pipeline.noise.annotator_matrices import consensus_of
+from pipeline.noise.annotator_matrices import Agreement, alone, consensus_of, is_shared
 from pipeline.noise.annotator_verdicts import told
 from pipeline.noise.annotators import NEAR, RowLabels, distance_weights
 from pipeline.noise.transition import transition_matrix
@@ -21,6 +24,12 @@ from pipeline.noise.transition import transition_matrix
 Floats = NDArray[np.float64]
 SETS = ("magic04@5000", "landsat@5000", "pendigits@5000", "letter@5000", "fashion_mnist@5000")
 SEEDS = 2
+HARD_SETS = (
+    *("magic04", "landsat", "rare class", "overlap", "german", "splice", "vehicle"),
+    *("ten classes", "nothing"),
+)
+"""Sets of hard rows, at most `HARD_ROWS` of each; in the last, features tell nothing."""
+HARD_ROWS, SPREAD = 2000, 1.5
 SMOOTHED = 0.01
 """Labels added to each count of the majority's matrices, of which some have none."""
 
@@ -86,8 +95,55 @@ def drawn(y: NDArray[np.int64], crowd: Crowd, rng: np.random.Generator) -> Votes
     return Votes(row, who, label, count / np.maximum(count.sum(axis=2, keepdims=True), 1.0), seen)
 
 
+def of_hard_rows(y: NDArray[np.int64], crowd: Crowd, rng: np.random.Generator) -> Votes:
+    """GLAD's annotators (Whitehill et al., NIPS 2009): right with the chance of a logistic function
+    of ability times how easy the row is, exp of a normal number of deviation `SPREAD`; half of the
+    mistakes of a row are one class, which tempts everybody. Spammers have no ability."""
+    c, n = int(y.max()) + 1, len(y)
+    easy, able = np.exp(rng.normal(0, SPREAD, n)), rng.normal(1.6, 0.8, crowd.annotators)
+    able[: crowd.spammers] = 0.0
+    number = rng.integers(crowd.fewest, crowd.most + 1, n)
+    row = np.repeat(np.arange(n), number)
+    who = np.concatenate([rng.permutation(crowd.annotators)[:k] for k in number])
+    right = rng.random(len(row)) < np.maximum(expit(able[who] * easy[row]), 1.0 / c * (c > 2))
+    tempting = ((y + rng.integers(1, c, n)) % c)[row]
+    other = np.where(
+        rng.random(len(row)) < 0.5, tempting, (y[row] + rng.integers(1, c, len(row))) % c
+    )
+    label = np.where(right, y[row], other)
+    count = np.zeros((crowd.annotators, c, c))
+    np.add.at(count, (who, y[row], label), 1.0)
+    seen = count.sum(axis=2) > 0
+    return Votes(row, who, label, count / np.maximum(count.sum(axis=2, keepdims=True), 1.0), seen)
+
+
+def hard(folder: Path, results: Results) -> None:
+    """Annotators with and without hard rows, on sets whose neighbors tell much, little, nothing."""
+    for name in HARD_SETS:
+        rng = np.random.default_rng(4)
+        if name == "nothing":
+            x = rng.normal(size=(HARD_ROWS, 10)).astype(np.float32)
+            y = rng.integers(0, 4, HARD_ROWS)
+        else:
+            try:
+                x, y = (part[:HARD_ROWS] for part in metric_study.load(folder, name))
+            except Absent as reason:
+                print(f"{name}: skipped, {reason}", flush=True)
+                continue
+        y = np.unique(y, return_inverse=True)[1].astype(np.int64)
+        neighbor, distance = nearest(x, x, 100, exclude=np.arange(len(x)))
+        for crowd in (CROWDS[2], CROWDS[3], CROWDS[5]):
+            for rows, draw in (("hard", of_hard_rows), ("alike", drawn)):
+                if (key := f"{rows}/{name}/{crowd.told}") not in results:
+                    votes = draw(y, crowd, np.random.default_rng(zlib.crc32(key.encode())))
+                    found = case(x, y, votes, neighbor, distance)
+                    results.add(key, {"rows": rows, "set": name, "crowd": crowd.told, **found})
+        print(f"annotators, hard rows, {name}", flush=True)
+
+
 def run(folder: Path, work: Path) -> None:
     results = Results(work, "annotators")
+    hard(folder, results)
     for name in SETS:
         keys = [(crowd, seed) for crowd in CROWDS for seed in range(SEEDS)]
         left = [(c, s) for c, s in keys if f"{name}/{c.told}/{s}" not in results]
@@ -126,13 +182,13 @@ def case(
     np.add.at(of_most, (votes.annotator, most[votes.row], votes.label), 1.0)
     theirs, their_matrix = dawid_skene(votes, n_annotators, c)
     lists = np.column_stack([np.arange(n), neighbor])
-    given = transition_matrix(lists, most[lists], n, c, x=x).matrix
+    given = transition_matrix(lists, most[lists], n, c, x=x)
     start = np.searchsorted(votes.row, np.arange(n + 1))
     labels = RowLabels(start, votes.annotator.astype(np.int32), votes.label.astype(np.int32))
     shares = np.bincount(most, minlength=c) / n
     weight = distance_weights(distance)
     judged, sums, skills = consensus_of(
-        neighbor[:, :NEAR], weight, labels, n_annotators, given, shares
+        neighbor[:, :NEAR], weight, labels, n_annotators, given.matrix, shares, given.support
     )
     found = {
         "majority": (most, of_most / of_most.sum(axis=2, keepdims=True)),
@@ -140,10 +196,11 @@ def case(
         "ours": (judged.consensus, skills.matrix),
     }
     accuracy = realized(votes, y, n_annotators)
-    inside = [
-        one.interval[0] <= accuracy[int(one.value)] <= one.interval[1]
-        for one in told(range(n_annotators), sums, skills, shared=True)
-    ]
+    agreement = Agreement.of(start, labels.label, c)
+    shared, by_themselves = is_shared(agreement, n), alone(agreement, n, given.support)
+    every = told(range(n_annotators), sums, skills, shared, by_themselves)
+    inside = [one.interval[0] <= accuracy[int(one.value)] <= one.interval[1] for one in every]
+    supported = [hit for hit, one in zip(inside, every, strict=True) if one.support == "supported"]
     return {
         "n": n,
         "classes": c,
@@ -151,6 +208,9 @@ def case(
         "error": {name: error(matrix, votes) for name, (_, matrix) in found.items()},
         "certainty": float(judged.certainty.mean()),
         "covered": float(np.mean(inside)),
+        "supported": len(supported),
+        "supported_covered": sum(map(bool, supported)),
+        "alone": by_themselves,
         "support": len(votes.row),
     }
 

@@ -27,11 +27,13 @@ from flows.steps.rates import RateEstimates
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
     STILL,
+    alone,
     change,
     first_matrix,
     is_shared,
     maximize,
     most_rounds,
+    standing,
     started,
     together,
 )
@@ -112,15 +114,23 @@ def find_consensus(
             portion=None,
         )
 
+    support = (
+        crossfitted(estimated) if isinstance(estimated, RateEstimates) else estimated
+    ).support
+    by_themselves = alone(about.agreement, pool.n_rows, support)
+    rounds = 0 if by_themselves else most_rounds(about.agreement, pool.n_rows)
+
     def start(run: Run) -> Output:
         given = _given_matrix(run, estimated)
         first = first_matrix(about.agreement, pool.n_rows, given)
         skills = started(first, shape[0], np.array(counts) / sum(counts))
+        if by_themselves:
+            skills = standing(shape[0], given)
         return _keep(run, 0, skills, Expected.none(*shape), 1.0)
 
     job.once(_matrices(0), start)
     number, moved = 0, np.inf
-    while moved >= STILL and number < most_rounds(about.agreement, pool.n_rows):
+    while moved >= STILL and number < rounds:
         said = over_blocks(f"annotators-{number:02d}", number, {})
 
         def fit(run: Run, number: int = number, said: Sendings = said) -> Output:
@@ -138,7 +148,7 @@ def find_consensus(
         shared = is_shared(about.agreement, pool.n_rows)
         write_group(run.store, GROUP, "annotators", _columns(skills, sums))
         found = Annotators(
-            told(names.names, sums, skills, shared),
+            told(names.names, sums, skills, shared, by_themselves),
             about.agreement,
             shared,
             about.n_annotations,
@@ -152,6 +162,7 @@ def find_consensus(
             ],
             about.n_unused,
             names.n_empty,
+            by_themselves,
         )
         return Output([run.key(GROUP)], Found(found))
 

@@ -17,6 +17,11 @@ ALPHA = 1.0
 """Neighbors that the pool's shares count for in a mixture."""
 LEAST = 1e-9
 """Least chance of a class, and of a label."""
+NOTHING = 0.0
+"""A chance that neighbors are right which says that they are not asked."""
+SAID, HALVED = 0.8, 0.5
+"""Powers of the likelihood of a row's own annotations: for what is said of the row, as hard rows
+mislead several annotators at once, and for how far annotators may be worse than they look."""
 _WRONG = -30.0
 """Logarithm of the chance that a label which is certain is wrong."""
 
@@ -146,22 +151,17 @@ def expect_rows(
     c, width = logs.shape[1], min(logs.shape[1], CANDIDATES)
     found, votes = np.empty(width, np.int64), np.zeros(c, np.int64)
     like, used_weight = np.empty((near.shape[1], width)), np.empty(near.shape[1])
-    f_all, g_all, q_all, s_all = (
-        np.empty(width),
-        np.empty(width),
-        np.empty(width),
-        np.empty(width),
-    )
+    room = np.empty((6, width))
     for i in range(len(own)):
         n = _candidates(i, own, near, weight, start, label, c, votes, found)
-        codes, f, g, q = found[:n], f_all[:n], g_all[:n], q_all[:n]
+        codes, f, g, q = found[:n], room[0, :n], room[1, :n], room[2, :n]
+        share, said, half = room[3, :n], room[4, :n], room[5, :n]
         used = 0
         for r in range(near.shape[1]):
             if weight[i, r] > 0:
                 _likelihood(near[i, r], codes, start, annotator, label, logs, like[used, :n])
                 used_weight[used] = weight[i, r]
                 used += 1
-        share = s_all[:n]
         for a in range(n):
             share[a] = prior[codes[a]] + LEAST
         _scale(share)
@@ -170,15 +170,21 @@ def expect_rows(
         level = len(edges) - 1
         while edges[level] > f[top]:
             level -= 1
-        _believed(f, top, sure[codes[top], level])
+        if sure[codes[top], level] == NOTHING:
+            f[:] = share
+        else:
+            _believed(f, top, sure[codes[top], level])
         _likelihood(own[i], codes, start, annotator, label, logs, q)
         for a in range(n):
+            said[a], half[a] = f[a] * q[a] ** SAID, f[a] * q[a] ** HALVED
             q[a] *= f[a]
         _scale(q)
+        _scale(said)
+        _scale(half)
         sure_sums[codes[top], level, 0] += 1.0
         sure_sums[codes[top], level, 1] += q[top]
-        best = np.argmax(q)
-        consensus[i], certainty[i] = codes[best], q[best]
+        best = np.argmax(said)
+        consensus[i], certainty[i] = codes[best], said[best]
         for a in range(n):
             prior_sums[codes[a]] += q[a]
         for at in range(start[own[i]], start[own[i] + 1]):
@@ -193,3 +199,4 @@ def expect_rows(
                 if codes[a] == label[at]:
                     right[j, 1] += q[a]
                     right[j, 2] += q[a] * (1.0 - q[a])
+                    right[j, 3] += half[a]

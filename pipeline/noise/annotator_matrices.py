@@ -8,11 +8,12 @@ annotator of few labels is taken for the whole, and a class that one saw rarely 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.noise.annotator_kernels import NOTHING
 from pipeline.noise.annotators import (
     EDGES,
     Expected,
@@ -23,6 +24,7 @@ from pipeline.noise.annotators import (
     Skills,
     expect,
 )
+from pipeline.noise.rates import Support
 
 DRAWN = 10.0
 """Labels of each true class that an annotator's skill counts for."""
@@ -37,6 +39,8 @@ STILL = 0.001
 """Change of the matrices that ends the rounds: absolute, summed over a row, mean of all labels."""
 SHARED = 0.2
 """Share of the rows with several annotations from which these tell how good annotators are."""
+STANDING = (0.6, 0.95)
+"""Bounds of how often labels that stand are taken to be right."""
 MOST_CELLS = 1 << 23
 """Annotators times classes squared at most."""
 
@@ -103,6 +107,25 @@ def started(matrix: Floats, n_annotators: int, shares: Floats) -> Skills:
     )
 
 
+def alone(agreement: Agreement, n_rows: int, support: Support) -> bool:
+    """Whether the labels given stand: annotators share few rows, and neighbors do not tell how
+    often labels are wrong, by the verdict on the whole's matrix. Rounds from it end anywhere."""
+    return support == "unsupported" and not is_shared(agreement, n_rows)
+
+
+def standing(n_annotators: int, given: Floats) -> Skills:
+    """By which each row's label is what most of its annotators say: all are alike, as often right
+    as the matrix (class, class) of the labels given says, within bounds; neighbors are not asked.
+    """
+    c = len(given)
+    right = float(np.clip(np.diag(given).mean(), *STANDING))
+    matrix = np.full((c, c), (1.0 - right) / (c - 1)) + np.eye(c) * (
+        right - (1.0 - right) / (c - 1)
+    )
+    skills = started(matrix, n_annotators, np.full(c, 1.0 / c))
+    return replace(skills, sure=np.full((c, len(EDGES)), NOTHING))
+
+
 def together(before: Expected, part: Expected) -> Expected:
     """The sums of both."""
     return Expected(
@@ -159,18 +182,27 @@ def change(before: Skills, after: Skills, counts: Floats) -> float:
 
 
 def consensus_of(
-    near: Ints, weight: Floats, labels: RowLabels, n_annotators: int, given: Floats, shares: Floats
+    near: Ints,
+    weight: Floats,
+    labels: RowLabels,
+    n_annotators: int,
+    given: Floats,
+    shares: Floats,
+    support: Support = "supported",
 ) -> tuple[Judged, Expected, Skills]:
     """All rounds over a pool in memory.
 
     ``near`` and ``weight`` are (row, rank), self excluded; ``given`` and ``shares`` the matrix
-    (class, class) and shares (class,) of the labels given.
+    (class, class) and shares (class,) of the labels given, ``support`` the verdict on that matrix.
     """
     n, c = len(near), len(given)
     own = np.arange(n)
     agreement = Agreement.of(labels.start, labels.label, c)
     skills = started(first_matrix(agreement, n, given), n_annotators, shares)
-    for _ in range(most_rounds(agreement, n)):
+    rounds = most_rounds(agreement, n)
+    if alone(agreement, n, support):
+        skills, rounds = standing(n_annotators, given), 0
+    for _ in range(rounds):
         _, sums = expect(own, near, weight, labels, skills)
         before, skills = skills, maximize(sums)
         if change(before, skills, sums.counts) < STILL:

@@ -67,18 +67,28 @@ class Annotators:
     """Annotations whose label is no row's majority."""
     n_empty: int = 0
     """Lines without a label."""
+    alone: bool = False
+    """Whether neither shared rows nor neighbors tell anything: the consensus is the label given."""
 
 
 def told(
-    values: Sequence[ClassName], sums: Expected, skills: Skills, shared: bool
+    values: Sequence[ClassName],
+    sums: Expected,
+    skills: Skills,
+    shared: bool,
+    alone: bool = False,
 ) -> list[Annotator]:
     """All annotators that gave any label, the least accurate first.
 
+    alone : whether nothing tells how good they are: neither shared rows nor neighbors
+
     The interval is Wilson's for as many labels as are known as well: by Louis (*Finding the
     observed information matrix when using the EM algorithm*, 1982) a row whose class is open takes
-    from what a label tells.
+    from what a label tells. Mistakes that come together on hard rows look like the truth; so the
+    interval reaches as far as the accuracy moves if a row's own annotations count half.
     """
-    labels, right, open_ = sums.right.T
+    labels, right, open_, half = sums.right.T
+    moved = (half - right) / np.maximum(labels, 1.0)
     accuracy = right / np.maximum(labels, 1.0)
     spread = np.maximum(labels * accuracy * (1.0 - accuracy), 1e-12)
     known = labels * np.clip(1.0 - open_ / spread, 0.0, 1.0)
@@ -90,8 +100,8 @@ def told(
             value=values[j],
             labels=int(labels[j]),
             accuracy=float(accuracy[j]),
-            interval=wilson(float(accuracy[j]), max(1.0, float(known[j]))),
-            support=_support(float(known[j]), shared),
+            interval=_reaching(float(accuracy[j]), float(known[j]), float(moved[j])),
+            support="unsupported" if alone else _support(float(known[j]), shared),
             matrix=skills.matrix[j].tolist() if whole else None,
             class_rows=rows[j].tolist() if whole else None,
         )
@@ -99,6 +109,12 @@ def told(
         if labels[j] > 0
     ]
     return found
+
+
+def _reaching(accuracy: float, known: float, moved: float) -> tuple[float, float]:
+    """Wilson's interval of as many labels as are known, and it moved."""
+    low, high = wilson(accuracy, max(1.0, known))
+    return max(0.0, low + min(moved, 0.0)), min(1.0, high + max(moved, 0.0))
 
 
 def _support(known: float, shared: bool) -> Support:

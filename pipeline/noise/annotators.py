@@ -55,7 +55,7 @@ class Skills:
     """(class,) shares of the classes."""
     sure: Floats
     """(class, level) chance that neighbors who say this class as clearly are right; NaN: as they
-    say."""
+    say; 0: the pool's shares stand in their place."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,13 @@ class Expected:
     prior: Floats
     """(class,) rows."""
     right: Floats
-    """(annotator, 3) labels, the right ones, and the variance of their number."""
+    """(annotator, 4) labels, the right ones, the variance of their number, and the right ones where
+    a row's own annotations count half."""
 
     @staticmethod
     def none(n_annotators: int, c: int) -> Expected:
         """The sums over no row."""
-        shapes = (n_annotators, c, c), (c, len(EDGES), 2), (c,), (n_annotators, 3)
+        shapes = (n_annotators, c, c), (c, len(EDGES), 2), (c,), (n_annotators, 4)
         return Expected(*(np.zeros(shape) for shape in shapes))
 
 

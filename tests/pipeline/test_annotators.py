@@ -8,10 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 from strategies import generators
 
 from pipeline.knn.exact import nearest
-from pipeline.noise.annotator_kernels import ALPHA, CANDIDATES, LEAST, MIXED
+from pipeline.noise.annotator_kernels import (
+    ALPHA,
+    CANDIDATES,
+    HALVED,
+    LEAST,
+    MIXED,
+    NOTHING,
+    SAID,
+)
 from pipeline.noise.annotator_matrices import (
     Agreement,
     consensus_of,
@@ -60,12 +69,13 @@ def drawn(rng: np.random.Generator, c: int, n: int = 12, n_annotators: int = 4) 
     weight = rng.random((n, 5)) * (rng.random((n, 5)) < 0.8)
     matrix = rng.dirichlet(np.ones(c), (n_annotators, c))
     sure = np.where(rng.random((c, len(EDGES))) < 0.5, np.nan, rng.random((c, len(EDGES))))
+    sure = np.where(rng.random(sure.shape) < 0.2, NOTHING, sure)
     skills = Skills(matrix, rng.dirichlet(np.ones(c)), sure)
     return Drawn(rng.integers(0, n, (n, 5)), weight, ragged(rows), skills)
 
 
 def twin(case: Drawn) -> tuple[np.ndarray, Expected]:
-    """(row, class) posteriors and sums, in plain NumPy."""
+    """(row, class) chances that are said and sums, in plain NumPy."""
     rows, skills = listed(case.labels), case.skills
     n_annotators, c, _ = skills.matrix.shape
     like = np.ones((len(rows), c))
@@ -92,14 +102,16 @@ def twin(case: Drawn) -> tuple[np.ndarray, Expected]:
             f = f * (1 - chance) / max(1 - f[top], LEAST)
             f[top] = chance
             f = np.maximum(f, LEAST) / np.maximum(f, LEAST).sum()
-        q = f * like[row] / (f * like[row]).sum()
-        posterior[row] = q
+        if skills.sure[top, level] == NOTHING:
+            f = share
+        q, said, half = (f * like[row] ** power for power in (1.0, SAID, HALVED))
+        q, half, posterior[row] = q / q.sum(), half / half.sum(), said / said.sum()
         sums.prior[:] += q
         sums.sure[top, level] += 1, q[top]
         for j, b in some:
             if j != CERTAIN:
                 sums.counts[j, :, b] += q
-                sums.right[j] += 1, q[b], q[b] * (1 - q[b])
+                sums.right[j] += 1, q[b], q[b] * (1 - q[b]), half[b]
     return posterior, sums
 
 
@@ -212,6 +224,37 @@ def test_single_labels_take_the_matrix_of_the_labels_given() -> None:
     assert np.diagonal(skills.matrix, axis1=1, axis2=2).mean(axis=1).argsort().tolist() == [2, 1, 0]
 
 
+def test_single_labels_stand_where_neighbors_tell_nothing() -> None:
+    pool, rng = simulated([0.9, 0.8, 0.6], 1), np.random.default_rng(0)
+    pool = pool._replace(near=rng.integers(0, len(pool.true), pool.near.shape))
+    given, shares = np.full((3, 3), 1 / 3), np.full(3, 1 / 3)
+    case = pool.near, pool.weight, pool.labels, 3, given, shares
+    judged, sums, skills = consensus_of(*case, "unsupported")
+    assert np.array_equal(judged.consensus, pool.labels.label)
+    assert {one.support for one in told("abc", sums, skills, False, alone=True)} == {"unsupported"}
+    wandered = consensus_of(*case)[0].consensus
+    majority = (pool.labels.label == pool.true).mean()
+    assert (wandered == pool.true).mean() < majority - 0.05
+
+
+def test_intervals_hold_where_rows_are_hard() -> None:
+    pool, rng, able = (
+        simulated([0.5] * 10, 3, n=2000),
+        np.random.default_rng(0),
+        np.linspace(0, 3, 10),
+    )
+    start, who = pool.labels.start, pool.labels.annotator
+    row = np.repeat(np.arange(2000), np.diff(start))
+    right = rng.random(len(row)) < expit(able[who] * np.exp(rng.normal(0, 1.5, 2000))[row])
+    label = np.where(right, pool.true[row], (pool.true[row] + 1) % 3).astype(np.int32)
+    hard = pool._replace(labels=RowLabels(start, who, label))
+    _, sums, skills = consensus(hard)
+    share = np.bincount(who, right) / np.bincount(who)
+    found = told(range(10), sums, skills, shared=True)
+    held = [one.interval[0] <= share[int(one.value)] <= one.interval[1] for one in found]
+    assert all(held)
+
+
 def test_renamed_classes_rename_the_matrices() -> None:
     pool, rename = simulated([0.9, 0.7, 0.6], 2), np.array([2, 0, 1])
     other = RowLabels(
@@ -262,9 +305,9 @@ def test_annotators_start_as_good_as_they_agree() -> None:
 def test_who_labeled_little_is_taken_for_the_whole() -> None:
     counts = np.zeros((2, 2, 2))
     counts[0] = [[900, 100], [300, 700]]
-    skills = maximize(Expected(counts, np.zeros((2, len(EDGES), 2)), np.ones(2), np.zeros((2, 3))))
+    skills = maximize(Expected(counts, np.zeros((2, len(EDGES), 2)), np.ones(2), np.zeros((2, 4))))
     assert skills.matrix[1] == pytest.approx(skills.matrix[0], abs=0.01)
     counts[1] = [[0, 4], [0, 0]]
-    skills = maximize(Expected(counts, np.zeros((2, len(EDGES), 2)), np.ones(2), np.zeros((2, 3))))
+    skills = maximize(Expected(counts, np.zeros((2, len(EDGES), 2)), np.ones(2), np.zeros((2, 4))))
     assert 0.3 < skills.matrix[1, 0, 0] < 0.8
     assert skills.matrix[1, 1, 1] < skills.matrix[0, 1, 1]
