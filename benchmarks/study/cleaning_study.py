@@ -39,7 +39,7 @@ MANY = ("uniform 0.2", "class", "slope")
 SETS = (
     *("rare class", "overlap", "many columns", "small", "heart", "housing", "diabetes", "german"),
     *("cancer", "ionosphere", "splice", "fourclass", "magic04", "mushroom", "optdigits13"),
-    *("vehicle", "segment", "landsat"),
+    "vehicle",
 )
 Int = NDArray[np.int64]
 
