@@ -169,11 +169,22 @@ def _of_labels(report: TrainReport | ClassReport) -> list[str]:
     """The noise, and the rows that are suspect."""
     return [
         *(_of_classes(report) if isinstance(report, ClassReport) else _of_two(report)),
+        *_wrong_in_all(report),
         f"labels suspected wrong: {report.n_label_issues:,} "
         f"({report.n_label_issues / report.n_rows:.1%}), listed in label_issues.parquet",
         f"outliers: {report.n_outliers:,}; rows with near duplicates: "
         f"{report.n_near_duplicates:,}, {report.n_contradicting:,} of them with another label: "
         "data_issues.parquet",
+    ]
+
+
+def _wrong_in_all(report: Training) -> list[str]:
+    share, interval = report.share_wrong(), report.share_wrong_interval()
+    if share is None or interval is None or report.noise == "given":
+        return []
+    return [
+        f"labels wrong in all: {share:.1%}, 95 % interval {interval[0]:.1%} to {interval[1]:.1%}: "
+        "rates are read where the classes are pure, and mistakes where they meet look like overlap"
     ]
 
 

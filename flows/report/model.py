@@ -208,11 +208,21 @@ class Training(PoolReport):
     def share_wrong(self) -> float | None:
         """Share of wrong labels by the estimated rates, of the classes whose share is known; None
         where these have fewer than half of the rows."""
+        return self._over_classes(self.class_noise)
+
+    def share_wrong_interval(self) -> Interval | None:
+        """The same by the ends of the rates' intervals, which allow for mistakes that look like
+        overlap of the classes."""
+        ends = zip(*self.class_noise_interval, strict=True)
+        low, high = (self._over_classes(list(end)) for end in ends)
+        return None if low is None or high is None else (low, high)
+
+    def _over_classes(self, noise: list[float]) -> float | None:
         known = [at for at, share in enumerate(self.clean_prior) if share is not None]
         if 2 * sum(self.class_counts[at] for at in known) < self.n_rows:
             return None
         shares = [self.clean_prior[at] or 0.0 for at in known]
-        wrong = sum(share * self.class_noise[at] for share, at in zip(shares, known, strict=True))
+        wrong = sum(share * noise[at] for share, at in zip(shares, known, strict=True))
         return wrong / sum(shares) if sum(shares) > 0 else None
 
 

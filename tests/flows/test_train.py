@@ -18,6 +18,7 @@ from runs import PoolWriter, fit, results
 
 from flows.engine.job import Output
 from flows.engine.parts import Part
+from flows.report.content import load
 from flows.score import run_score
 from flows.steps.ingest import _Pass as Pass
 from flows.steps.ingest import _Write
@@ -432,6 +433,21 @@ def test_the_threshold_serves_the_objective(
         fit(source, tmp_path / "other", objective=objective, rule="rknn")
     with pytest.raises(InputError, match="--objective '0:1': need accuracy"):
         fit(source, tmp_path / "other", objective="0:1")
+
+
+def test_the_share_of_wrong_labels_allows_for_mistakes_at_the_boundary(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, 3000)
+    x = rng.normal(size=(3000, 2)) + 2.4 * clean[:, None] * [1, 0]
+    wrong = rng.random(3000) < 0.45 * np.exp(-np.square(x[:, 0] - 1.2))
+    np.savez(tmp_path / "p.npz", X=x.astype(np.float32), y=clean ^ wrong)
+    fit(tmp_path / "p.npz", tmp_path / "run", builder="exact")
+    report = load(Run(Location.of(str(tmp_path / "run"))))
+    low, high = report.share_wrong_interval()
+    assert report.share_wrong() < 0.6 * wrong.mean()  # rates are those of pure neighborhoods
+    assert low <= wrong.mean() <= high
+    said = f"labels wrong in all: {report.share_wrong():.1%}, 95 % interval {low:.1%} to {high:.1%}"
+    assert said in (tmp_path / "run" / "report.txt").read_text()
 
 
 def test_known_rates_are_taken_at_their_word(pool: PoolWriter, tmp_path: Path) -> None:
