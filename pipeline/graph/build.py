@@ -134,7 +134,7 @@ def spatial_order(x: Float32, seed: int = 0) -> npt.NDArray[np.int64]:
 
 
 def _lists(x: Float32, params: NeighborParams) -> npt.NDArray[np.int32]:
-    """Finalizts for the lists of a block in spatial order."""
+    """Finalists for the lists of a block in spatial order."""
     if params.builder == "pynndescent":
         from pipeline.graph import descent  # compiled: only those who need it pay for the import
 

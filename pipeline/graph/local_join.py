@@ -4,7 +4,7 @@ other, and each row keeps the nearest.
 Three ways to say who is near: the cells of a carving, groups of rows with the lists of all in the
 group, and a row's neighbors with their neighbors (Dong, Charikar & Li 2011). Distances are squared
 and of float32, so the last places of a list may go to rows that are a rounding error farther; who
-wants exact lists ranks some more than k of these finalizts.
+wants exact lists ranks some more than k of these finalists.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ Index = npt.NDArray[np.integer[Any]]
 def pair_distance(a: Float32, b: Float32, i: Index, j: Index) -> Float32:
     """The float32 nearest to the Euclidean distance of rows i of `a` and j of `b`.
 
-    Accumulated in float64 in one order and rounded once: every builder's finalizts get their
+    Accumulated in float64 in one order and rounded once: every builder's finalists get their
     distance here, and ties are really ties. Compiled, because the same in NumPy writes and reads
     every difference several times.
 
