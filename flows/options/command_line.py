@@ -96,13 +96,15 @@ def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:
     if is_many(field):
         many = {"multiple": True, "metavar": metavar(field), "help": field.description}
         return click.Option(names, type=str, **many)
-    default = None if field.is_required() else field.default
+    needed = field.is_required()
+    default = None if needed else field.default
     said = field.description + (f" (default {default})" if default is not None else "")
+    plain = kind if needed or default is not None else _Auto(kind)
     return click.Option(
         names,
-        type=click.Choice(allowed) if allowed else _Auto(kind) if default is None else kind,
+        type=click.Choice(allowed) if allowed else plain,
         **({} if default is None else {"default": default}),
-        required=wanted and field.is_required(),
+        required=wanted and needed,
         metavar=None if allowed else metavar(field),
         help=said,
         shell_complete=completed(metavar(field)),

@@ -84,7 +84,8 @@ def is_coarse_in_float32(values: Values) -> bool:
     lost = lost[np.isfinite(lost)]
     if not lost.any():
         return False
-    low, high = np.nanquantile(values, (0.05, 0.95))
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        low, high = np.nanquantile(values, (0.05, 0.95))
     return bool(np.median(lost) > COARSE * (high - low))
 
 

@@ -82,3 +82,11 @@ def test_commands_and_options_are_completed(tmp_path: Path) -> None:
         command, capture_output=True, text=True, env={**os.environ, **asked}, check=False
     )
     assert done.stdout.split() == ["plain,check"]
+
+
+def test_a_run_may_be_called_auto(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "--run", "auto"]) == 2
+    assert f"{tmp_path}/auto is not a knnoise run" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 
 import numpy as np
@@ -15,6 +16,7 @@ from pipeline.diagnostics.health import (
     auroc,
     contradictions,
     equal_columns,
+    is_coarse_in_float32,
     is_constant,
     is_copy,
     is_like_ids,
@@ -65,3 +67,10 @@ def test_columns_that_are_something_else() -> None:
     columns = [x, gap, x + 1, gap.copy(), x, 0 * x, -0 * x]
     assert equal_columns([(one, b"") for one in columns]) == {3: 1, 4: 0, 6: 5}
     assert equal_columns([(x, b"red"), (x, b"big"), (x, b""), (x, b"red")]) == {3: 0}
+
+
+def test_infinities_are_no_reason_to_warn() -> None:
+    values = np.concatenate([np.full(9, np.inf), np.full(9, -np.inf), 1e9 + np.arange(5) / 7])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not is_coarse_in_float32(values)
