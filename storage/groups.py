@@ -154,8 +154,12 @@ def undamaged(what: object) -> Iterator[None]:
 
 
 def array(group: zarr.Group, name: str) -> zarr.Array[Any]:
-    """An array of a group, typed as such."""
-    found = group[name]
+    """An array of a group, typed as such.
+
+    Raises `StorageError` where its metadata are damaged.
+    """
+    with undamaged(f"{group.store_path}/{name}"):
+        found = group[name]
     assert isinstance(found, zarr.Array)
     return found
 

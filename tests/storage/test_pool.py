@@ -54,6 +54,16 @@ def test_order_and_repetition_of_chunks_do_not_show(
     assert content(run) == content(plain)
 
 
+def test_metadata_torn_while_chunks_are_written_are_damage(run: Run, tmp_path: Path) -> None:
+    writer = ChunkWriter(run, "queries", 4, feature=2)
+    x = np.zeros((4, 2), np.float32)
+    writer.chunk(0, x=x)
+    (file,) = tmp_path.rglob("queries/x/zarr.json")
+    file.write_bytes(file.read_bytes()[:400])
+    with pytest.raises(StorageError, match=r"queries/x: damaged .* run train again to repair"):
+        writer.chunk(1, x=x)
+
+
 def test_arrays_of_unknown_length_grow(run: Run) -> None:
     x = np.random.default_rng(0).normal(size=(23, 2)).astype(np.float32)
     writer = ChunkWriter(run, "queries", 4, feature=2)
