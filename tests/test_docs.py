@@ -114,3 +114,11 @@ def test_the_pool_of_operations_is_made(tmp_path: Path, monkeypatch: pytest.Monk
     exec(compile(dedent(code), "docs/operations.md", "exec"), {})
     assert len(pd.read_parquet("data/pool.parquet")) == 20_000
     assert len(pd.read_parquet("data/incoming/first.parquet")) == 1000
+
+
+def test_decisions_have_a_status_and_a_date() -> None:
+    pages = sorted((ROOT / "docs/decisions").glob("*.md"))
+    assert pages
+    for page in pages:
+        status = page.read_text().splitlines()[2]
+        assert re.fullmatch(r"\*(Accepted|Replaced by .+), \d{4}-\d\d-\d\d\.\*", status), page.name
