@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pytest
@@ -48,3 +48,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.parent.name
         together = folder if folder in ("deploy", "under_prefect") else str(item.path)
         item.add_marker(pytest.mark.xdist_group(together))
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Results that differ are named, not shown: thousands of files take pytest minutes to print."""
+    if op == "==" and _are_files(left) and _are_files(right):
+        differing = sorted(k for k in left.keys() | right.keys() if left.get(k) != right.get(k))
+        return [f"{len(differing)} of {len(left)} files differ", *differing[:20]]
+    return None
+
+
+def _are_files(value: object) -> TypeGuard[dict[str, bytes]]:
+    return isinstance(value, dict) and any(isinstance(one, bytes) for one in value.values())

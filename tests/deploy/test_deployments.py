@@ -24,9 +24,12 @@ from runs import PoolWriter, fit, results
 from pipeline.simulate import sheets
 
 DEPLOYMENTS = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())["deployments"]
-SLOW = ("--label-column", "y", "--k", 10, "--block-rows", 100, "--builder", "exact")
+SLOW = (
+    *("--label-column", "y", "--k", 10, "--block-rows", 100, "--builder", "exact"),
+    *("--metric", "as-scaled"),
+)
 """Many small blocks, for a run of half a minute."""
-SMALL: dict[str, Any] = {"k": 10, "workers": 0}
+SMALL: dict[str, Any] = {"k": 10, "workers": 0, "metric": "as-scaled"}
 SUBMIT_BAD = """
 from flows.orchestration.submit import submit
 from storage import InputError
