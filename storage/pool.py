@@ -12,7 +12,14 @@ import numpy.typing as npt
 import zarr
 
 from storage.exchange import RUN_BYTES
-from storage.groups import array, chunk_rows, create_group, read_array, retype_labels
+from storage.groups import (
+    array,
+    chunk_rows,
+    create_group,
+    read_array,
+    retype_labels,
+    undamaged,
+)
 from storage.run import Run
 from storage.writes import look_before_writing
 
@@ -61,6 +68,8 @@ class ChunkWriter:
             optional=optional,
             label=label,
         )
+        with undamaged(f"{run.store}/{path}"):
+            self.names = sorted(self.group.array_keys())
 
     def chunk(self, number: int, **columns: npt.NDArray[Any]) -> list[str]:
         """Write one chunk of each column given; keys of the files written.
@@ -99,15 +108,14 @@ class ChunkWriter:
         for name, value in columns.items():
             if array(self.group, name).dtype != value.dtype:
                 retype_labels(self.group, self.kind, name, value.dtype)
-        for name in self.group.array_keys():
+        for name in self.names:
             target = array(self.group, name)
             target.resize((n_rows, *target.shape[1:]))
         for name, value in columns.items():
             array(self.group, name)[...] = value
         self.group.attrs.update(attributes)
-        names = sorted(self.group.array_keys())
         base = self.run.key(self.path)
-        metadata = [f"{base}/zarr.json", *(f"{base}/{name}/zarr.json" for name in names)]
+        metadata = [f"{base}/zarr.json", *(f"{base}/{name}/zarr.json" for name in self.names)]
         return [*metadata, *(f"{base}/{name}/c" for name in columns)]
 
 

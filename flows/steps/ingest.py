@@ -463,13 +463,13 @@ class _Write:
             "x": self.chunk.x,
             "row": self.chunk.rows,
         }
-        if "source_id" in self.writer.group:
+        if "source_id" in self.writer.names:
             columns["source_id"] = self.chunk.source_id
         if self.chunk.id is not None:
             columns["id"] = self.chunk.id
         if self.chunk.group is not None:
             columns["group"] = self.chunk.group
-        if "candidates" in self.writer.group and self.chunk.label is not None:
+        if "candidates" in self.writer.names and self.chunk.label is not None:
             columns["candidates"] = self.chunk.label
         written = self.writer.chunk(self.number, **columns)
         return Output([*written, *self._annotations(run)])
