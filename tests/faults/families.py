@@ -92,9 +92,9 @@ def operations(bench: Bench) -> list[Case]:
 
 
 def other_kinds(benches: Mapping[str, Bench]) -> list[Case]:
-    """The operations of trainings whose labels are of other kinds, at their own steps."""
+    """The operations of trainings whose labels or metric are of other kinds, at their own steps."""
     return [
-        replace(case, family=f"labels: {kind}", name=f"{kind}:{case.name}", bench=kind)
+        replace(case, family=f"pools: {kind}", name=f"{kind}:{case.name}", bench=kind)
         for kind in KINDS
         if kind != "disk"
         for case in operations(benches[kind])
@@ -178,7 +178,7 @@ def sample(cases: list[Case], n: int, seed: int) -> list[Case]:
         by_family.setdefault(case.family, []).append(case)
     for family in by_family.values():
         chance.shuffle(family)
-        del family[max(2, int(BUDGET / family[0].seconds)) :]
+        del family[max(1, int(BUDGET / family[0].seconds)) :]
     turns = itertools.chain.from_iterable(
         itertools.zip_longest(*(by_family[family] for family in sorted(by_family)))
     )

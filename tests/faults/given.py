@@ -470,7 +470,7 @@ LEASES: dict[str, Any] = {
 def leases() -> list[Case]:
     """A file of no driver's making in the place of a lease, of the first number or the last."""
     return [
-        Case("lease file", f"lease:{name}:{content}", _lease(name, LEASES[content]), 60.0)
+        Case("lease file", f"lease:{name}:{content}", _lease(name, LEASES[content]), 45.0)
         for name in ("00000001.json", "99999999.json", "100000000.json", "x.json", ".json")
         for content in LEASES
     ]

@@ -1,4 +1,4 @@
-"""Pools of every kind of label, that faults are tried on."""
+"""Pools of every kind of label and of metric, that faults are tried on."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def _votes(folder: Path, rng: np.random.Generator, given: Labels) -> dict[str, L
 
 KINDS = {
     "disk": Kind(2, _two),
+    "learned metric": Kind(2, _two, ("--metric", "weighted")),
     "classes": Kind(4, _named),
     "candidates": Kind(3, _sets, ("--candidates", "|")),
     "votes": Kind(3, _votes, ("--annotations", "{folder}/votes.csv")),

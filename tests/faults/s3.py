@@ -58,7 +58,7 @@ def every(bench: Bench) -> list[Case]:
             family=f"S3: {case.family.partition(' at ')[0]}",
             name=f"S3:{case.name}",
             bench="S3",
-            seconds=45.0,
+            seconds=90.0,
         )
         for case in (*operations(bench), *conduct.every(bench), *damage.every(bench))
     ]
