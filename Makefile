@@ -1,6 +1,6 @@
 # Two commands do all the set-up: `make demo` and `make test`. `make bench DATA=FOLDER` runs knnoise
 # and its peers in turn; DATA holds fashion_mnist.npz and may be left out. `make study DATA=FOLDER`
-# runs the studies of docs/studies on a folder of .npz files, and again only what is missing.
+# runs the studies of docs/lab/studies on a folder of .npz files, and again only what is missing.
 # `make soak` runs RUNS scheduled scorings and says what grows. `make release` leaves a wheel that was
 # tried in a bare environment, and its bill of materials, in dist/; last, `make audit` asks a database
 # of vulnerable packages about these, and fails where that cannot be reached.

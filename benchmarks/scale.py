@@ -1,4 +1,4 @@
-"""What pools beyond this machine cost, from constants measured on it: the table of docs/scale.md.
+"""What pools beyond this machine cost, by measured constants: the table of docs/lab/scale.md.
 
 python benchmarks/scale.py
 """

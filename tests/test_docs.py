@@ -98,7 +98,7 @@ def test_the_code_of_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             if page.name == "README.md":
                 code = code.replace("runs/patients", "runs/frame")
             exec(compile(code, str(page), "exec"), dict(given))
-    (config,) = blocks(ROOT / "docs/start.md", "toml")
+    (config,) = blocks(ROOT / "docs/use/start.md", "toml")
     (tmp_path / "knnoise.toml").write_text(config)
     more = {"patient": [f"P{i}" for i in range(N)], "notes": "", "date_in": range(N)}
     given["patients"].assign(**more).to_csv("more.csv", index=False)
@@ -109,15 +109,15 @@ def test_the_pool_of_operations_is_made(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data/incoming").mkdir(parents=True)
     (code,) = re.findall(
-        r"python - <<'END'\n(.*?)\n *END\n", (ROOT / "docs/operations.md").read_text(), re.S
+        r"python - <<'END'\n(.*?)\n *END\n", (ROOT / "docs/use/operations.md").read_text(), re.S
     )
-    exec(compile(dedent(code), "docs/operations.md", "exec"), {})
+    exec(compile(dedent(code), "docs/use/operations.md", "exec"), {})
     assert len(pd.read_parquet("data/pool.parquet")) == 20_000
     assert len(pd.read_parquet("data/incoming/first.parquet")) == 1000
 
 
 def test_decisions_have_a_status_and_a_date() -> None:
-    pages = sorted((ROOT / "docs/decisions").glob("*.md"))
+    pages = sorted((ROOT / "docs/build/decisions").glob("*.md"))
     assert pages
     for page in pages:
         status = page.read_text().splitlines()[2]

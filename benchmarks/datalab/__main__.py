@@ -1,7 +1,7 @@
 """Outliers, near duplicates, data values and order of the rows as knnoise and as cleanlab's Datalab
 have them, on the same neighbor lists, with time and memory of both.
 
-    python -m benchmarks.datalab [--rows 2000 20000 100000] [--data FOLDER] [--docs docs/studies]
+    python -m benchmarks.datalab [--rows 2000 20000 100000] [--data FOLDER] [--docs FOLDER]
 
 Needs `cleanlab[datalab]`. FOLDER holds .npz files with X and y. Each training and each of Datalab's
 checks is a process of its own.
@@ -166,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rows", type=int, nargs="*", default=[2_000, 20_000, 100_000])
     parser.add_argument("--data", type=Path, help="folder of .npz files with X and y")
-    parser.add_argument("--docs", type=Path, default=Path("docs/studies"))
+    parser.add_argument("--docs", type=Path, default=Path("docs/lab/studies"))
     args = parser.parse_args()
     found = []
     for name, rows in sets(args.rows, args.data):

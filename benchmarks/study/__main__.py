@@ -41,7 +41,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of .npz files")
     parser.add_argument("--results", type=Path, default=Path("study-results"))
-    parser.add_argument("--docs", type=Path, default=Path("docs/studies"))
+    parser.add_argument("--docs", type=Path, default=Path("docs/lab/studies"))
     parser.add_argument("--trials", type=int, default=6, help="noise seeds a setting and set")
     studies: dict[str, Callable[[argparse.Namespace], None]] = {
         "rates": lambda a: rates_study.run(a.data, a.results, a.trials),

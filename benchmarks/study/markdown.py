@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 mpl.use("Agg")
+LONG = 25
+"""Rows of a table that are read on a page."""
 COLORS = ("#3b6fb6", "#d9822b", "#4a8f5a", "#8a5fa8", "#b33f3f", "#777777")
 
 
@@ -21,7 +24,23 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def page(path: Path, title: str, *parts: str) -> None:
-    path.write_text("\n\n".join((f"# {title}", *parts)) + "\n")
+    """A page; each of its tables that is longer than a screen lies beside it as CSV."""
+    paragraphs = "\n\n".join((f"# {title}", *parts)).split("\n\n")
+    written = (_beside(path, number, text) for number, text in enumerate(paragraphs))
+    path.write_text("\n\n".join(written) + "\n")
+
+
+def _beside(path: Path, number: int, text: str) -> str:
+    """A paragraph, or the link that stands for a long table."""
+    lines = text.splitlines()
+    if len(lines) <= LONG + 2 or not all(line.startswith("|") for line in lines):
+        return text
+    file = path.with_name(f"{path.stem}-{number}.csv")
+    with file.open("w", newline="") as out:
+        cells = ([cell.strip() for cell in line.strip("| ").split(" |")] for line in lines)
+        rows = [row for at, row in enumerate(cells) if at != 1]
+        csv.writer(out, lineterminator="\n").writerows(rows)
+    return f"[{len(lines) - 2} rows: {', '.join(rows[0])}]({file.name})"
 
 
 def axes_row(count: int, width: float = 9.0, height: float = 3.2) -> tuple[Figure, Any]:

@@ -34,7 +34,7 @@ def cleaning(rows: Rows, docs: Path) -> None:
         "thresholds); `neighbors` is `knnoise train`, the same whatever the model:",
         _suspects(cells),
         "Every cell, accuracy:",
-        *(part for model in study.MODELS for part in (f"### {model}", _every(cells, model))),
+        *(part for model in study.MODELS for part in (f"## {model}", _every(cells, model))),
         "Command: `python -m benchmarks.study --data FOLDER --only cleaning`",
     )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _CLOSED = ("tls", "wss", "inproc")
 """Schemes of Dask addresses that nobody on the network can read or write."""
-_HELP = "see Encryption in docs/operations.md"
+_HELP = "see Encryption in docs/use/operations.md"
 
 
 @dataclass(frozen=True)

@@ -354,7 +354,7 @@ class Method(Chosen):
     model_probabilities: Annotated[str, Field(min_length=1), Metavar("PREFIX")] | None = Field(
         None,
         description="start of the names of columns with a model's probabilities, one a class, such "
-        "as p_ for p_cat and p_dog; of a row by a model that was not fitted on it",
+        "as chance- for chance-cat and chance-dog; of a row by a model that was not fitted on it",
     )
     candidate_features: Literal["raw", "averaged", "averaged-cube-root"] = Field(
         "raw",

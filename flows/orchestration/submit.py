@@ -74,7 +74,7 @@ def submit(flow: str, parameters: Mapping[str, Any], deployment: str | None = No
         name = deployment if "/" in deployment else f"knnoise-{flow}/{deployment}"
     if not server_configured():
         raise InputError(
-            "no Prefect server is configured; set PREFECT_API_URL (docs/operations.md says how)"
+            "no Prefect server is configured; set PREFECT_API_URL (docs/use/operations.md says how)"
         )
     try:
         run = asyncio.run(_submit(name, dict(parameters)))

@@ -109,7 +109,7 @@ def _completed_by_schedule(prefect: Prefect) -> list[dict[str, Any]]:
 def test_run_from_a_script_then_new_files_scored(
     prefect: Prefect, pool: PoolWriter, tmp_path: Path
 ) -> None:
-    page = (ROOT / "docs/operations.md").read_text()
+    page = (ROOT / "docs/use/operations.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
     code = dedent(code).replace("/data/pool.parquet", str(pool())).replace('"weekly"', '"manual"')
     code = code.replace('"/data/runs/new"', f'"{tmp_path}/run", "k": 10, "label_column": "y"')

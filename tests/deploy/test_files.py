@@ -68,7 +68,7 @@ def test_nothing_is_published_in_the_clear() -> None:
 
 def test_prefect_takes_the_settings_named() -> None:
     """Prefect ignores what it does not know."""
-    text = (DEPLOY / "compose.yaml").read_text() + (ROOT / "docs/operations.md").read_text()
+    text = (DEPLOY / "compose.yaml").read_text() + (ROOT / "docs/use/operations.md").read_text()
     named = set(re.findall(r"\bPREFECT_SERVER_\w+", text))
     assert named
     assert named <= set(_get_settings_fields(Settings))

@@ -135,8 +135,8 @@ def test_what_was_sent_and_is_gone_is_an_error(trained: Path, tmp_path: Path) ->
 
 
 def table_of_steps() -> dict[str, str]:
-    """What a part of each step is, as docs/design.md says."""
-    text = (Path(__file__).parents[2] / "docs/design.md").read_text()
+    """What a part of each step is, as docs/build/design.md says."""
+    text = (Path(__file__).parents[2] / "docs/build/design.md").read_text()
     rows = re.findall(r"^\| (`.*`) \|([^|]*)\|[^|]*\|$", text, re.MULTILINE)
     found = {}
     for names, units in rows:
@@ -148,7 +148,8 @@ def table_of_steps() -> dict[str, str]:
 def test_the_table_of_steps_is_that_of_runs(trained: Path, tmp_path: Path) -> None:
     table = pd.read_csv(trained.parent / "pool.csv")[:600]
     votes = table[["y"]].set_axis(["label"], axis=1).assign(row=range(600), annotator="ann")
-    votes.to_csv(tmp_path / "said.csv", index=False)
+    both = pd.concat([votes, votes.assign(annotator="bea", label=votes.label.shift(fill_value=0))])
+    both.to_csv(tmp_path / "said.csv", index=False)
     several = table.assign(y=[f"{y}{site}" for y, site in zip(table.y, table.site, strict=True)])
     pools = {
         "plain": (table, {"rule": "rknn", "label_column": "y"}),

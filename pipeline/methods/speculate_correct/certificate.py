@@ -1,7 +1,7 @@
 """What the samples certify: the error against the given labels, and against the clean ones.
 
 Theorem 13 needs of the loss only that it lies in [0, 1]; any loss of (given, predicted) label is
-certified after shifting and scaling. `docs/certificates.md` has the derivations.
+certified after shifting and scaling. `docs/understand/certificates.md` has the derivations.
 """
 
 from __future__ import annotations
