@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flows.engine.claim import claimed
-from flows.engine.cluster import check_reachable, fitting
+from flows.engine.cluster import check_reachable, fitting, memory_of_a_part
 from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
@@ -193,7 +193,9 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)
     read = rates_read(params) and not sets
-    wanted = Wanted(params.block_rows, params.target_recall, length, builder == "exact", seed)
+    room = memory_of_a_part(params) if builder == "join" else 0
+    exact = builder == "exact"
+    wanted = Wanted(params.block_rows, params.target_recall, length, exact, seed, room)
     how = NeighborParams(length, builder, seed=seed)
     built = build(job, pool, scaling, how, wanted, rates=read)
     graph = built.graph

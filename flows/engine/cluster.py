@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.engine.guard import IMPORTED, MESSAGE
 from flows.engine.progress.reporter import Reporter
-from flows.engine.threads import n_cores
+from flows.engine.threads import machine_memory, n_cores
 from flows.engine.tls import Tls, check_encrypted
 from flows.options.params import Compute
 from storage.errors import ClusterError
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _WORTH_WORKERS = 30.0
 """Core seconds of work from which workers pay: starting them takes 9, and a process holds less than
 all that its threads would."""
+
+_SHARE = 3
+"""The machine's memory over that of a part that has its cores to itself."""
 
 _own: dict[str, Security] = {}
 """Certificates of the local clusters of this process, by address; they exist in memory only."""
@@ -49,6 +52,11 @@ def address_of(compute: Compute) -> str | None:
     if compute.scheduler is None and compute.workers is None:
         return os.environ.get("DASK_SCHEDULER_ADDRESS") or None
     return compute.scheduler
+
+
+def memory_of_a_part(compute: Compute) -> int:
+    """Bytes that one part may take which has this machine to itself; none on another cluster."""
+    return 0 if address_of(compute) is not None else machine_memory() // _SHARE
 
 
 def fitting(compute: Compute, core_seconds: float) -> Compute:
@@ -159,6 +167,7 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
             cluster = LocalCluster(
                 n_workers=n_workers or CPU_COUNT,
                 threads_per_worker=1,
+                memory_limit=machine_memory(),  # a part may have the machine to itself
                 processes=True,
                 host="127.0.0.1",
                 protocol="tls://",

@@ -20,6 +20,7 @@ from flows.engine.deadline import Deadline
 from storage.errors import StepTimeoutError
 
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_MEMORY = Path("/sys/fs/cgroup/memory.max")
 
 
 class Named(Protocol):
@@ -40,6 +41,14 @@ def n_cores(quota: Path = _QUOTA) -> int:
         most, period = quota.read_text().split()
         return max(1, min(cores or 1, int(most) // int(period)))
     return cores or 1
+
+
+def machine_memory(limit: Path = _MEMORY) -> int:
+    """Bytes of memory of this machine, or of its container."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):
+        return min(memory, int(limit.read_text()))
+    return memory
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.cluster import memory_of_a_part
 from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
@@ -151,7 +152,8 @@ def _graph(params: TrainParams, pool: Pool, length: int) -> tuple[NeighborParams
     """How the graph of a stage is built."""
     builder, seed = choose_builder(params.builder, pool.n_rows, pool.n_features), params.seed
     recall = max(STAGE_RECALL, params.target_recall)
-    wanted = Wanted(params.block_rows, recall, length, builder == "exact", seed)
+    room = memory_of_a_part(params) if builder == "join" else 0
+    wanted = Wanted(params.block_rows, recall, length, builder == "exact", seed, room)
     return NeighborParams(length, builder, seed=seed), wanted
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from pipeline.graph.build import NeighborParams, build_lists
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT, Neighbors, merge, no_label
+from pipeline.knn.threads import Threads
 from storage.exchange import Exchange, Slice
 from storage.groups import Arrays, array, read_array, read_group, write_group
 from storage.run import Run
@@ -36,6 +38,14 @@ class Build:
     n_blocks: int
     to: Exchange | None
     """Where lists go; None where no row has a copy: they are whole as they are found."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """The lists of all blocks."""
+
+    n_blocks: int
+    params: NeighborParams
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,10 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     """
     exchange = None if blocks.disjoint else Exchange(job.run.location, blocks.name("lists"))
     n_blocks = len(blocks.sizes)
+    if blocks.together:
+        together = partial(together_part, Threads(job.n_threads()))
+        job.parts(blocks.name(NEIGHBORS), together, [Part("all", Together(n_blocks, params))])
+        return
     do = neighbor_part
     if params.builder == "pynndescent":
         job.reporter.say("pynndescent's kernels compile in each worker first: about a minute")
@@ -106,6 +120,38 @@ def neighbor_part(run: Run, part: Part[Build]) -> Output:
     seconds = time.perf_counter() - start
     lists = block_lists(block, index, distance)
     return Output(*_deliver(run, part, block, lists, repaired=n_repaired), seconds)
+
+
+def together_part(threads: Threads, run: Run, part: Part[Together]) -> Output:
+    """Lists of all rows of the pool, made at once by the threads of this process and written block
+    by block."""
+    params = part.args.params
+    blocks: list[Arrays] = [{}] * part.args.n_blocks
+
+    def read(number: int, _: int) -> None:
+        blocks[number] = read_group(run.store, f"blocks/{number:05d}")
+
+    threads.over(len(blocks), read, piece=1)
+    size = [len(block["row"]) for block in blocks]
+    x = np.concatenate([block.pop("x") for block in blocks])
+    every = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    start = time.process_time()
+    index, distance, n_repaired = build_lists(x, params, threads)
+    seconds = time.process_time() - start
+    del x
+    ends = np.cumsum(size)
+    written: list[list[str]] = [[]] * len(size)
+    short = [0] * len(size)
+
+    def write(number: int, _: int) -> None:
+        own = slice(ends[number] - size[number], ends[number])
+        row, label = every["row"][own], every["given_label"][own]
+        lists = block_lists(every, index[own], distance[own])
+        written[number], short[number] = _write(run, number, row, label, lists)
+
+    threads.over(len(size), write, piece=1)
+    keys = [key for of_block in written for key in of_block]
+    return Output(keys, Built([], n_repaired, sum(short)), seconds)
 
 
 def _deliver(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.steps.names import BLOCKS, PARTITION, ROUTE, of_attempt
-from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS, Pairs, choose_cut, cuts
+from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS, HALOS, NONE, Pairs, choose_cut, cuts
 from pipeline.blocks.partition import Halo, nearest_blocks, spread
 from pipeline.blocks.scaling import Scaling
+from pipeline.graph.build import lists_bytes
 from pipeline.knn.distance import pair_distance
 from storage.exchange import Exchange, Slice
 from storage.groups import read_array, write_group
@@ -22,6 +23,8 @@ from storage.pool import Pool, Rows
 from storage.run import Run
 
 EXACT_BLOCK_ROWS = 50_000
+TOGETHER = 16
+"""Blocks at most, memory permitting, where these only divide what comes after the lists."""
 MOST_UNEVEN = 1.6
 """Rows of the largest block, halo included, over the largest size that is tried."""
 _NEIGHBOR_BYTES = 12
@@ -38,6 +41,14 @@ class Wanted:
     exact: bool
     """No halo: every block is searched."""
     seed: int
+    memory: int = 0
+    """Bytes that lists of the whole pool, made in one part, may take."""
+
+    def together(self, n_rows: int, n_features: int) -> bool:
+        """Whether lists are made of all rows in one part; blocks only divide what follows."""
+        if self.exact or self.block_rows is not None:
+            return False
+        return lists_bytes(n_rows, n_features, self.list_length) <= self.memory
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,8 @@ class Chosen(Result):
     """Copies per row, the row at home included, as predicted."""
     ceiling: float
     """Recall that no list within blocks can exceed, as predicted."""
+    together: bool = False
+    """Whether lists are made of all rows together."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,8 @@ class Blocks:
     """Rows at home by block."""
     ceiling: float
     """Recall that no list within blocks can exceed, as predicted."""
+    together: bool
+    """Whether lists are made of all rows together."""
 
     @property
     def disjoint(self) -> bool:
@@ -86,6 +101,8 @@ def block_sizes(wanted: Wanted, attempt: int, n_rows: int, n_features: int) -> l
         return [wanted.block_rows or min(EXACT_BLOCK_ROWS, most)]
     if wanted.block_rows:
         return [wanted.block_rows << attempt]
+    if wanted.together(n_rows, n_features):
+        return [min(max(BLOCK_ROWS[0], n_rows // TOGETHER), most)]
     sizes = [size for size in BLOCK_ROWS if size <= most] or [most]
     sizes += [sizes[-1] << more for more in range(1, attempt + 1)]
     return [size for size in sizes if size < n_rows] or sizes[:1]
@@ -99,17 +116,23 @@ def choose_partition(
     def choose(run: Run) -> Output:
         sample = scaling.apply(read_array(run.group("samples/partition"), "x"))
         sizes = block_sizes(wanted, attempt, pool.n_rows, sample.shape[1])
+        together = wanted.together(pool.n_rows, sample.shape[1])
+        halos = [NONE] if together or wanted.exact else HALOS
         with ThreadPoolExecutor(len(sizes)) as threads:
-            tried = threads.map(lambda s: cuts(sample, pool.n_rows, s, pairs, wanted.seed), sizes)
+            tried = threads.map(
+                lambda s: cuts(sample, pool.n_rows, s, pairs, wanted.seed, halos), sizes
+            )
         found = [cut for of_size in tried for cut in of_size]
-        if wanted.exact:
-            cut = next(cut for cut in found if cut.halo.copies == 1)
+        if together:
+            cut = replace(found[0], ceiling=1.0)
+        elif wanted.exact:
+            cut = found[0]
         else:
             most = np.inf if wanted.block_rows else MOST_UNEVEN * max(sizes)
             bounded = [cut for cut in found if cut.largest <= most]
             cut = choose_cut(bounded or found, wanted.target_recall, attempt)
         write_group(run.store, "partition", "partition", {"centroid": cut.centroid})
-        chosen = Chosen(len(cut.centroid), cut.halo, cut.copies, cut.ceiling)
+        chosen = Chosen(len(cut.centroid), cut.halo, cut.copies, cut.ceiling, together)
         return Output([run.key("partition")], chosen)
 
     return Chosen.of(job.once(of_attempt(PARTITION, attempt), choose))
@@ -165,7 +188,7 @@ def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: Chosen, attempt:
     )
     made = [Block.of(record) for record in written]
     sizes, core = tuple(block.rows for block in made), tuple(block.core for block in made)
-    return Blocks(attempt, halo, sizes, core, chosen.ceiling)
+    return Blocks(attempt, halo, sizes, core, chosen.ceiling, chosen.together)
 
 
 def route_part(run: Run, part: Part[Route]) -> Output:

@@ -35,6 +35,8 @@ HALOS = (
     *(Halo(eps, copies) for copies in (6, 8) for eps in (0.2, 0.4, 9.0)),
 )
 
+NONE = HALOS[0]
+"""No row has a copy."""
 _COPIES_SAMPLE = 20_000
 _MARGIN = 0.9
 """Fraction of the permitted recall loss to spend; the rest absorbs sampling error."""
@@ -97,8 +99,15 @@ def recall_wanted(target: float, ceiling: float, attempt: int) -> float:
     return min(1.0, (1.0 - _MARGIN * miss) / max(ceiling, 1.0 - miss))
 
 
-def cuts(sample: Float32, n_rows: int, block_rows: int, pairs: Pairs, seed: int) -> list[Cut]:
-    """All halos for one block size.
+def cuts(
+    sample: Float32,
+    n_rows: int,
+    block_rows: int,
+    pairs: Pairs,
+    seed: int,
+    halos: Sequence[Halo] = HALOS,
+) -> list[Cut]:
+    """The cuts of one block size, by halo.
 
     Parameters
     ----------
@@ -111,7 +120,7 @@ def cuts(sample: Float32, n_rows: int, block_rows: int, pairs: Pairs, seed: int)
     a, b = nearest_blocks(pairs.anchor, centroid), nearest_blocks(pairs.neighbor, centroid)
     block, distance = nearest_blocks(sample[:_COPIES_SAMPLE], centroid)
     found = []
-    for halo in HALOS:
+    for halo in halos:
         inside = in_halo(distance, halo)
         rows = np.bincount(block[inside], minlength=len(centroid)) / len(block)
         ceiling, largest = share_together(a, b, halo), round(float(rows.max()) * n_rows)

@@ -13,6 +13,7 @@ from pipeline.graph.effort import lists_of_recall
 from pipeline.knn.distance import Float32, rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.threads import ALONE, Threads
 
 BUILDERS = ("auto", "join", "pynndescent", "exact")
 
@@ -27,6 +28,9 @@ _READ_SECONDS, _WALK_SECONDS = 5e-8, 2e-6
 (measured, 32 and 64 features)."""
 _ROW_SECONDS = (4e-5, 1e-6)
 """Core seconds of a row in all: constant and per feature (measured, 32 and 64 features, k = 30)."""
+
+_ROW_BYTES = (12, 40)
+"""Bytes of a row while lists are made: to a feature, and to a place of its list (measured)."""
 
 _EXACT_ROWS = 1000
 """Blocks up to this many rows are searched exactly: no slower, and always right."""
@@ -50,6 +54,11 @@ class NeighborParams:
     seed: int = 0
     recall: float = 0.99
     """Share of the neighbors within a block that lists by local joins reach."""
+
+
+def lists_bytes(n_rows: int, n_features: int, k: int) -> int:
+    """About how many bytes `build_lists` takes by local joins, rows and lists included."""
+    return n_rows * (_ROW_BYTES[0] * n_features + _ROW_BYTES[1] * k)
 
 
 def load_blas() -> None:
@@ -95,14 +104,15 @@ def scoring_seconds(
     return read + n_queries * probes * search
 
 
-def build_lists(x: Float32, params: NeighborParams) -> tuple[npt.NDArray[np.int64], Float32, int]:
+def build_lists(
+    x: Float32, params: NeighborParams, threads: Threads = ALONE
+) -> tuple[npt.NDArray[np.int64], Float32, int]:
     """Neighbor lists of all rows of a block among the rows of that block.
-
-    Single-threaded, and a function of the arguments alone.
 
     Parameters
     ----------
     x : (row, feature) float32, finite
+    threads : that local joins share; no part of what is found
 
     Returns
     -------
@@ -117,30 +127,31 @@ def build_lists(x: Float32, params: NeighborParams) -> tuple[npt.NDArray[np.int6
         if params.builder == "exact" or len(x) <= max(_EXACT_ROWS, 2 * params.k):
             index, distance = nearest(x, x, params.k, exclude=np.arange(len(x)))
             return index, distance, 0
-        order = spatial_order(x, params.seed)
-        ordered = np.ascontiguousarray(x[order])
-        index, distance = rank_lists(ordered, ordered, _lists(ordered, params), order, params.k)
-        back = np.argsort(order)
-        index, distance = index[back], distance[back]
+        order = spatial_order(x, params.seed, threads)
+        ordered, back = threads.take(x, order), np.empty_like(order)
+        back[order] = np.arange(len(order))
+        listed = _lists(ordered, params, threads)
+        index, distance = rank_lists(ordered, ordered, listed, order, params.k, threads)
+        index, distance = threads.take(index, back), threads.take(distance, back)
         short = np.flatnonzero(index[:, -1] == ABSENT)
         if len(short):
             index[short], distance[short] = nearest(x[short], x, params.k, exclude=short)
         return index, distance, len(short)
 
 
-def spatial_order(x: Float32, seed: int = 0) -> npt.NDArray[np.int64]:
+def spatial_order(x: Float32, seed: int = 0, threads: Threads = ALONE) -> npt.NDArray[np.int64]:
     """(row,) rows in an order in which near ones tend to follow each other."""
-    return carve(of_unit_size(x)[0], _ORDER_ROWS, seed).row.astype(np.int64)
+    return carve(of_unit_size(x)[0], _ORDER_ROWS, seed, threads).row.astype(np.int64)
 
 
-def _lists(x: Float32, params: NeighborParams) -> npt.NDArray[np.int32]:
+def _lists(x: Float32, params: NeighborParams, threads: Threads) -> npt.NDArray[np.int32]:
     """Finalists for the lists of a block in spatial order."""
     if params.builder == "pynndescent":
         from pipeline.graph import descent  # compiled: only those who need it pay for the import
 
         longer = min(round(_LONGER * params.k), len(x) - 2)
         return descent.build(of_unit_size(x)[0], longer, seed=params.seed)
-    return lists_of_recall(of_unit_size(x)[0], params.k, params.recall, params.seed)
+    return lists_of_recall(of_unit_size(x)[0], params.k, params.recall, params.seed, threads)
 
 
 def of_unit_size(x: Float32) -> tuple[Float32, float]:

@@ -19,12 +19,13 @@ from pipeline.graph.local_join import (
 from pipeline.knn.distance import Float32, rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.recall import row_recall
+from pipeline.knn.threads import ALONE, Threads
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
-_TRIED = 256
-"""Rows searched exactly to measure the recall of a block."""
+_TRIED, _TRIED_SHARE = (256, 2048), 1e-3
+"""Rows searched exactly to measure the recall of a block: the fewest and the most, and between."""
 _SPARE = 2
 """Places beyond k: a search in float32 may misplace the last ones."""
 _LONGER = 1.5
@@ -63,26 +64,30 @@ class Sample:
     """Whether neighbors are so near, for the size of the block, that float32 has to be spared."""
 
     @classmethod
-    def of(cls, x: Float32, k: int) -> Sample:
+    def of(cls, x: Float32, k: int, threads: Threads) -> Sample:
         """Evenly spread rows of a block in spatial order."""
-        rows = np.linspace(0, len(x) - 1, min(_TRIED, len(x))).astype(np.int64)
+        size = int(np.clip(_TRIED_SHARE * len(x), *_TRIED))
+        rows = np.linspace(0, len(x) - 1, min(size, len(x))).astype(np.int64)
         found = Found.none(len(rows), k + 4 * _SPARE)
-        join_all(x, rows, found)
+        join_all(x, rows, found, threads)
         distance = rank_lists(x[rows], x, found.index, np.arange(len(x)), k)[1]
-        spread = float(np.abs(x - x.mean(axis=0)).max(initial=0.0))
+        center = x.mean(axis=0)
+        spread = float(np.maximum(x.max(axis=0) - center, center - x.min(axis=0)).max(initial=0.0))
         fine = bool(np.quantile(distance[:, -1], 0.1) < _FINE * spread)
         if fine:
             _, distance = nearest(x[rows], x, k, exclude=rows)
         return cls(rows, distance, fine)
 
-    def recall(self, x: Float32, lists: Found, k: int) -> float:
-        """Share of the k nearest in the lists of the sampled rows."""
+    def recall(self, x: Float32, lists: Found, k: int) -> npt.NDArray[np.float64]:
+        """(row,) share of the k nearest in the lists of the sampled rows."""
         place = np.arange(len(x))
         _, distance = rank_lists(x[self.rows], x, lists.index, place, k)
-        return float(row_recall(distance, self.distance[:, :k]).mean())
+        return row_recall(distance, self.distance[:, :k])
 
 
-def lists_of_recall(x: Float32, k: int, recall: float, seed: int) -> Int32:
+def lists_of_recall(
+    x: Float32, k: int, recall: float, seed: int, threads: Threads = ALONE
+) -> Int32:
     """Lists that hold the share `recall` of true neighbors, as measured on some rows; or as many
     as passes over the longest lists find.
 
@@ -96,24 +101,27 @@ def lists_of_recall(x: Float32, k: int, recall: float, seed: int) -> Int32:
     x : (row, feature) float32, in spatial order, squares within float32
     k : neighbors wanted, fewer than rows
     seed : of the carvings
+    threads : no part of what is found
 
     Returns
     -------
     (row, any) int32, at least k + 2 unless there are fewer rows; nearest first by float32
     """
-    sample = Sample.of(x, k)
-    found, share = _carved(x, k, recall, seed, sample)
+    sample = Sample.of(x, k, threads)
+    found, share = _carved(x, k, recall, seed, sample, threads)
     base = min(found.index.shape[1], max(k, base_length(k)))
-    axes = _leading_axes(x, sample)
+    axes = _leading_axes(x, sample, threads)
     found = found.widened(k + _SPARE)
-    forward, reached = _tried(x, axes, found, base, k, recall, sample)
+    forward, reached = _tried(x, axes, found, base, k, recall, sample, threads)
     if share >= _MUCH_FOUND and reached < recall:
         forward = base // 2
-        join_groups(x, carve(x, _GROUP_ROWS, seed + _CARVINGS), forward, forward // 2, found)
-        forward, reached = _tried(x, axes, found, base, k, recall, sample)
+        groups = carve(x, _GROUP_ROWS, seed + _CARVINGS, threads)
+        join_groups(x, groups, forward, forward // 2, found, threads)
+        forward, reached = _tried(x, axes, found, base, k, recall, sample, threads)
     missing, longest = 1.0, _MOST_GROWN * base
     for _ in range(_PASSES):
-        join_near(x, axes, near(found, forward, forward // 2), np.arange(len(x)), found)
+        joined = near(found, forward, forward // 2, threads=threads)
+        join_near(x, axes, joined, np.arange(len(x)), found, threads)
         if reached >= recall:
             break
         if 1.0 - reached > _STALLED * missing:
@@ -122,20 +130,22 @@ def lists_of_recall(x: Float32, k: int, recall: float, seed: int) -> Int32:
             base = min(round(_GROWN * base), longest)
             found = found.widened(round(_LONGER * base))
         missing = 1.0 - reached
-        forward, reached = _tried(x, axes, found, base, k, recall, sample)
+        forward, reached = _tried(x, axes, found, base, k, recall, sample, threads)
     return found.index
 
 
-def _carved(x: Float32, k: int, recall: float, seed: int, sample: Sample) -> tuple[Found, float]:
+def _carved(
+    x: Float32, k: int, recall: float, seed: int, sample: Sample, threads: Threads
+) -> tuple[Found, float]:
     """Short lists from as many carvings as pay, and the share found of the nearest."""
     width, cell_rows = base_length(k), _CELL_ROWS
     found = Found.none(len(x), width)
     share = 0.0
     for number in range(_CARVINGS):
-        join_cells(x, carve(x, cell_rows, seed + number), found)
+        join_cells(x, carve(x, cell_rows, seed + number, threads), found, threads)
         if number + 1 < _LOOK:
             continue
-        share = sample.recall(x, found.of(sample.rows), min(width, k))
+        share = float(sample.recall(x, found.of(sample.rows), min(width, k)).mean())
         if number + 1 == _LOOK and share < _FEW_FOUND:
             cell_rows, found = _LARGE_CELL_ROWS, found.widened(round(_LONGER * k))
         if share >= min(_MUCH_FOUND, recall):
@@ -149,15 +159,25 @@ def base_length(k: int) -> int:
 
 
 def _tried(
-    x: Float32, axes: Float32, found: Found, base: int, k: int, recall: float, sample: Sample
+    x: Float32,
+    axes: Float32,
+    found: Found,
+    base: int,
+    k: int,
+    recall: float,
+    sample: Sample,
+    threads: Threads,
 ) -> tuple[int, float]:
     """How many neighbors of a list the least join of neighbors' neighbors takes that reaches a
-    recall, tried on the sampled rows, or the largest; and the recall it reaches."""
+    recall, tried on the sampled rows, or the largest; and the recall it reaches, a standard error
+    below the sample's."""
 
     def reached(forward: int) -> float:
         lists = found.of(sample.rows)
-        join_near(x, axes, near(found, forward, forward // 2, sample.rows), sample.rows, lists)
-        return sample.recall(x, lists, k)
+        joined = near(found, forward, forward // 2, sample.rows, threads)
+        join_near(x, axes, joined, sample.rows, lists)
+        found_of = sample.recall(x, lists, k)
+        return float(found_of.mean() - found_of.std() / np.sqrt(len(found_of)))
 
     *fewer, most = (round(share * base) for share in _SHARES)
     best = reached(most)
@@ -168,7 +188,7 @@ def _tried(
     return most, best
 
 
-def _leading_axes(x: Float32, sample: Sample) -> Float32:
+def _leading_axes(x: Float32, sample: Sample, threads: Threads) -> Float32:
     """(row, axis) the rows along their leading principal axes; no axes where that saves little or
     rounding would tell."""
     d = x.shape[1]
@@ -177,5 +197,11 @@ def _leading_axes(x: Float32, sample: Sample) -> Float32:
     some = x[:: max(1, len(x) // (20 * d))].astype(np.float64)
     center = some.mean(axis=0)
     vectors = np.linalg.eigh((some - center).T @ (some - center))[1][:, : -_AXES - 1 : -1]
-    axes: Float32 = (x - center.astype(np.float32)) @ vectors.astype(np.float32)
-    return np.ascontiguousarray(axes)
+    axes, origin = np.empty((len(x), _AXES), np.float32), center.astype(np.float32)
+    along = np.ascontiguousarray(vectors.astype(np.float32))
+
+    def project(a: int, b: int) -> None:
+        np.matmul(x[a:b] - origin, along, out=axes[a:b])
+
+    threads.over(len(x), project)
+    return axes

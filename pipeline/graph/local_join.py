@@ -20,6 +20,7 @@ from pipeline.graph.carving import Cells, Int32, Int64
 from pipeline.knn.distance import Float32
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.prefetch import prefetch
+from pipeline.knn.threads import ALONE, Threads
 
 _CHUNK = 2048
 """Candidates compared by one matrix product."""
@@ -27,6 +28,12 @@ _GLANCE = 16
 """Values looked at together before any is looked at alone."""
 _AHEAD = 8
 """Candidates between the one that is compared and the one that is fetched."""
+_PIECE_CELLS = 64
+"""Cells that one thread joins before it takes others."""
+_QUERIES = 32
+"""Rows that are compared with all rows together."""
+_LINKED = 8
+"""Pieces of the links of all lists: each is read once for every one."""
 _STAMPS = 255
 """Rows whose candidates are told apart before the marks of all are taken away."""
 
@@ -80,7 +87,7 @@ class Near:
     """Neighbors of a list's beginning that are taken"""
 
 
-def join_cells(x: Float32, cells: Cells, found: Found) -> None:
+def join_cells(x: Float32, cells: Cells, found: Found, threads: Threads = ALONE) -> None:
     """Compare all rows of each cell with each other.
 
     One row of the cell is made the origin, so that products of float32 lose little: nothing where
@@ -88,26 +95,59 @@ def join_cells(x: Float32, cells: Cells, found: Found) -> None:
 
     x : (row, feature) float32
     """
-    _join_cells(x, cells.row, cells.start, found.index, found.far, found.joined)
+
+    def join(a: int, b: int) -> None:
+        start = cells.start[a : b + 1]
+        _join_cells(x, cells.row, start, found.index, found.far, found.joined)
+
+    threads.over(len(cells.start) - 1, join, _PIECE_CELLS)
 
 
-def join_all(x: Float32, rows: Int64, found: Found) -> None:
-    """Compare some rows, all of one group, with all rows.
+def join_all(x: Float32, rows: Int64, found: Found, threads: Threads = ALONE) -> None:
+    """Compare some rows with all rows.
 
     found : lists of `rows`, in their order
     """
-    _join_all(x, rows.astype(np.int32), found.index, found.far, found.joined)
+    some = rows.astype(np.int32)
+
+    def join(a: int, b: int) -> None:
+        _join_all(x, some[a:b], found.index[a:b], found.far[a:b], found.joined[a:b])
+
+    threads.over(len(some), join, _QUERIES)
 
 
-def join_groups(x: Float32, groups: Cells, forward: int, backward: int, found: Found) -> None:
+def join_groups(
+    x: Float32,
+    groups: Cells,
+    forward: int,
+    backward: int,
+    found: Found,
+    threads: Threads = ALONE,
+) -> None:
     """Compare the rows of each group with the first `forward` neighbors of all rows of the group,
     and with up to `backward` rows that list them, as lists were before."""
     listed = np.ascontiguousarray(found.index[:, :forward])
-    listing = _listing(found.index, listed.shape[1], backward)
-    _join_groups(x, groups.row, groups.start, listed, listing, found.index, found.far, found.joined)
+    every = np.ones(len(listed), np.bool_)
+    old = np.zeros_like(found.joined)
+    links = _links_of(listed, old, listed.shape[1], every, threads)
+    listing = np.full((len(listed), backward), ABSENT, np.int32)
+    piece = -(-len(listed) // _LINKED)
+    threads.over(len(listed), lambda a, b: _listing(*links[:2], listing, a, b), piece)
+
+    def join(a: int, b: int) -> None:
+        start = groups.start[a : b + 1]
+        _join_groups(x, groups.row, start, listed, listing, found.index, found.far, found.joined)
+
+    threads.over(len(groups.start) - 1, join, 4 * _PIECE_CELLS)
 
 
-def near(found: Found, forward: int, backward: int, rows: Int64 | None = None) -> Near:
+def near(
+    found: Found,
+    forward: int,
+    backward: int,
+    rows: Int64 | None = None,
+    threads: Threads = ALONE,
+) -> Near:
     """The first `forward` neighbors of each row and up to `backward` rows more that have it among
     their first `forward`, by rank and row.
 
@@ -117,13 +157,65 @@ def near(found: Found, forward: int, backward: int, rows: Int64 | None = None) -
     asked = np.full(len(found.index), rows is None)
     if rows is not None:
         asked[rows] = True
-        first = _near(found.index, found.joined, forward, backward, asked)[0][rows]
+        first = _near(found, forward, backward, asked, threads).index[rows]
         asked[first[first != ABSENT]] = True
-    index, count, n_new = _near(found.index, found.joined, forward, backward, asked)
-    return Near(index, count, n_new, forward)
+    return _near(found, forward, backward, asked, threads)
 
 
-def join_near(x: Float32, axes: Float32, near: Near, rows: Int64, found: Found) -> None:
+def _near(
+    found: Found, forward: int, backward: int, asked: npt.NDArray[np.bool_], threads: Threads
+) -> Near:
+    """The same for the rows that are asked for."""
+    n = len(asked)
+    links = _links_of(found.index, found.joined, forward, asked, threads)
+    made = Near(
+        np.full((n, forward + backward), ABSENT, np.int32),
+        np.zeros(n, np.int32),
+        np.zeros(n, np.int32),
+        forward,
+    )
+
+    def fill(a: int, b: int) -> None:
+        _fill_near(
+            *(found.index, found.joined, forward, backward, asked, *links, a, b),
+            *(made.index, made.count, made.n_new),
+        )
+
+    threads.over(n, fill, -(-n // _LINKED))
+    return made
+
+
+def _links_of(
+    index: Int32, joined: UInt8, forward: int, asked: npt.NDArray[np.bool_], threads: Threads
+) -> tuple[Int32, Int32, Int64]:
+    """Rows and the rows asked for that they list among their first `forward`, by age, rank and row;
+    and where each rank of each age begins."""
+    piece = max(1, -(-len(index) // _LINKED))
+    count = np.zeros((-(-len(index) // piece), 2 * forward), np.int64)
+    threads.over(
+        len(index),
+        lambda a, b: _count_links(index, joined, asked, a, b, count[a // piece]),
+        piece,
+    )
+    start = np.concatenate([[0], np.cumsum(count.sum(axis=0))])
+    place = start[:-1] + np.cumsum(count, axis=0) - count
+    source, target = np.empty(start[-1], np.int32), np.empty(start[-1], np.int32)
+    threads.over(
+        len(index),
+        lambda a, b: _fill_links(index, joined, asked, a, b, place[a // piece], source, target),
+        piece,
+    )
+    return source, target, start
+
+
+def join_near(
+    x: Float32,
+    axes: Float32,
+    near: Near,
+    rows: Int64,
+    found: Found,
+    threads: Threads = ALONE,
+) -> None:
     """Compare rows with their neighbors' neighbors; pairs of which neither link is new are left
     out, as an earlier join has compared them. What was followed is marked as joined.
 
@@ -136,9 +228,14 @@ def join_near(x: Float32, axes: Float32, near: Near, rows: Int64, found: Found) 
     found : lists of `rows`, in their order
     """
     found.joined[:, : near.forward] = 1
-    _join_near(
-        x, axes, near.index, near.count, near.n_new, rows, found.index, found.far, found.joined
-    )
+
+    def join(a: int, b: int) -> None:
+        _join_near(
+            *(x, axes, near.index, near.count, near.n_new, rows[a:b]),
+            *(found.index[a:b], found.far[a:b], found.joined[a:b]),
+        )
+
+    threads.over(len(rows), join)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
@@ -245,17 +342,14 @@ def _join_all(x: Float32, rows: Int32, index: Int32, far: Float32, joined: UInt8
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _listing(index: Int32, forward: int, most: int) -> Int32:
-    """(row, most) rows that have each row among their first `forward`, by rank and row."""
-    found = np.full((len(index), most), ABSENT, np.int32)
-    count = np.zeros(len(index), np.int32)
-    for r in range(forward):
-        for i in range(len(index)):
-            j = index[i, r]
-            if j != ABSENT and count[j] < most:
-                found[j, count[j]] = i
-                count[j] += 1
-    return found
+def _listing(source: Int32, target: Int32, listing: Int32, first: int, stop: int) -> None:
+    """For each row of a range the rows that list it, in the order of the links."""
+    count = np.zeros(stop - first, np.int32)
+    for e in range(len(target)):
+        j = target[e]
+        if first <= j < stop and count[j - first] < listing.shape[1]:
+            listing[j, count[j - first]] = source[e]
+            count[j - first] += 1
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -294,16 +388,25 @@ def _join_groups(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _near(
-    index: Int32, joined: UInt8, forward: int, backward: int, asked: npt.NDArray[np.bool_]
-) -> tuple[Int32, Int32, Int32]:
-    n = len(index)
-    found = np.full((n, forward + backward), ABSENT, np.int32)
-    count, n_back = np.zeros(n, np.int32), np.zeros(n, np.int32)
-    n_new = np.zeros(n, np.int32)
-    source, target, start = _links(index, joined, forward, asked)
+def _fill_near(
+    index: Int32,
+    joined: UInt8,
+    forward: int,
+    backward: int,
+    asked: npt.NDArray[np.bool_],
+    source: Int32,
+    target: Int32,
+    start: Int64,
+    first: int,
+    stop: int,
+    found: Int32,
+    count: Int32,
+    n_new: Int32,
+) -> None:
+    """The neighbors by which the rows of a range are joined."""
+    n_back = np.zeros(stop - first, np.int32)
     for old in range(2):
-        for i in range(n):
+        for i in range(first, stop):
             if not asked[i]:
                 continue
             for r in range(forward):
@@ -312,9 +415,11 @@ def _near(
                     count[i] += 1
         for e in range(start[old * forward], start[(old + 1) * forward]):
             if e + _AHEAD < len(target):
-                prefetch(index, target[e + _AHEAD])
+                ahead = target[e + _AHEAD]
+                if first <= ahead < stop:
+                    prefetch(index, ahead)
             i, j = source[e], target[e]
-            if n_back[j] >= backward:
+            if j < first or j >= stop or n_back[j - first] >= backward:
                 continue
             listed = 0
             for s in range(forward):
@@ -322,36 +427,49 @@ def _near(
             if listed == 0:
                 found[j, count[j]] = i
                 count[j] += 1
-                n_back[j] += 1
+                n_back[j - first] += 1
         if old == 0:
-            n_new[:] = count
-    return found, count, n_new
+            n_new[first:stop] = count[first:stop]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _links(
-    index: Int32, joined: UInt8, forward: int, asked: npt.NDArray[np.bool_]
-) -> tuple[Int32, Int32, Int64]:
-    """Rows and the rows asked for that they list first, by age, rank and row; and where each rank
-    of each age begins."""
-    start = np.zeros(2 * forward + 1, np.int64)
-    for filling in range(2):
-        if filling == 1:
-            start[1:] = np.cumsum(start[1:])
-            place = start[:-1].copy()
-            source, target = np.empty(start[-1], np.int32), np.empty(start[-1], np.int32)
-        for i in range(len(index)):
-            for r in range(forward):
-                j = index[i, r]
-                if j == ABSENT or not asked[j]:
-                    continue
+def _count_links(
+    index: Int32,
+    joined: UInt8,
+    asked: npt.NDArray[np.bool_],
+    first: int,
+    stop: int,
+    count: Int64,
+) -> None:
+    """Links of the rows of a range, by age and rank."""
+    forward = len(count) // 2
+    for i in range(first, stop):
+        for r in range(forward):
+            j = index[i, r]
+            if j != ABSENT and asked[j]:
+                count[joined[i, r] * forward + r] += 1
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _fill_links(
+    index: Int32,
+    joined: UInt8,
+    asked: npt.NDArray[np.bool_],
+    first: int,
+    stop: int,
+    place: Int64,
+    source: Int32,
+    target: Int32,
+) -> None:
+    """The links of the rows of a range, from the places on that are theirs."""
+    forward = len(place) // 2
+    for i in range(first, stop):
+        for r in range(forward):
+            j = index[i, r]
+            if j != ABSENT and asked[j]:
                 rank = joined[i, r] * forward + r
-                if filling == 0:
-                    start[rank + 1] += 1
-                else:
-                    source[place[rank]], target[place[rank]] = i, j
-                    place[rank] += 1
-    return source, target, start
+                source[place[rank]], target[place[rank]] = i, j
+                place[rank] += 1
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]

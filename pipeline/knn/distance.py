@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.prefetch import prefetch
+from pipeline.knn.threads import ALONE, Threads
 
 LANES = 8
 """Partial sums of one distance; a power of two."""
@@ -67,7 +68,12 @@ def list_distance(query: Float32, x: Float32, index: Index) -> Float32:
 
 
 def rank_lists(
-    query: Float32, x: Float32, place: Index, row: npt.NDArray[np.int64], k: int
+    query: Float32,
+    x: Float32,
+    place: Index,
+    row: npt.NDArray[np.int64],
+    k: int,
+    threads: Threads = ALONE,
 ) -> tuple[npt.NDArray[np.int64], Float32]:
     """The k nearest of the rows listed for each query, by exact distance, ties by row.
 
@@ -85,7 +91,12 @@ def rank_lists(
     """
     index = np.full((len(place), k), ABSENT, np.int64)
     distance = np.full((len(place), k), np.inf, np.float32)
-    _rank(np.ascontiguousarray(query), np.ascontiguousarray(x), place, row, index, distance)
+    query, x = np.ascontiguousarray(query), np.ascontiguousarray(x)
+
+    def rank(a: int, b: int) -> None:
+        _rank(query[a:b], x, place[a:b], row, index[a:b], distance[a:b])
+
+    threads.over(len(place), rank)
     return index, distance
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from flows.steps import partition
 from flows.steps.anchors import PAIR_BYTES, few_pairs
-from flows.steps.partition import EXACT_BLOCK_ROWS, Wanted
+from flows.steps.partition import EXACT_BLOCK_ROWS, TOGETHER, Wanted
 from flows.steps.searching import BATCH_BYTES, BATCH_ROWS, batch_rows
 from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS
+from pipeline.graph.build import lists_bytes
 
 
 def wish(**given: Any) -> dict[str, Any]:
@@ -19,7 +20,8 @@ def wish(**given: Any) -> dict[str, Any]:
 
 
 def block_sizes(wish: dict[str, Any], n_rows: int, n_features: int) -> list[int]:
-    wanted = Wanted(wish["block_rows"], 0.95, wish["k"], wish["exact"], 0)
+    memory = wish.get("memory", 0)
+    wanted = Wanted(wish["block_rows"], 0.95, wish["k"], wish["exact"], 0, memory)
     return partition.block_sizes(wanted, wish["attempt"], n_rows, n_features)
 
 
@@ -27,6 +29,15 @@ def test_all_that_are_below_the_pool() -> None:
     assert block_sizes(wish(), 10**7, 32) == list(BLOCK_ROWS)
     assert block_sizes(wish(), BLOCK_ROWS[2], 32) == list(BLOCK_ROWS[:2])
     assert block_sizes(wish(), 100, 32) == [BLOCK_ROWS[0]]
+
+
+def test_a_pool_that_fits_the_memory_of_a_part_is_only_divided() -> None:
+    needed = lists_bytes(10**6, 64, 30)
+    assert block_sizes(wish(memory=needed), 10**6, 64) == [10**6 // TOGETHER]
+    assert block_sizes(wish(memory=needed - 1), 10**6, 64) == list(BLOCK_ROWS)
+    assert block_sizes(wish(memory=needed), 10**5, 64) == [BLOCK_ROWS[0]]
+    assert block_sizes(wish(memory=needed, block_rows=300), 10**5, 64) == [300]
+    assert block_sizes(wish(memory=needed, exact=True), 10**5, 64) == [EXACT_BLOCK_ROWS]
 
 
 @pytest.mark.parametrize("n_features", [1, 32, 256, 784, 3000, 10**6])

@@ -10,7 +10,7 @@ from subprocess import Popen
 
 import pytest
 from processes import committed, forked, kill, killed_at, running, wait_for
-from runs import PoolWriter, fit, results
+from runs import AS_IN_FIT, PoolWriter, fit, results
 
 MOMENTS = 3
 PARAMS = ("--k", "10", "--block-rows", "300", "--workers", "2")
@@ -54,6 +54,22 @@ def test_worker_killed_in_the_middle_of_a_block(pool: PoolWriter, tmp_path: Path
         kill(forked(process.pid)[0])
         assert process.wait(300) == 0
     fit(source, tmp_path / "undisturbed", **options)
+    assert results(run) == results(tmp_path / "undisturbed")
+
+
+def test_workers_killed_while_one_makes_all_lists(pool: PoolWriter, tmp_path: Path) -> None:
+    """By several threads of one of them; then the lists are those of one thread."""
+    source, run = pool(40_000, d=8), tmp_path / "run"
+    more = ("--k", "10", "--builder", "join", "--workers", "2", *AS_IN_FIT)
+    args = ("-m", "flows.cli", "train", source, "--run", run, *more)
+    with running(*args, log=tmp_path / "run.log") as process:
+        wait_for(lambda: committed(run, "blocks") >= 2)
+        for worker in forked(process.pid):
+            kill(worker)
+        assert process.wait(300) == 0
+    assert committed(run, "neighbors") == 1
+    assert committed(run, "graph") == 0
+    fit(source, tmp_path / "undisturbed", builder="join")
     assert results(run) == results(tmp_path / "undisturbed")
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from strategies import pools
 
 from pipeline.graph.carving import carve
+from pipeline.knn.threads import Threads
 
 Rows = npt.NDArray[np.float32]
 
@@ -22,6 +23,9 @@ def test_cells_hold_every_row_once_and_none_too_many(x: Rows, most: int, seed: i
     assert cells.start[0] == 0
     assert cells.start[-1] == len(x)
     assert 1 <= sizes.min() <= sizes.max() <= most
+    shared = carve(x, most, seed, Threads(3))
+    assert np.array_equal(shared.row, cells.row)
+    assert np.array_equal(shared.start, cells.start)
 
 
 def test_same_seed_same_cells_and_another_seed_others() -> None:

@@ -22,9 +22,13 @@ from pipeline.graph.local_join import (
 )
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.threads import Threads
 
 Rows = npt.NDArray[np.float32]
 Int32 = npt.NDArray[np.int32]
+
+
+THREADS = st.sampled_from([Threads(1), Threads(3)])
 
 
 def no_axes(x: Rows) -> Rows:
@@ -102,16 +106,20 @@ def test_rows_of_a_cell_meet(
     check(x, before, found, [candidates[i] for i in range(len(x))])
 
 
-@given(rough(), generators(), st.integers(1, 6), st.integers(0, 4))
+@given(rough(), generators(), st.integers(1, 6), st.integers(0, 4), THREADS)
 @settings(max_examples=100, deadline=None)
 def test_groups_meet_the_neighbors_of_all_their_rows(
-    given: tuple[Rows, Found], rng: np.random.Generator, forward: int, backward: int
+    given: tuple[Rows, Found],
+    rng: np.random.Generator,
+    forward: int,
+    backward: int,
+    threads: Threads,
 ) -> None:
     x, found = given
     forward = min(forward, found.index.shape[1])
     before = copy(found)
     groups = cells_of(rng.permutation(len(x)).astype(np.int32), rng.integers(1, 9, len(x)).tolist())
-    join_groups(x, groups, forward, backward, found)
+    join_groups(x, groups, forward, backward, found, threads)
     back = reference.listing(before.index, forward, backward)
     candidates: list[set[int]] = [set() for _ in x]
     for a, b in zip(groups.start[:-1], groups.start[1:], strict=True):
@@ -124,14 +132,14 @@ def test_groups_meet_the_neighbors_of_all_their_rows(
     check(x, before, found, candidates)
 
 
-@given(rough(), st.integers(1, 6), st.integers(0, 4))
+@given(rough(), st.integers(1, 6), st.integers(0, 4), THREADS)
 @settings(max_examples=150, deadline=None)
 def test_neighbors_are_those_listed_then_those_listing_new_ones_first(
-    given: tuple[Rows, Found], forward: int, backward: int
+    given: tuple[Rows, Found], forward: int, backward: int, threads: Threads
 ) -> None:
     _, found = given
     forward = min(forward, found.index.shape[1])
-    joins = near(found, forward, backward)
+    joins = near(found, forward, backward, threads=threads)
     expected = reference.near_by_age(found.index, found.joined, forward, backward)
     for i, (new, old) in enumerate(expected):
         assert joins.index[i, : joins.count[i]].tolist() == new + old

@@ -15,6 +15,7 @@ from strategies import pools
 from pipeline.graph.build import NeighborParams, build_lists, choose_builder
 from pipeline.knn.exact import nearest
 from pipeline.knn.recall import row_recall
+from pipeline.knn.threads import Threads
 from pipeline.simulate import sheets
 
 Rows = npt.NDArray[np.float32]
@@ -86,6 +87,19 @@ def test_join_lists_are_by_distance_and_row(built: Built) -> None:
 
 def test_join_is_deterministic(built: Built) -> None:
     assert np.array_equal(built.index, built.again)
+
+
+@pytest.mark.parametrize("kind", ["sheets", "gauss-40", "repeated"])
+def test_threads_change_no_bit(kind: str) -> None:
+    """By carvings and groups; by passes over long lists, with bounds by axes; with ties."""
+    x = spread_out(20_000, 40) if kind == "gauss-40" else sheets(40_000, 1)[0]
+    if kind == "repeated":
+        x = np.repeat(x[:800], 50, axis=0)
+    params = NeighborParams(10, recall=0.99 if kind == "sheets" else 0.8)
+    alone = build_lists(x, params)
+    for number in (2, 4, 16):
+        shared = build_lists(x, params, Threads(number))
+        assert all(np.array_equal(a, b) for a, b in zip(alone, shared, strict=True))
 
 
 @pytest.mark.parametrize(
