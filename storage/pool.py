@@ -12,14 +12,7 @@ import numpy.typing as npt
 import zarr
 
 from storage.exchange import RUN_BYTES
-from storage.groups import (
-    array,
-    chunk_rows,
-    create_group,
-    read_array,
-    retype_labels,
-    undamaged,
-)
+from storage.groups import array, chunk_rows, create_group, read_array, retype_labels, undamaged
 from storage.run import Run
 from storage.writes import look_before_writing
 

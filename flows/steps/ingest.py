@@ -40,8 +40,8 @@ from storage.sources import (
     are_whole,
     unchanged,
 )
-from storage.sources.annotations import Votes
 from storage.sources.candidates import WORDS
+from storage.sources.joins import Votes
 
 SAMPLE_ROWS = 1 << 17
 """Rows to a sample, where `SAMPLE_BYTES` allows."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from storage.errors import InputError
-
-from .annotations import ROW, Annotations, Codes, Keys, keys, majority
-from .base import Source
-from .dialect import Dialect
-from .fingerprint import read_once
-from .ids import check_id_type, text_ids
-from .labels import MOST_CLASSES, Label, LabelCodes, sort_key
-from .many import batches
-from .opening import open_cells
-from .paths import listed, shown
-from .tables import to_labels
+from storage.sources.base import Source
+from storage.sources.dialect import Dialect
+from storage.sources.fingerprint import read_once
+from storage.sources.ids import check_id_type, text_ids
+from storage.sources.joins import ROW, Annotations, Codes, Keys, keys, majority
+from storage.sources.labels import MOST_CLASSES, Label, LabelCodes, sort_key
+from storage.sources.many import batches
+from storage.sources.opening import open_cells
+from storage.sources.paths import listed, shown
+from storage.sources.tables import to_labels
 
 MOST_ANNOTATORS = 10_000
 MOST_ANNOTATIONS = 1 << 27
@@ -115,7 +115,7 @@ class _Reading:
         return Annotations(
             name=self.name,
             parts=(),
-            votes=self.votes,
+            lines=partial(batches, self.votes),
             by=by,
             label_name=self.names[2],
             annotators=tuple(self.annotators),

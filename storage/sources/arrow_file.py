@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from storage.errors import InputError
-
-from .base import piece_rows
-from .look import Look
-from .parquet import stored_columns
-from .paths import SourcePath, readable
-from .tables import Selection, is_list
+from storage.sources.blocks import piece_rows
+from storage.sources.look import Look
+from storage.sources.parquet import stored_columns
+from storage.sources.paths import SourcePath, readable
+from storage.sources.tables import Selection, is_list
 
 BATCH_BYTES = 512 << 20
 """Largest batch that is read, as far as its columns are numbers."""

@@ -1,98 +1,29 @@
-"""A source and its chunks: any reader's blocks cut into chunks of equal length."""
+"""A source: what files and folders of any kind are read as, chunk by chunk."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from storage.errors import UnavailableError
+from storage.errors import InputError, UnavailableError
+from storage.sources.blocks import Block, Chunk, Reader, rechunk
+from storage.sources.candidates import as_sets
+from storage.sources.coding import PLAIN_NUMBERS, Coding, Gaps
+from storage.sources.columns import is_place
+from storage.sources.dialect import PLAIN, Dialect
+from storage.sources.fingerprint import SourceFile, changed, unwritten
+from storage.sources.joins import Annotations, Corrections
+from storage.sources.labels import are_there
+from storage.sources.paths import readable
 from storage.transient import Patience
-
-from .candidates import as_sets
-from .coding import PLAIN_NUMBERS, Coding, Gaps
-from .columns import is_place
-from .dialect import PLAIN, Dialect
-from .fingerprint import SourceFile
-from .labels import Labels as Labels
-from .labels import are_there
-from .paths import readable
-
-if TYPE_CHECKING:
-    from .annotations import Annotations
-    from .corrections import Corrections
-
-Floats = npt.NDArray[np.float32]
-
-PIECE_BYTES = 8 << 20
-"""About how many bytes a reader takes at a time, whatever the chunk asked for."""
-
 
 _SOUGHT = ("npy", "parquet", "zarr")
 """Kinds that are read from any row on without reading those before."""
 EMBEDDING = 64
 """Features from which an array is taken for an embedding."""
-
-
-def piece_rows(row_bytes: int, rows: int) -> int:
-    """How many rows to read at a time: `rows`, or fewer where these would be too many bytes."""
-    return max(1, min(rows, PIECE_BYTES // max(1, row_bytes)))
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Consecutive rows of a source."""
-
-    start: int
-    """Row number of the first row, counting from 0."""
-    x: Floats
-    """`(row, feature)` float32, C order."""
-    label: Labels | None
-    """`(row,)` label values as found (bool, int, float, str or object), None if not read; of a
-    source of candidate sets tuples of them."""
-    source_id: npt.NDArray[np.int32]
-    """`(row,)` int32: index in `Source.files` of the file the row came from."""
-    id: Labels | None = None
-    """`(row,)` ids as text (object), None if not read."""
-    row: npt.NDArray[np.int64] | None = None
-    """`(row,)` positions in the source where rows were left out; None: from `start` on."""
-    group: Labels | None = None
-    """`(row,)` values of the column that says whose label it is, None if not read."""
-
-    @property
-    def rows(self) -> npt.NDArray[np.int64]:
-        """`(row,)` positions in the source."""
-        return np.arange(self.start, self.start + len(self.x)) if self.row is None else self.row
-
-
-class Block(NamedTuple):
-    """Rows as a reader finds them: of any number, in source order."""
-
-    x: Floats
-    label: Labels | None
-    source_id: npt.NDArray[np.int32]
-    id: Labels | None = None
-    row: npt.NDArray[np.int64] | None = None
-    group: Labels | None = None
-
-    def cut(self, first: int, stop: int) -> "Block":
-        """Rows `first` to `stop` of this block, as views."""
-        columns: list[Any] = [None if column is None else column[first:stop] for column in self]
-        return Block(*columns)
-
-    def kept(self, keep: npt.NDArray[np.bool_], start: int) -> "Block":
-        """The rows to keep; the first row is `start` of the source."""
-        columns: list[Any] = [None if column is None else column[keep] for column in self]
-        return Block(*columns)._replace(row=start + np.flatnonzero(keep))
-
-
-class Reader(Protocol):
-    """What a format implements."""
-
-    def blocks(self, start: int, rows: int) -> Iterator[Block]:
-        """The rows from `start` on, in blocks of any length; `rows` is the length wanted."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -123,12 +54,12 @@ class Source:
     """Column or array of the ids; None if the source is read without them."""
     group_name: str | None = None
     """Column or array that says whose label each is; None if the source is read without it."""
-    corrections: "Corrections | None" = None
+    corrections: Corrections | None = None
     """Labels that are certain, whatever the source gives."""
     candidates: str | None = None
     """What divides the candidates in a label that is text, empty where labels are lists or a mask;
     None where labels are single."""
-    annotations: "Annotations | None" = None
+    annotations: Annotations | None = None
     """Several labels per row, whose majority is the label; None where the source has its own."""
     only: Literal["labeled", "unlabeled"] | None = None
     """Which rows are given: all, or those with or without a label."""
@@ -266,45 +197,38 @@ class Source:
         return {"kind": self.kind, "files": files, **dialect}
 
 
-def rechunk(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
-    """Cut blocks of any length into blocks of `rows` rows, the last one shorter."""
-    held: list[Block] = []
-    count = 0
-    for block in blocks:
-        held.append(block)
-        count += len(block.x)
-        if count < rows:
-            continue
-        whole = join(held)
-        stop = count - count % rows
-        for first in range(0, stop, rows):
-            yield whole.cut(first, first + rows)
-        held = [whole.cut(stop, count)] if stop < count else []
-        count -= stop
-    if count:
-        yield join(held)
+@contextmanager
+def unchanged(recorded: dict[str, Any], source: Source) -> Iterator[None]:
+    """Raise `InputError` where a source that is read meanwhile is not what was `recorded`, or is
+    written: what was read would be neither the one nor the other."""
+    with unwritten(source.parts):
+        yield
+        difference = same(recorded, source)
+    if difference:
+        raise InputError(f"{difference}: it was written since; run again")
 
 
-def join(blocks: list[Block]) -> Block:
-    """Concatenate blocks of one source."""
-    if len(blocks) == 1:
-        return blocks[0]
-    labels = [block.label for block in blocks if block.label is not None]
-    rows = [block.row for block in blocks if block.row is not None]
-    ids = [block.id for block in blocks if block.id is not None]
-    groups = [block.group for block in blocks if block.group is not None]
-    return Block(
-        np.concatenate([block.x for block in blocks]),
-        join_labels(labels) if labels else None,
-        np.concatenate([block.source_id for block in blocks]),
-        np.concatenate(ids) if ids else None,
-        np.concatenate(rows) if rows else None,
-        join_labels(groups) if groups else None,
-    )
+def same(old: dict[str, Any], source: Source) -> str | None:
+    """None if `source` is what `old` was taken of, else a sentence naming the difference.
 
-
-def join_labels(labels: list[Labels]) -> Labels:
-    """Concatenate label values; numbers and strings together stay what they are (object)."""
-    kinds = {array.dtype.kind for array in labels}
-    mixed = len(kinds) > 1 and not kinds <= set("iuf")
-    return np.concatenate([array.astype(object) for array in labels] if mixed else labels)
+    Equal size and modification time (or tag) are trusted. Otherwise contents are compared,
+    if `old` holds digests; that reads the file.
+    """
+    if old["kind"] != source.kind:
+        return f"the source is {source.kind}, it was {old['kind']}"
+    if old.get("dialect") != source.dialect.as_json():
+        return f"text is read as {source.dialect.as_json()}, it was as {old.get('dialect')}"
+    before = {(entry["role"], entry["name"]): entry for entry in old["files"]}
+    now = {(part.role, part.name): part for part in source.parts}
+    for role, name in before:
+        if (role, name) not in now:
+            return f"{name} ({role}) is no longer part of the source"
+    for key, part in now.items():
+        if key not in before:
+            return f"{part.name} ({part.role}) is new in the source"
+        difference = changed(before[key], part)
+        if difference:
+            return difference
+    if list(before) != list(now):
+        return "the files of the source have another order"
+    return None

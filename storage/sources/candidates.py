@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.errors import InputError
-
-from .labels import MOST_CLASSES, Label, Labels, label_value, sort_key
-from .paths import listed
+from storage.sources.labels import MOST_CLASSES, Label, Labels, label_value, sort_key
+from storage.sources.paths import listed
 
 WORDS = 16
 """Words of 64 candidates to a row: room for all classes."""

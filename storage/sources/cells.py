@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from storage.errors import InputError
-
-from .base import Reader, Source
-from .ids import WHOLE
-from .many import TablesReader, batches
-from .rows import ArrayReader, LabeledReader, widened
+from storage.sources.base import Source
+from storage.sources.blocks import Reader
+from storage.sources.ids import WHOLE
+from storage.sources.many import TablesReader, batches
+from storage.sources.rows import ArrayReader, LabeledReader, widened
 
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _ROWS = 1 << 14

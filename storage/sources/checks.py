@@ -3,8 +3,7 @@
 import numpy as np
 
 from storage.errors import InputError
-
-from .base import Chunk
+from storage.sources.blocks import Chunk
 
 
 class FiniteCheck:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .columns import matches
-from .labels import folded
-from .texts import Spelling
+from storage.sources.columns import matches
+from storage.sources.labels import folded
+from storage.sources.texts import Spelling
 
 
 @dataclass(frozen=True)

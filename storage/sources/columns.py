@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from storage.errors import InputError
-
-from .paths import listed, shown
+from storage.sources.paths import listed, shown
 
 _PLACE = re.compile(r"\[\d+\]$")
 _PART = re.compile(r"(\[\d+\]|=.*)$", re.S)

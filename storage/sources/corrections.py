@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,15 +13,15 @@ from pyarrow import types
 
 from storage.answers import SUFFIX, Answers, Origin, source_identity
 from storage.errors import InputError
-
-from .base import Source
-from .fingerprint import SourceFile, read_once
-from .ids import text_ids
-from .labels import MOST_CLASSES, Label, LabelCodes, label_value
-from .many import batches
-from .opening import open_cells
-from .paths import SourcePath, listed, readable, shown
-from .tables import check_label_type, to_labels
+from storage.sources.base import Source
+from storage.sources.fingerprint import SourceFile, read_once
+from storage.sources.ids import text_ids
+from storage.sources.joins import Corrections
+from storage.sources.labels import MOST_CLASSES, Label, LabelCodes, label_value, objects
+from storage.sources.many import batches
+from storage.sources.opening import open_cells
+from storage.sources.paths import SourcePath, listed, readable, shown
+from storage.sources.tables import check_label_type, to_labels
 
 MOST_LINES = 1 << 23
 """Lines of a table of labels that are held in memory, 12 bytes each and as much again to sort."""
@@ -70,58 +70,6 @@ class Checked:
             )
             if label >= 0:
                 yield row, who, self.values[label]
-
-
-@dataclass(frozen=True, eq=False)
-class Corrections:
-    """Rows whose labels are certain."""
-
-    file: SourceFile
-    row: npt.NDArray[np.int64]
-    """(row,) ascending."""
-    label: npt.NDArray[np.int16]
-    """(row,) codes among `values`."""
-    values: tuple[Label, ...]
-    n_conflicts: int
-    """Rows left out, as reviewers disagree."""
-
-    def within(
-        self, start: int, stop: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.object_]]:
-        """Rows from `start` to `stop` of the source, and their labels."""
-        first, last = np.searchsorted(self.row, (start, stop))
-        return self.row[first:last], objects(self.values)[self.label[first:last]]
-
-    def codes(
-        self, values: Sequence[Label], n_rows: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Rows, and the places (row,) of their labels among the label values of the source.
-
-        Raises `InputError` for a row that the source does not have, or a label it has nowhere.
-        """
-        name = self.file.location.name
-        if len(self.row) and self.row[-1] >= n_rows:
-            raise InputError(
-                f"{name}: has a label for row {self.row[-1]:,}, the source has rows 0 to "
-                f"{n_rows - 1:,}; give the corrections of this source"
-            )
-        place = {value: code for code, value in enumerate(values)}
-        found = np.array([place.get(label, -1) for label in self.values], np.int64)[self.label]
-        if (found < 0).any():
-            at = int((found < 0).argmax())
-            label = shown(self.values[self.label[at]])
-            raise InputError(
-                f"{name}: label {label} of row {self.row[at]:,} occurs nowhere in the source, "
-                f"whose labels are {listed(list(values))}; mend or drop it"
-            )
-        return self.row, found
-
-
-def objects(values: Sequence[Label | None]) -> npt.NDArray[np.object_]:
-    """(value,) the values as they are."""
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found
 
 
 def with_corrections(source: Source, path: str) -> Source:

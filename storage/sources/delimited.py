@@ -11,14 +11,13 @@ import pyarrow.compute
 import pyarrow.csv
 
 from storage.errors import InputError
-
-from .dialect import Dialect, number_hint, separator_hint
-from .feed import csv_batches
-from .header import hint_of_encoding, opened, read_header
-from .look import Look
-from .paths import SourcePath, shown
-from .request import Request
-from .tables import Selection
+from storage.sources.dialect import Dialect, number_hint, separator_hint
+from storage.sources.feed import csv_batches
+from storage.sources.header import hint_of_encoding, opened, read_header
+from storage.sources.look import Look
+from storage.sources.paths import SourcePath, shown
+from storage.sources.request import Request
+from storage.sources.tables import Selection
 
 _BAD_CELL = re.compile(r"column #(\d+): Row #(\d+): CSV conversion error to (\w+): ?(.*)", re.S)
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")

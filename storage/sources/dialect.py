@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.errors import InputError
-
-from .paths import shown
-from .texts import parse_hint
+from storage.sources.paths import shown
+from storage.sources.texts import parse_hint
 
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 """Words for separators that are hard to type."""

@@ -1,19 +1,15 @@
-"""Has a source changed since it was read? Sizes and times first, digests where these differ."""
+"""Has a file changed since it was read? Sizes and times first, digests where these differ."""
 
 import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from storage.errors import InputError
+from storage.sources.paths import SourcePath, readable
 from storage.transient import patiently
-
-from .paths import SourcePath, readable
-
-if TYPE_CHECKING:
-    from .base import Source
 
 T = TypeVar("T")
 Parts = tuple["SourceFile", ...]
@@ -65,67 +61,30 @@ def read_once(parts: Parts, read: Callable[[], T]) -> tuple[Parts, T]:
 
     Raises `InputError` where they are written meanwhile.
     """
-    with _unwritten(parts):
+    with unwritten(parts):
         described = tuple(replace(part, known=part.describe(with_digest=True)) for part in parts)
         return described, read()
 
 
 @contextmanager
-def unchanged(recorded: dict[str, Any], source: "Source") -> Iterator[None]:
-    """Raise `InputError` where a source that is read meanwhile is not what was `recorded`, or is
-    written: what was read would be neither the one nor the other."""
-    with _unwritten(source.parts):
-        yield
-        difference = same(recorded, source)
-    if difference:
-        raise InputError(f"{difference}: it was written since; run again")
-
-
-@contextmanager
-def _unwritten(parts: Parts) -> Iterator[None]:
+def unwritten(parts: Parts) -> Iterator[None]:
     """Raise `InputError` where files that are read meanwhile are written; what their halves look
     like to a reader is no error of theirs."""
     before = [part.describe(with_digest=False) for part in parts]
     try:
         yield
     except InputError:
-        _check_unwritten(parts, before)
+        _check(parts, before)
         raise
-    _check_unwritten(parts, before)
+    _check(parts, before)
 
 
-def _check_unwritten(parts: Parts, before: list[dict[str, Any]]) -> None:
+def _check(parts: Parts, before: list[dict[str, Any]]) -> None:
     for part, old in zip(parts, before, strict=True):
         if part.describe(with_digest=False) != old:
             raise InputError(
                 f"{part.location.name} was written while it was read; run again when it is complete"
             )
-
-
-def same(old: dict[str, Any], source: "Source") -> str | None:
-    """None if `source` is what `old` was taken of, else a sentence naming the difference.
-
-    Equal size and modification time (or tag) are trusted. Otherwise contents are compared,
-    if `old` holds digests; that reads the file.
-    """
-    if old["kind"] != source.kind:
-        return f"the source is {source.kind}, it was {old['kind']}"
-    if old.get("dialect") != source.dialect.as_json():
-        return f"text is read as {source.dialect.as_json()}, it was as {old.get('dialect')}"
-    before = {(entry["role"], entry["name"]): entry for entry in old["files"]}
-    now = {(part.role, part.name): part for part in source.parts}
-    for role, name in before:
-        if (role, name) not in now:
-            return f"{name} ({role}) is no longer part of the source"
-    for key, part in now.items():
-        if key not in before:
-            return f"{part.name} ({part.role}) is new in the source"
-        difference = changed(before[key], part)
-        if difference:
-            return difference
-    if list(before) != list(now):
-        return "the files of the source have another order"
-    return None
 
 
 def changed(old: dict[str, Any], part: SourceFile) -> str | None:

@@ -12,15 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from storage.sources.base import Source
+from storage.sources.blocks import Reader, join_labels
+from storage.sources.candidates import as_sets
+from storage.sources.labels import Labels
+from storage.sources.many import TablesReader
+from storage.sources.paths import readable
+from storage.sources.rows import ArrayReader, LabeledReader, plain_labels
+from storage.sources.tables import Feature, is_embedding, is_number, list_values, to_labels
+from storage.sources.texts import Spelling, plain_texts, spellings_of
 from storage.transient import patiently
-
-from .base import Labels, Reader, Source, join_labels
-from .candidates import as_sets
-from .many import TablesReader
-from .paths import readable
-from .rows import ArrayReader, LabeledReader, plain_labels
-from .tables import Feature, is_embedding, is_number, list_values, to_labels
-from .texts import Spelling, plain_texts, spellings_of
 
 MOST_ROWS = 100_000
 MOST_BYTES = 8 << 20

@@ -6,10 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.errors import InputError
-
-from .base import Labels
-from .labels import Label, LabelCodes
-from .paths import listed, shown
+from storage.sources.labels import Label, LabelCodes, Labels
+from storage.sources.paths import listed, shown
 
 MOST_GROUPS = 1000
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import IO
 
 from storage.errors import InputError
-
-from .dialect import Dialect, encoding_hint
-from .packing import unpacked
-from .paths import SourcePath, readable
-from .request import check_width
+from storage.sources.dialect import Dialect, encoding_hint
+from storage.sources.packing import unpacked
+from storage.sources.paths import SourcePath, readable
+from storage.sources.request import check_width
 
 HEADER_CHARS = 4 << 20
 """Characters within which the first row has to end, blank lines before it included."""

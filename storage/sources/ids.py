@@ -8,8 +8,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from storage.errors import InputError
-
-from .base import Labels
+from storage.sources.labels import Labels
 
 ID_BYTES = 4096
 """Longest id."""

@@ -7,17 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from storage.errors import InputError
-
-from .base import Source
-from .delimited import CsvReader
-from .dialect import Dialect
-from .fingerprint import SourceFile
-from .header import read_header
-from .npy import read_npy
-from .packing import packed
-from .paths import SourcePath, listed, no_column, readable
-from .rows import LabeledReader, Rows, check_labels, is_mask
-from .tables import Selection
+from storage.sources.base import Source
+from storage.sources.delimited import CsvReader
+from storage.sources.dialect import Dialect
+from storage.sources.fingerprint import SourceFile
+from storage.sources.header import read_header
+from storage.sources.npy import read_npy
+from storage.sources.packing import packed
+from storage.sources.paths import SourcePath, listed, no_column, readable
+from storage.sources.rows import LabeledReader, Rows, check_labels, is_mask
+from storage.sources.tables import Selection
 
 TEXT = packed(".csv", ".tsv", ".txt")
 

@@ -3,7 +3,7 @@
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, NoReturn
@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.errors import InputError
-
-from .paths import listed, shown
+from storage.sources.paths import listed, shown
 
 Labels = npt.NDArray[Any]
 Label = bool | int | float | str
@@ -93,9 +92,14 @@ def label_array(values: list[Label | None]) -> Labels:
         return np.array(values, np.int64)
     if values and kinds <= {int, float}:
         return np.array(values, np.float64)
-    out = np.empty(len(values), object)
-    out[:] = values
-    return out
+    return objects(values)
+
+
+def objects(values: Sequence[Label | None]) -> npt.NDArray[np.object_]:
+    """(value,) the values as they are."""
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
 
 
 class LabelCodes:

@@ -8,11 +8,10 @@ import pyarrow as pa
 from pyarrow import types
 
 from storage.errors import InputError
-
-from .ids import check_id_type
-from .paths import SourcePath, shown
-from .request import Request
-from .tables import (
+from storage.sources.ids import check_id_type
+from storage.sources.paths import SourcePath, shown
+from storage.sources.request import Request
+from storage.sources.tables import (
     Feature,
     Selection,
     check_group_type,
@@ -20,7 +19,7 @@ from .tables import (
     is_embedding,
     is_number,
 )
-from .texts import parse_hint
+from storage.sources.texts import parse_hint
 
 
 class TableReader(Protocol):

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from storage.errors import InputError
-
-from .base import Block, Source
-from .columns import matches
-from .fingerprint import SourceFile
-from .look import Look, TableReader
-from .paths import SourcePath, listed, readable
-from .request import Request, choose_columns
-from .tables import Feature, Selection, is_list
+from storage.sources.base import Source
+from storage.sources.blocks import Block
+from storage.sources.columns import matches
+from storage.sources.fingerprint import SourceFile
+from storage.sources.look import Look, TableReader
+from storage.sources.paths import SourcePath, listed, readable
+from storage.sources.request import Request, choose_columns
+from storage.sources.tables import Feature, Selection, is_list
 
 _PIECE = 1 << 16
 Constants = Mapping[str, str | float | None]

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from storage.errors import InputError
-
-from .base import Reader, Source
-from .fingerprint import SourceFile
-from .paths import SourcePath, listed, readable
-from .request import Request, array_names
-from .rows import (
+from storage.sources.base import Source
+from storage.sources.blocks import Reader
+from storage.sources.fingerprint import SourceFile
+from storage.sources.paths import SourcePath, listed, readable
+from storage.sources.request import Request, array_names
+from storage.sources.rows import (
     ArrayReader,
     LabeledReader,
     check_features,
@@ -29,7 +29,7 @@ from .rows import (
     with_groups,
     with_ids,
 )
-from .zips import open_member, open_zip
+from storage.sources.zips import open_member, open_zip
 
 HEADER_BYTES = 1 << 16
 """Longest header of an array that is looked at; those of plain numbers have some 120 bytes."""

@@ -5,22 +5,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from storage.errors import InputError
+from storage.sources import arrow_file, delimited, parquet, xlsx
+from storage.sources.base import Source
+from storage.sources.coding import PLAIN_NUMBERS, Coding
+from storage.sources.columns import ALL, Columns
+from storage.sources.dialect import PLAIN, Dialect
+from storage.sources.label_file import attach_labels
+from storage.sources.look import Look
+from storage.sources.many import TablesReader, open_tables
+from storage.sources.npy import open_npy, open_npz
+from storage.sources.packing import packed
+from storage.sources.partitions import partitions
+from storage.sources.paths import SourcePath, listed, readable
+from storage.sources.request import Request
+from storage.sources.zarr_group import MARKS, open_zarr
 from storage.transient import patiently
-
-from . import arrow_file, delimited, parquet, xlsx
-from .base import Source
-from .coding import PLAIN_NUMBERS, Coding
-from .columns import ALL, Columns
-from .dialect import PLAIN, Dialect
-from .label_file import attach_labels
-from .look import Look
-from .many import TablesReader, open_tables
-from .npy import open_npy, open_npz
-from .packing import packed
-from .partitions import partitions
-from .paths import SourcePath, listed, readable
-from .request import Request
-from .zarr_group import MARKS, open_zarr
 
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[SourcePath, Request], Look]]] = {
     "csv": (packed(".csv", ".tsv"), delimited.look),

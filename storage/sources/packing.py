@@ -10,8 +10,7 @@ from typing import IO, Any, cast
 import pyarrow as pa
 
 from storage.errors import InputError
-
-from .zips import open_member, open_zip
+from storage.sources.zips import open_member, open_zip
 
 XZ_BYTES = 128 << 20
 """Memory that unpacking `.xz` may take; files packed with `xz -9` take 65 MB."""

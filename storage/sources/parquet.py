@@ -16,11 +16,10 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from storage.errors import InputError
-
-from .base import PIECE_BYTES, piece_rows
-from .look import Look
-from .paths import SourcePath, readable
-from .tables import Selection
+from storage.sources.blocks import PIECE_BYTES, piece_rows
+from storage.sources.look import Look
+from storage.sources.paths import SourcePath, readable
+from storage.sources.tables import Selection
 
 FOOTER_BYTES = 32 << 20
 """Longest footer that is read; it takes some ten times as much memory."""

@@ -3,8 +3,7 @@
 from urllib.parse import unquote
 
 from storage.errors import InputError
-
-from .paths import SourcePath
+from storage.sources.paths import SourcePath
 
 MISSING = "__HIVE_DEFAULT_PARTITION__"
 """The value that stands for none."""

@@ -4,11 +4,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from storage.errors import InputError
-
-from .coding import PLAIN_NUMBERS, Coding
-from .columns import ALL, Columns
-from .dialect import PLAIN, Dialect
-from .paths import listed, no_column
+from storage.sources.coding import PLAIN_NUMBERS, Coding
+from storage.sources.columns import ALL, Columns
+from storage.sources.dialect import PLAIN, Dialect
+from storage.sources.paths import listed, no_column
 
 MOST_COLUMNS = 1 << 15
 """Columns of a table: readers of CSV and Parquet take some 10 KB of memory for each."""

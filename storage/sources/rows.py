@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.errors import InputError
-
-from .base import Block, Labels, Reader, piece_rows
-from .candidates import sets_of_mask
-from .ids import text_ids
-from .labels import LABEL_BYTES, MOST_CLASSES
-from .request import MOST_FEATURES
+from storage.sources.blocks import Block, Reader, piece_rows
+from storage.sources.candidates import sets_of_mask
+from storage.sources.ids import text_ids
+from storage.sources.labels import LABEL_BYTES, MOST_CLASSES, Labels
+from storage.sources.request import MOST_FEATURES
 
 BFLOAT16 = np.dtype("V2")
 """What NumPy stores bfloat16 as, which it does not know by name."""

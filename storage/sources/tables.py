@@ -10,12 +10,11 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from storage.errors import InputError
-
-from .base import Block, Floats, Labels
-from .ids import text_ids
-from .labels import Label, label_array, label_value
-from .paths import shown
-from .texts import Spelling, plain_texts
+from storage.sources.blocks import Block, Floats
+from storage.sources.ids import text_ids
+from storage.sources.labels import Label, Labels, label_array, label_value
+from storage.sources.paths import shown
+from storage.sources.texts import Spelling, plain_texts
 
 
 class Feature(NamedTuple):

@@ -18,14 +18,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from storage.errors import InputError
-
-from .base import piece_rows
-from .dialect import number_hint
-from .look import Look
-from .paths import SourcePath, listed, readable, shown
-from .request import Request, check_width
-from .tables import Selection
-from .zips import open_zip
+from storage.sources.blocks import piece_rows
+from storage.sources.dialect import number_hint
+from storage.sources.look import Look
+from storage.sources.paths import SourcePath, listed, readable, shown
+from storage.sources.request import Request, check_width
+from storage.sources.tables import Selection
+from storage.sources.zips import open_zip
 
 PART_BYTES, TEXT_BYTES, ROW_BYTES = 16 << 20, 64 << 20, 2 << 20
 """Longest part of a workbook that is held, its shared texts, and a row of a sheet; unpacked."""

@@ -10,14 +10,13 @@ import zarr
 from zarr.storage import FsspecStore, LocalStore
 
 from storage.errors import InputError, KnnoiseError
-from storage.stores import StrictStore
-
-from .base import Reader, Source
-from .fingerprint import SourceFile
-from .npy import pick
-from .paths import SourcePath, readable
-from .request import Request, array_names
-from .rows import (
+from storage.sources.base import Source
+from storage.sources.blocks import Reader
+from storage.sources.fingerprint import SourceFile
+from storage.sources.npy import pick
+from storage.sources.paths import SourcePath, readable
+from storage.sources.request import Request, array_names
+from storage.sources.rows import (
     ArrayReader,
     LabeledReader,
     check_features,
@@ -26,6 +25,7 @@ from .rows import (
     with_groups,
     with_ids,
 )
+from storage.stores import StrictStore
 
 MARKS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
 """Files that make a folder a Zarr node."""

@@ -17,8 +17,8 @@ from strategies import generators
 from storage.errors import InputError
 from storage.sources import Coding, Columns, Gaps, Source, open_source, with_annotations
 from storage.sources.annotation_table import read_annotations
-from storage.sources.annotations import keys, majority
 from storage.sources.dialect import PLAIN
+from storage.sources.joins import keys, majority
 
 N = 50
 

@@ -13,7 +13,8 @@ from storage import open_run
 from storage.errors import ClusterError, InputError, StorageError
 from storage.groups import write_group
 from storage.location import Location
-from storage.run import FORMAT_VERSION, Run
+from storage.run import Run
+from storage.version import FORMAT_VERSION
 
 
 @pytest.fixture(params=["disk", "memory"])

@@ -1,8 +1,10 @@
-"""Several labels per row, by the keys of their rows, and their majority."""
+"""What is known of rows besides their source: labels that somebody checked, and several labels per
+row by the keys of their rows, with their majority."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,21 +14,63 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage.errors import InputError
-
-from .base import Block, Chunk, Source
-from .coding import Gaps
-from .fingerprint import SourceFile
-from .ids import text_ids
-from .labels import Label
-from .many import batches
-from .paths import shown
+from storage.sources.blocks import Block, Chunk
+from storage.sources.coding import Gaps
+from storage.sources.fingerprint import SourceFile
+from storage.sources.ids import WHOLE, text_ids
+from storage.sources.labels import Label, objects
+from storage.sources.paths import listed, shown
 
 ROW = "row"
 """Column of row numbers, where there are no ids."""
-_WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
 
 Keys = npt.NDArray[np.uint64]
 Codes = npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class Corrections:
+    """Rows whose labels are certain."""
+
+    file: SourceFile
+    row: npt.NDArray[np.int64]
+    """(row,) ascending."""
+    label: npt.NDArray[np.int16]
+    """(row,) codes among `values`."""
+    values: tuple[Label, ...]
+    n_conflicts: int
+    """Rows left out, as reviewers disagree."""
+
+    def within(
+        self, start: int, stop: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.object_]]:
+        """Rows from `start` to `stop` of the source, and their labels."""
+        first, last = np.searchsorted(self.row, (start, stop))
+        return self.row[first:last], objects(self.values)[self.label[first:last]]
+
+    def codes(
+        self, values: Sequence[Label], n_rows: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Rows, and the places (row,) of their labels among the label values of the source.
+
+        Raises `InputError` for a row that the source does not have, or a label it has nowhere.
+        """
+        name = self.file.location.name
+        if len(self.row) and self.row[-1] >= n_rows:
+            raise InputError(
+                f"{name}: has a label for row {self.row[-1]:,}, the source has rows 0 to "
+                f"{n_rows - 1:,}; give the corrections of this source"
+            )
+        place = {value: code for code, value in enumerate(values)}
+        found = np.array([place.get(label, -1) for label in self.values], np.int64)[self.label]
+        if (found < 0).any():
+            at = int((found < 0).argmax())
+            label = shown(self.values[self.label[at]])
+            raise InputError(
+                f"{name}: label {label} of row {self.row[at]:,} occurs nowhere in the source, "
+                f"whose labels are {listed(list(values))}; mend or drop it"
+            )
+        return self.row, found
 
 
 class Votes(NamedTuple):
@@ -45,7 +89,8 @@ class Annotations:
     name: str
     """The file, for messages."""
     parts: tuple[SourceFile, ...]
-    votes: Source
+    lines: Callable[[], Iterator[tuple[int, pa.RecordBatch]]]
+    """Reads the table again: the number of the first line of each batch, and its cells."""
     by: str | None
     """Column of ids; None: rows are told by their number in the source."""
     label_name: str
@@ -161,7 +206,7 @@ class Annotations:
         wanted = self.key if seen is None else self.key[seen[: len(self.key)] < 0]
         if not len(wanted):
             return
-        for first, batch in batches(self.votes):
+        for first, batch in self.lines():
             text = text_ids(batch.column(self.by or ROW), self.name)
             at = np.flatnonzero(np.isin(keys(pa.array(text)), wanted))
             if len(at):
@@ -183,7 +228,7 @@ def keys(ids: pa.Array) -> Keys:
     """(row,) uint64 keys of ids: whole numbers are their own, of others a hash of 64 bits."""
     coded = ids.cast(pa.string()).dictionary_encode()
     texts = coded.dictionary
-    whole = pc.match_substring_regex(texts, _WHOLE).to_numpy(zero_copy_only=False)
+    whole = pc.match_substring_regex(texts, WHOLE).to_numpy(zero_copy_only=False)
     found = np.empty(len(texts), np.uint64)
     found[whole] = texts.filter(pa.array(whole)).cast(pa.int64()).to_numpy().view(np.uint64)
     for at in np.flatnonzero(~whole):
