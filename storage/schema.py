@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,15 @@ def _row(description: str) -> Column:
     return Column(("row",), "int64", -1, description)
 
 
-_X = Column(("row", "feature"), "float32", float("nan"), "features")
+def _number(description: str, *dims: str) -> Column:
+    return Column(("row", *dims), "float32", float("nan"), description)
+
+
+def _parameter(description: str, *dims: str) -> Column:
+    return Column(dims, "float64", float("nan"), description)
+
+
+_X = _number("features", "feature")
 _ID = Column(("row",), "string", "", "id of the row, as text", optional=True)
 _GIVEN = _label("code of the given (possibly wrong) label")
 _GROUP = Column(
@@ -59,7 +67,7 @@ _NEAR = Column(("row",), "int32", -1, "neighbors that are near duplicates")
 
 GROUPS: dict[str, dict[str, Column]] = {
     "pool": {
-        "x": Column(("row", "feature"), "float32", float("nan"), "features as read, unscaled"),
+        "x": _number("features as read, unscaled", "feature"),
         "y": _GIVEN,
         "row": _row("position in the source"),
         "source_id": Column(("row",), "int32", -1, "index in the attribute `files`"),
@@ -74,16 +82,10 @@ GROUPS: dict[str, dict[str, Column]] = {
         ),
     },
     "queries": {
-        "x": Column(("row", "feature"), "float32", float("nan"), "features as read, unscaled"),
+        "x": _number("features as read, unscaled", "feature"),
         "row": _row("position in the source"),
         "id": _ID,
-        "candidates": Column(
-            ("row", "word"),
-            "uint64",
-            0,
-            "candidates of the row: class c is bit c % 64 of word c // 64",
-            optional=True,
-        ),
+        "candidates": replace(_CANDIDATES, optional=True),
     },
     "sample": {
         "x": _X,
@@ -99,67 +101,57 @@ GROUPS: dict[str, dict[str, Column]] = {
         "label": Column(("row",), "int16", -1, "place in `annotation_values` of the pool"),
     },
     "annotators": {
-        "matrix": Column(
-            ("annotator", "true", "given"), "float64", float("nan"), "P(given | true) of each"
-        ),
-        "support": Column(
-            ("annotator", "true"), "float64", float("nan"), "labels of rows truly of the class"
-        ),
-        "sure": Column(("top", "level"), "float64", float("nan"), "how often neighbors are right"),
-        "prior": Column(("true",), "float64", float("nan"), "shares of the classes"),
+        "matrix": _parameter("P(given | true) of each", "annotator", "true", "given"),
+        "support": _parameter("labels of rows truly of the class", "annotator", "true"),
+        "sure": _parameter("how often neighbors are right", "top", "level"),
+        "prior": _parameter("shares of the classes", "true"),
     },
     "consensus": {
         "row": _row("position in the source"),
         "given_label": _GIVEN,
         "consensus_label": _label("likeliest class by annotators and neighbors"),
-        "certainty": Column(("row",), "float32", float("nan"), "P(the consensus is true)"),
+        "certainty": _number("P(the consensus is true)"),
         "n_annotations": Column(("row",), "int32", -1, "labels that annotators gave the row"),
-        "agreement": Column(
-            ("row",), "float32", float("nan"), "share of these labels that are the consensus"
-        ),
+        "agreement": _number("share of these labels that are the consensus"),
     },
     "projection": {
-        "center": Column(("feature",), "float64", float("nan"), "mean of the training rows"),
-        "weight": Column(
-            ("feature", "component"), "float64", float("nan"), "weights, scale included"
-        ),
-        "variance": Column(
-            ("component",), "float64", float("nan"), "of the training rows, descending"
-        ),
+        "center": _parameter("mean of the training rows", "feature"),
+        "weight": _parameter("weights, scale included", "feature", "component"),
+        "variance": _parameter("of the training rows, descending", "component"),
     },
     "metric": {
         "feature": Column(("node",), "int32", -1, "feature that splits"),
-        "threshold": Column(("node",), "float64", float("nan"), "largest value that goes left"),
+        "threshold": _parameter("largest value that goes left", "node"),
         "left": Column(
             ("node",), "int32", -1, "node on the left, before that on the right; of leaves itself"
         ),
-        "value": Column(("node",), "float64", float("nan"), "what a leaf adds to the logit"),
+        "value": _parameter("what a leaf adds to the logit", "node"),
         "root": Column(("fold", "tree"), "int64", -1, "first node"),
-        "start": Column(("fold", "class"), "float64", float("nan"), "logit before all trees"),
-        "spread": Column(("one",), "float64", float("nan"), "factor of the logits"),
+        "start": _parameter("logit before all trees", "fold", "class"),
+        "spread": _parameter("factor of the logits", "one"),
     },
     "review": {
         "row": _row("training row, in the order of the review"),
         "given_label": Column(("row",), "int32", -1, "code of the given label"),
         "likely_label": Column(("row",), "int32", -1, "code of the likeliest label"),
-        "label_quality": Column(("row",), "float32", float("nan"), "low is bad"),
+        "label_quality": _number("low is bad"),
         "is_label_issue": Column(("row",), "bool", False, "more likely wrong than right"),
         "moved": Column(("row",), "int64", -1, "verdicts that a correction of the label changes"),
         "suspect_draw": Column(("row",), "int64", -1, "place in a random draw of the suspects"),
         "row_draw": Column(("row",), "int64", -1, "place in a random draw of all rows"),
         "group": Column(("row",), "int64", -1, "place here of the first of its alike suspects"),
         "neighbor": Column(("row", "rank"), "int64", -1, "training rows nearest first"),
-        "distance": Column(("row", "rank"), "float32", float("nan"), "Euclidean, ascending"),
+        "distance": _number("Euclidean, ascending", "rank"),
         "neighbor_label": Column(("row", "rank"), "int32", -1, "code of its given label"),
     },
     "bounds": {
-        "bound": Column(("row",), "float32", float("nan"), "distance that holds all neighbors"),
+        "bound": _number("distance that holds all neighbors"),
     },
     "partition": {
         "centroid": Column(("block", "feature"), "float32", float("nan"), "block centers, scaled"),
     },
     "blocks": {
-        "x": Column(("row", "feature"), "float32", float("nan"), "features, scaled"),
+        "x": _number("features, scaled", "feature"),
         "row": _row("training row, ascending"),
         "given_label": _GIVEN,
         "home": Column(("row",), "int32", -1, "block the row is at home in"),
@@ -171,7 +163,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "neighbor": Column(
             ("row", "rank"), "int64", -1, "training rows nearest first, ties by row, self excluded"
         ),
-        "distance": Column(("row", "rank"), "float32", float("nan"), "Euclidean, ascending"),
+        "distance": _number("Euclidean, ascending", "rank"),
         "neighbor_label": _label("given label of the neighbor", "rank"),
     },
     "network": {
@@ -191,56 +183,41 @@ GROUPS: dict[str, dict[str, Column]] = {
         "neighbor": Column(
             ("row", "rank"), "int64", -1, "exact nearest training rows, the anchor itself first"
         ),
-        "distance": Column(("row", "rank"), "float32", float("nan"), "Euclidean, ascending"),
+        "distance": _number("Euclidean, ascending", "rank"),
         "neighbor_label": _label("given label of the neighbor", "rank"),
     },
     "labels": {
         "row": _row("position in the source"),
         "given_label": _GIVEN,
         "predicted_label": _label("label by the corrected rule, without the row itself"),
-        "label_quality": Column(
-            ("row",), "float32", float("nan"), "P(the given label is the true one); low is bad"
-        ),
+        "label_quality": _number("P(the given label is the true one); low is bad"),
         "is_label_issue": Column(
             ("row",), "bool", False, "the given label is more likely wrong than right"
         ),
-        "eta_corr": Column(
-            ("row",), "float32", float("nan"), "share of the k neighbors given 1, self excluded"
-        ),
+        "eta_corr": _number("share of the k neighbors given 1, self excluded"),
     },
     "checks": {
         "row": _row("position in the source"),
-        "outlier_score": Column(
-            ("row",), "float32", float("nan"), "exp(-mean distance / its median); low is far out"
-        ),
+        "outlier_score": _number("exp(-mean distance / its median); low is far out"),
         "is_outlier": Column(("row",), "bool", False, "far above the upper quartile of distances"),
         "nearest_row": _row("position of the nearest row"),
-        "nearest_distance": Column(("row",), "float32", float("nan"), "to that row"),
+        "nearest_distance": _number("to that row"),
         "near_duplicates": _NEAR,
         "contradicting_duplicates": Column(
             ("row",), "int32", -1, "near duplicates with another given label"
         ),
-        "data_value": Column(
-            ("row",),
-            "float32",
-            float("nan"),
-            "sum of KNN-Shapley values over rows that list it",
-        ),
+        "data_value": _number("sum of KNN-Shapley values over rows that list it"),
     },
     "class_labels": {
         "row": _row("position in the source"),
         "given_label": _GIVEN,
         "predicted_label": _label("label by the corrected vote, without the row itself"),
-        "label_quality": Column(
-            ("row",), "float32", float("nan"), "P(the given label is the true one); low is bad"
-        ),
+        "label_quality": _number("P(the given label is the true one); low is bad"),
         "is_label_issue": Column(
             ("row",), "bool", False, "the given label is more likely wrong than right"
         ),
         "likely_label": _label("likeliest true class, the given label among the evidence"),
-        "given_share": Column(
-            ("row",), "float32", float("nan"), "share of the k neighbors with the given label"
-        ),
+        "given_share": _number("share of the k neighbors with the given label"),
     },
     "candidate_labels": {
         "row": _row("position in the source"),
@@ -250,9 +227,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "in_candidates": Column(("row",), "bool", True, "the predicted label is a candidate"),
         "n_neighbors": Column(("row",), "int32", -1, "neighbors used"),
         "n_labels": Column(("row",), "int32", -1, "labels left; 1 where the neighbors decided"),
-        "label_quality": Column(
-            ("row",), "float32", float("nan"), "exp(-lead² / 2) of the predicted label; low is bad"
-        ),
+        "label_quality": _number("exp(-lead² / 2) of the predicted label; low is bad"),
         "is_label_issue": Column(("row",), "bool", False, "the predicted label is no candidate"),
     },
     "candidate_scores": {
@@ -272,37 +247,31 @@ GROUPS: dict[str, dict[str, Column]] = {
     "class_scores": {
         "row": _row("position in the source"),
         "predicted_label": _label("label by the corrected vote"),
-        "posterior": Column(
-            ("row",), "float32", float("nan"), "P(the predicted label is the true one)"
-        ),
-        "vote_share": Column(
-            ("row",), "float32", float("nan"), "share of the k nearest given the predicted label"
-        ),
+        "posterior": _number("P(the predicted label is the true one)"),
+        "vote_share": _number("share of the k nearest given the predicted label"),
         "near_duplicates": _NEAR,
         "top_label": Column(("row", "top"), "int16", -1, "likeliest true classes, likeliest first"),
-        "top_posterior": Column(("row", "top"), "float32", float("nan"), "P(true label) of each"),
+        "top_posterior": _number("P(true label) of each", "top"),
     },
     "posteriors": {
         "posterior": Column(("row", "true"), "float32", 0.0, "P(true label), by class"),
     },
     "transition": {
-        "matrix": Column(("true", "given"), "float64", float("nan"), "P(given | true)"),
-        "low": Column(("true", "given"), "float64", float("nan"), "95 % interval, lower end"),
-        "high": Column(("true", "given"), "float64", float("nan"), "95 % interval, upper end"),
-        "decision": Column(
-            ("true", "given"), "float64", float("nan"), "the matrix by which votes are corrected"
-        ),
+        "matrix": _parameter("P(given | true)", "true", "given"),
+        "low": _parameter("95 % interval, lower end", "true", "given"),
+        "high": _parameter("95 % interval, upper end", "true", "given"),
+        "decision": _parameter("the matrix by which votes are corrected", "true", "given"),
     },
     "correction": {
-        "matrix": Column(("true", "given"), "float64", float("nan"), "P(given | true), blurred"),
-        "inverse": Column(("given", "true"), "float64", float("nan"), "its inverse"),
-        "prior": Column(("true",), "float64", float("nan"), "clean shares of the classes"),
-        "elsewhere": Column(("given",), "float64", float("nan"), "mean over the true classes"),
+        "matrix": _parameter("P(given | true), blurred", "true", "given"),
+        "inverse": _parameter("its inverse", "given", "true"),
+        "prior": _parameter("clean shares of the classes", "true"),
+        "elsewhere": _parameter("mean over the true classes", "given"),
     },
     "scores": {
         "row": _row("position in the source"),
-        "eta_corr": Column(("row",), "float32", float("nan"), "share of the k nearest given 1"),
-        "posterior": Column(("row",), "float32", float("nan"), "P(true label 1), noise removed"),
+        "eta_corr": _number("share of the k nearest given 1"),
+        "posterior": _number("P(true label 1), noise removed"),
         "predicted_label": Column(("row",), "int8", -1, "label by the corrected threshold"),
         "near_duplicates": _NEAR,
     },

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from storage.errors import InputError
@@ -75,29 +76,11 @@ class _Sheet:
 
 
 @contextmanager
-def _csv(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
-    with pyarrow.csv.CSVWriter(sink, schema) as writer:
-        yield writer
-
-
-@contextmanager
 def _packed_csv(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
     with (
         pa.CompressedOutputStream(pa.PythonFile(sink, mode="w"), "gzip") as packed,
         pyarrow.csv.CSVWriter(packed, schema) as writer,
     ):
-        yield writer
-
-
-@contextmanager
-def _parquet(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
-    with pq.ParquetWriter(sink, schema) as writer:
-        yield writer
-
-
-@contextmanager
-def _arrow(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
-    with pa.ipc.new_file(sink, schema) as writer:
         yield writer
 
 
@@ -119,13 +102,13 @@ def _workbook(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
 
 Open = Callable[[Any, pa.Schema], Any]
 FORMATS: dict[str, Open] = {
-    ".parquet": _parquet,
-    ".csv": _csv,
+    ".parquet": pq.ParquetWriter,
+    ".csv": pyarrow.csv.CSVWriter,
     ".csv.gz": _packed_csv,
     ".xlsx": _workbook,
     ".jsonl": _lines,
-    ".arrow": _arrow,
-    ".feather": _arrow,
+    ".arrow": pa.ipc.new_file,
+    ".feather": pa.ipc.new_file,
 }
 """What opens a writer, by the end of a name."""
 FLAT = (".csv", ".csv.gz", ".xlsx")
