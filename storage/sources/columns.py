@@ -56,40 +56,6 @@ class Columns:
             )
         return found
 
-    def id_among(self, where: str, names: tuple[str, ...], label: str | None) -> str | None:
-        """The column of ids; None if there is none.
-
-        Raises `InputError` if it is not there, or is that of the labels.
-        """
-        if self.id is None or (self.id not in names and not self.id_needed):
-            return None
-        if self.id not in names:
-            raise InputError(
-                f"{where}: --id-column {shown(self.id)} is not there; columns are {listed(names)}"
-            )
-        if self.id == label:
-            raise InputError(f"{where}: {shown(self.id)} cannot be both labels and ids")
-        return self.id
-
-    def group_among(
-        self, where: str, names: tuple[str, ...], label: str | None, id_name: str | None
-    ) -> str | None:
-        """The column that says whose label each is; None if none was asked for.
-
-        Raises `InputError` if it is not there, or is that of the labels or the ids.
-        """
-        if self.group is not None and self.group not in names:
-            raise InputError(
-                f"{where}: --by {shown(self.group)} is not there; columns are {listed(names)}"
-            )
-        for other, what in ((label, "labels"), (id_name, "ids")):
-            if self.group is not None and self.group == other:
-                raise InputError(
-                    f"{where}: --by {shown(self.group)} is the column of the {what}; name the one "
-                    "that says whose labels they are"
-                )
-        return self.group
-
 
 def is_place(name: str) -> bool:
     """Whether a name is that of one place of a column of lists."""

@@ -15,19 +15,14 @@ from numpy.lib import format as npy_format
 
 from storage.errors import InputError
 from storage.sources.base import Source
-from storage.sources.blocks import Reader
-from storage.sources.fingerprint import SourceFile
-from storage.sources.paths import SourcePath, listed, readable
+from storage.sources.fingerprint import Parts, SourceFile
+from storage.sources.paths import SourcePath, readable
 from storage.sources.request import Request, array_names
 from storage.sources.rows import (
     ArrayReader,
-    LabeledReader,
     check_features,
-    check_labels,
     check_real,
-    is_mask,
-    with_groups,
-    with_ids,
+    open_arrays,
 )
 from storage.sources.zips import open_member, open_zip
 
@@ -179,34 +174,15 @@ def open_npz(location: SourcePath, request: Request) -> Source:
     """Features `X` and labels `y` (or the array `request.label`) in an npz file."""
     with readable(location.name):
         found = [name.removesuffix(".npy") for name in _member_sizes(location)]
-    array = read_npy(location, f"{pick(location.name, found, 'X', 'x')}.npy")
-    names, places = array_names(array.name, check_features(array), request)
     part = SourceFile("features", location.basename, location)
-    n_rows = array.shape[0]
-    features: Reader = ArrayReader(array, places)
-    id_name = request.id_among(location.name, tuple(found))
-    if id_name is not None:
-        features = with_ids(features, read_npy(location, f"{id_name}.npy"), n_rows)
-    group = request.group_among(location.name, tuple(found))
-    if group is not None:
-        features = with_groups(features, read_npy(location, f"{group}.npy"), n_rows)
-    aside: dict[str, Any] = {"id_name": id_name, "group_name": group}
-    if not request.with_labels:
-        return Source("npz", (location.name,), names, None, n_rows, (part,), features, **aside)
-    label = pick(location.name, found, *((request.label,) if request.label else ("y", "Y")))
-    labels = read_npy(location, f"{label}.npy")
-    check_labels(labels, n_rows)
-    reader = LabeledReader(features, labels)
-    aside["candidates"] = "" if is_mask(labels) else None
-    return Source("npz", (location.name,), names, label, n_rows, (part,), reader, **aside)
 
+    def read(name: str) -> NpyRows:
+        return read_npy(location, f"{name}.npy")
 
-def pick(where: str, found: list[str], *wanted: str) -> str:
-    """The first of `wanted` among the arrays `found`."""
-    for name in wanted:
-        if name in found:
-            return name
-    raise InputError(f"{where}: no array {wanted[0]!r}; arrays are {listed(sorted(found))}")
+    def files(role: str, name: str) -> Parts:
+        return (part,) if role == part.role else ()
+
+    return open_arrays("npz", location, found, read, files, request)
 
 
 def _member_sizes(location: SourcePath) -> dict[str, int]:

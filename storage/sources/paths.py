@@ -30,7 +30,7 @@ def shown(value: object, limit: int = 40) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
-def listed(names: Iterator[object] | list[Any] | tuple[Any, ...], limit: int = 12) -> str:
+def listed(names: Iterable[object], limit: int = 12) -> str:
     """The first `limit` of several values for a message, and how many more there are."""
     values = list(names)
     more = f" and {len(values) - limit:,} more" if len(values) > limit else ""

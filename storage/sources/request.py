@@ -1,13 +1,14 @@
 """What is asked of a source, and which of its columns that means."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storage.errors import InputError
 from storage.sources.coding import PLAIN_NUMBERS, Coding
 from storage.sources.columns import ALL, Columns
 from storage.sources.dialect import PLAIN, Dialect
-from storage.sources.paths import listed, no_column
+from storage.sources.paths import listed, no_column, shown
 
 MOST_COLUMNS = 1 << 15
 """Columns of a table: readers of CSV and Parquet take some 10 KB of memory for each."""
@@ -36,14 +37,29 @@ class Request:
     raw: bool = False
     """Whether columns are only looked at: any type will do."""
 
-    def id_among(self, where: str, names: tuple[str, ...]) -> str | None:
-        """The column or array of ids among some names; raises as `Columns.id_among`."""
-        return self.columns.id_among(where, names, self.label if self.with_labels else None)
+    def id_and_group(self, where: str, names: Sequence[str]) -> tuple[str | None, str | None]:
+        """The columns or arrays of ids and of groups among some names; None for what is not read.
 
-    def group_among(self, where: str, names: tuple[str, ...]) -> str | None:
-        """The column or array of groups among some names; raises as `Columns.group_among`."""
+        Raises `InputError` for one that is not there, or is that of something else.
+        """
+        own, group = self.columns.id, self.columns.group
         label = self.label if self.with_labels else None
-        return self.columns.group_among(where, names, label, self.columns.id)
+        if own not in names and not self.columns.id_needed:
+            own = None
+        for column, option in ((own, "--id-column"), (group, "--by")):
+            if column is not None and column not in names:
+                raise InputError(
+                    f"{where}: {option} {shown(column)} is not there; columns are {listed(names)}"
+                )
+        if own is not None and own == label:
+            raise InputError(f"{where}: {shown(own)} cannot be both labels and ids")
+        for other, what in ((label, "labels"), (own, "ids")):
+            if group is not None and group == other:
+                raise InputError(
+                    f"{where}: --by {shown(group)} is the column of the {what}; name the one "
+                    "that says whose labels they are"
+                )
+        return own, group
 
 
 def choose_columns(
@@ -68,8 +84,7 @@ def choose_columns(
         raise InputError(f"{where}: no label column given; name one of {listed(columns)}")
     if label is not None and label not in columns:
         raise InputError(f"{where}: {no_column(label, columns)}")
-    id_column = request.id_among(where, tuple(columns))
-    group = request.group_among(where, tuple(columns))
+    id_column, group = request.id_and_group(where, columns)
     aside = {request.label, request.ignore, id_column, group}
     found = tuple(name for name in columns if name not in aside)
     if not found:

@@ -1,6 +1,6 @@
 """Arrays of rows (npy files, members of npz, Zarr arrays): checks, features and labels."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, Protocol
@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.errors import InputError
+from storage.sources.base import Source
 from storage.sources.blocks import Block, Reader, piece_rows
 from storage.sources.candidates import sets_of_mask
+from storage.sources.fingerprint import Parts
 from storage.sources.ids import text_ids
 from storage.sources.labels import LABEL_BYTES, MOST_CLASSES, Labels
-from storage.sources.request import MOST_FEATURES
+from storage.sources.paths import SourcePath, listed
+from storage.sources.request import MOST_FEATURES, Request, array_names
 
 BFLOAT16 = np.dtype("V2")
 """What NumPy stores bfloat16 as, which it does not know by name."""
@@ -164,22 +167,68 @@ def widened(piece: np.ndarray) -> np.ndarray:
     return np.left_shift(halves, 16, dtype=np.uint32).view(np.float32)
 
 
-def with_ids(reader: Reader, ids: Rows, n_rows: int) -> LabeledReader:
-    """A reader whose blocks have the ids of an array, too; `InputError` unless it fits."""
-    check_real(ids.name, ids.dtype, "ids", "iuSUT")
-    check_labels(ids, n_rows, "ids")
-    return LabeledReader(reader, ids, "id")
-
-
-def with_groups(reader: Reader, groups: Rows, n_rows: int) -> LabeledReader:
-    """A reader whose blocks have the groups of an array, too; `InputError` unless it fits."""
-    check_labels(groups, n_rows, "groups")
-    return LabeledReader(reader, groups, "group")
-
-
 def plain_labels(piece: np.ndarray) -> Labels:
     """`(row,)` label values of an array's piece; text as object, rows of a mask as tuples."""
     if piece.ndim == 2 and piece.shape[1] > 1:
         return sets_of_mask(piece)
     flat = piece.reshape(len(piece))
     return flat.astype(object) if flat.dtype.kind in "SUT" else flat
+
+
+def open_arrays(
+    kind: str,
+    location: SourcePath,
+    found: Sequence[str],
+    read: Callable[[str], Rows],
+    files: Callable[[str, str], Parts],
+    request: Request,
+) -> Source:
+    """Features `x` (or `X`) and labels `y` (or the array `request.label`) among named arrays.
+
+    found : their names
+    read : what can be read of an array
+    files : by role and array, the stored files that are the array's alone
+    """
+    where = location.name
+    x = pick(where, found, *("Xx" if kind == "npz" else "xX"))
+    array = read(x)
+    features, places = array_names(array.name, check_features(array), request)
+    n_rows, parts = array.shape[0], files("features", x)
+    reader: Reader = ArrayReader(array, places)
+    id_name, group = request.id_and_group(where, found)
+    if id_name is not None:
+        ids = read(id_name)
+        check_real(ids.name, ids.dtype, "ids", "iuSUT")
+        check_labels(ids, n_rows, "ids")
+        reader, parts = LabeledReader(reader, ids, "id"), parts + files("ids", id_name)
+    if group is not None:
+        groups = read(group)
+        check_labels(groups, n_rows, "groups")
+        reader, parts = LabeledReader(reader, groups, "group"), parts + files("groups", group)
+    label, sets = None, None
+    if request.with_labels:
+        label = pick(where, found, *((request.label,) if request.label else ("y", "Y")))
+        labels = read(label)
+        check_labels(labels, n_rows)
+        reader, parts = LabeledReader(reader, labels), parts + files("labels", label)
+        sets = "" if is_mask(labels) else None
+    return Source(
+        kind,
+        (where,),
+        features,
+        label,
+        n_rows,
+        parts,
+        reader,
+        id_name=id_name,
+        group_name=group,
+        candidates=sets,
+    )
+
+
+def pick(where: str, found: Sequence[str], *wanted: str) -> str:
+    """The first of `wanted` among the arrays `found`."""
+    for name in wanted:
+        if name in found:
+            return name
+    raise InputError(f"{where}: no array {wanted[0]!r}; arrays are {listed(sorted(found))}")

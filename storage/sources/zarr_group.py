@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -11,19 +12,11 @@ from zarr.storage import FsspecStore, LocalStore
 
 from storage.errors import InputError, KnnoiseError
 from storage.sources.base import Source
-from storage.sources.blocks import Reader
 from storage.sources.fingerprint import SourceFile
-from storage.sources.npy import pick
 from storage.sources.paths import SourcePath, readable
-from storage.sources.request import Request, array_names
+from storage.sources.request import Request
 from storage.sources.rows import (
-    ArrayReader,
-    LabeledReader,
-    check_features,
-    check_labels,
-    is_mask,
-    with_groups,
-    with_ids,
+    open_arrays,
 )
 from storage.stores import StrictStore
 
@@ -140,33 +133,11 @@ def open_zarr(location: SourcePath, request: Request) -> Source:
     _group(location)  # refuses an array in place of a group
     with readable(location.name):
         found = [child.basename for child in location.children() if child.fs.isdir(child.path)]
-    x = pick(location.name, found, "x", "X")
-    array = _rows(location, x)
-    names, places = array_names(array.name, check_features(array), request)
-    files, n_rows = (location.name,), array.shape[0]
-    reader: Reader = ArrayReader(array, places)
-    parts = _parts("features", location, x)
-    id_name = request.id_among(location.name, tuple(found))
-    if id_name is not None:
-        reader = with_ids(reader, _rows(location, id_name), n_rows)
-        parts += _parts("ids", location, id_name)
-    group = request.group_among(location.name, tuple(found))
-    if group is not None:
-        reader = with_groups(reader, _rows(location, group), n_rows)
-        parts += _parts("groups", location, group)
-    aside: dict[str, Any] = {"id_name": id_name, "group_name": group}
-    if not request.with_labels:
-        return Source("zarr", files, names, None, n_rows, parts, reader, **aside)
-    label = pick(location.name, found, *((request.label,) if request.label else ("y", "Y")))
-    labels = _rows(location, label)
-    check_labels(labels, n_rows)
-    parts += _parts("labels", location, label)
-    labeled = LabeledReader(reader, labels)
-    aside["candidates"] = "" if is_mask(labels) else None
-    return Source("zarr", files, names, label, n_rows, parts, labeled, **aside)
+    read, files = partial(_rows, location), partial(_parts, location)
+    return open_arrays("zarr", location, found, read, files, request)
 
 
-def _parts(role: str, location: SourcePath, array: str) -> tuple[SourceFile, ...]:
+def _parts(location: SourcePath, role: str, array: str) -> tuple[SourceFile, ...]:
     """Every stored file of one array."""
     folder = f"{location.path.rstrip('/')}/{array}"
     with readable(location.name):
