@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ from storage.location import Location
 from storage.protocols import check_address
 from storage.run import Run
 from storage.sources.ids import as_column
+from storage.sources.labels import Label
 from storage.writers import FLAT, MOST_IN_SHEET, ending, open_writer
 
 _COPY_BYTES = 16 << 20
@@ -33,7 +32,6 @@ _MASK_ROWS = 1 << 14
 CANDIDATES = "candidates"
 LABELS, CODES = "_label", "_code"
 """Endings of columns of labels, and of columns of their codes."""
-Label = bool | int | float | str
 
 
 def write_table(
@@ -264,14 +262,5 @@ def _whole_file(target: str) -> Iterator[Any]:
             with fsspec.open(target, "wb") as sink:
                 shutil.copyfileobj(staged, sink, _COPY_BYTES)
         return
-    final = Path(target)
-    final.parent.mkdir(parents=True, exist_ok=True)
-    beside = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
-    try:
-        with beside.open("wb") as sink:
-            yield sink
-        durable.sync(beside)
-        os.replace(beside, final)
-        durable.sync(final.parent)
-    finally:
-        beside.unlink(missing_ok=True)
+    with durable.whole(Path(target)) as sink:
+        yield sink

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Container, Sequence
+import uuid
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 _AT_ONCE = 8
 """Files synced at once: a disk takes them together."""
@@ -23,13 +26,27 @@ def make_folder(folder: Path) -> None:
         sync(one.parent)
 
 
-def write(file: Path, content: bytes, *, synced: bool) -> None:
-    """Write a file; `synced`: its bytes are on the disk when this returns, its name may not be."""
-    with file.open("wb") as sink:
-        sink.write(content)
+@contextmanager
+def whole(
+    target: Path, *, synced: bool = True, publish: Callable[[Path, Path], None] = os.replace
+) -> Iterator[IO[bytes]]:
+    """A file to write that is there at once and whole, or not at all; the folders above are made.
+
+    synced : its bytes and its name survive a power cut from then on
+    publish : what gives the file its name; by default an older one is written over
+    """
+    make_folder(target.parent)
+    staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        with staged.open("wb") as sink:
+            yield sink
         if synced:
-            sink.flush()
-            os.fsync(sink.fileno())
+            sync(staged)
+        publish(staged, target)
+    finally:
+        staged.unlink(missing_ok=True)
+    if synced:
+        sync(target.parent)
 
 
 def sync(path: Path) -> None:

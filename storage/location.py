@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import uuid
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from glob import has_magic
@@ -103,14 +102,12 @@ class Location:
         """Publish a file at once and whole; False, and nothing changed, where it exists."""
         if self.is_local:
             target = Path(self.path(key))
-            staged = self._stage(target, content, synced=True)
+            durable.make_folder(target.parent)  # a file in its place is a failure
             try:
-                os.link(staged, target)
+                with durable.whole(target, publish=os.link) as file:
+                    file.write(content)
             except FileExistsError:
                 return False
-            finally:
-                staged.unlink()
-            durable.sync(target.parent)
             return True
         fs, path = self._fs(key)
         try:
@@ -130,10 +127,8 @@ class Location:
 
     def _put(self, key: str, content: bytes, *, synced: bool) -> None:
         if self.is_local:
-            target = Path(self.path(key))
-            self._stage(target, content, synced=synced).replace(target)
-            if synced:
-                durable.sync(target.parent)
+            with durable.whole(Path(self.path(key)), synced=synced) as file:
+                file.write(content)
         else:
             fs, path = self._fs(key)
             fs.pipe_file(path, content)
@@ -151,13 +146,6 @@ class Location:
                 file.write(content)
         else:
             self.replace(key, (self.read(key) or b"") + content)
-
-    @staticmethod
-    def _stage(target: Path, content: bytes, *, synced: bool) -> Path:
-        durable.make_folder(target.parent)
-        staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        durable.write(staged, content, synced=synced)
-        return staged
 
     def sync(self, keys: Iterable[str], but: Container[str] = ()) -> None:
         """Return when lasting files and their names survive a power cut.
