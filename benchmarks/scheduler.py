@@ -27,11 +27,11 @@ from flows.engine.parts import Part, block_name
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute
 from flows.orchestration.session import open_job
-from storage.exchange import Exchange
-from storage.ledger import Record
-from storage.location import Location
-from storage.pool import Pool
-from storage.run import Run
+from storage.arrays.exchange import Exchange
+from storage.files.location import Location
+from storage.runs.ledger import Record
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 HOMES, LISTS = 12, 100
 """Blocks that the rows of one block, halo included, are at home in; rows sent to each."""

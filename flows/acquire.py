@@ -38,13 +38,14 @@ from flows.steps.widening import widen_until
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.growing_net import GrowthParams, predict
 from pipeline.methods.marmann import Answer as Bought
-from storage.answer_table import export_answers
 from storage.answers import AnswersFile, Origin
+from storage.arrays.groups import read_array
 from storage.errors import InputError
-from storage.groups import read_array
-from storage.location import Location
-from storage.run import Run
-from storage.sources import Source, open_source
+from storage.export import export_answers
+from storage.files.location import Location
+from storage.runs.run import Run
+from storage.sources.base import Source
+from storage.sources.opening import open_source
 
 if TYPE_CHECKING:
     from prefect import Flow

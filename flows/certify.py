@@ -25,11 +25,11 @@ from flows.scorings.scored import Trained
 from flows.steps.certificates import sample_graph
 from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.speculate_correct import Counts, Design
+from storage.arrays.groups import read_array
 from storage.errors import InputError
-from storage.groups import read_array
-from storage.location import Location
-from storage.pool import Pool
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 if TYPE_CHECKING:
     from prefect import Flow

@@ -17,15 +17,16 @@ from flows.orchestration.run_folders import latest
 from flows.report.model import ClassReport, RunConfig
 from flows.scorings.scored import Trained
 from pipeline.decision.soft import soft_labels
-from storage.convert import check_target, label_names, write_tables
+from storage.arrays.groups import Arrays, array, read_array
 from storage.errors import InputError
-from storage.groups import Arrays, array, read_array
+from storage.export import FLAT, MOST_IN_SHEET, check_target, ending, label_names, write_tables
 from storage.redaction import bare
-from storage.run import below
-from storage.sources import Dialect, Source, open_source, same, unchanged
-from storage.sources.cells import as_stored, stored_cells, stored_schema
-from storage.sources.tables import is_list, to_labels
-from storage.writers import FLAT, MOST_IN_SHEET, ending
+from storage.runs.run import below
+from storage.sources.base import Source, same, unchanged
+from storage.sources.formats.tables import is_list, to_labels
+from storage.sources.glance import as_stored, stored_cells, stored_schema
+from storage.sources.opening import open_source
+from storage.sources.request import Dialect
 
 WEIGHT, POSTERIOR = "sample_weight", "posterior_"
 _ROLES = ("features", "ids", "groups")

@@ -302,7 +302,7 @@ def _acquire(**params: Any) -> Called:
 def _check_page(html: str) -> None:
     """Refuse a page that cannot be made or written, before anything is read for it."""
     needs("report", "--html")
-    from storage.convert import check_target
+    from storage.export import check_target
 
     check_target(html, page=True)
 
@@ -375,8 +375,8 @@ def _report(
     if html is not None:
         _check_page(html)
     from flows.report.content import load_any, train_text
-    from storage.location import Location
-    from storage.run import Run, below
+    from storage.files.location import Location
+    from storage.runs.run import Run, below
 
     folder = Run(Location.of(_latest(run)))
     if html is None:
@@ -407,8 +407,8 @@ def _besides(run: Any, report: Any) -> str:
 def _settings(run: str) -> Called:
     from flows.options.settings import settings_text
     from flows.report.model import RunConfig
-    from storage.location import Location
-    from storage.run import Run
+    from storage.files.location import Location
+    from storage.runs.run import Run
     from storage.version import OLDEST_READ
 
     config = RunConfig.model_validate(Run(Location.of(_latest(run))).config(OLDEST_READ))

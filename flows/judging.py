@@ -27,8 +27,8 @@ from pipeline.methods.rules import RULES
 from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
 from storage.errors import InputError
-from storage.pool import Pool
-from storage.sources import Source
+from storage.runs.pool import Pool
+from storage.sources.base import Source
 
 
 class Judged(NamedTuple):

@@ -11,8 +11,8 @@ from flows.options.params import ScoreParams, as_keywords
 from flows.orchestration.run_folders import latest
 from flows.scorings.new_files import score_new_files
 from flows.scorings.scored import Finished, score_source
-from storage.convert import check_target
-from storage.location import Location
+from storage.export import check_target
+from storage.files.location import Location
 
 if TYPE_CHECKING:
     from prefect import Flow

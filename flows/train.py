@@ -37,11 +37,13 @@ from pipeline.blocks.metric import AS_SCALED
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.rules import RULES
 from storage.errors import InputError, KnnoiseError
-from storage.location import Location
-from storage.pool import Pool
+from storage.files.location import Location
 from storage.redaction import bare
-from storage.run import Run
-from storage.sources import PLAIN_NUMBERS, Coding, Source, with_corrections
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+from storage.sources.base import Source
+from storage.sources.joins import with_corrections
+from storage.sources.request import PLAIN_NUMBERS, Coding
 
 if TYPE_CHECKING:
     from prefect import Flow

@@ -73,8 +73,8 @@ def open_run(run: str | os.PathLike[str]) -> Training:
     """A finished training."""
     from flows.orchestration.run_folders import latest
     from flows.report.content import load_any
-    from storage.location import Location
-    from storage.run import Run
+    from storage.files.location import Location
+    from storage.runs.run import Run
 
     with in_words_of_python():
         folder = latest(os.fspath(run))

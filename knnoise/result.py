@@ -62,9 +62,9 @@ class Training:
         """(class, class) P(given | true): a row for each true class, each adds up to 1."""
         import numpy as np
 
-        from storage.groups import read_array
-        from storage.location import Location
-        from storage.run import Run
+        from storage.arrays.groups import read_array
+        from storage.files.location import Location
+        from storage.runs.run import Run
 
         self._of_labels()
         found = self.summary["transition_matrix"]
@@ -181,9 +181,9 @@ class Training:
         """Write the run's page to `path` and return that; without a path, return the page."""
         needs("report", "the page")
         from flows.report.page import write_page
-        from storage.convert import check_target
-        from storage.location import Location
-        from storage.run import Run
+        from storage.export import check_target
+        from storage.files.location import Location
+        from storage.runs.run import Run
 
         run = Run(Location.of(self.run))
         if path is not None:
@@ -197,7 +197,7 @@ class Training:
 
     def tree(self) -> xr.DataTree:
         """All results as lazy arrays."""
-        from storage.run import open_run
+        from storage.runs.run import open_run
 
         return open_run(self.run)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
 
 if TYPE_CHECKING:
-    from storage.run import Run, open_run
+    from storage.runs.run import Run, open_run
 
 __all__ = ["ClusterError", "InputError", "KnnoiseError", "Run", "StorageError", "open_run"]
 
@@ -13,7 +13,7 @@ __all__ = ["ClusterError", "InputError", "KnnoiseError", "Run", "StorageError", 
 def __getattr__(name: str) -> Any:
     """`Run` and `open_run` when they are used: errors alone do not wait for xarray."""
     if name in ("Run", "open_run"):
-        from storage import run
+        from storage.runs import run
 
         return getattr(run, name)
     raise AttributeError(f"module 'storage' has no attribute {name!r}")

@@ -17,14 +17,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from storage import durable
-from storage.errors import InputError, StorageError
-from storage.location import Location
-from storage.seal import seal, unseal
-from storage.transient import stored
+from storage.errors import InputError, StorageError, stored
+from storage.files import durable
+from storage.files.durable import seal, unseal
+from storage.files.location import Location
 
 if TYPE_CHECKING:
-    from storage.sources.labels import Label
+    from storage.sources.values.labels import Label
 
 SUFFIX = ".jsonl"
 LONGEST_LINE = 16 << 20

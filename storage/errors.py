@@ -1,6 +1,12 @@
-"""Errors a user can act on: each says what, where and the remedy, in one line."""
+"""Errors a user can act on: each says what, where and the remedy, in one line. Failures that may
+pass are told from what is wrong with a source or a run, and tried again."""
 
-from typing import ClassVar
+import errno
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 from storage.redaction import redacted
 
@@ -51,3 +57,127 @@ class StepTimeoutError(ClusterError):
 
 class BusyError(ClusterError):
     """Another process works on the run."""
+
+
+T = TypeVar("T")
+
+FIRST_WAIT = 0.5
+"""Seconds before the first retry; doubled for each further one."""
+RETRIES = 5
+_LASTING = {
+    *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.EINVAL),
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS, errno.EFBIG, errno.ENXIO, errno.EOVERFLOW),
+}
+"""System errors that say what is wrong with the path or the content."""
+_NETWORK = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead"}
+"""Classes of aiohttp, botocore and the standard library that are no `OSError`."""
+_CREDENTIALS = {
+    *("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"),
+    *("DefaultCredentialsError", "ClientAuthenticationError"),
+}
+"""Classes of botocore, Google's and Azure's libraries."""
+_BUSY = {408, 425, 429}
+"""Statuses of HTTP below 500 that may pass."""
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether reading again may succeed: a reset, a timeout, EIO; a server that is busy.
+
+    Libraries take such failures for damage or for a missing file (`zipfile`, fsspec's HTTP): the
+    errors that one was raised from count as well.
+    """
+    status = _status(error)
+    if status is not None:
+        return status >= 500 or status in _BUSY
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    if any(kind.__name__ in _NETWORK for kind in type(error).__mro__):
+        return True
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno > 0 and error.errno not in _LASTING
+    origin = error.__cause__ or error.__context__
+    return origin is not None and may_pass(origin)
+
+
+def _status(error: BaseException) -> int | None:
+    """What a server answered, of an error of a library that says so."""
+    if isinstance(error, OSError):
+        return None
+    named = (getattr(error, name, None) for name in ("status", "code", "status_code"))
+    return next((status for status in named if isinstance(status, int)), None)
+
+
+def no_credentials(error: BaseException) -> str | None:
+    """What to do where a store was given no credentials; None for any other failure."""
+    if any(kind.__name__ in _CREDENTIALS for kind in type(error).__mro__):
+        return (
+            "its store wants credentials, and none were found; give them by the environment, such "
+            "as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or FSSPEC_S3_ANON=true where all may "
+            "read"
+        )
+    origin = error.__cause__ or error.__context__
+    return None if origin is None else no_credentials(origin)
+
+
+@contextmanager
+def stored(name: str) -> Iterator[None]:
+    """Turn a failure of the disk or store that holds a run into a `StorageError` that names it."""
+    try:
+        yield
+    except Exception as error:
+        if (refused := no_credentials(error)) is not None:
+            raise InputError(f"{name}: {refused}") from error
+        if isinstance(error, OSError) or _status(error) is not None or may_pass(error):
+            reason = str(error).strip() or type(error).__name__
+            lasting = isinstance(error, OSError) and error.errno in _LASTING
+            remedy = "mend that, or name another" if lasting else "what is done is kept: run again"
+            raise StorageError(f"{name}: cannot be read or written ({reason}); {remedy}") from error
+        raise
+
+
+@contextmanager
+def reachable(name: str) -> Iterator[None]:
+    """Turn a failure that may pass into an `UnavailableError` that names what was read."""
+    try:
+        yield
+    except Exception as error:
+        if not may_pass(error):
+            raise
+        origin = _origin(error)
+        reason = str(origin).strip() or type(origin).__name__
+        raise UnavailableError(
+            f"{name}: cannot be reached at present ({reason}); what is done is kept: run again"
+        ) from error
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The error that a failure began with."""
+    before = error.__cause__ or error.__context__
+    return error if before is None else _origin(before)
+
+
+@dataclass
+class Patience:
+    """Growing waits between tries; full again after each success."""
+
+    failures: int = 0
+
+    def wait(self, error: UnavailableError) -> None:
+        """Sleep before another try; raise the error where there were enough."""
+        if self.failures == RETRIES:
+            raise error
+        time.sleep(FIRST_WAIT * 2**self.failures)
+        self.failures += 1
+
+
+def patiently(read: Callable[[], T]) -> T:
+    """The result of a call that is tried again while its source cannot be reached.
+
+    Raises `UnavailableError` after `RETRIES` retries.
+    """
+    patience = Patience()
+    while True:
+        try:
+            return read()
+        except UnavailableError as error:
+            patience.wait(error)

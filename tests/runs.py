@@ -11,7 +11,7 @@ from processes import committed
 
 from flows.train import train
 from storage.errors import ClusterError
-from storage.ledger import Ledger, Record
+from storage.runs.ledger import Ledger, Record
 
 PoolWriter = Callable[..., Path]
 AS_IN_FIT = ("--metric", "as-scaled")

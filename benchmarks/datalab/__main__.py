@@ -25,8 +25,8 @@ from benchmarks.datalab.alone import LIMIT_GB
 from benchmarks.datalab.sets import Rows, sets
 from benchmarks.study.markdown import page, table
 from flows.steps.lookup import lists_of
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 CHECKS = ("outlier", "near_duplicate", "data_valuation", "non_iid")
 K = 10

@@ -9,8 +9,8 @@ from typing import Any
 
 from flows.engine.progress.reporter import Reporter
 from storage.errors import InputError
-from storage.lease import leased
-from storage.run import Run
+from storage.runs.lease import leased
+from storage.runs.run import Run
 
 
 @contextmanager

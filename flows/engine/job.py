@@ -22,10 +22,10 @@ from flows.engine.results import Outcome, Result
 from flows.engine.threads import one_thread
 from flows.engine.vigil import count_workers
 from storage.errors import ClusterError, StorageError
-from storage.ledger import Record, digest
-from storage.location import Location
-from storage.run import Run
-from storage.writes import noted
+from storage.files.durable import noted
+from storage.files.location import Location
+from storage.runs.ledger import Record, digest
+from storage.runs.run import Run
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.engine.progress.run_log import error_text
-from storage.location import Location
+from storage.files.location import Location
 from storage.redaction import without_known
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from storage.errors import StorageError
-from storage.ledger import Record
-from storage.run import ANEW
+from storage.runs.ledger import Record
+from storage.runs.run import ANEW
 
 R = TypeVar("R", bound="Result")
 LabelValue = bool | int | float | str

@@ -11,12 +11,15 @@ from flows.options.params import TrainParams
 from pipeline.blocks.sampling import RowSample
 from pipeline.streams import Stream
 from storage.errors import InputError
-from storage.sources import Coding, Columns, Source, open_source, with_annotations
+from storage.sources.base import Source
+from storage.sources.files import readable
+from storage.sources.formats.tables import TablesReader
 from storage.sources.glance import BATCH_ROWS
-from storage.sources.labels import joined_by
-from storage.sources.many import TablesReader
-from storage.sources.paths import readable
-from storage.sources.texts import plain_texts
+from storage.sources.joins import with_annotations
+from storage.sources.opening import open_source
+from storage.sources.request import Coding, Columns
+from storage.sources.values.labels import joined_by
+from storage.sources.values.texts import plain_texts
 
 MOST_CATEGORIES = 64
 SAMPLE_BYTES = 64 << 20

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from flows.intake.health import COARSE, Finding, named
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
 from pipeline.diagnostics.health import is_coarse_in_float32, is_like_ids, nearly_tells
-from storage.sources.columns import is_place
 from storage.sources.glance import Column
-from storage.sources.texts import parse_options
+from storage.sources.request import is_place
+from storage.sources.values.texts import parse_options
 
 
 class Asked(NamedTuple):

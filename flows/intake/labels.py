@@ -9,7 +9,7 @@ from flows.engine.results import LabelValue
 from flows.intake.health import SHOWN, Finding, Health
 from flows.options.params import TrainParams
 from storage.errors import InputError
-from storage.sources.labels import folded
+from storage.sources.values.labels import folded
 
 QUANTITY = "quantity"
 FEW = 20

@@ -26,16 +26,12 @@ from pipeline.diagnostics.health import (
 from pipeline.labels import MOST_CLASSES
 from storage.errors import InputError
 from storage.redaction import bare
-from storage.sources import (
-    Coding,
-    Glance,
-    LabelCodes,
-    Source,
-    look_at,
-    open_source,
-    with_annotations,
-)
-from storage.sources.labels import joined_by, label_value
+from storage.sources.base import Source
+from storage.sources.glance import Glance, look_at
+from storage.sources.joins import with_annotations
+from storage.sources.opening import open_source
+from storage.sources.request import Coding
+from storage.sources.values.labels import LabelCodes, joined_by, label_value
 
 MOST_COLUMNS = 4096
 """Columns that are looked at, one by one."""

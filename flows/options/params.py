@@ -43,7 +43,7 @@ from pipeline.methods.rules import RULES
 from storage.errors import InputError
 
 if TYPE_CHECKING:
-    from storage.sources import Columns, Dialect
+    from storage.sources.request import Columns, Dialect
 
 P = TypeVar("P", bound="Params")
 R = TypeVar("R")
@@ -168,7 +168,7 @@ class Written(Params):
 
         Raises `InputError` if there is no such dialect.
         """
-        from storage.sources import Dialect  # imports readers: only where sources are read
+        from storage.sources.request import Dialect  # imports Arrow: only where it is used
 
         given = {name: getattr(self, name) for name in Written.model_fields}
         return replace(
@@ -264,7 +264,7 @@ class Chosen(Params):
     @field_validator("parse")
     @classmethod
     def _kinds(cls, given: list[str] | None) -> list[str] | None:
-        from storage.sources.texts import KINDS, is_spelling
+        from storage.sources.values.texts import KINDS, is_spelling
 
         for entry in given or []:
             column, _, kind = entry.rpartition("=")
@@ -282,7 +282,7 @@ class Chosen(Params):
 
     def columns(self, left_out: tuple[str, ...] = ()) -> Columns:
         """The choice among the columns of the source, without those left out."""
-        from storage.sources import Columns
+        from storage.sources.request import Columns
 
         keep, leave = tuple(self.features or ()), tuple(self.exclude or ())
         if self.annotations is not None and self.annotations == getattr(self, "source", None):

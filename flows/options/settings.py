@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from storage.errors import InputError
-from storage.sources.paths import reason_of
+from storage.sources.files import reason_of
 
 LONGEST = 1 << 20
 """Bytes of a file of options."""

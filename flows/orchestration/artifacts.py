@@ -32,9 +32,9 @@ from flows.report.model import (
     ScoreReport,
     TrainReport,
 )
-from storage.ledger import Record
 from storage.redaction import redacted, redacted_values
-from storage.run import Run
+from storage.runs.ledger import Record
+from storage.runs.run import Run
 
 _FIRST, _EVERY = 2.0, 5.0
 """Seconds from the begin of a step to its first artifact, and between updates."""

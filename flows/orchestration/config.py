@@ -9,7 +9,7 @@ from typing import Any
 from flows.intake.health import Health
 from flows.options.params import Method
 from storage.errors import InputError
-from storage.sources import Source, same
+from storage.sources.base import Source, same
 from storage.version import VERSION
 
 RECORDED = ("numpy", "pynndescent", "zarr")

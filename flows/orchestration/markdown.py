@@ -21,8 +21,8 @@ from flows.report.model import (
 from flows.steps.audit import Audited
 from flows.steps.names import AUDIT, BLOCKS, NEIGHBORS, last_attempt
 from flows.steps.partition import Block
-from storage.ledger import Record
-from storage.run import Run
+from storage.runs.ledger import Record
+from storage.runs.run import Run
 
 MOST_CONFUSIONS = 20
 MOST_BLOCKS = 1000

@@ -11,9 +11,8 @@ import fsspec
 
 from flows.engine.tasks.context import flow_run_context
 from storage.errors import InputError
-from storage.location import Location
-from storage.protocols import check_name
-from storage.run import Run
+from storage.files.location import Location, check_name
+from storage.runs.run import Run
 from storage.version import FORMAT_VERSION
 
 _DATE = re.compile(r"\{date:((?:[^{}%]|%[A-Za-z%])+)\}")

@@ -19,7 +19,7 @@ from flows.engine.tasks.context import flow_run_context
 from flows.options.params import Compute
 from flows.steps.stages import stages
 from storage.errors import ClusterError
-from storage.run import Run
+from storage.runs.run import Run
 
 if TYPE_CHECKING:
     from flows.orchestration.artifacts import Artifacts

@@ -33,7 +33,7 @@ from pipeline.decision.threshold import Decision
 from pipeline.graph.build import exact_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
 from storage.errors import InputError, KnnoiseError
-from storage.run import Run, lasting
+from storage.runs.run import Run, lasting
 from storage.version import OLDEST_READ
 
 R = TypeVar("R", bound=Saved)

@@ -21,8 +21,8 @@ from pipeline.methods.rules import Rule
 from pipeline.noise.rates import NoiseRates, Support, clean_shares
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import of_rates
-from storage.groups import read_array
-from storage.run import Run
+from storage.arrays.groups import read_array
+from storage.runs.run import Run
 
 FULL = 100
 """Classes up to which the report holds the matrix; of more, the group `transition` of the run."""

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from flows.report.model import Training
 from pipeline.diagnostics.drift import flipped, flips
 from pipeline.diagnostics.top_rows import Greatest
-from storage.groups import array, read_array, undamaged
-from storage.run import Run
+from storage.arrays.groups import array, read_array, undamaged
+from storage.runs.run import Run
 from storage.version import FORMAT_VERSION, OLDEST_READ
 
 COLUMNS = ("given_label", "predicted_label", "label_quality", "is_label_issue")

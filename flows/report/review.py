@@ -11,9 +11,9 @@ from flows.engine.results import LabelValue
 from flows.report.model import Interval, PoolReport, Training
 from pipeline.decision.review import answered_draws, share_interval
 from storage.answers import Answers, AnswersFile
-from storage.groups import Arrays, read_group
-from storage.location import Location
-from storage.run import Run
+from storage.arrays.groups import Arrays, read_group
+from storage.files.location import Location
+from storage.runs.run import Run
 
 FOLDER = "review"
 LOG = f"{FOLDER}/answers.jsonl"

@@ -7,8 +7,8 @@ from typing import Any
 
 from flows.steps.stages import check_stages, stages
 from storage.errors import StorageError
-from storage.location import Location
-from storage.run import Run, lasting
+from storage.files.location import Location
+from storage.runs.run import Run, lasting
 from storage.version import FORMAT_VERSION, OLDEST_READ
 
 SHOWN = 5

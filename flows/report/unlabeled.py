@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from flows.engine.results import LabelValue
 from flows.report import content as reports
 from flows.report.model import predicted_text
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 FOLDER = "unlabeled"
 """Below the training's folder: the steps of their scoring."""

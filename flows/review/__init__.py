@@ -18,13 +18,12 @@ from flows.review.prepare import prepared
 from flows.review.serving import Page, Rows
 from flows.scorings.scored import Trained
 from flows.steps.lookup import places
-from storage.answer_table import export_answers
 from storage.answers import Answer, AnswersFile, Asked, Origin
-from storage.convert import check_target
-from storage.groups import read_group
-from storage.pool import Pool
-from storage.run import Run
-from storage.sources.corrections import labels_to_import
+from storage.arrays.groups import read_group
+from storage.export import check_target, export_answers
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+from storage.sources.joins import labels_to_import
 
 if TYPE_CHECKING:
     from flows.report.model import Training

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from flows.engine.results import LabelValue
 from flows.report.review import Measured, measure
 from storage.answers import Answer, AnswersFile, Asked
+from storage.arrays.groups import Arrays
 from storage.errors import InputError
-from storage.groups import Arrays
 
 HELD_SECONDS = 300.0
 """A row that one tab has shown is kept from others so long, unless the tab says that it closes."""

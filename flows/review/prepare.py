@@ -18,9 +18,9 @@ from flows.report.model import Saved
 from flows.report.review import FOLDER
 from flows.scorings.scored import Trained
 from flows.steps import review
-from storage.location import Location
-from storage.pool import Pool
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 SPARE = 4
 """Suspects looked through per question: those alike are answered together, and some filtered."""

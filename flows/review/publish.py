@@ -16,12 +16,12 @@ from flows.report.review import FOLDER, LOG
 from flows.review import open_answers, take
 from flows.review.prepare import prepared
 from flows.scorings.scored import Trained
-from storage.convert import write_columns
-from storage.groups import read_group
-from storage.run import Run
+from storage.arrays.groups import read_group
+from storage.export import write_columns
+from storage.runs.run import Run
 
 if TYPE_CHECKING:
-    from storage.groups import Arrays
+    from storage.arrays.groups import Arrays
 
 LIST = f"{FOLDER}/list.csv"
 GRACE = 3600

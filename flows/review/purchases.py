@@ -22,13 +22,13 @@ from pipeline.methods.growing_net import grow
 from pipeline.methods.marmann import Answer as Bought
 from pipeline.methods.marmann import Marmann
 from storage.answers import Answer, AnswersFile, Asked
-from storage.convert import write_columns
+from storage.arrays.groups import read_array
 from storage.errors import InputError
-from storage.groups import read_array
-from storage.run import Run
-from storage.sources import Source
-from storage.sources.labels import Label, label_value
-from storage.sources.paths import reason_of
+from storage.export import write_columns
+from storage.runs.run import Run
+from storage.sources.base import Source
+from storage.sources.files import reason_of
+from storage.sources.values.labels import Label, label_value
 
 DELTA = 0.05
 """Of the guarantee of the printed constants."""

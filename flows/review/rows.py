@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from flows.steps.lookup import pick
 from storage.errors import InputError
-from storage.run import Run
-from storage.sources.many import batches
+from storage.runs.run import Run
+from storage.sources.files import listed, no_column
+from storage.sources.formats.tables import batches
 from storage.sources.opening import open_cells
-from storage.sources.paths import listed, no_column
 
 KEPT_ROWS = 4096
 MOST_FEATURES = 4096

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from flows.options.params import Paged
 from storage.errors import InputError, StorageError
-from storage.run import Run
+from storage.runs.run import Run
 
 if TYPE_CHECKING:
     import uvicorn

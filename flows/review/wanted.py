@@ -16,8 +16,8 @@ from flows.review.desk import NEAREST, Desk
 from flows.review.serving import Page, Rows
 from pipeline.knn.distance import list_distance
 from storage.answers import AnswersFile
-from storage.groups import Arrays
-from storage.sources.labels import Label
+from storage.arrays.groups import Arrays
+from storage.sources.values.labels import Label
 
 LOOK_SECONDS = 0.1
 """Between looks whether all is answered."""

@@ -12,9 +12,10 @@ from flows.report.model import NewFilesReport, ScoredFile, TrainReport
 from flows.scorings.scored import Finished, identity, score_source
 from flows.steps.scoring import exported
 from storage.errors import InputError
-from storage.location import Location
+from storage.files.location import Location
 from storage.redaction import bare
-from storage.sources import Source, list_sources
+from storage.sources.base import Source
+from storage.sources.opening import list_sources
 
 SHOWN = 3
 """Files that cannot be scored whose reasons are told."""

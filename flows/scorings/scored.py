@@ -40,11 +40,13 @@ from pipeline.methods.partial_labels import NAME as PL_AKNN
 from pipeline.methods.partial_labels import AdaptiveParams
 from pipeline.methods.rules import Rule
 from storage.errors import InputError, StorageError
-from storage.location import Location
-from storage.pool import Pool
+from storage.files.location import Location
 from storage.redaction import bare
-from storage.run import Run, below
-from storage.sources import Coding, Columns, Dialect, Source, open_source
+from storage.runs.pool import Pool
+from storage.runs.run import Run, below
+from storage.sources.base import Source
+from storage.sources.opening import open_source
+from storage.sources.request import Coding, Columns, Dialect
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from flows.options.params import Compute
 from flows.report.content import AnyScoring
 from flows.report.unlabeled import FOLDER, TABLE
 from flows.scorings.scored import Finished, score_into
-from storage.location import Location
-from storage.run import Run
-from storage.sources import Source
+from storage.files.location import Location
+from storage.runs.run import Run
+from storage.sources.base import Source
 
 
 def predict_unlabeled(

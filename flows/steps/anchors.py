@@ -20,11 +20,11 @@ from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.knn.lists import ABSENT, empty, select
 from pipeline.noise.extrema import anchor_plan
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays, array, chunk_rows, read_array, read_group, write_group
-from storage.ledger import Record
-from storage.pool import ChunkWriter, Pool, Rows
-from storage.run import Run
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays, array, chunk_rows, read_array, read_group, write_group
+from storage.runs.ledger import Record
+from storage.runs.pool import ChunkWriter, Pool, Rows
+from storage.runs.run import Run
 
 MERGE_BYTES = 8 << 20
 """Candidates that one merging part holds."""

@@ -23,9 +23,9 @@ from flows.engine.results import LabelValue, Result
 from flows.steps.ingest import annotations_of, certain
 from pipeline.noise.annotator_matrices import Agreement
 from pipeline.noise.annotators import CERTAIN, NEAR
-from storage.groups import read_group
-from storage.pool import Pool, pool_chunk_rows
-from storage.run import Run
+from storage.arrays.groups import read_group
+from storage.runs.pool import Pool, pool_chunk_rows
+from storage.runs.run import Run
 
 WANTED = Asks(own=True, ranks=NEAR)
 """The rows whose annotations a block wants."""

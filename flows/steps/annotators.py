@@ -40,10 +40,10 @@ from pipeline.noise.annotator_matrices import (
 from pipeline.noise.annotator_verdicts import Annotators, LookAt, told
 from pipeline.noise.annotators import Expected, Floats, RowLabels, Skills, distance_weights, expect
 from pipeline.noise.transition import of_rates
-from storage.convert import write_table
+from storage.arrays.groups import Arrays, read_array, read_group, write_group
 from storage.errors import InputError
-from storage.groups import Arrays, read_array, read_group, write_group
-from storage.run import Run
+from storage.export import write_table
+from storage.runs.run import Run
 
 SKILLS, GROUP = "annotator-skills", "annotators"
 TABLE = "consensus.parquet"

@@ -11,8 +11,8 @@ from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.steps.partition import Blocks
 from pipeline.knn.recall import Recall, row_recall, summarize
-from storage.groups import array, read_array
-from storage.run import Run
+from storage.arrays.groups import array, read_array
+from storage.runs.run import Run
 
 
 @dataclass(frozen=True)

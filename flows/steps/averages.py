@@ -25,10 +25,10 @@ from flows.engine.results import Result
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import distinct, places
 from pipeline.methods.partial_features import least_reach, reach, smoothed
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays, read_array
-from storage.pool import Pool
-from storage.run import Run
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays, read_array
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 Float32 = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]

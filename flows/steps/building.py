@@ -13,7 +13,7 @@ from flows.steps.widening import Graph, widen_until
 from pipeline.blocks.cost import Pairs
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import NeighborParams
-from storage.pool import Pool
+from storage.runs.pool import Pool
 
 
 class Built(NamedTuple):

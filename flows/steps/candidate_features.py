@@ -31,12 +31,12 @@ from flows.steps.stages import AVERAGED, FEATURES, GIVEN, UNIT, Features, stage,
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import NeighborParams, choose_builder
 from pipeline.methods.partial_features import PIPELINES, density_scaled, unit_rows
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays
 from storage.errors import InputError
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays
-from storage.pool import Pool, Rows
-from storage.run import Run
-from storage.sources import Source
+from storage.runs.pool import Pool, Rows
+from storage.runs.run import Run
+from storage.sources.base import Source
 
 Float32 = npt.NDArray[np.float32]
 STAGE_RECALL = 0.99

@@ -16,10 +16,10 @@ from flows.steps.candidate_masks import read_candidates
 from pipeline.decision.suspects import PORTION
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import AdaptiveParams, unpack
-from storage.convert import write_table
-from storage.groups import Arrays
-from storage.pool import Pool
-from storage.run import Run
+from storage.arrays.groups import Arrays
+from storage.export import write_table
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 MOST_PAIRS = 50
 TABLE = "label_issues.parquet"

@@ -6,8 +6,8 @@ import numpy as np
 
 from flows.engine.collectives import SourceRows
 from pipeline.methods.partial_labels import Masks, reordered
-from storage.groups import Arrays
-from storage.pool import Pool, Rows
+from storage.arrays.groups import Arrays
+from storage.runs.pool import Pool, Rows
 
 CANDIDATES = "candidates"
 """Name of a step."""

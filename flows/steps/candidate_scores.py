@@ -17,10 +17,10 @@ from pipeline.knn.lists import Neighbors
 from pipeline.knn.places import distinct
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import Masks, disambiguate, predict
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays
-from storage.pool import Pool, Rows
-from storage.run import Run
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays
+from storage.runs.pool import Pool, Rows
+from storage.runs.run import Run
 
 COLUMNS: tuple[str, ...] = (
     *("row", "predicted_label", "in_candidates", "n_neighbors", "n_labels"),

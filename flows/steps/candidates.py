@@ -27,8 +27,8 @@ from pipeline.methods.partial_labels import (
     predict,
 )
 from pipeline.streams import Stream
-from storage.groups import Arrays
-from storage.run import Run
+from storage.arrays.groups import Arrays
+from storage.runs.run import Run
 
 CHOICE_ROWS = 20_000
 """Rows on which c1 and T are chosen."""

@@ -28,9 +28,9 @@ from pipeline.diagnostics.neighborhood import (
     outlier_score,
     usual_distances,
 )
-from storage.convert import write_table
-from storage.groups import read_array
-from storage.run import Run
+from storage.arrays.groups import read_array
+from storage.export import write_table
+from storage.runs.run import Run
 
 COLUMNS = (
     *("row", "outlier_score", "is_outlier", "nearest_row", "nearest_distance"),

@@ -45,8 +45,8 @@ from pipeline.decision.suspects import first_pass, fit_second, second_pass
 from pipeline.decision.suspects import smoothed_features as features_of
 from pipeline.decision.tempering import MatrixDecision
 from pipeline.streams import Stream
-from storage.groups import Arrays
-from storage.run import Run
+from storage.arrays.groups import Arrays
+from storage.runs.run import Run
 
 NEEDS = ("given_label", "neighbor", "neighbor_label")
 

@@ -25,9 +25,9 @@ from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
 from pipeline.streams import Stream
-from storage.groups import read_array, read_group, write_group
-from storage.pool import Pool
-from storage.run import Run
+from storage.arrays.groups import read_array, read_group, write_group
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT, Neighbors, merge, no_label
 from pipeline.knn.threads import Threads
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays, array, read_array, read_group, write_group
-from storage.run import Run
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays, array, read_array, read_group, write_group
+from storage.runs.run import Run
 
 
 @dataclass(frozen=True)

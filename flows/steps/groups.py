@@ -39,9 +39,9 @@ from pipeline.noise.group_cells import (
 from pipeline.noise.groups import Groups, Whole, group_rates
 from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.transition import of_rates
-from storage.groups import Arrays, array, read_array
-from storage.pool import Pool
-from storage.run import Run
+from storage.arrays.groups import Arrays, array, read_array
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 ANCHORS = 2000
 """Rows whose neighbors tell whether groups live apart."""

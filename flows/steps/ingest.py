@@ -23,25 +23,17 @@ from pipeline.blocks.sampling import RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
 from pipeline.labels import MOST_CLASSES, LabelSpace
 from pipeline.streams import Stream
+from storage.arrays.groups import read_array, write_group
 from storage.errors import InputError, KnnoiseError, StepTimeoutError
-from storage.groups import read_array, write_group
-from storage.ledger import Record
-from storage.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
-from storage.run import Run
-from storage.sources import (
-    CandidateCodes,
-    Chunk,
-    Corrections,
-    FiniteCheck,
-    Gaps,
-    GroupCodes,
-    LabelCodes,
-    Source,
-    are_whole,
-    unchanged,
-)
-from storage.sources.candidates import WORDS
-from storage.sources.joins import Votes
+from storage.runs.ledger import Record
+from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
+from storage.runs.run import Run
+from storage.sources.base import Source, unchanged
+from storage.sources.blocks import Chunk, Corrections, FiniteCheck, Votes
+from storage.sources.request import Gaps
+from storage.sources.values.candidates import WORDS, CandidateCodes
+from storage.sources.values.labels import GroupCodes, LabelCodes
+from storage.sources.values.texts import are_whole
 
 SAMPLE_ROWS = 1 << 17
 """Rows to a sample, where `SAMPLE_BYTES` allows."""

@@ -34,7 +34,7 @@ from pipeline.decision.odds import (
 )
 from pipeline.decision.quality import FIT_ROWS, SMOOTHED
 from pipeline.streams import Stream
-from storage.groups import Arrays
+from storage.arrays.groups import Arrays
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from flows.steps.label_odds import First, LabelOdds
 from flows.steps.rates import RateEstimates
 from pipeline.decision.odds import OddsWeights, second_pass
 from pipeline.methods.rules import Rule
-from storage.convert import write_table
-from storage.run import Run
+from storage.export import write_table
+from storage.runs.run import Run
 
 COLUMNS = ("row", "given_label", "predicted_label", "label_quality", "is_label_issue", "eta_corr")
 CLASS_COLUMNS = (*COLUMNS[:5], "likely_label", "given_share")

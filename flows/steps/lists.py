@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from flows.engine.collectives.sent import Routed
 from pipeline.knn.lists import Neighbors, empty, merge
+from storage.arrays.exchange import Exchange, Slice
 from storage.errors import StorageError
-from storage.exchange import Exchange, Slice
 
 
 def send_lists(

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from storage.arrays.groups import array, read_array, undamaged
 from storage.errors import StorageError
-from storage.groups import array, read_array, undamaged
-from storage.pool import Pool
-from storage.run import Run
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 
 def pick(run: Run, path: str, name: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:

@@ -30,8 +30,8 @@ from pipeline.graph.walk import (
 )
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import places
-from storage.groups import Arrays, array, read_array, read_group, write_group
-from storage.run import Run
+from storage.arrays.groups import Arrays, array, read_array, read_group, write_group
+from storage.runs.run import Run
 
 TRIED = 256
 """Anchors, at least, that try how far walks have to go; all those at home in some blocks."""

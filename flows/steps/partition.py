@@ -17,10 +17,10 @@ from pipeline.blocks.partition import Halo, nearest_blocks, spread
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import lists_bytes
 from pipeline.knn.distance import pair_distance
-from storage.exchange import Exchange, Slice
-from storage.groups import read_array, write_group
-from storage.pool import Pool, Rows
-from storage.run import Run
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import read_array, write_group
+from storage.runs.pool import Pool, Rows
+from storage.runs.run import Run
 
 EXACT_BLOCK_ROWS = 50_000
 TOGETHER = 16

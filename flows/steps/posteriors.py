@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from pipeline.decision.class_rule import Decided
-from storage.groups import Arrays, array, chunk_rows, read_array
-from storage.pool import ChunkWriter
-from storage.run import Run
+from storage.arrays.groups import Arrays, array, chunk_rows, read_array
+from storage.runs.pool import ChunkWriter
+from storage.runs.run import Run
 
 PREFIX = "posterior_"
 """What the names of the columns begin with; the class follows."""

@@ -21,12 +21,12 @@ from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.methods.partial_labels import AdaptiveParams
 from pipeline.methods.rules import Rule
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays, read_array
 from storage.errors import StorageError
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays, read_array
-from storage.ledger import Record
-from storage.pool import Pool
-from storage.run import Run, lasting
+from storage.runs.ledger import Record
+from storage.runs.pool import Pool
+from storage.runs.run import Run, lasting
 
 AUDITED = (48, 500)
 """Queries of a file whose lists are compared with exact ones: at least, and at most."""

@@ -28,10 +28,10 @@ from pipeline.blocks.scaling import Scaling
 from pipeline.knn.lists import Neighbors
 from pipeline.knn.places import distinct
 from pipeline.methods.partial_features import density_scaled, reach
-from storage.exchange import Exchange, Slice
-from storage.pool import Pool, Rows
-from storage.run import Run
-from storage.sources import Source
+from storage.arrays.exchange import Exchange, Slice
+from storage.runs.pool import Pool, Rows
+from storage.runs.run import Run
+from storage.sources.base import Source
 
 Float32 = npt.NDArray[np.float32]
 N = TypeVar("N", np.int64, np.float32)

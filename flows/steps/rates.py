@@ -24,9 +24,9 @@ from pipeline.noise.extrema import crossfit, minmax
 from pipeline.noise.rates import NoiseRates
 from pipeline.noise.rates import given as known
 from pipeline.streams import Stream
-from storage.groups import read_array
-from storage.pool import Pool
-from storage.run import Run
+from storage.arrays.groups import read_array
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 
 @dataclass(frozen=True)

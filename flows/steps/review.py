@@ -15,9 +15,9 @@ from flows.steps.ingest import certain
 from flows.steps.lookup import lists_of, source_rows
 from pipeline.decision import review
 from pipeline.methods.rules import Rule
-from storage.groups import Arrays, read_array, write_group
-from storage.pool import Pool
-from storage.run import Run
+from storage.arrays.groups import Arrays, read_array, write_group
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 VERDICTS = ("given_label", "label_quality", "is_label_issue")
 DRAWS = ("useful", "suspects", "rows")

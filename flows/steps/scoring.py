@@ -26,12 +26,12 @@ from pipeline.knn.lists import ABSENT, Neighbors
 from pipeline.knn.recall import Recall, row_recall, summarize
 from pipeline.labels import dtype_of
 from pipeline.methods.rules import Rule
-from storage.convert import read_metadata, write_table
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays, array
 from storage.errors import StorageError
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays, array
-from storage.pool import ChunkWriter, Pool, Rows
-from storage.run import Run
+from storage.export import read_metadata, write_table
+from storage.runs.pool import ChunkWriter, Pool, Rows
+from storage.runs.run import Run
 
 SCORING = "knnoise.scoring"
 """Key of the metadata of a file of scores that holds their identity."""

@@ -28,10 +28,10 @@ from pipeline.blocks.partition import nearest_blocks, spread
 from pipeline.graph.build import load_blas
 from pipeline.graph.walk import nearest_in_block
 from pipeline.knn.exact import nearest
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays
-from storage.pool import Pool, Rows
-from storage.run import Run
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays
+from storage.runs.pool import Pool, Rows
+from storage.runs.run import Run
 
 BATCH_ROWS = 1 << 17
 """Queries that one part searches, at most."""

@@ -11,9 +11,9 @@ from flows.engine.results import Result
 from flows.steps.lookup import pick
 from flows.steps.stages import as_read
 from pipeline.diagnostics.segments import Segment, sample_rows, worst_segments
-from storage.groups import read_array
-from storage.pool import Pool
-from storage.run import Run
+from storage.arrays.groups import read_array
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from flows.steps.networks import Probes
 from pipeline.blocks.scaling import Scaling
 from pipeline.methods.partial_features import PIPELINES, Preprocessing
 from storage.errors import StorageError
-from storage.ledger import digest
-from storage.location import Location
-from storage.run import Run, below, lasting
+from storage.files.location import Location
+from storage.runs.ledger import digest
+from storage.runs.run import Run, below, lasting
 
 FEATURES = "features"
 """Name of a step."""

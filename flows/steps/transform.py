@@ -29,11 +29,11 @@ from pipeline.blocks.metric import (
 )
 from pipeline.blocks.projection import MOST_FEATURES, Components, Covariance, Float32
 from pipeline.blocks.scaling import Scaling
+from storage.arrays.groups import read_array, write_group
 from storage.errors import InputError
-from storage.groups import read_array, write_group
-from storage.location import Location
-from storage.pool import Pool
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 PROJECTION, METRIC = "projection", "metric"
 SUM_WITHIN = 0.01

@@ -15,8 +15,8 @@ from pipeline.blocks.cost import Pairs, recall_wanted
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import NeighborParams, load_blas
 from pipeline.knn.recall import Recall
-from storage.pool import Pool
-from storage.run import Run
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 TRIES = 3
 

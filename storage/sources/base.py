@@ -8,17 +8,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from storage.errors import InputError, UnavailableError
-from storage.sources.blocks import Block, Chunk, Reader, rechunk
-from storage.sources.candidates import as_sets
-from storage.sources.coding import PLAIN_NUMBERS, Coding, Gaps
-from storage.sources.columns import is_place
-from storage.sources.dialect import PLAIN, Dialect
-from storage.sources.fingerprint import SourceFile, changed, unwritten
-from storage.sources.joins import Annotations, Corrections
-from storage.sources.labels import are_there
-from storage.sources.paths import readable
-from storage.transient import Patience
+from storage.errors import InputError, Patience, UnavailableError
+from storage.sources.blocks import Annotations, Block, Chunk, Corrections, Reader, rechunk
+from storage.sources.files import SourceFile, changed, readable, unwritten
+from storage.sources.request import PLAIN, PLAIN_NUMBERS, Coding, Dialect, Gaps, is_place
+from storage.sources.values.candidates import as_sets
+from storage.sources.values.labels import are_there
 
 _SOUGHT = ("npy", "parquet", "zarr")
 """Kinds that are read from any row on without reading those before."""

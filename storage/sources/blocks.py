@@ -1,13 +1,24 @@
-"""Rows as readers give them: blocks of any length, cut into chunks of equal length."""
+"""Rows as readers give them: blocks of any length, cut into chunks of equal length. What is known
+of rows besides: that features are finite, labels that somebody checked, and several labels per
+row by the keys of their rows, with their majority."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from storage.sources.labels import Labels
+from storage.errors import InputError
+from storage.sources.files import SourceFile, listed, shown
+from storage.sources.request import Gaps
+from storage.sources.values.labels import Label, Labels, objects
+from storage.sources.values.texts import WHOLE, text_ids
 
 Floats = npt.NDArray[np.float32]
 
@@ -56,12 +67,12 @@ class Block(NamedTuple):
     row: npt.NDArray[np.int64] | None = None
     group: Labels | None = None
 
-    def cut(self, first: int, stop: int) -> "Block":
+    def cut(self, first: int, stop: int) -> Block:
         """Rows `first` to `stop` of this block, as views."""
         columns: list[Any] = [None if column is None else column[first:stop] for column in self]
         return Block(*columns)
 
-    def kept(self, keep: npt.NDArray[np.bool_], start: int) -> "Block":
+    def kept(self, keep: npt.NDArray[np.bool_], start: int) -> Block:
         """The rows to keep; the first row is `start` of the source."""
         columns: list[Any] = [None if column is None else column[keep] for column in self]
         return Block(*columns)._replace(row=start + np.flatnonzero(keep))
@@ -117,3 +128,294 @@ def join_labels(labels: list[Labels]) -> Labels:
     kinds = {array.dtype.kind for array in labels}
     mixed = len(kinds) > 1 and not kinds <= set("iuf")
     return np.concatenate([array.astype(object) for array in labels] if mixed else labels)
+
+
+class FiniteCheck:
+    """Count NaN and infinite feature values, chunk by chunk, and remember the first.
+
+    Empty cells of CSV and Parquet are NaN; numbers beyond float32 are infinite.
+    """
+
+    def __init__(self, feature_names: tuple[str, ...], files: tuple[str, ...] = ()) -> None:
+        self.feature_names = feature_names
+        self.files = files
+        """`Source.files`; if given, the message names the file."""
+        self.count = 0
+        """Bad values seen so far."""
+        self.first: tuple[int, str, float, str | None] | None = None
+        """Row, feature name, value and file of the first bad value in the order seen."""
+
+    def see(self, chunk: Chunk) -> None:
+        """Take note of one chunk."""
+        bad = ~np.isfinite(chunk.x)
+        found = int(np.count_nonzero(bad))
+        if found and self.first is None:
+            row, column = divmod(int(bad.argmax()), chunk.x.shape[1])
+            file = self.files[chunk.source_id[row]] if self.files else None
+            value = float(chunk.x[row, column])
+            self.first = int(chunk.rows[row]), self.feature_names[column], value, file
+        self.count += found
+
+    def merge(self, after: FiniteCheck) -> None:
+        """Take note of what another saw in the rows after these."""
+        self.first = after.first if self.first is None else self.first
+        self.count += after.count
+
+    def raise_if_any(self) -> None:
+        """Raise `InputError` with the count and the first position if any value was bad."""
+        if self.first is None:
+            return
+        row, name, value, file = self.first
+        where = f"{file}: " if file else ""
+        what = "NaN or infinite feature value" + ("s" if self.count > 1 else "")
+        what = f"{self.count:,} {what}; first at row {row} (from 0), column {name!r}: {value}"
+        raise InputError(
+            f"{where}{what}; fill or drop them, or give --impute median or drop (empty "
+            "cells are NaN, beyond 3.4e38 is infinite)"
+        )
+
+
+ROW = "row"
+"""Column of row numbers, where there are no ids."""
+
+Keys = npt.NDArray[np.uint64]
+Codes = npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class Corrections:
+    """Rows whose labels are certain."""
+
+    file: SourceFile
+    row: npt.NDArray[np.int64]
+    """(row,) ascending."""
+    label: npt.NDArray[np.int16]
+    """(row,) codes among `values`."""
+    values: tuple[Label, ...]
+    n_conflicts: int
+    """Rows left out, as reviewers disagree."""
+
+    def within(
+        self, start: int, stop: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.object_]]:
+        """Rows from `start` to `stop` of the source, and their labels."""
+        first, last = np.searchsorted(self.row, (start, stop))
+        return self.row[first:last], objects(self.values)[self.label[first:last]]
+
+    def codes(
+        self, values: Sequence[Label], n_rows: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Rows, and the places (row,) of their labels among the label values of the source.
+
+        Raises `InputError` for a row that the source does not have, or a label it has nowhere.
+        """
+        name = self.file.location.name
+        if len(self.row) and self.row[-1] >= n_rows:
+            raise InputError(
+                f"{name}: has a label for row {self.row[-1]:,}, the source has rows 0 to "
+                f"{n_rows - 1:,}; give the corrections of this source"
+            )
+        place = {value: code for code, value in enumerate(values)}
+        found = np.array([place.get(label, -1) for label in self.values], np.int64)[self.label]
+        if (found < 0).any():
+            at = int((found < 0).argmax())
+            label = shown(self.values[self.label[at]])
+            raise InputError(
+                f"{name}: label {label} of row {self.row[at]:,} occurs nowhere in the source, "
+                f"whose labels are {listed(list(values))}; mend or drop it"
+            )
+        return self.row, found
+
+
+class Votes(NamedTuple):
+    """Annotations of some rows."""
+
+    place: npt.NDArray[np.int64]
+    """(annotation,) place of the row, ascending."""
+    annotator: Codes
+    label: Codes
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """All annotations of a source, by the keys of their rows."""
+
+    name: str
+    """The file, for messages."""
+    parts: tuple[SourceFile, ...]
+    lines: Callable[[], Iterator[tuple[int, pa.RecordBatch]]]
+    """Reads the table again: the number of the first line of each batch, and its cells."""
+    by: str | None
+    """Column of ids; None: rows are told by their number in the source."""
+    label_name: str
+    annotators: tuple[Label, ...]
+    """Name of each code."""
+    values: tuple[Label, ...]
+    """Label of each code, in the order of classes."""
+    key: Keys
+    """(row,) ascending."""
+    start: npt.NDArray[np.int64]
+    """(row + 1,) where the annotations of each row begin."""
+    annotator: Codes
+    """(annotation,) ascending within a row."""
+    label: Codes
+    majority: Codes
+    """(row,) the commonest label; of several, one that depends on the row's key alone."""
+    n_empty: int
+    """Lines without a label, which are left out."""
+    whole: bool = False
+    """Whether the source is the same table, with the features of a row on each of its lines."""
+    blank: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
+    """(row,) ascending: keys of rows without any label, of one table of rows and annotations."""
+
+    def joined(
+        self, block: Block, start: int, gaps: Gaps
+    ) -> tuple[Block, npt.NDArray[np.bool_] | None]:
+        """The block with the majority's labels, None where there are no annotations; and which of
+        its lines are the first of their row, None for all.
+
+        Raises `InputError` for a row that was there before: whose annotations are they? Of one
+        table of rows and annotations, only where its features are others.
+        """
+        rows = np.arange(start, start + len(block.x))
+        at = self._places(block.id, rows)
+        values = np.empty(len(self.values) + 1, object)
+        values[: len(self.values)] = self.values
+        none = len(self.values)
+        label = np.where(at >= 0, self.majority[at] if len(self.key) else none, none)
+        fresh = self._first_lines(block, at, rows, gaps)
+        return block._replace(label=values[label]), fresh
+
+    def _first_lines(
+        self, block: Block, at: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], gaps: Gaps
+    ) -> npt.NDArray[np.bool_] | None:
+        """(line,) which lines are the first of their row; None where all have to be."""
+        if gaps.first is None or gaps.features is None:
+            gaps.first = np.full(len(self.key) + len(self.blank), -1, np.int64)
+            gaps.features = np.zeros(len(gaps.first), np.uint64)
+        if self.whole:
+            blank = np.searchsorted(self.blank, self._keys(block.id, rows))
+            at = np.where(at < 0, len(self.key) + blank, at)
+        known = np.flatnonzero(at >= 0)
+        place, line = at[known], rows[known]
+        ids, at_first = np.unique(place, return_index=True)
+        unseen = gaps.first[ids] < 0
+        gaps.first[ids[unseen]] = line[at_first[unseen]]
+        again = gaps.first[place] != line
+        if not self.whole:
+            if again.any():
+                raise self._twice(block, known[again][0], rows)
+            return None
+        hashed = feature_hash(block.x)
+        gaps.features[ids[unseen]] = hashed[known[at_first[unseen]]]
+        other = again & (hashed[known] != gaps.features[place])
+        if other.any():
+            first = int(gaps.first[place[other][0]])
+            assert block.id is not None
+            raise InputError(
+                f"id {shown(block.id[known[other][0]])} has other features at row "
+                f"{int(line[other][0]):,} than at row {first:,} (from 0): the lines of a row must "
+                "have the same; mend them or --exclude what differs by line"
+            )
+        gaps.repeated += int(np.count_nonzero(again & (line >= gaps.until)))
+        fresh = np.ones(len(rows), np.bool_)
+        fresh[known[again]] = False
+        return fresh
+
+    def _twice(self, block: Block, at: int, rows: npt.NDArray[np.int64]) -> InputError:
+        assert block.id is not None
+        return InputError(
+            f"id {shown(block.id[at])} occurs again at row {int(rows[at]):,} (from 0): annotations "
+            "need a row per id; give each row once, or one table of rows and annotations as both"
+        )
+
+    def of(self, chunk: Chunk) -> Votes:
+        """The annotations of the rows of a chunk."""
+        at = self._places(chunk.id, chunk.rows)
+        there = np.flatnonzero(at >= 0)
+        length = np.diff(self.start)[at[there]]
+        place = np.repeat(there, length)
+        first = np.repeat(self.start[at[there]] - (np.cumsum(length) - length), length)
+        item = first + np.arange(len(place))
+        return Votes(place, self.annotator[item], self.label[item])
+
+    def _places(
+        self, ids: npt.NDArray[np.object_] | None, rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """(row,) places among the keys, -1 where there are no annotations."""
+        key = self._keys(ids, rows)
+        at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
+        return np.where(self.key[at] == key, at, -1)
+
+    def _keys(self, ids: npt.NDArray[np.object_] | None, rows: npt.NDArray[np.int64]) -> Keys:
+        """(row,) keys of `rows`, the ids of which are among `ids`."""
+        return rows.astype(np.uint64) if self.by is None or ids is None else keys(pa.array(ids))
+
+    def check(self, gaps: Gaps, n_rows: int) -> None:
+        """Raise `InputError` for an annotation of a row that the source does not have.
+
+        n_rows : rows that were read
+        """
+        seen = gaps.first
+        wanted = self.key if seen is None else self.key[seen[: len(self.key)] < 0]
+        if not len(wanted):
+            return
+        for first, batch in self.lines():
+            text = text_ids(batch.column(self.by or ROW), self.name)
+            at = np.flatnonzero(np.isin(keys(pa.array(text)), wanted))
+            if len(at):
+                raise InputError(
+                    f"{self.name}: {self.by or ROW} {shown(text[at[0]])} at row "
+                    f"{first + int(at[0]):,} (from 0) is none of the source's {n_rows:,} rows "
+                    f"({len(wanted):,} such); mend or drop it"
+                )
+
+    def missing(self, n_missing: int, first: int | None) -> InputError:
+        """What is said of rows without any annotation."""
+        return InputError(
+            f"{self.name}: {n_missing:,} rows of the source have no annotation; first row {first} "
+            "(from 0); have them annotated or drop them, or give --unlabeled predict"
+        )
+
+
+def keys(ids: pa.Array) -> Keys:
+    """(row,) uint64 keys of ids: whole numbers are their own, of others a hash of 64 bits."""
+    coded = ids.cast(pa.string()).dictionary_encode()
+    texts = coded.dictionary
+    whole = pc.match_substring_regex(texts, WHOLE).to_numpy(zero_copy_only=False)
+    found = np.empty(len(texts), np.uint64)
+    found[whole] = texts.filter(pa.array(whole)).cast(pa.int64()).to_numpy().view(np.uint64)
+    for at in np.flatnonzero(~whole):
+        digest = hashlib.blake2b(texts[int(at)].as_py().encode(), digest_size=8).digest()
+        found[at] = int.from_bytes(digest, "little")
+    return np.asarray(found[coded.indices.to_numpy()])
+
+
+def feature_hash(x: npt.NDArray[np.floating]) -> Keys:
+    """(row,) a hash of 64 bits of (row, feature) values; all gaps are alike, and so are zeros."""
+    bits = np.ascontiguousarray(x + 0.0, np.float64)
+    bits[np.isnan(bits)] = np.nan
+    found = np.zeros(len(x), np.uint64)
+    for column in bits.view(np.uint64).T:
+        found = _mixed(found * np.uint64(0x9E3779B97F4A7C15) + column + np.uint64(1))
+    return found
+
+
+def majority(key: Keys, start: npt.NDArray[np.int64], label: Codes) -> Codes:
+    """(row,) the commonest label of each row; of several as common, one by a hash of the row's key
+    and the label, so that neither a class nor an annotator is preferred."""
+    row = np.repeat(np.arange(len(key)), np.diff(start))
+    width = int(label.max()) + 1
+    cell, count = np.unique(row * width + label, return_counts=True)
+    row, value = cell // width, cell % width
+    lot = _mixed(key[row] + _mixed(value.astype(np.uint64) + np.uint64(1)))
+    order = np.lexsort((lot, -count, row))
+    first = np.unique(row[order], return_index=True)[1]
+    return np.asarray(value[order][first].astype(np.int16))
+
+
+def _mixed(x: Keys) -> Keys:
+    """A hash of 64 bits (the finalizer of splitmix64, Steele, Lea & Flood 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

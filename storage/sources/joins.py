@@ -1,267 +1,440 @@
-"""What is known of rows besides their source: labels that somebody checked, and several labels per
-row by the keys of their rows, with their majority."""
+"""Read what belongs to the rows of a source: annotations (row, annotator, label) of a long table,
+and labels that somebody checked, which replace those of the source and are certain."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyarrow import types
 
+from storage.answers import SUFFIX, Answers, Origin, source_identity
 from storage.errors import InputError
-from storage.sources.blocks import Block, Chunk
-from storage.sources.coding import Gaps
-from storage.sources.fingerprint import SourceFile
-from storage.sources.ids import WHOLE, text_ids
-from storage.sources.labels import Label, objects
-from storage.sources.paths import listed, shown
+from storage.sources.base import Source
+from storage.sources.blocks import ROW, Annotations, Codes, Corrections, Keys, keys, majority
+from storage.sources.files import SourceFile, SourcePath, listed, read_once, readable, shown
+from storage.sources.formats.tables import batches, check_label_type, to_labels
+from storage.sources.opening import open_cells
+from storage.sources.request import Dialect
+from storage.sources.values.labels import (
+    MOST_CLASSES,
+    Label,
+    LabelCodes,
+    label_value,
+    objects,
+    sort_key,
+)
+from storage.sources.values.texts import check_id_type, text_ids
 
-ROW = "row"
-"""Column of row numbers, where there are no ids."""
+MOST_ANNOTATORS = 10_000
+MOST_ANNOTATIONS = 1 << 27
+"""Annotations that are held in memory, 12 bytes each and as much again per row."""
+ANNOTATOR, LABEL = "annotator", "label"
+"""Columns, where no others are named."""
 
-Keys = npt.NDArray[np.uint64]
-Codes = npt.NDArray[np.int16]
+
+def with_annotations(
+    source: Source, path: str, label: str | None, annotator: str | None, dialect: Dialect
+) -> Source:
+    """The source with labels by majority of the annotations of a table, which belong to it from
+    then on.
+
+    Raises
+    ------
+    InputError
+        the table cannot be read, lacks a column, holds an annotation twice, or more annotators,
+        classes or annotations than are held.
+    """
+    found = read_annotations(path, source.id_name, label, annotator, dialect)
+    same = {part.location.url for part in source.parts} & {p.location.url for p in found.parts}
+    if same and source.id_name is not None:
+        found = replace(found, whole=True)
+        return replace(source, label_name=found.label_name, annotations=found, n_rows=None)
+    if found.label_name in source.feature_names:
+        raise InputError(
+            f"{source.files[0]}: has a column {shown(found.label_name)} like the labels of "
+            f"{found.name}; give --exclude {found.label_name}, or rename one"
+        )
+    parts = (*source.parts, *found.parts)
+    return replace(source, parts=parts, label_name=found.label_name, annotations=found)
+
+
+def read_annotations(
+    path: str, by: str | None, label: str | None, annotator: str | None, dialect: Dialect
+) -> Annotations:
+    """The annotations of a table; raises as `with_annotations`."""
+    names = by or ROW, annotator or ANNOTATOR, label or LABEL
+    options = ("--id-column", "--annotator-column", "--label-column")
+
+    def choose(name: str, columns: tuple[str, ...]) -> Sequence[str]:
+        for column, option in zip(names, options, strict=True):
+            if column not in columns:
+                raise InputError(
+                    f"{name}: no column {shown(column)}, only {listed(columns)}; "
+                    f"annotations have a line per row and annotator; name its column by {option}"
+                )
+        if len(set(names)) < 3:
+            raise InputError(f"{name}: {listed(names)} must be three columns")
+        return names
+
+    votes = open_cells(path, choose, dialect)
+    files = tuple(replace(part, role="annotations") for part in votes.parts)
+    parts, found = read_once(files, lambda: _AnnotationTable(votes, names, votes.files[0]).read(by))
+    return replace(found, parts=parts)
+
+
+class _AnnotationTable:
+    """One pass over a table of annotations."""
+
+    def __init__(self, votes: Source, names: tuple[str, str, str], name: str) -> None:
+        self.votes, self.names, self.name = votes, names, name
+        self.codes = LabelCodes(MOST_CLASSES, f"{name}: labels {names[2]!r}")
+        self.annotators: dict[Label, int] = {}
+
+    def read(self, by: str | None) -> Annotations:
+        pieces, blank, n_empty, n = [], [np.empty(0, np.uint64)], 0, 0
+        for first, batch in batches(self.votes):
+            key, annotator, label = self._piece(first, batch)
+            there = label >= 0
+            n_empty += int((~there).sum())
+            blank.append(np.unique(key[~there]))
+            line = first + np.flatnonzero(there)
+            pieces.append(self._ordered(key[there], annotator[there], label[there], line))
+            n += len(line)
+            if n > MOST_ANNOTATIONS:
+                raise InputError(
+                    f"{self.name}: more than {MOST_ANNOTATIONS:,} annotations, which are not held "
+                    "in memory; train on a part of the rows"
+                )
+        if not n:
+            raise InputError(f"{self.name}: holds no label; give a line per row and annotator")
+        key, annotator, label, _ = self._ordered(
+            *(np.concatenate(column) for column in zip(*pieces, strict=True))
+        )
+        values = tuple(sorted(self.codes.values, key=sort_key))
+        place = {value: code for code, value in enumerate(values)}
+        label = np.array([place[value] for value in self.codes.values], np.int16)[label]
+        unique, start = np.unique(key, return_index=True)
+        start = np.append(start, len(key)).astype(np.int64)
+        return Annotations(
+            name=self.name,
+            parts=(),
+            lines=partial(batches, self.votes),
+            by=by,
+            label_name=self.names[2],
+            annotators=tuple(self.annotators),
+            values=values,
+            key=unique,
+            start=start,
+            annotator=annotator,
+            label=label,
+            majority=majority(unique, start, label),
+            n_empty=n_empty,
+            blank=np.setdiff1d(np.concatenate(blank), unique),
+        )
+
+    def _piece(self, first: int, batch: pa.RecordBatch) -> tuple[Keys, Codes, Codes]:
+        row, annotator, label = (batch.column(name) for name in self.names)
+        check_id_type(self.name, self.names[0], row.type)
+        ids = text_ids(row, self.name)
+        who = to_labels(annotator).tolist()
+        for column, values in ((self.names[0], ids.tolist()), (self.names[1], who)):
+            self._check_there(column, values, first)
+        return keys(pa.array(ids)), self._annotators(who, first), self._labels(label, first)
+
+    def _check_there(self, column: str, values: Sequence[Label | None], first: int) -> None:
+        """Refuse what is empty, and text over several lines: a quote that is not closed."""
+        for value in dict.fromkeys(values):
+            if value is None or value == "" or value != value:
+                wrong = "is empty"
+            elif isinstance(value, str) and "\n" in value:
+                wrong = "holds a line break"
+            else:
+                continue
+            at = next(i for i, other in enumerate(values) if other is value or other == value)
+            raise InputError(
+                f"{self.name}: column {shown(column)} {wrong} at row {first + at:,} (from 0); mend "
+                "or drop the line"
+            )
+
+    def _annotators(self, who: list[Label], first: int) -> Codes:
+        for at, value in enumerate(who):
+            if value not in self.annotators:
+                if len(self.annotators) == MOST_ANNOTATORS:
+                    raise InputError(
+                        f"{self.name}: column {shown(self.names[1])} has more than "
+                        f"{MOST_ANNOTATORS:,} values by row {first + at:,} (from 0), such as "
+                        f"{shown(value)}: are these the annotators? Name their column by "
+                        "--annotator-column"
+                    )
+                self.annotators[value] = len(self.annotators)
+        return np.array([self.annotators[value] for value in who], np.int16)
+
+    def _labels(self, column: pa.Array, first: int) -> Codes:
+        raw = to_labels(column)
+        texts = [value for value in raw.tolist() if isinstance(value, str)]
+        self._check_there(self.names[2], texts, first)
+        return self.codes.encode(raw, first).astype(np.int16)
+
+    def _ordered(
+        self, key: Keys, annotator: Codes, label: Codes, line: npt.NDArray[np.int64]
+    ) -> tuple[Keys, Codes, Codes, npt.NDArray[np.int64]]:
+        """Annotations by row and annotator; `InputError` where one is there twice."""
+        order = np.lexsort((annotator, key))
+        key, annotator, label, line = key[order], annotator[order], label[order], line[order]
+        self._check_twice(key, annotator, line)
+        return key, annotator, label, line
+
+    def _check_twice(self, key: Keys, annotator: Codes, line: npt.NDArray[np.int64]) -> None:
+        same = np.flatnonzero((key[1:] == key[:-1]) & (annotator[1:] == annotator[:-1]))
+        if not len(same):
+            return
+        at = same[np.argmin(line[same + 1])]
+        who, lines = list(self.annotators)[annotator[at]], line[at : at + 2]
+        for first, batch in batches(self.votes):
+            if first <= lines[1] < first + batch.num_rows:
+                text = text_ids(batch.column(self.names[0]), self.name)[lines[1] - first]
+                break
+        raise InputError(
+            f"{self.name}: annotator {shown(who)} labels {self.names[0]} {shown(text)} twice, at "
+            f"rows {lines[0]:,} and {lines[1]:,} (from 0); keep one ({len(same):,} such)"
+        )
+
+
+MOST_LINES = 1 << 23
+"""Lines of a table of labels that are held in memory, 12 bytes each and as much again to sort."""
+COLUMNS = ("row", "label")
+"""What a table of corrections needs; `reviewer` and `source` are used where they are there."""
+MOST_REVIEWERS = 10_000
+NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Corrections:
-    """Rows whose labels are certain."""
+class Checked:
+    """Labels of a file, the last one of each row and reviewer, ascending by row."""
 
-    file: SourceFile
+    location: SourcePath
+    source: str | None
+    """Identity of the source they are of, where the file tells."""
     row: npt.NDArray[np.int64]
-    """(row,) ascending."""
     label: npt.NDArray[np.int16]
-    """(row,) codes among `values`."""
+    """Code among `values`, -1 where the reviewer does not know."""
+    reviewer: npt.NDArray[np.int16]
+    """Code among `reviewers`; `NOBODY` where the file names none, each other label by another."""
     values: tuple[Label, ...]
-    n_conflicts: int
-    """Rows left out, as reviewers disagree."""
+    reviewers: tuple[str, ...]
 
-    def within(
-        self, start: int, stop: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.object_]]:
-        """Rows from `start` to `stop` of the source, and their labels."""
-        first, last = np.searchsorted(self.row, (start, stop))
-        return self.row[first:last], objects(self.values)[self.label[first:last]]
+    def agreed(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], int]:
+        """The rows whose labels all agree, those labels, and the number of rows where not."""
+        row, label, known = self.row, self.label, self.label >= 0
+        if not known.all():
+            row, label = row[known], label[known]
+        if (row[1:] > row[:-1]).all():
+            return row, label, 0
+        first = np.flatnonzero(np.append(True, row[1:] > row[:-1]))
+        low, high = np.minimum.reduceat(label, first), np.maximum.reduceat(label, first)
+        same = low == high
+        return row[first[same]], low[same], int(np.count_nonzero(~same))
 
-    def codes(
-        self, values: Sequence[Label], n_rows: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Rows, and the places (row,) of their labels among the label values of the source.
-
-        Raises `InputError` for a row that the source does not have, or a label it has nowhere.
-        """
-        name = self.file.location.name
-        if len(self.row) and self.row[-1] >= n_rows:
-            raise InputError(
-                f"{name}: has a label for row {self.row[-1]:,}, the source has rows 0 to "
-                f"{n_rows - 1:,}; give the corrections of this source"
+    def each(self) -> Iterator[tuple[int, str, Label]]:
+        """(row, reviewer, label) of all labels."""
+        last, n = -1, 0
+        columns = (column.tolist() for column in (self.row, self.label, self.reviewer))
+        for row, label, reviewer in zip(*columns, strict=True):
+            n = n + 1 if row == last and reviewer == NOBODY else 0
+            last = row
+            who = (
+                self.location.basename + "'" * n if reviewer == NOBODY else self.reviewers[reviewer]
             )
-        place = {value: code for code, value in enumerate(values)}
-        found = np.array([place.get(label, -1) for label in self.values], np.int64)[self.label]
+            if label >= 0:
+                yield row, who, self.values[label]
+
+
+def with_corrections(source: Source, path: str) -> Source:
+    """The source with the corrections of a file, which belongs to it from then on.
+
+    Raises
+    ------
+    InputError
+        the file cannot be read, holds bad rows, or is of another source.
+    StorageError
+        answers in it are damaged.
+    """
+    location = SourcePath.of(path)
+    part = SourceFile("corrections", location.basename, location)
+    (part,), found = read_once((part,), lambda: read_answers(path))
+    if found.source is not None:
+        _check_origin(location, found.source, source)
+    row, label, n_conflicts = found.agreed()
+    corrections = Corrections(part, row, label, found.values, n_conflicts)
+    return replace(source, parts=(*source.parts, part), corrections=corrections)
+
+
+def _check_origin(location: SourcePath, origin: str, source: Source) -> None:
+    if origin != source_identity(source.fingerprint(with_digest=True), source.label_name):
+        raise InputError(
+            f"{location.name}: holds labels of another source, or of this one before it changed; "
+            "give the corrections of this source"
+        )
+
+
+def read_answers(path: str) -> Checked:
+    """What a file of answers or a table of labels says.
+
+    Raises
+    ------
+    InputError
+        it cannot be read, has a row that cannot be one, or more lines than are held.
+    StorageError
+        answers in it are damaged.
+    """
+    location = SourcePath.of(path)
+    reading = _LabelFile(location)
+    if location.basename.lower().endswith(SUFFIX):
+        return reading.log()
+    return reading.table(path)
+
+
+class _LabelFile:
+    """One pass over a file of labels."""
+
+    def __init__(self, location: SourcePath) -> None:
+        self.location, self.name = location, location.name
+        self.codes = LabelCodes(MOST_CLASSES, f"{location.name}: labels")
+        self.reviewers: dict[str, int] = {}
+
+    def log(self) -> Checked:
+        """The answers of a review."""
+        with readable(self.name), self.location.open() as file:
+            answers = Answers.of(self.name, file)
+        assert answers.origin is not None
+        said = [(one.row, *pair) for one in answers.rows() for pair in one.labels.items()]
+        row = np.array([row for row, _, _ in said], np.int64)
+        label = self.codes.encode(objects([label for _, _, label in said]))
+        reviewer = self._reviewers(pa.array([who for _, who, _ in said], pa.string()))
+        return self._checked(answers.origin.source, row, label, reviewer)
+
+    def table(self, path: str) -> Checked:
+        """A table of labels, a batch at a time."""
+        table = open_cells(path, self._columns)
+        origins: set[str] = set()
+        rows, labels, reviewers = ([np.empty(0, kind)] for kind in (np.uint8, np.int16, np.int16))
+        for first, batch in batches(table):
+            if first + batch.num_rows > MOST_LINES:
+                raise InputError(
+                    f"{self.name}: more than {MOST_LINES:,} lines, which are not held in memory; "
+                    "write labels of so many rows into the source"
+                )
+            cells = dict(zip(batch.schema.names, batch.columns, strict=True))
+            check_label_type(self.name, "label", cells["label"].type)
+            found = self._rows(cells["row"], first)
+            rows.append(found.astype(np.min_scalar_type(found.max(initial=0))))
+            labels.append(self.codes.encode(to_labels(cells["label"]), first).astype(np.int16))
+            reviewers.append(self._reviewers(cells.get("reviewer", pa.nulls(len(rows[-1])))))
+            if "source" in cells:
+                origins |= set(text_ids(cells["source"].unique(), self.name).tolist())
+        if len(origins) > 1:
+            raise InputError(f"{self.name}: holds labels of several sources; split it by `source`")
+        row, label, reviewer = (_joined(pieces) for pieces in (rows, labels, reviewers))
+        row = row.astype(np.int64)
+        if (row[1:] <= row[:-1]).any():
+            person = np.where(reviewer == NOBODY, label - MOST_CLASSES - 1, reviewer)
+            order = np.lexsort((person, row))  # which keeps the order of lines
+            row, label, person, reviewer = (c[order] for c in (row, label, person, reviewer))
+            last = np.append((row[1:] != row[:-1]) | (person[1:] != person[:-1]), True)
+            row, label, reviewer = (column[last] for column in (row, label, reviewer))
+        return self._checked(next(iter(origins), None), row, label, reviewer)
+
+    def _checked(
+        self,
+        source: str | None,
+        row: npt.NDArray[np.int64],
+        label: npt.NDArray[Any],
+        reviewer: npt.NDArray[np.int16],
+    ) -> Checked:
+        values, reviewers = self.codes.values, tuple(self.reviewers)
+        label = label.astype(np.int16)
+        return Checked(self.location, source, row, label, reviewer, values, reviewers)
+
+    def _columns(self, name: str, names: tuple[str, ...]) -> list[str]:
+        missing = [one for one in COLUMNS if one not in names]
+        if missing:
+            raise InputError(
+                f"{name}: no column {missing[0]!r}, only {listed(names)}; corrections have the "
+                "columns row and label"
+            )
+        return [one for one in (*COLUMNS, "reviewer", "source") if one in names]
+
+    def _rows(self, column: pa.Array, first: int) -> npt.NDArray[np.int64]:
+        """(line,) row numbers."""
+        try:
+            if types.is_boolean(column.type) or column.null_count:
+                raise pa.ArrowInvalid
+            found: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # some are written otherwise
+            raw = column.to_pylist()
+            values = [label_value(one) for one in raw]
+            found = np.array([one if type(one) is int else -1 for one in values], np.int64)
         if (found < 0).any():
             at = int((found < 0).argmax())
-            label = shown(self.values[self.label[at]])
             raise InputError(
-                f"{name}: label {label} of row {self.row[at]:,} occurs nowhere in the source, "
-                f"whose labels are {listed(list(values))}; mend or drop it"
+                f"{self.name}: {shown(column[at].as_py())} at line {first + at:,} (from 0) is no "
+                "row number; rows count from 0 in the order of the source"
             )
-        return self.row, found
+        return found
 
-
-class Votes(NamedTuple):
-    """Annotations of some rows."""
-
-    place: npt.NDArray[np.int64]
-    """(annotation,) place of the row, ascending."""
-    annotator: Codes
-    label: Codes
-
-
-@dataclass(frozen=True, eq=False)
-class Annotations:
-    """All annotations of a source, by the keys of their rows."""
-
-    name: str
-    """The file, for messages."""
-    parts: tuple[SourceFile, ...]
-    lines: Callable[[], Iterator[tuple[int, pa.RecordBatch]]]
-    """Reads the table again: the number of the first line of each batch, and its cells."""
-    by: str | None
-    """Column of ids; None: rows are told by their number in the source."""
-    label_name: str
-    annotators: tuple[Label, ...]
-    """Name of each code."""
-    values: tuple[Label, ...]
-    """Label of each code, in the order of classes."""
-    key: Keys
-    """(row,) ascending."""
-    start: npt.NDArray[np.int64]
-    """(row + 1,) where the annotations of each row begin."""
-    annotator: Codes
-    """(annotation,) ascending within a row."""
-    label: Codes
-    majority: Codes
-    """(row,) the commonest label; of several, one that depends on the row's key alone."""
-    n_empty: int
-    """Lines without a label, which are left out."""
-    whole: bool = False
-    """Whether the source is the same table, with the features of a row on each of its lines."""
-    blank: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
-    """(row,) ascending: keys of rows without any label, of one table of rows and annotations."""
-
-    def joined(
-        self, block: Block, start: int, gaps: Gaps
-    ) -> tuple[Block, npt.NDArray[np.bool_] | None]:
-        """The block with the majority's labels, None where there are no annotations; and which of
-        its lines are the first of their row, None for all.
-
-        Raises `InputError` for a row that was there before: whose annotations are they? Of one
-        table of rows and annotations, only where its features are others.
-        """
-        rows = np.arange(start, start + len(block.x))
-        at = self._places(block.id, rows)
-        values = np.empty(len(self.values) + 1, object)
-        values[: len(self.values)] = self.values
-        none = len(self.values)
-        label = np.where(at >= 0, self.majority[at] if len(self.key) else none, none)
-        fresh = self._first_lines(block, at, rows, gaps)
-        return block._replace(label=values[label]), fresh
-
-    def _first_lines(
-        self, block: Block, at: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], gaps: Gaps
-    ) -> npt.NDArray[np.bool_] | None:
-        """(line,) which lines are the first of their row; None where all have to be."""
-        if gaps.first is None or gaps.features is None:
-            gaps.first = np.full(len(self.key) + len(self.blank), -1, np.int64)
-            gaps.features = np.zeros(len(gaps.first), np.uint64)
-        if self.whole:
-            blank = np.searchsorted(self.blank, self._keys(block.id, rows))
-            at = np.where(at < 0, len(self.key) + blank, at)
-        known = np.flatnonzero(at >= 0)
-        place, line = at[known], rows[known]
-        ids, at_first = np.unique(place, return_index=True)
-        unseen = gaps.first[ids] < 0
-        gaps.first[ids[unseen]] = line[at_first[unseen]]
-        again = gaps.first[place] != line
-        if not self.whole:
-            if again.any():
-                raise self._twice(block, known[again][0], rows)
-            return None
-        hashed = feature_hash(block.x)
-        gaps.features[ids[unseen]] = hashed[known[at_first[unseen]]]
-        other = again & (hashed[known] != gaps.features[place])
-        if other.any():
-            first = int(gaps.first[place[other][0]])
-            assert block.id is not None
+    def _reviewers(self, column: pa.Array) -> npt.NDArray[np.int16]:
+        """(line,) codes."""
+        coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
+        names = text_ids(coded.dictionary, self.name).tolist()
+        codes = [self.reviewers.setdefault(one, len(self.reviewers)) for one in names if one]
+        if len(self.reviewers) > MOST_REVIEWERS:
             raise InputError(
-                f"id {shown(block.id[known[other][0]])} has other features at row "
-                f"{int(line[other][0]):,} than at row {first:,} (from 0): the lines of a row must "
-                "have the same; mend them or --exclude what differs by line"
+                f"{self.name}: more than {MOST_REVIEWERS:,} reviewers; is the column `reviewer` "
+                "that of who gave the labels?"
             )
-        gaps.repeated += int(np.count_nonzero(again & (line >= gaps.until)))
-        fresh = np.ones(len(rows), np.bool_)
-        fresh[known[again]] = False
-        return fresh
-
-    def _twice(self, block: Block, at: int, rows: npt.NDArray[np.int64]) -> InputError:
-        assert block.id is not None
-        return InputError(
-            f"id {shown(block.id[at])} occurs again at row {int(rows[at]):,} (from 0): annotations "
-            "need a row per id; give each row once, or one table of rows and annotations as both"
-        )
-
-    def of(self, chunk: Chunk) -> Votes:
-        """The annotations of the rows of a chunk."""
-        at = self._places(chunk.id, chunk.rows)
-        there = np.flatnonzero(at >= 0)
-        length = np.diff(self.start)[at[there]]
-        place = np.repeat(there, length)
-        first = np.repeat(self.start[at[there]] - (np.cumsum(length) - length), length)
-        item = first + np.arange(len(place))
-        return Votes(place, self.annotator[item], self.label[item])
-
-    def _places(
-        self, ids: npt.NDArray[np.object_] | None, rows: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
-        """(row,) places among the keys, -1 where there are no annotations."""
-        key = self._keys(ids, rows)
-        at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
-        return np.where(self.key[at] == key, at, -1)
-
-    def _keys(self, ids: npt.NDArray[np.object_] | None, rows: npt.NDArray[np.int64]) -> Keys:
-        """(row,) keys of `rows`, the ids of which are among `ids`."""
-        return rows.astype(np.uint64) if self.by is None or ids is None else keys(pa.array(ids))
-
-    def check(self, gaps: Gaps, n_rows: int) -> None:
-        """Raise `InputError` for an annotation of a row that the source does not have.
-
-        n_rows : rows that were read
-        """
-        seen = gaps.first
-        wanted = self.key if seen is None else self.key[seen[: len(self.key)] < 0]
-        if not len(wanted):
-            return
-        for first, batch in self.lines():
-            text = text_ids(batch.column(self.by or ROW), self.name)
-            at = np.flatnonzero(np.isin(keys(pa.array(text)), wanted))
-            if len(at):
-                raise InputError(
-                    f"{self.name}: {self.by or ROW} {shown(text[at[0]])} at row "
-                    f"{first + int(at[0]):,} (from 0) is none of the source's {n_rows:,} rows "
-                    f"({len(wanted):,} such); mend or drop it"
-                )
-
-    def missing(self, n_missing: int, first: int | None) -> InputError:
-        """What is said of rows without any annotation."""
-        return InputError(
-            f"{self.name}: {n_missing:,} rows of the source have no annotation; first row {first} "
-            "(from 0); have them annotated or drop them, or give --unlabeled predict"
-        )
+        place = np.full(len(names) + 1, NOBODY, np.int16)
+        place[np.flatnonzero(names)] = codes
+        at: npt.NDArray[np.integer] = coded.indices.fill_null(len(names)).to_numpy(False)
+        found: npt.NDArray[np.int16] = place[at]
+        return found
 
 
-def keys(ids: pa.Array) -> Keys:
-    """(row,) uint64 keys of ids: whole numbers are their own, of others a hash of 64 bits."""
-    coded = ids.cast(pa.string()).dictionary_encode()
-    texts = coded.dictionary
-    whole = pc.match_substring_regex(texts, WHOLE).to_numpy(zero_copy_only=False)
-    found = np.empty(len(texts), np.uint64)
-    found[whole] = texts.filter(pa.array(whole)).cast(pa.int64()).to_numpy().view(np.uint64)
-    for at in np.flatnonzero(~whole):
-        digest = hashlib.blake2b(texts[int(at)].as_py().encode(), digest_size=8).digest()
-        found[at] = int.from_bytes(digest, "little")
-    return np.asarray(found[coded.indices.to_numpy()])
-
-
-def feature_hash(x: npt.NDArray[np.floating]) -> Keys:
-    """(row,) a hash of 64 bits of (row, feature) values; all gaps are alike, and so are zeros."""
-    bits = np.ascontiguousarray(x + 0.0, np.float64)
-    bits[np.isnan(bits)] = np.nan
-    found = np.zeros(len(x), np.uint64)
-    for column in bits.view(np.uint64).T:
-        found = _mixed(found * np.uint64(0x9E3779B97F4A7C15) + column + np.uint64(1))
+def _joined(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """One array of several, which are let go."""
+    found = np.concatenate(pieces)
+    pieces.clear()
     return found
 
 
-def majority(key: Keys, start: npt.NDArray[np.int64], label: Codes) -> Codes:
-    """(row,) the commonest label of each row; of several as common, one by a hash of the row's key
-    and the label, so that neither a class nor an annotator is preferred."""
-    row = np.repeat(np.arange(len(key)), np.diff(start))
-    width = int(label.max()) + 1
-    cell, count = np.unique(row * width + label, return_counts=True)
-    row, value = cell // width, cell % width
-    lot = _mixed(key[row] + _mixed(value.astype(np.uint64) + np.uint64(1)))
-    order = np.lexsort((lot, -count, row))
-    first = np.unique(row[order], return_index=True)[1]
-    return np.asarray(value[order][first].astype(np.int16))
+def labels_to_import(path: str, origin: Origin) -> list[tuple[int, str, Label]]:
+    """(row, reviewer, label) of every label in a file, checked against the rows under review.
 
-
-def _mixed(x: Keys) -> Keys:
-    """A hash of 64 bits (the finalizer of splitmix64, Steele, Lea & Flood 2014)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    Raises
+    ------
+    InputError
+        the file cannot be read, is of another source, or has unknown rows or labels.
+    StorageError
+        answers in it are damaged.
+    """
+    checked = read_answers(path)
+    name = checked.location.name
+    if checked.source is not None and checked.source != origin.source:
+        raise InputError(f"{name}: holds labels of another source; nothing was imported")
+    found = list(checked.each())
+    for row, _, label in found:
+        if row >= origin.n_rows:
+            raise InputError(
+                f"{name}: row {row:,} is none of the {origin.n_rows:,}; nothing was imported"
+            )
+        if origin.label_values and label not in origin.label_values:
+            raise InputError(
+                f"{name}: label {shown(label)} of row {row:,} is none of "
+                f"{listed(list(origin.label_values))}; nothing was imported"
+            )
+    return found

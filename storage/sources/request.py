@@ -1,14 +1,268 @@
-"""What is asked of a source, and which of its columns that means."""
+"""What is asked of a source: how its text is written, which of its columns are features, labels,
+ids and groups, and how what is no plain number becomes one."""
 
+import codecs
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from storage.errors import InputError
-from storage.sources.coding import PLAIN_NUMBERS, Coding
-from storage.sources.columns import ALL, Columns
-from storage.sources.dialect import PLAIN, Dialect
-from storage.sources.paths import listed, no_column, shown
+from storage.sources.files import listed, no_column, shown
+from storage.sources.values.labels import folded
+from storage.sources.values.texts import Spelling, parse_hint
+
+_PLACE = re.compile(r"\[\d+\]$")
+_PART = re.compile(r"(\[\d+\]|=.*)$", re.S)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A choice of columns, by name or by pattern (`*`, `?` and `[…]` as in file names)."""
+
+    id: str | None = None
+    """Column of ids: no feature, carried to the outputs."""
+    keep: tuple[str, ...] = ()
+    """Patterns of the features; all columns where there are none."""
+    leave: tuple[str, ...] = ()
+    """Patterns of columns that are no features."""
+    left_out: tuple[str, ...] = ()
+    """Columns that are no features, by name alone; whether they are there does not matter."""
+    id_needed: bool = True
+    """Whether a source without the column of ids is refused."""
+    group: str | None = None
+    """Column that says whose label each is: no feature."""
+
+    def features(self, where: str, names: tuple[str, ...], *, strict: bool) -> tuple[str, ...]:
+        """Those of some columns that are features, in their order.
+
+        strict : whether a pattern that matches nothing is refused
+
+        Raises `InputError` if none is left.
+        """
+        for option, patterns in (("--features", self.keep), ("--exclude", self.leave)):
+            for pattern in patterns:
+                if strict and not any(matches(name, pattern) for name in names):
+                    raise InputError(
+                        f"{where}: {option} {shown(pattern)} matches no column; columns are "
+                        f"{listed(names)}"
+                    )
+        found = tuple(
+            name
+            for name in names
+            if name not in self.left_out
+            and (not self.keep or any(matches(name, pattern) for pattern in self.keep))
+            and not any(matches(name, pattern) for pattern in self.leave)
+        )
+        if names and not found:
+            raise InputError(
+                f"{where}: no feature columns are left of {listed(names)}; see --features and "
+                "--exclude"
+            )
+        return found
+
+
+def is_place(name: str) -> bool:
+    """Whether a name is that of one place of a column of lists."""
+    return _PLACE.search(name) is not None
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a pattern names a column; that of a column of lists, or of one that is encoded, names
+    all its features."""
+    stem = _PART.sub("", name)
+    return pattern in (name, stem) or fnmatchcase(name, pattern) or fnmatchcase(stem, pattern)
+
+
+ALL = Columns()
+
+
+SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
+"""Words for separators that are hard to type."""
+_UTF_8 = ("utf-8", "utf-8-sig")
+_LIKELY = ";\t|,"
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9.]*,[0-9]+([eE][+-]?[0-9]+)?\s*")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How cells of a text file are told apart and read.
+
+    Raises `InputError` for a separator, a decimal mark or an encoding that cannot be one.
+    """
+
+    sep: str | None = None
+    """One character, or a word of `SEPARATORS`; None: a tab in `.tsv`, else a comma."""
+    decimal: str = "."
+    """Decimal mark of the features: `.` or `,`."""
+    encoding: str = "utf-8"
+    """Any text encoding that Python knows; UTF-8 with or without its mark."""
+    sheet: str | None = None
+    """Sheet of a workbook; None: the first."""
+
+    def __post_init__(self) -> None:
+        sep = self.sep if self.sep is None else SEPARATORS.get(self.sep, self.sep)
+        if sep is not None and (len(sep.encode()) != 1 or sep in '\0"\r\n'):
+            raise InputError(f"--sep {shown(self.sep)}: must be one character, such as ; or tab")
+        if self.decimal not in (".", ",") or self.decimal == sep == ".":
+            raise InputError(
+                f"--decimal {shown(self.decimal)}: must be . or , and not the separator"
+            )
+        try:
+            found = codecs.lookup(self.encoding)
+        except (LookupError, ValueError) as error:
+            raise InputError(f"--encoding {shown(self.encoding)}: there is no such one") from error
+        if not getattr(found, "_is_text_encoding", True):
+            raise InputError(f"--encoding {self.encoding}: not an encoding of text")
+        object.__setattr__(self, "sep", sep)
+        object.__setattr__(self, "encoding", "utf-8" if found.name in _UTF_8 else found.name)
+
+    @property
+    def codec(self) -> str:
+        """The encoding as Python opens it, a mark at the beginning left out."""
+        return "utf-8-sig" if self.encoding == "utf-8" else self.encoding
+
+    def separator(self, name: str) -> str:
+        """The separator of a file of this name."""
+        sep = self.sep or ("\t" if ".tsv" in name.lower() else ",")
+        if sep == self.decimal and self.sep is None:
+            raise InputError(
+                f"{name}: its separator is a comma as the decimal mark is; give --sep ',' where "
+                "its numbers are in quotes, or its own, such as --sep ';'"
+            )
+        return sep
+
+    @classmethod
+    def of_json(cls, found: dict[str, Any] | None) -> "Dialect":
+        """What `as_json` gave."""
+        return cls(**(found or {}))
+
+    def as_json(self) -> dict[str, Any] | None:
+        """What differs from the default; None if nothing does."""
+        return {n: v for n, v in vars(self).items() if v != getattr(Dialect, n)} or None
+
+
+PLAIN = Dialect()
+
+
+def likely_separator(cells: tuple[str, ...]) -> str | None:
+    """The separator that a first row seems to have, of which another one made few cells."""
+    text = " ".join(cells)
+    counts = Counter(mark for mark in text if mark in _LIKELY)
+    best = max(_LIKELY, key=lambda mark: counts[mark])
+    return best if counts[best] >= len(cells) else None
+
+
+def separator_hint(cells: tuple[str, ...]) -> str:
+    """What to do about a first row of too few columns; empty if it does not look so."""
+    mark = likely_separator(cells)
+    word = {"\t": "tab"}.get(mark or "", mark)
+    return "" if mark is None else f"; its columns look separated by {mark!r}: give --sep '{word}'"
+
+
+def number_hint(value: str, column: str, decimal: str) -> str:
+    """What to do about a cell that is no number."""
+    parse = parse_hint(value, column, decimal)
+    if _DECIMAL_COMMA.fullmatch(value):
+        return f"{parse}if that is a decimal comma, give --decimal ,"
+    return f"{parse}leave it out with --exclude {column}"
+
+
+def encoding_hint(start: bytes) -> str:
+    """What to do about a file that is not UTF-8, by its first bytes."""
+    if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "it looks like UTF-16: give --encoding utf-16"
+    return "give --encoding cp1252 or another, or save it as UTF-8"
+
+
+@dataclass(frozen=True)
+class Coding:
+    """Categories of text columns, and what becomes of gaps."""
+
+    categories: dict[str, list[str]] = field(default_factory=dict)
+    """Values of each column that is encoded; each is a feature `column=value`, 1 or 0."""
+    fills: dict[str, float] = field(default_factory=dict)
+    """Value for the gaps of each feature."""
+    drop: bool = False
+    """Whether rows with gaps are left out."""
+    parse: dict[str, str] = field(default_factory=dict)
+    """How numbers are written in columns of text, by name or pattern; the first that fits."""
+    joined: dict[str, str] = field(default_factory=dict)
+    """The label that stands for all texts alike, by what `folded` leaves of them."""
+
+    @classmethod
+    def of_json(cls, found: dict[str, Any] | None) -> "Coding":
+        """What `as_json` gave."""
+        return cls(**(found or {}))
+
+    def as_json(self) -> dict[str, Any] | None:
+        """None if nothing is coded."""
+        found = dict(vars(self))
+        for name in ("parse", "joined"):  # runs without are as they were before there was such
+            if not found[name]:
+                del found[name]
+        return None if self == PLAIN_NUMBERS else found
+
+    def join(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """(row,) labels, those that are alike as one."""
+        if not self.joined or labels.dtype.kind != "O":
+            return labels
+        found = labels.tolist()
+        one = {
+            raw: self.joined.get(folded(raw), raw) if isinstance(raw, str) else raw
+            for raw in set(found)
+        }
+        out = np.empty(len(found), object)
+        out[:] = [one[raw] for raw in found]
+        return out
+
+    def spelling(self, name: str, decimal: str) -> Spelling | None:
+        """How the numbers of a column are written; None for plain numbers."""
+        kinds = (kind for pattern, kind in self.parse.items() if matches(name, pattern))
+        kind = next(kinds, None)
+        return None if kind is None else Spelling(kind, decimal)
+
+    def fills_of(self, names: tuple[str, ...]) -> npt.NDArray[np.float32] | None:
+        """(feature,) values for gaps, NaN where there is none; None where no feature has one."""
+        if not self.fills:
+            return None
+        return np.array([self.fills.get(name, np.nan) for name in names], np.float32)
+
+    def groups(self, names: tuple[str, ...]) -> dict[str, list[int]]:
+        """Places of the features of each encoded column."""
+        place = {name: i for i, name in enumerate(names)}
+        return {
+            column: [place[f"{column}={value}"] for value in values if f"{column}={value}" in place]
+            for column, values in self.categories.items()
+        }
+
+
+PLAIN_NUMBERS = Coding()
+
+
+@dataclass
+class Gaps:
+    """Gaps that were filled and rows that were left out, counted once each."""
+
+    filled: int = 0
+    dropped: int = 0
+    """Rows with a gap."""
+    other: int = 0
+    """Rows without a label where those with one are wanted, or the other way round."""
+    until: int = 0
+    """Rows of the source that were counted."""
+    first: npt.NDArray[np.int64] | None = None
+    """Where each id of the annotations was read first, -1 for not yet; None before any."""
+    features: npt.NDArray[np.uint64] | None = None
+    """A hash of the features there."""
+    repeated: int = 0
+    """Lines that give the features of a row again."""
+
 
 MOST_COLUMNS = 1 << 15
 """Columns of a table: readers of CSV and Parquet take some 10 KB of memory for each."""

@@ -245,7 +245,7 @@ def _lasting(found: dict[str, bytes]) -> dict[str, bytes]:
 
 def _reseal(run: str, change: Callable[[dict[str, Any]], None], *, sealed: bool = True) -> None:
     """Write run.json as another version of the program would."""
-    from storage.seal import seal, unseal
+    from storage.files.durable import seal, unseal
 
     for name in ("run.json", "run.copy.json"):
         file = Path(run, name)

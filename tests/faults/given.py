@@ -123,7 +123,7 @@ def _source(what: str, when: str, step: str, ends: str) -> Trial:
         run = here.new()
 
         def change() -> None:
-            from storage.ledger import Ledger
+            from storage.runs.ledger import Ledger
 
             commit, done = Ledger.commit, []
 
@@ -191,8 +191,8 @@ def answers() -> list[Case]:
 def _log(bench: Bench, file: Path) -> None:
     """Five answers on rows of the reference, one of them taken back."""
     from storage.answers import Answer, AnswersFile, Asked, Origin
-    from storage.location import Location
-    from storage.run import Run
+    from storage.files.location import Location
+    from storage.runs.run import Run
 
     config = Run(Location.of(f"{bench.root}/reference")).config()
     log = AnswersFile.open(str(file), Origin.of_config(config, (0, 1), 240, "reference"))
@@ -265,7 +265,7 @@ def oracles() -> list[Case]:
 def _appending(effect: str, nth: int) -> None:
     """From now on the nth addition to a log of answers meets the effect."""
 
-    from storage import durable
+    from storage.files import durable
 
     append, count = durable.append, itertools.count(1)
 

@@ -21,10 +21,10 @@ from flows.score import score
 from pipeline.knn.exact import nearest
 from pipeline.methods.partial_features import PIPELINES, preprocess
 from pipeline.methods.partial_labels import AdaptiveParams, pack, predict
+from storage.arrays.groups import read_array
 from storage.errors import InputError, StorageError
-from storage.groups import read_array
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 N, C, NEW = 900, 7, 150
 OPTIONS: dict[str, Any] = {

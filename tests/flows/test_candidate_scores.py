@@ -19,8 +19,8 @@ from flows.score import score
 from pipeline.knn.exact import nearest
 from pipeline.methods.partial_labels import AdaptiveParams, disambiguate, pack, predict
 from storage.errors import InputError
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 N, C, NEW = 600, 7, 200
 NAMES = np.array(list("ABCDEFG"))

@@ -31,8 +31,8 @@ from pipeline.methods.partial_labels import (
     predict,
 )
 from storage.errors import InputError
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 N, C = 900, 7
 OPTIONS: dict[str, Any] = {"k": None, "block_rows": 300}

@@ -20,9 +20,9 @@ from flows.steps.posteriors import posterior_columns, write_posteriors
 from pipeline.decision.class_rule import Decided
 from pipeline.estimator import RobustKNeighborsClassifier
 from storage import InputError, open_run
-from storage.location import Location
-from storage.pool import ChunkWriter
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.pool import ChunkWriter
+from storage.runs.run import Run
 
 N, C = 1800, 10
 

@@ -16,7 +16,7 @@ from flows.cli import main
 from knnoise import open_run, train
 from knnoise.result import _read
 from storage.errors import InputError
-from storage.writers import FORMATS
+from storage.export import FORMATS
 
 N = 600
 

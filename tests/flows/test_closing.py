@@ -10,7 +10,7 @@ from runs import PoolWriter, fit
 
 from flows.steps import building
 from storage import InputError, StorageError
-from storage.location import Location
+from storage.files.location import Location
 
 
 @pytest.fixture

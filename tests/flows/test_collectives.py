@@ -30,10 +30,10 @@ from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute
 from flows.orchestration.session import open_job
 from storage import StorageError, open_run
-from storage.groups import Arrays
-from storage.location import Location
-from storage.pool import Pool
-from storage.run import Run
+from storage.arrays.groups import Arrays
+from storage.files.location import Location
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 N, PORTION = 3000, 128
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not import tests

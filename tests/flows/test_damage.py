@@ -16,9 +16,10 @@ from runs import fit, results
 from flows.cli import main
 from flows.report.status import status
 from flows.score import score
-from storage import InputError, StorageError, open_run, pool
-from storage.location import Location
-from storage.run import Run
+from storage import InputError, StorageError, open_run
+from storage.files.location import Location
+from storage.runs import pool
+from storage.runs.run import Run
 
 K, BLOCK_ROWS = 10, 150
 
@@ -274,7 +275,7 @@ def test_run_whose_config_and_copy_are_lost_is_refused(folder: Path) -> None:
 
 def rewritten(run: Path, **changes: object) -> None:
     """As another version would have begun the run."""
-    from storage.seal import seal, unseal
+    from storage.files.durable import seal, unseal
 
     for name in ("run.json", "run.copy.json"):
         config = unseal((run / name).read_bytes())

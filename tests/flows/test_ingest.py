@@ -21,11 +21,13 @@ from flows.orchestration.session import open_job
 from flows.steps import ingest as reading
 from flows.steps.ingest import Ingested, ingest
 from storage import InputError
-from storage.location import Location
-from storage.pool import pool_chunk_rows
-from storage.run import Run
-from storage.sources import Columns, Source, open_source
-from storage.sources.corrections import with_corrections
+from storage.files.location import Location
+from storage.runs.pool import pool_chunk_rows
+from storage.runs.run import Run
+from storage.sources.base import Source
+from storage.sources.joins import with_corrections
+from storage.sources.opening import open_source
+from storage.sources.request import Columns
 
 D = 400
 N = 3 * pool_chunk_rows(D) + 17

@@ -11,8 +11,8 @@ import pytest
 from runs import PoolWriter, fit
 
 from flows.score import score
-from storage import InputError, StorageError, transient
-from storage.sources.rows import ArrayReader
+from storage import InputError, StorageError, errors
+from storage.sources.formats.arrays import ArrayReader
 
 EIO = OSError(errno.EIO, "Input/output error")
 BAD = InputError("no such column")
@@ -27,7 +27,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
         raise error
 
     monkeypatch.setattr(ArrayReader, "blocks", faulty)
-    monkeypatch.setattr(transient, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(errors, "FIRST_WAIT", 0.0)
 
 
 def content(folder: Path) -> dict[Path, bytes]:

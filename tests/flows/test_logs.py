@@ -17,8 +17,8 @@ from flows.engine.progress.run_log import RunLog
 from flows.options.params import Compute
 from flows.orchestration.session import open_job
 from storage.errors import InputError
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 
 def log_lines(run: Path) -> list[list[dict[str, Any]]]:

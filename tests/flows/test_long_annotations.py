@@ -17,7 +17,7 @@ import pytest
 from runs import fit
 
 from flows.cli import main
-from storage.sources.joins import feature_hash
+from storage.sources.blocks import feature_hash
 
 N, ANNOTATORS = 600, 5
 LABELS = ("ill", "well")

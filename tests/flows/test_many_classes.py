@@ -14,8 +14,8 @@ from flows.cli import main
 from flows.report.content import load, training
 from flows.report.model import ClassReport
 from knnoise.result import Training
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 CLASSES, ROWS = 101, 20
 

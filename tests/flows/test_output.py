@@ -18,7 +18,7 @@ import pytest
 from runs import PoolWriter, fit
 
 from flows.cli import cli, main
-from storage.convert import write_columns
+from storage.export import write_columns
 
 Capture = pytest.CaptureFixture[str]
 COMMAND = [sys.executable, "-m", "flows.cli"]

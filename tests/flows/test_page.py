@@ -27,8 +27,8 @@ from flows.report.page.gather import BlockRecall
 from flows.report.page.pictures import recall
 from flows.report.page.render import with_controls_shown
 from flows.score import score
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 NASTY = "<script>alert(1)</script>"
 FEATURES = (NASTY, 'a"b&c', "$x_1$", "d")

@@ -18,9 +18,11 @@ from flows.intake.labels import quantity
 from flows.steps.ingest import Ingested
 from flows.train import run_train
 from storage import open_run
-from storage.location import Location
-from storage.run import Run
-from storage.sources import glance, look_at, open_source
+from storage.files.location import Location
+from storage.runs.run import Run
+from storage.sources import glance
+from storage.sources.glance import look_at
+from storage.sources.opening import open_source
 
 N = 300
 

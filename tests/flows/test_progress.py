@@ -17,7 +17,7 @@ from runs import PoolWriter
 
 from flows.engine.progress.reporter import Reporter
 from flows.engine.progress.watcher import Step, spell
-from storage.ledger import Record
+from storage.runs.ledger import Record
 
 STEPS = ("ingest", "anchors-search", "partition", "neighbors", "audit", "regression", "labels")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")

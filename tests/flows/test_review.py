@@ -44,8 +44,8 @@ from flows.train import run_train
 from pipeline.decision import review
 from storage import InputError
 from storage.answers import AnswersFile
-from storage.groups import read_group
-from storage.pool import Pool
+from storage.arrays.groups import read_group
+from storage.runs.pool import Pool
 
 N = 900
 BUDGET = 30

@@ -20,7 +20,7 @@ from runs import PoolWriter, fit, results
 from flows.cli import main
 from flows.orchestration.submit import submit
 from storage import InputError, StorageError
-from storage.location import Location
+from storage.files.location import Location
 
 PASSWORD, OTHER, SIGNATURE = "hunter2pass", "tiger3pass", "5d0c1f5d0c1f"
 SECRETS = (PASSWORD, OTHER, SIGNATURE)

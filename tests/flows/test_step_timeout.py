@@ -20,7 +20,7 @@ from flows.engine.deadline import Deadline
 from flows.engine.job import Output
 from flows.engine.parts import Part
 from storage.errors import ClusterError, StepTimeoutError
-from storage.run import Run
+from storage.runs.run import Run
 
 
 def hanging(run: Run, part: Part[Any]) -> Output:

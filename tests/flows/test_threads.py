@@ -14,10 +14,10 @@ from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, run_parts
 from flows.engine.threads import n_cores, run_threads
 from flows.steps import anchors
+from storage.arrays.groups import read_array
 from storage.errors import StepTimeoutError
-from storage.groups import read_array
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 PARTS = [Part(f"p{i}", i) for i in range(9)]
 

@@ -28,10 +28,10 @@ from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.lists import Neighbors
 from pipeline.methods.rknn import GRID, predict, select
 from storage import ClusterError, InputError, Run, StorageError, open_run
-from storage.exchange import Exchange, Slice
-from storage.location import Location
-from storage.pool import pool_chunk_rows
-from storage.sources import fingerprint
+from storage.arrays.exchange import Exchange, Slice
+from storage.files.location import Location
+from storage.runs.pool import pool_chunk_rows
+from storage.sources import files as source_files
 
 HERE: dict[str, Any] = {"workers": 0, "quiet": True}
 
@@ -317,7 +317,7 @@ def test_killed_while_reading_and_other_content_of_equal_size_and_time(
     def killed(self: Pass, scale: str, trained: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fingerprint, "YOUNG_SECONDS", young)
+    monkeypatch.setattr(source_files, "YOUNG_SECONDS", young)
     with monkeypatch.context() as patch:
         patch.setattr(Pass, "check", killed)
         with pytest.raises(ClusterError, match="interrupted"):

@@ -25,9 +25,9 @@ from flows.steps.transform import metric_used
 from pipeline.blocks.scaling import FeatureStatistics
 from pipeline.estimator import RobustKNeighborsClassifier
 from storage import open_run
-from storage.groups import read_group
-from storage.location import Location
-from storage.run import Run
+from storage.arrays.groups import read_group
+from storage.files.location import Location
+from storage.runs.run import Run
 
 N, WIDE, KEPT = 900, 20, 4
 QUIET = ("--workers", "0", "-q")

@@ -13,12 +13,12 @@ from flows.engine.job import Output, execute
 from flows.engine.parts import Part
 from flows.engine.results import Result
 from storage import StorageError
-from storage.exchange import Exchange, Slice
-from storage.groups import read_group, write_group
-from storage.location import Location
-from storage.pool import ChunkWriter
-from storage.run import Run
-from storage.stores import RunStore
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import read_group, write_group
+from storage.files.location import Location
+from storage.files.stores import RunStore
+from storage.runs.pool import ChunkWriter
+from storage.runs.run import Run
 
 
 @dataclass(frozen=True)

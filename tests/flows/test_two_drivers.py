@@ -15,9 +15,8 @@ from runs import AS_IN_FIT, PoolWriter, fit, results
 from flows.score import score
 from flows.steps import building
 from storage.errors import BusyError
-from storage.lease import Owner
-from storage.location import Location
-from storage.process import birth
+from storage.files.location import Location
+from storage.runs.lease import Owner, birth
 
 
 @pytest.mark.parametrize("k", [10, 20])

@@ -17,8 +17,8 @@ from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
 from pipeline.noise.cores import NEAR, in_core, near_anchors
 from pipeline.noise.extrema import crossfit
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 ROWS = 8000
 

@@ -16,7 +16,7 @@ from flows.cli import main
 from flows.score import run_score
 from flows.train import run_train
 from storage.errors import InputError
-from storage.sources.labels import are_there, label_value
+from storage.sources.values.labels import are_there, label_value
 
 N = 1500
 QUICK = {"label_column": "y", "workers": 0, "quiet": True}

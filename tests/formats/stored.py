@@ -43,7 +43,9 @@ def _types() -> Iterator[tuple[str, Any]]:
     import flows
     from flows.engine.results import Result
     from flows.report.model import RunConfig, Saved
-    from storage import answers, ledger, schema
+    from storage import answers
+    from storage.arrays import schema
+    from storage.runs import ledger
 
     for module in pkgutil.walk_packages(flows.__path__, "flows."):
         importlib.import_module(module.name)

@@ -18,7 +18,8 @@ from distributed import Client, LocalCluster
 import knnoise
 from knnoise.inputs import as_files, in_python
 from storage.errors import InputError
-from storage.sources import Columns, open_source
+from storage.sources.opening import open_source
+from storage.sources.request import Columns
 
 QUIET = {"workers": 0, "quiet": True}
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from strategies import generators
 
 from storage.errors import InputError
-from storage.sources import Coding, Columns, Gaps, Source, open_source, with_annotations
-from storage.sources.annotation_table import read_annotations
-from storage.sources.dialect import PLAIN
-from storage.sources.joins import keys, majority
+from storage.sources.base import Source
+from storage.sources.blocks import keys, majority
+from storage.sources.joins import read_annotations, with_annotations
+from storage.sources.opening import open_source
+from storage.sources.request import PLAIN, Coding, Columns, Gaps
 
 N = 50
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import answers
-from storage.answer_table import export_answers
 from storage.answers import Answer, Answers, AnswersFile, Asked, Origin, Said
 from storage.errors import InputError, StorageError
-from storage.sources.corrections import labels_to_import, read_answers
-from storage.sources.labels import Label
+from storage.export import export_answers
+from storage.sources.joins import labels_to_import, read_answers
+from storage.sources.values.labels import Label
 
 ORIGIN = Origin("abc", ("no", "yes"), 100, "runs/a")
 

@@ -12,10 +12,10 @@ from runs import PoolWriter, fit
 
 from flows.engine.job import Output, execute
 from flows.engine.parts import Part
-from storage.convert import write_bytes
-from storage.groups import write_group
-from storage.location import Location
-from storage.run import Run
+from storage.arrays.groups import write_group
+from storage.export import write_bytes
+from storage.files.location import Location
+from storage.runs.run import Run
 
 
 class Disk:

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import generators
 
+from storage.arrays.exchange import Exchange, Slice
 from storage.errors import StorageError
-from storage.exchange import Exchange, Slice
-from storage.location import Location
+from storage.files.location import Location
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -114,7 +114,7 @@ def test_rows_cross_an_object_store() -> None:
 
 
 def test_slices_cross_the_chunks_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.exchange._CHUNK_BYTES", (64, 128))
+    monkeypatch.setattr("storage.arrays.exchange._CHUNK_BYTES", (64, 128))
     exchange = Exchange(Location.of(tmp_path), "test")
     exchange.send("p", np.zeros(1000, np.int64), 1, {"row": np.arange(1000)})
     assert exchange.receive([Slice("p", 13, 977)])["row"].tolist() == list(range(13, 977))

@@ -16,16 +16,15 @@ from typing import Any
 
 import pytest
 
-from storage import lease
 from storage.errors import BusyError, StorageError
-from storage.lease import Owner, leased
-from storage.location import Location
-from storage.process import birth, machine
+from storage.files.location import Location
+from storage.runs import lease
+from storage.runs.lease import Owner, birth, leased, machine
 
 HOLD = """
 import sys, time
-from storage.lease import leased
-from storage.location import Location
+from storage.runs.lease import leased
+from storage.files.location import Location
 with leased(Location.of(sys.argv[1]), print):
     print("held", flush=True)
     time.sleep(600)

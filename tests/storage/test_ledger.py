@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from storage.errors import StorageError
-from storage.ledger import Ledger, Record, digest
-from storage.location import Location
+from storage.files.location import Location
+from storage.runs.ledger import Ledger, Record, digest
 
 
 @pytest.fixture

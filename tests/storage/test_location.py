@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import zarr
 
+from storage.arrays.groups import array, create_group, read_array, write_group
 from storage.errors import StorageError
-from storage.groups import array, create_group, read_array, write_group
-from storage.location import Location
-from storage.writes import DigestOfPieces, digest_of
+from storage.files.durable import DigestOfPieces, digest_of
+from storage.files.location import Location
 
 
 @pytest.fixture(params=["disk", "memory"])

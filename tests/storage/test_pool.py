@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.errors import StorageError
-from storage.location import Location
-from storage.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
+from storage.runs.run import Run
 
 
 @pytest.fixture

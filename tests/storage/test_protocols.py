@@ -7,10 +7,9 @@ import pytest
 
 from flows.orchestration.run_folders import dated, latest
 from storage import InputError
-from storage.convert import read_metadata, write_bytes
-from storage.location import Location
-from storage.protocols import MORE
-from storage.sources import list_sources, open_source
+from storage.export import read_metadata, write_bytes
+from storage.files.location import MORE, Location
+from storage.sources.opening import list_sources, open_source
 
 REFUSED = (
     "sftp://host/pool.csv",
@@ -36,7 +35,7 @@ def as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv(MORE, raising=False)
     monkeypatch.setattr(fsspec.core, "url_to_fs", ask)
-    monkeypatch.setattr("storage.sources.paths.url_to_fs", ask)
+    monkeypatch.setattr("storage.sources.files.url_to_fs", ask)
     monkeypatch.setattr(fsspec, "open", ask)
 
 

@@ -10,10 +10,10 @@ import pytest
 import xarray as xr
 
 from storage import open_run
+from storage.arrays.groups import write_group
 from storage.errors import ClusterError, InputError, StorageError
-from storage.groups import write_group
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 from storage.version import FORMAT_VERSION
 
 

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from zarr.storage import FsspecStore, LocalStore
 
-from storage.sources import Source, open_source
+from storage.sources.base import Source
+from storage.sources.opening import open_source
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(23, 3)).astype(np.float32)

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from storage.errors import InputError
-from storage.sources import open_source
+from storage.sources.opening import open_source
 
 X = np.array([[1, -2.5, 3e38], [np.nan, np.inf, 1e-40], [0, -0.0, 0.1]], ml_dtypes.bfloat16)
 EVERY = np.arange(2**16, dtype=np.uint16).reshape(-1, 4).view(ml_dtypes.bfloat16)

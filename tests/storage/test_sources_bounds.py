@@ -21,8 +21,9 @@ import pytest
 import zarr
 
 from storage.errors import InputError
-from storage.sources import open_source, zarr_group
-from storage.sources.corrections import with_corrections
+from storage.sources.formats import zarr as zarr_format
+from storage.sources.joins import with_corrections
+from storage.sources.opening import open_source
 
 MOST_MB, MOST_SECONDS = 512, 10
 X = np.arange(12.0).reshape(4, 3)
@@ -30,10 +31,10 @@ GIANT = 1_500_000_000
 READ = """
 import json, sys, time
 from storage.errors import InputError
-from storage.sources import open_source
-from storage.sources.annotation_table import read_annotations
-from storage.sources.corrections import read_answers
-from storage.sources.dialect import PLAIN
+from storage.sources.opening import open_source
+from storage.sources.joins import read_annotations
+from storage.sources.joins import read_answers
+from storage.sources.request import PLAIN
 import pyarrow.parquet
 given = json.loads(sys.argv[1])
 what = given.pop("what", "source")
@@ -230,7 +231,7 @@ def test_metadata_of_zarr(tmp_path: Path) -> None:
 def test_rows_of_zarr_that_are_stored_together_but_too_wide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zarr_group, "BAND_BYTES", 200)
+    monkeypatch.setattr(zarr_format, "BAND_BYTES", 200)
     x = np.random.default_rng(0).normal(size=(50, 7)).astype("f4")
     group = zarr.open_group(tmp_path / "g", mode="w")
     group.create_array("x", data=x, chunks=(30, 2))
@@ -244,7 +245,7 @@ def test_rows_of_zarr_that_are_stored_together_but_too_wide(
 def test_shards_of_zarr_larger_than_what_is_read_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zarr_group, "BAND_BYTES", 200)
+    monkeypatch.setattr(zarr_format, "BAND_BYTES", 200)
     x = np.random.default_rng(0).normal(size=(48, 3)).astype("f4")
     group = zarr.open_group(tmp_path / "g", mode="w")
     group.create_array("x", data=x, chunks=(6, 3), shards=(24, 3))

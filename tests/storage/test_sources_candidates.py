@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.errors import InputError
-from storage.sources import CandidateCodes, look_at, open_source
-from storage.sources.candidates import WORDS, as_sets, sets_of_mask
-from storage.sources.labels import label_value
+from storage.sources.glance import look_at
+from storage.sources.opening import open_source
+from storage.sources.values.candidates import WORDS, CandidateCodes, as_sets, sets_of_mask
+from storage.sources.values.labels import label_value
 
 VALUES = st.sampled_from(["cat", "dog", " dog ", "7", "7.0", "", "nan", "a b"])
 SETS = st.lists(st.lists(VALUES, max_size=4), min_size=1, max_size=30)

@@ -11,7 +11,7 @@ import pytest
 import zarr
 
 from storage.errors import InputError
-from storage.sources import open_source
+from storage.sources.opening import open_source
 
 X = np.arange(40.0, dtype=np.float32).reshape(20, 2) + 1
 Y = np.arange(20) % 2

@@ -12,7 +12,9 @@ import pytest
 import zarr
 
 from storage.errors import InputError
-from storage.sources import Columns, Source, open_source
+from storage.sources.base import Source
+from storage.sources.opening import open_source
+from storage.sources.request import Columns
 
 TABLE = pd.DataFrame(
     {

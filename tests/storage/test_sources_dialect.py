@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 
 from storage.errors import InputError
-from storage.sources import Dialect, open_source, same
+from storage.sources.base import same
+from storage.sources.opening import open_source
+from storage.sources.request import Dialect
 
 X = np.array([[1.5, -2.25], [3.0, 1e3], [0.5, 4.0]])
 Y = ["no", "yes", "no"]

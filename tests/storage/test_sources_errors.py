@@ -12,7 +12,8 @@ import zarr
 from fsspec.implementations.local import LocalFileSystem
 
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
-from storage.sources import Source, open_source
+from storage.sources.base import Source
+from storage.sources.opening import open_source
 
 X = np.arange(12.0).reshape(4, 3)
 

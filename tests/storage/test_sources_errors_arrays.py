@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 from storage.errors import InputError
-from storage.sources import open_source
+from storage.sources.opening import open_source
 
 X = np.arange(12.0).reshape(4, 3)
 

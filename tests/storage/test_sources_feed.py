@@ -10,8 +10,8 @@ SLOW = """
 import io, sys, time
 from pathlib import Path
 from storage.errors import InputError
-from storage.sources import open_source
-from storage.sources.paths import SourcePath
+from storage.sources.opening import open_source
+from storage.sources.files import SourcePath
 
 class Slow(io.FileIO):
     def read(self, size=-1):

@@ -14,7 +14,10 @@ import pytest
 import zarr
 
 from storage.errors import InputError
-from storage.sources import Coding, Columns, GroupCodes, Source, open_source
+from storage.sources.base import Source
+from storage.sources.opening import open_source
+from storage.sources.request import Coding, Columns
+from storage.sources.values.labels import GroupCodes
 
 WHO = ["ann", "bob", "", "ann", "1.0", "1"]
 CODES = [0, 1, -1, 0, 2, 2]

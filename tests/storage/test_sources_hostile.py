@@ -13,8 +13,8 @@ import pytest
 import zarr
 
 from storage.errors import InputError
-from storage.location import Location
-from storage.sources import open_source
+from storage.files.location import Location
+from storage.sources.opening import open_source
 
 X = np.arange(12.0).reshape(4, 3)
 Y = np.array([0, 1, 0, 1])

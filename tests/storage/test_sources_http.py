@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from storage import transient
+from storage import errors
 from storage.errors import InputError, UnavailableError
-from storage.sources import open_source
+from storage.sources.opening import open_source
 
 pytest.importorskip("aiohttp")
 
@@ -153,7 +153,7 @@ def test_no_ranges(server: Server, name: str, sized: bool) -> None:
 
 
 def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transient, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(errors, "FIRST_WAIT", 0.0)
     with pytest.raises(UnavailableError) as caught:
         open_source("http://127.0.0.1:9/t.csv", label_column="y")
     assert "no such file" not in str(caught.value)

@@ -13,7 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.errors import InputError
-from storage.sources import Chunk, FiniteCheck, LabelCodes, fingerprint, open_source, same
+from storage.sources import files as source_files
+from storage.sources.base import same
+from storage.sources.blocks import Chunk, FiniteCheck
+from storage.sources.opening import open_source
+from storage.sources.values.labels import LabelCodes
 
 
 @pytest.mark.parametrize(
@@ -146,7 +150,7 @@ def test_fingerprint_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     young = source.fingerprint(with_digest=True)
     assert [sorted(entry) for entry in young["files"]] == [["digest", "name", "role", "size"]] * 2
     assert same(young, source) is None
-    monkeypatch.setattr(fingerprint, "YOUNG_SECONDS", 0)
+    monkeypatch.setattr(source_files, "YOUNG_SECONDS", 0)
     old = json.loads(json.dumps(source.fingerprint(with_digest=True)))
     times = ["ctime_ns", "digest", "mtime_ns", "name", "role", "size"]
     assert [sorted(entry) for entry in old["files"]] == [times] * 2

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage.errors import InputError
-from storage.sources import Source, open_source
+from storage.sources.base import Source
+from storage.sources.opening import open_source
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame(RNG.normal(size=(60, 2)).round(3), columns=["a", "b"]).assign(
@@ -226,9 +227,9 @@ def test_arrow_files_damaged(tmp_path: Path, compression: str, cut: float) -> No
 
 
 def test_arrow_files_in_batches_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from storage.sources import arrow_file
+    from storage.sources.formats import arrow
 
-    monkeypatch.setattr(arrow_file, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(arrow, "BATCH_BYTES", 1000)
     write(TABLE, tmp_path / "small.feather")
     open_source(tmp_path / "small.feather", label_column="y")
     pyarrow.feather.write_feather(pa.Table.from_pandas(TABLE), tmp_path / "t.feather")

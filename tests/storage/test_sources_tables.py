@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from storage.sources import LabelCodes, Source, open_source
+from storage.sources.base import Source
+from storage.sources.opening import open_source
+from storage.sources.values.labels import LabelCodes
 
 
 def read(source: Source, rows: int = 1000) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +144,7 @@ def large(tmp_path: Path, kind: str) -> Source:
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npy", "npz", "zarr"])
 def test_memory_is_bounded(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.sources.parquet.BUFFER_BYTES", 4 << 20)
+    monkeypatch.setattr("storage.sources.formats.parquet.BUFFER_BYTES", 4 << 20)
     source = large(tmp_path, kind)
     assert source.n_bytes > (70 << 20 if kind == "csv" else 15 << 20)
     tracemalloc.start()

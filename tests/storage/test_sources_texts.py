@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.errors import InputError
-from storage.sources import Coding, Dialect, Source, open_source
-from storage.sources.texts import Spelling, plain_texts, spellings_of
+from storage.sources.base import Source
+from storage.sources.opening import open_source
+from storage.sources.request import Coding, Dialect
+from storage.sources.values.texts import Spelling, plain_texts, spellings_of
 
 
 def read(kind: str, *values: object, decimal: str = ".") -> list[float]:

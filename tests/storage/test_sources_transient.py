@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from storage import transient
-from storage.errors import InputError, StorageError, UnavailableError
-from storage.sources import list_sources, open_source
-from storage.sources.paths import SourcePath
-from storage.transient import may_pass, patiently
+from storage import errors
+from storage.errors import InputError, StorageError, UnavailableError, may_pass, patiently
+from storage.sources.files import SourcePath
+from storage.sources.opening import list_sources, open_source
 
 X = np.arange(40_000, dtype=np.float32).reshape(10_000, 4)
 Y = np.arange(10_000) % 2
@@ -28,7 +27,7 @@ Y = np.arange(10_000) % 2
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What was waited, without waiting."""
     waited: list[float] = []
-    monkeypatch.setattr(transient.time, "sleep", waited.append)
+    monkeypatch.setattr(errors.time, "sleep", waited.append)
     return waited
 
 

@@ -13,7 +13,9 @@ import pytest
 
 from flows.cli import main
 from storage.errors import InputError
-from storage.sources import Coding, Columns, Dialect, Source, open_source
+from storage.sources.base import Source
+from storage.sources.opening import open_source
+from storage.sources.request import Coding, Columns, Dialect
 
 HEADER = ["id", " a ", "b", "when", "ok", "y"]
 ROWS = [
@@ -110,7 +112,7 @@ def test_damage_and_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("cut", "old", "laugh"):
         with pytest.raises(InputError, match="cannot be read as an Excel workbook"):
             list(open_source(tmp_path / f"{name}.xlsx", label_column="y").chunks(10))
-    monkeypatch.setattr("storage.sources.xlsx.ROW_BYTES", 100)
+    monkeypatch.setattr("storage.sources.formats.xlsx.ROW_BYTES", 100)
     with pytest.raises(InputError, match=r"too long \(a row has up to 100 bytes\); save it as CSV"):
         open_source(path, label_column="y")
 

@@ -25,10 +25,10 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import distinct, places
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays, read_array, write_group
-from storage.pool import Pool
-from storage.run import Run
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays, read_array, write_group
+from storage.runs.pool import Pool
+from storage.runs.run import Run
 
 PORTION = 4096
 """Rows that a kernel sees at once, unless it wants all of a block."""

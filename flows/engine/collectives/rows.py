@@ -22,10 +22,10 @@ from flows.engine.collectives.sent import (
 )
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, rows_name
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays
-from storage.pool import ChunkWriter, Pool, Rows
-from storage.run import Run
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays
+from storage.runs.pool import ChunkWriter, Pool, Rows
+from storage.runs.run import Run
 
 
 @dataclass(frozen=True)

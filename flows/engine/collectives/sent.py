@@ -12,12 +12,12 @@ import numpy.typing as npt
 from flows.engine.results import Result
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import places
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays
 from storage.errors import StorageError
-from storage.exchange import Exchange, Slice
-from storage.groups import Arrays
-from storage.ledger import Record
-from storage.location import Location
-from storage.pool import Pool, Rows
+from storage.files.location import Location
+from storage.runs.ledger import Record
+from storage.runs.pool import Pool, Rows
 
 Sent = list[tuple[int, int]]
 """(destination, rows) of a run, in the order in which the rows lie there."""

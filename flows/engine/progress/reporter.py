@@ -11,8 +11,8 @@ from typing import Protocol
 from flows.engine.progress.run_log import Logged
 from flows.engine.progress.terminal import Terminal
 from flows.engine.progress.watcher import Step, Watcher
-from storage.ledger import Record
 from storage.redaction import redacted
+from storage.runs.ledger import Record
 
 _COUNT_SECONDS = 5.0
 """Workers are counted at most once in this time."""

@@ -13,9 +13,9 @@ from typing import Any
 
 from flows.engine.progress.watcher import Step, Watcher
 from flows.engine.tasks.context import flow_run_context, task_run_context
-from storage.ledger import Record
-from storage.location import Location
+from storage.files.location import Location
 from storage.redaction import redacted
+from storage.runs.ledger import Record
 
 LOGGER = "knnoise"
 _FLUSH_SECONDS = 30.0

@@ -14,7 +14,7 @@ from rich.table import Column
 from rich.text import Text
 
 from flows.engine.progress.watcher import Step, Watcher
-from storage.ledger import Record
+from storage.runs.ledger import Record
 
 _PLAIN_SECONDS = 10.0
 _REFRESH = 4  # times a second

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from storage.ledger import Record
+from storage.runs.ledger import Record
 
 _MINUTE, _HOUR = 60.0, 3600.0
 

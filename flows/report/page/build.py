@@ -20,9 +20,9 @@ from flows.report.page.render import render
 from flows.report.page.suspects import FEATURES, suspects
 from flows.report.page.truth import Truth, reliability
 from flows.report.varying import varying
-from storage.convert import write_bytes
 from storage.errors import InputError
-from storage.run import Run, below
+from storage.export import write_bytes
+from storage.runs.run import Run, below
 
 Rows = npt.NDArray[np.int64]
 Features = npt.NDArray[np.float32]

@@ -20,7 +20,7 @@ from flows.report.page.words import percent
 from flows.steps.lookup import lists_of, pick
 from flows.steps.stages import as_read
 from pipeline.methods.partial_labels import unpack
-from storage.run import Run
+from storage.runs.run import Run
 
 PAIRS = 12
 SHOWN = 26

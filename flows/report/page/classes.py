@@ -15,8 +15,8 @@ from flows.report.page.suspects import FEATURES, NEAREST
 from flows.report.page.words import percent
 from flows.steps.lookup import lists_of, pick
 from pipeline.diagnostics.top_rows import Greatest
-from storage.groups import read_array
-from storage.run import Run
+from storage.arrays.groups import read_array
+from storage.runs.run import Run
 
 SUSPECTS = 100
 """Rows listed."""

@@ -9,9 +9,9 @@ from flows.report.model import TrainReport
 from flows.report.page import figures
 from flows.report.page.render import render
 from flows.report.page.words import percent
-from storage.convert import write_bytes
-from storage.location import Location
-from storage.run import Run
+from storage.export import write_bytes
+from storage.files.location import Location
+from storage.runs.run import Run
 
 FACTS = [
     ("flipped", "flipped"),

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 TABLES = {
     "label_issues.parquet": "quality and verdict of every given label",

@@ -17,9 +17,9 @@ from pipeline.decision.threshold import vote_table
 from pipeline.diagnostics.pca import Plane, principal_plane
 from pipeline.diagnostics.top_rows import Greatest
 from pipeline.knn.recall import summarize
+from storage.arrays.groups import read_array
 from storage.errors import StorageError
-from storage.groups import read_array
-from storage.run import Run
+from storage.runs.run import Run
 
 PICTURE_ROWS = 3000
 """Rows in the picture of the pool; each is a mark of about 100 bytes on the page."""

@@ -9,7 +9,7 @@ import numpy as np
 from flows.report.model import TrainReport
 from flows.report.page.gather import Seen, ingested
 from flows.steps.lookup import lists_of, pick
-from storage.run import Run
+from storage.runs.run import Run
 
 FEATURES = 12
 """Features shown of a row; a page is no place for hundreds."""

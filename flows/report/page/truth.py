@@ -8,9 +8,12 @@ import numpy as np
 
 from flows.report.model import ClassReport, TrainReport
 from pipeline.diagnostics.reliability import Reliability, ReliabilityCounter
-from storage.convert import are_codes, read_columns
 from storage.errors import InputError
-from storage.sources import Chunk, Columns, LabelCodes, open_source
+from storage.export import are_codes, read_columns
+from storage.sources.blocks import Chunk
+from storage.sources.opening import open_source
+from storage.sources.request import Columns
+from storage.sources.values.labels import LabelCodes
 
 COLUMNS = ("eta_corr", "posterior", "predicted_label")
 CLASS_COLUMNS = ("vote_share", "posterior", "predicted_label")

@@ -29,8 +29,8 @@ from flows.orchestration.markdown import block_table
 from flows.orchestration.session import open_job
 from flows.score import score
 from flows.train import train
-from storage.location import Location
-from storage.run import Run
+from storage.files.location import Location
+from storage.runs.run import Run
 
 
 def last_run() -> Any:

@@ -1,0 +1,1 @@
+"""Groups of arrays: what each holds, and how rows move between them."""

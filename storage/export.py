@@ -1,0 +1,439 @@
+"""Groups in source order, answers and small tables as files of other tools, streamed; the format is
+told by the ending of the name."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import fsspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import zarr
+
+from storage.answers import AnswersFile
+from storage.arrays.groups import Arrays, array, read_array
+from storage.errors import InputError, StorageError
+from storage.files import durable
+from storage.files.location import Location, check_address
+from storage.runs.run import Run
+from storage.sources.values.labels import Label
+from storage.sources.values.texts import as_column
+
+MOST_IN_SHEET = (1 << 20) - 1
+"""Rows of a sheet below its header."""
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+"""Characters that a workbook cannot hold."""
+
+
+class Writer(Protocol):
+    """What tables are handed to, one after the other."""
+
+    def write_table(self, table: pa.Table) -> None:
+        """Write the rows of a table."""
+        ...
+
+
+class _Lines:
+    """A JSON object a row and line."""
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+
+    def write_table(self, table: pa.Table) -> None:
+        for row in _short(table).to_pylist():
+            plain = {name: None if value != value else value for name, value in row.items()}
+            line = json.dumps(plain, ensure_ascii=False, default=str)
+            self._sink.write(line.encode() + b"\n")
+
+
+def _short(table: pa.Table) -> pa.Table:
+    """A table whose float32 are the float64 of as few digits: 0.3, and not 0.30000001192."""
+    for at, field in enumerate(table.schema):
+        if field.type == pa.float32():
+            column = table.column(at).cast(pa.string()).cast(pa.float64())
+            table = table.set_column(at, field.name, column)
+    return table
+
+
+class _Sheet:
+    """Rows of a sheet; text is text, also where it looks like a formula."""
+
+    def __init__(self, sheet: Any) -> None:
+        self._sheet = sheet
+
+    def write_table(self, table: pa.Table) -> None:
+        for row in zip(*(column.to_pylist() for column in _short(table).columns), strict=True):
+            self.append(row)
+
+    def append(self, row: tuple[Any, ...]) -> None:
+        """Write one row."""
+        from openpyxl.cell import WriteOnlyCell
+
+        cells = []
+        for value in row:
+            is_text = isinstance(value, str)
+            cell = WriteOnlyCell(self._sheet, _NO_XML.sub("\ufffd", value) if is_text else value)
+            if is_text:
+                cell.data_type = "s"
+            cells.append(cell)
+        self._sheet.append(cells)
+
+
+@contextmanager
+def _packed_csv(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
+    with (
+        pa.CompressedOutputStream(pa.PythonFile(sink, mode="w"), "gzip") as packed,
+        pyarrow.csv.CSVWriter(packed, schema) as writer,
+    ):
+        yield writer
+
+
+@contextmanager
+def _lines(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
+    yield _Lines(sink)
+
+
+@contextmanager
+def _workbook(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
+    from openpyxl import Workbook
+
+    book = Workbook(write_only=True)
+    sheet = _Sheet(book.create_sheet())
+    sheet.append(tuple(schema.names))
+    yield sheet
+    book.save(sink)
+
+
+Open = Callable[[Any, pa.Schema], Any]
+FORMATS: dict[str, Open] = {
+    ".parquet": pq.ParquetWriter,
+    ".csv": pyarrow.csv.CSVWriter,
+    ".csv.gz": _packed_csv,
+    ".xlsx": _workbook,
+    ".jsonl": _lines,
+    ".arrow": pa.ipc.new_file,
+    ".feather": pa.ipc.new_file,
+}
+"""What opens a writer, by the end of a name."""
+FLAT = (".csv", ".csv.gz", ".xlsx")
+"""Formats without lists."""
+
+
+def ending(target: str) -> str:
+    """The format of a table by the name of its file.
+
+    Raises `InputError` for any other name, and for a workbook where openpyxl is not installed.
+    """
+    found = next((end for end in FORMATS if target.lower().endswith(end)), None)
+    if found is None:
+        raise InputError(f"{target}: tables are written as {', '.join(FORMATS)}; name the file so")
+    if found == ".xlsx":
+        try:
+            import openpyxl  # noqa: F401
+        except ImportError as error:
+            raise InputError(
+                f"{target}: writing Excel workbooks needs openpyxl; pip install 'knnoise[xlsx]', "
+                "or name it .csv"
+            ) from error
+    return found
+
+
+def open_writer(target: str, sink: Any, schema: pa.Schema) -> Any:
+    """What writes tables of the format that the target's name tells."""
+    return FORMATS[ending(target)](sink, schema)
+
+
+_COPY_BYTES = 16 << 20
+_MASK_ROWS = 1 << 14
+CANDIDATES = "candidates"
+LABELS, CODES = "_label", "_code"
+"""Endings of columns of labels, and of columns of their codes."""
+
+
+def write_table(
+    run: Run,
+    path: str,
+    target: str,
+    columns: tuple[str, ...],
+    metadata: Mapping[str, str] | None = None,
+    ids: str | None = None,
+    classes: Sequence[Label] | None = None,
+    more: tuple[Callable[[slice], Arrays], int] | None = None,
+) -> None:
+    """Columns of a group as one table, a chunk at a time; complete or not there at all.
+
+    The end of the target's name tells the format, one of `FORMATS`.
+
+    metadata : key-value pairs for the file's schema
+    ids : group of the same rows whose ids, if it has any, are the first column
+    classes : the label of each code. Columns `…_label` hold these labels; their codes stand in the
+        columns `…_code` at the end, unless they are the labels. Masks of `candidates` are lists of
+        labels. Lists are left out of CSV and Excel
+    more : what reads further columns of some rows, and how many rows at once
+
+    Raises
+    ------
+    StorageError
+        the target cannot be written.
+    InputError
+        its name has another end, or is of a protocol that is not allowed, or the rows are too many
+        for a sheet.
+    """
+    flat = ending(target) in FLAT
+    group = run.group(path)
+    first = array(group, columns[0])
+    if ending(target) == ".xlsx" and first.shape[0] > MOST_IN_SHEET:
+        raise InputError(
+            f"{target}: {first.shape[0]:,} rows, and a sheet holds {MOST_IN_SHEET:,}; name it .csv "
+            "or .parquet"
+        )
+    beside = () if more is None else tuple(more[0](slice(0, 0)))
+    named = None if ids is None else _Ids.of(run.group(ids), (*columns, *beside))
+    names = None if classes is None or are_codes(classes) else label_names(classes)
+
+    def table(rows: slice) -> pa.Table:
+        data = {name: read_array(group, name, rows) for name in columns}
+        data = {name: column for name, column in data.items() if column.ndim == 1 or not flat}
+        found = {} if named is None else {named.name: named.read(rows)}
+        found |= {
+            name: _sets(column, classes) if name == CANDIDATES else _arrow(column, name, names)
+            for name, column in data.items()
+        }
+        if names is not None:
+            found |= {
+                name.removesuffix(LABELS) + CODES: pa.array(column)
+                for name, column in data.items()
+                if name.endswith(LABELS) and column.ndim == 1
+            }
+        if more is not None:
+            found |= {name: pa.array(column) for name, column in more[0](rows).items()}
+        return pa.table(found)
+
+    schema = table(slice(0, 0)).schema.with_metadata(dict(metadata) if metadata else None)
+    step = first.chunks[0] if more is None else min(first.chunks[0], more[1])
+    starts = range(0, first.shape[0], step)
+    tables = (table(slice(start, min(start + step, first.shape[0]))) for start in starts)
+    write_tables(target, schema, tables)
+
+
+def write_tables(target: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """Tables one after the other as one, by path or URL, in the format that its name tells;
+    complete or not there at all.
+
+    Raises
+    ------
+    StorageError
+        the target cannot be written.
+    InputError
+        its name has another end, or it is of a protocol that is not allowed.
+    """
+    ending(target)
+    try:
+        with _whole_file(target) as sink, open_writer(target, sink, schema) as writer:
+            for table in tables:
+                writer.write_table(table.cast(schema))
+    except (OSError, ValueError) as error:  # ValueError: a protocol that fsspec does not know
+        raise StorageError(f"cannot write {target}: {error}") from error
+
+
+@dataclass(frozen=True)
+class _Ids:
+    """The ids of a group's rows, as a column of a table."""
+
+    group: zarr.Group
+    name: str
+    """As the source calls it, or another name where that is one of our columns."""
+    whole: bool
+
+    @classmethod
+    def of(cls, group: zarr.Group, columns: tuple[str, ...]) -> _Ids | None:
+        """None where the rows have no ids."""
+        if "id" not in group:
+            return None
+        name = str(group.attrs["id_name"])
+        return cls(group, f"{name}_id" if name in columns else name, bool(group.attrs["id_whole"]))
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.int64() if self.whole else pa.string()
+
+    def read(self, rows: slice) -> pa.Array:
+        return as_column(read_array(self.group, "id", rows), self.whole)
+
+
+def are_codes(classes: Sequence[Label]) -> bool:
+    """Whether labels are their own codes, 0, 1, 2, …"""
+    return all(type(value) is int and value == code for code, value in enumerate(classes))
+
+
+def label_names(classes: Sequence[Label]) -> pa.Array:
+    """The labels as an array, as text where some are; null at the end, for none."""
+    values = [*classes]
+    if any(isinstance(value, str) for value in values):
+        return pa.array([*map(str, values), None])
+    return pa.array([*values, None])
+
+
+def _arrow(column: npt.NDArray[Any], name: str, names: pa.Array | None) -> pa.Array:
+    """A column, a second dimension as lists; labels by name."""
+    flat = column.ravel()
+    if names is not None and name.endswith(LABELS):
+        known = (flat >= 0) & (flat < len(names) - 1)
+        found = names.take(pa.array(np.where(known, flat, len(names) - 1).astype(np.int64)))
+    else:
+        found = pa.array(flat)
+    if column.ndim == 1:
+        return found
+    ends = np.arange(0, len(flat) + 1, column.shape[1], dtype=np.int32)
+    return pa.ListArray.from_arrays(ends, found)
+
+
+def _sets(mask: npt.NDArray[np.uint64], classes: Sequence[Label] | None) -> pa.Array:
+    """Masks (row, word) as lists of labels; a few rows at a time, as masks are wide unpacked."""
+    assert classes is not None
+    names, found = label_names(classes), []
+    for start in range(0, max(1, len(mask)), _MASK_ROWS):
+        words = np.ascontiguousarray(mask[start : start + _MASK_ROWS]).astype("<u8")
+        bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
+        row, code = np.nonzero(bits)
+        ends = np.searchsorted(row, np.arange(len(words) + 1)).astype(np.int32)
+        found.append(pa.ListArray.from_arrays(ends, names.take(pa.array(code))))
+    return pa.concat_arrays(found)
+
+
+def write_columns(target: str, columns: Mapping[str, pa.Array]) -> None:
+    """A small table, as `write_tables` writes it."""
+    table = pa.table(dict(columns))
+    write_tables(target, table.schema, [table])
+
+
+def write_bytes(target: str, content: bytes) -> None:
+    """A file anywhere, by path or URL; complete or not there at all.
+
+    Raises
+    ------
+    StorageError
+        the target cannot be written.
+    InputError
+        it is of a protocol that is not allowed.
+    """
+    try:
+        with _whole_file(target) as sink:
+            sink.write(content)
+    except OSError as error:
+        raise StorageError(f"cannot write {target}: {error}") from error
+
+
+PAGES = (".html", ".htm")
+
+
+def check_target(target: str, page: bool = False) -> None:
+    """Raise `InputError` where the system tells beforehand that no file can be written, or its name
+    is of another format than a table's or, if so, a page's."""
+    check_address(target)
+    if "://" not in target and Path(target).is_dir():
+        raise InputError(f"{target}: is a folder; name a file")
+    if not page:
+        ending(target)
+    elif not target.lower().endswith(PAGES):
+        raise InputError(f"{target}: a page is written as .html; name the file so")
+    if "://" not in target:
+        Location.of(Path(target).parent).check_writable()
+
+
+def read_metadata(target: str) -> dict[str, str]:
+    """Key-value pairs of a Parquet file's schema; empty where there is no whole Parquet file.
+
+    Raises `InputError` for a protocol that is not allowed.
+    """
+    found = (_read_schema(target) or pa.schema([])).metadata or {}
+    return {key.decode(): value.decode() for key, value in found.items()}
+
+
+def read_columns(target: str) -> list[str]:
+    """Names of the columns of a Parquet file; empty where there is no whole Parquet file.
+
+    Raises `InputError` for a protocol that is not allowed.
+    """
+    schema = _read_schema(target)
+    return [] if schema is None else list(schema.names)
+
+
+def _read_schema(target: str) -> pa.Schema | None:
+    check_address(target)
+    try:
+        with fsspec.open(target, "rb") as file:
+            return pq.read_schema(file)
+    except (OSError, pa.ArrowException):
+        return None
+
+
+@contextmanager
+def _whole_file(target: str) -> Iterator[Any]:
+    check_address(target)
+    if "://" in target:
+        with tempfile.TemporaryFile() as staged:  # closing a remote file would publish half of it
+            yield staged
+            staged.seek(0)
+            with fsspec.open(target, "wb") as sink:
+                shutil.copyfileobj(staged, sink, _COPY_BYTES)
+        return
+    with durable.whole(Path(target)) as sink:
+        yield sink
+
+
+def export_answers(file: AnswersFile, target: str) -> int:
+    """Write all answers that stand as a table, a row per row and reviewer; how many.
+
+    Columns: row, label (empty where it is not known), given_label, reviewer, time, conflict,
+    source. The end of `target` tells the format.
+
+    Raises
+    ------
+    InputError
+        its name is of none.
+    StorageError
+        it cannot be written.
+    """
+    answers = file.answers
+    origin = answers.origin
+    assert origin is not None
+    columns: dict[str, list[Any]] = {
+        name: []
+        for name in ("row", "label", "given_label", "reviewer", "time", "conflict", "source")
+    }
+    last = {
+        (asked.row, answer.reviewer): (answer, asked)
+        for answer in answers.answers.values()
+        for asked in answer.rows
+    }
+    for (row, reviewer), (answer, asked) in sorted(last.items(), key=lambda item: item[0]):
+        conflict = answers.of_row(row).conflict
+        values = (row, answer.label, asked.given, reviewer, answer.time, conflict, origin.source)
+        for name, value in zip(columns, values, strict=True):
+            columns[name].append(value)
+    write_columns(target, {name: _answer_column(name, column) for name, column in columns.items()})
+    return len(last)
+
+
+def _answer_column(name: str, column: list[Any]) -> pa.Array:
+    """A column of a table; labels of several types become text."""
+    if name not in ("label", "given_label"):
+        kinds = {"row": pa.int64(), "conflict": pa.bool_()}
+        return pa.array(column, kinds.get(name, pa.string()))
+    kinds_of = {type(value) for value in column if value is not None}
+    if len(kinds_of) > 1 and not kinds_of <= {int, float}:
+        column = [None if value is None else str(value) for value in column]
+    return pa.array(column, None if kinds_of else pa.string())

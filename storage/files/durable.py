@@ -1,0 +1,227 @@
+"""Files that survive a power cut and show damage: whole or not there, synced and in which order,
+noted as a part writes them, sealed with a digest."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import uuid
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any
+
+import google_crc32c
+
+from storage.errors import stored
+
+_AT_ONCE = 8
+"""Files synced at once: a disk takes them together."""
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, so that they are found again."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+        sync(one.parent)
+
+
+@contextmanager
+def whole(
+    target: Path, *, synced: bool = True, publish: Callable[[Path, Path], None] = os.replace
+) -> Iterator[IO[bytes]]:
+    """A file to write that is there at once and whole, or not at all; the folders above are made.
+
+    synced : its bytes and its name survive a power cut from then on
+    publish : what gives the file its name; by default an older one is written over
+    """
+    make_folder(target.parent)
+    staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        with staged.open("wb") as sink:
+            yield sink
+        if synced:
+            sync(staged)
+        publish(staged, target)
+    finally:
+        staged.unlink(missing_ok=True)
+    if synced:
+        sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    """Return when the bytes of a file, or the names in a folder, are on the disk."""
+    if os.name != "posix" and path.is_dir():
+        return  # Windows syncs no folders
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_all(files: Sequence[str], but: Container[str], root: Path) -> None:
+    """Sync files, except for some, and then the folders they are all in, up to and with `root`."""
+    parents = {parent for file in files for parent in Path(file).parents}
+    folders = [folder for folder in parents if folder == root or root in folder.parents]
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        list(threads.map(sync, (Path(file) for file in files if file not in but)))
+        list(threads.map(sync, folders))
+
+
+def append(file: Path, content: bytes) -> None:
+    """Add to the end of a file in one write, on the disk when this returns.
+
+    Several processes may add to one file: the system keeps their writes apart. OSError where the
+    disk took only a part of it.
+    """
+    handle = os.open(file, os.O_WRONLY | os.O_APPEND)
+    try:
+        taken = os.write(handle, content)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    if taken < len(content):
+        raise OSError(errno.ENOSPC, "the disk is full", str(file))
+
+
+_PART_AT_ONCE = 4
+"""Files synced at once by one part."""
+
+Digest = tuple[int, str]
+"""(size in bytes, CRC-32C of all but the last four bytes and these four, in hex) of a file.
+
+Stored chunks end with a CRC-32C of their own, and the CRC-32C of such a file is one and the same
+whatever the chunk holds: over the whole file it could not tell a chunk from another of its size.
+"""
+_TAIL = 4
+
+
+def digest_of(content: bytes) -> Digest:
+    """The digest of a file by its content."""
+    pieces = DigestOfPieces()
+    pieces.update(content)
+    return pieces.finish()
+
+
+class DigestOfPieces:
+    """The digest of a file that is read piece by piece."""
+
+    def __init__(self) -> None:
+        self._size, self._tail = 0, b""
+        self._checksum = google_crc32c.Checksum()
+
+    def update(self, piece: bytes) -> None:
+        """Go on with the next bytes of the file."""
+        self._size += len(piece)
+        known = self._tail + piece
+        self._checksum.update(known[:-_TAIL])
+        self._tail = known[-_TAIL:]
+
+    def finish(self) -> Digest:
+        """The digest of all bytes there were."""
+        return self._size, self._checksum.digest().hex() + self._tail.hex()
+
+
+@dataclass(frozen=True)
+class Writes:
+    """The files that one part has written."""
+
+    look: Callable[[], None]
+    """Called before each group of writes; raises where the part may no longer write."""
+    files: dict[str, Digest] = field(default_factory=dict)
+    """Full path or URL of each file → digest of the bytes handed to the store."""
+    syncing: list[Future[None]] = field(default_factory=list)
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_PART_AT_ONCE))
+
+    def note(self, path: str, content: bytes) -> None:
+        """Take note of one file, and sync it while the part writes the next."""
+        self.files[path] = digest_of(content)
+        if is_lasting(path):
+            self.syncing.append(self.threads.submit(_sync, path))
+
+
+def _sync(path: str) -> None:
+    with stored(path):
+        sync(Path(path))
+
+
+_CURRENT: ContextVar[Writes | None] = ContextVar("writes", default=None)
+
+
+@contextmanager
+def noted(look: Callable[[], None]) -> Iterator[Writes]:
+    """Note all that this thread writes to the stores of runs meanwhile; it is synced afterwards."""
+    writes = Writes(look)
+    before = _CURRENT.set(writes)
+    try:
+        with writes.threads:
+            yield writes
+    finally:
+        _CURRENT.reset(before)
+    for done in writes.syncing:
+        done.result()
+
+
+def is_lasting(path: str) -> bool:
+    """Whether a file is to survive a power cut: what the next step alone reads is made again."""
+    return "://" not in path and "/scratch.zarr/" not in path
+
+
+def look_before_writing() -> None:
+    """Raise where a part is under way that may no longer write."""
+    writes = _CURRENT.get()
+    if writes is not None:
+        writes.look()
+
+
+def note(path: str, content: bytes) -> None:
+    """Note one file as written with this content."""
+    writes = _CURRENT.get()
+    if writes is not None:
+        writes.note(path, content)
+
+
+def noting() -> bool:
+    """Whether anybody wants to know what is written."""
+    return _CURRENT.get() is not None
+
+
+_DIGEST = "digest"
+
+
+def seal(content: Mapping[str, Any], indent: int | None = None) -> bytes:
+    """An object as JSON, with its digest added as the field `digest`."""
+    plain = json.loads(json.dumps(content))  # as it will be read
+    return json.dumps({**plain, _DIGEST: _digest(plain)}, indent=indent, sort_keys=True).encode()
+
+
+def unseal(content: bytes | None) -> dict[str, Any] | None:
+    """The object without its digest; None where the file is absent, garbled or changed."""
+    try:
+        found = parsed(content or b"")
+        digest = found.pop(_DIGEST)
+        return found if digest == _digest(found) else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _digest(plain: Mapping[str, Any]) -> str:
+    return blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def parsed(content: bytes) -> Any:
+    """The value of a JSON document; ValueError for whatever else the content may be."""
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error

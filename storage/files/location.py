@@ -1,0 +1,305 @@
+"""A folder anywhere fsspec reaches, with the few operations that durability rests on; and which
+protocols an address may use, as a submitted address decides what code opens it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
+from glob import has_magic
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import fsspec
+from fsspec.core import split_protocol
+from fsspec.registry import known_implementations
+from zarr.abc.store import Store
+from zarr.storage import FsspecStore, LocalStore
+
+from storage.errors import InputError, stored
+from storage.files import durable
+from storage.files.durable import Digest, DigestOfPieces, digest_of, is_lasting, note
+from storage.files.stores import RunStore
+from storage.redaction import bare, remember
+
+STORES = frozenset({"file", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
+"""Protocols of what is read and written."""
+SOURCES = STORES | {"http", "https"}
+"""Protocols of what is only read."""
+LONGEST_NAME = 255
+"""Bytes of the name of a file or folder, on whatever disk."""
+MORE = "KNNOISE_PROTOCOLS"
+"""Environment variable with further protocols, separated by commas."""
+
+
+def check_name(address: str) -> None:
+    """Raise `InputError` for what can be no path or URL, whoever opens it."""
+    if "\0" in address:
+        raise InputError(f"{address!r}: a path cannot hold a zero byte; check it")
+    if "://" in address:
+        return
+    if "::" in address and address.partition("::")[0] not in known_implementations:
+        raise InputError(f"{address}: '::' joins addresses and is in no name; name it otherwise")
+    if max(len(os.fsencode(name)) for name in address.split("/")) > LONGEST_NAME:
+        raise InputError(
+            f"{address[:80]}…: no file or folder has a name of more than {LONGEST_NAME} bytes; "
+            "name it otherwise"
+        )
+
+
+def check_address(address: str, *, to_read: bool = False) -> None:
+    """Raise `InputError` if a path or URL uses a protocol that is not allowed, or cannot be one.
+
+    Every link of a chain (`simplecache::s3://...`) counts. Called before fsspec sees the address.
+    `to_read`: the address is of a source, which is never written.
+    """
+    check_name(address)
+    allowed = set(SOURCES if to_read else STORES)
+    allowed |= {name.strip() for name in os.environ.get(MORE, "").split(",")} - {""}
+    for protocol in _protocols(address):
+        if protocol not in allowed:
+            raise InputError(
+                f"{address}: the protocol {protocol} is not allowed here, only "
+                f"{', '.join(sorted(allowed))}; if you trust it, name it in {MORE} (operations.md)"
+            )
+
+
+def _protocols(address: str) -> list[str]:
+    """The protocol of each link of an address, as fsspec would take it."""
+    links = address.split("::")
+    found = [split_protocol(link)[0] for link in links]
+    if len(links) == 1:
+        return [found[0] or "file"]
+    return [protocol or link for protocol, link in zip(found, links, strict=True)]
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_PIECE_BYTES = 16 << 20
+"""Bytes of a file that are in memory at once while it is checked."""
+
+
+def _stored(method: Callable[Concatenate[Location, str, P], T]) -> Callable[..., T]:
+    """A failure of the disk or store becomes a `StorageError` that names the file."""
+
+    @functools.wraps(method)
+    def call(self: Location, key: str = "", *args: P.args, **kwargs: P.kwargs) -> T:
+        with stored(self.path(key)):
+            return method(self, key, *args, **kwargs)
+
+    return call
+
+
+def _find(path: Path) -> Iterator[str]:
+    """Files below a folder, or the file itself; fsspec leaves out folders that cannot be read."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    if path.is_file():
+        yield str(path)
+        return
+    for folder, _, names in os.walk(path, onerror=fail):
+        yield from (f"{folder}/{name}" for name in names)
+
+
+@dataclass(frozen=True)
+class Location:
+    """A folder, by local path or fsspec URL. Keys are relative, with forward slashes."""
+
+    url: str
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str]) -> Location:
+        """Local paths become absolute, so that a worker elsewhere on the host sees the same.
+
+        Raises `InputError` for what cannot be a path, or is of a protocol that is not allowed.
+        """
+        url = remember(os.fspath(path)).removeprefix("file://")
+        check_address(url)
+        return cls(url.rstrip("/") if "://" in url else str(Path(url).absolute()))
+
+    @property
+    def name(self) -> str:
+        """The URL without secrets, for people and records."""
+        return bare(self.url)
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.url
+
+    def path(self, key: str) -> str:
+        return f"{self.url}/{key}" if key else self.url
+
+    def _fs(self, key: str = "") -> tuple[Any, str]:
+        fs, path = fsspec.core.url_to_fs(self.path(key))
+        return fs, path
+
+    @_stored
+    def read(self, key: str) -> bytes | None:
+        """Content of one file, None where there is none."""
+        fs, path = self._fs(key)
+        try:
+            content: bytes = fs.cat_file(path)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        return content
+
+    @_stored
+    def create(self, key: str, content: bytes) -> bool:
+        """Publish a file at once and whole; False, and nothing changed, where it exists."""
+        if self.is_local:
+            target = Path(self.path(key))
+            durable.make_folder(target.parent)  # a file in its place is a failure
+            try:
+                with durable.whole(target, publish=os.link) as file:
+                    file.write(content)
+            except FileExistsError:
+                return False
+            return True
+        fs, path = self._fs(key)
+        try:
+            fs.pipe_file(path, content, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    @_stored
+    def replace(self, key: str, content: bytes, *, synced: bool = True) -> None:
+        """Write a file at once and whole, over an older one if need be.
+
+        `synced`: it survives a power cut from then on.
+        """
+        self._put(key, content, synced=synced)
+        note(self.path(key), content)
+
+    def _put(self, key: str, content: bytes, *, synced: bool) -> None:
+        if self.is_local:
+            with durable.whole(Path(self.path(key)), synced=synced) as file:
+                file.write(content)
+        else:
+            fs, path = self._fs(key)
+            fs.pipe_file(path, content)
+
+    @_stored
+    def append(self, key: str, content: bytes) -> None:
+        """Add to the end of a file that no other process writes.
+
+        Object stores cannot append: there the file is written anew with the addition.
+        """
+        if self.is_local:
+            target = Path(self.path(key))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("ab") as file:
+                file.write(content)
+        else:
+            self.replace(key, (self.read(key) or b"") + content)
+
+    def sync(self, keys: Iterable[str], but: Container[str] = ()) -> None:
+        """Return when lasting files and their names survive a power cut.
+
+        but : full paths of files whose bytes are synced already
+
+        An object store has them on several disks when it says so.
+        """
+        if self.is_local:
+            paths = [path for path in map(self.path, keys) if is_lasting(path)]
+            with stored(self.url):
+                durable.sync_all(paths, but, Path(self.url))
+
+    @_stored
+    def files(self, prefix: str) -> list[str]:
+        """Keys of all files below a folder, sorted; staged leftovers are not listed."""
+        fs, path = self._fs(prefix)
+        root = fs._strip_protocol(self.path(""))
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            names = _find(Path(path)) if self.is_local else fs.find(path)
+            found = (str(name)[len(root) :].lstrip("/") for name in names)
+            return sorted(key for key in found if not key.rsplit("/", 1)[-1].startswith("."))
+        return []
+
+    @_stored
+    def exists(self, key: str = "") -> bool:
+        fs, path = self._fs(key)
+        try:
+            fs.info(path)  # fsspec's `exists` takes any failure for an absent file
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    @_stored
+    def remove(self, key: str = "") -> None:
+        """Remove a file or a whole folder, if there."""
+        fs, path = self._fs(key)
+        with contextlib.suppress(FileNotFoundError):
+            if self.is_local or not has_magic(path):
+                fs.rm(path, recursive=True)
+            else:  # a whole folder at once would be taken for a pattern
+                for name in fs.find(path):
+                    fs.rm_file(name)
+
+    def check_writable(self) -> list[str]:
+        """The names of the local folders that a file here would make (of a store all), this one
+        first; `InputError` where the system tells that they cannot be made, or not be written."""
+        if not self.is_local:
+            return [] if self.exists() else self.url.split("/")
+        try:
+            missing = self.missing()
+            there = missing[-1].parent if missing else Path(self.url)
+            if links := [folder for folder in missing if folder.is_symlink()]:
+                problem = f"{links[-1]} is a link to nothing"
+            elif not there.is_dir():
+                problem = f"{there} is a file"
+            else:
+                problem = "" if os.access(there, os.W_OK | os.X_OK) else f"{there}: read-only"
+        except OSError as error:
+            problem = (error.strerror or str(error)).lower()
+        if problem:
+            raise InputError(
+                f"{self.name[:200]}: no folder can be made here ({problem[:200]}); name another"
+            )
+        return [folder.name for folder in missing]
+
+    def missing(self) -> list[Path]:
+        """Local folders that the first file here would make, this one first."""
+        folders = [Path(self.url), *Path(self.url).parents] if self.is_local else []
+        return list(takewhile(lambda folder: not folder.exists(), folders))
+
+    def clear(self, made: Iterable[Path] = ()) -> None:
+        """Remove all that is in the folder, and of folders those `made` that are empty then."""
+        if not self.is_local:
+            self.remove()
+            return
+        for child in Path(self.url).iterdir():
+            self.remove(child.name)
+        with contextlib.suppress(OSError):  # somebody has put something there
+            for folder in made:
+                folder.rmdir()
+
+    @_stored
+    def digest(self, key: str) -> Digest | None:
+        """The digest of a file as read back now, None where missing."""
+        if not self.is_local:
+            content = self.read(key)
+            return None if content is None else digest_of(content)
+        pieces = DigestOfPieces()
+        try:
+            with Path(self.path(key)).open("rb") as file:
+                while piece := file.read(_PIECE_BYTES):
+                    pieces.update(piece)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        return pieces.finish()
+
+    def zarr_store(self, key: str, *, read_only: bool = False) -> RunStore:
+        """The Zarr store for the folder `key`."""
+        store: Store
+        if self.is_local:
+            store = LocalStore(self.path(key), read_only=read_only)
+        else:
+            store = FsspecStore.from_url(self.path(key), read_only=read_only)
+        return RunStore(store, self.path(key))

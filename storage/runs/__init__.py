@@ -1,0 +1,1 @@
+"""What a training or a scoring keeps: who may write it, what is done, its rows."""

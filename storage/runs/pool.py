@@ -1,0 +1,158 @@
+"""Rows in source order on disk: the training pool, and the queries of a scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+
+from storage.arrays.exchange import RUN_BYTES
+from storage.arrays.groups import (
+    array,
+    chunk_rows,
+    create_group,
+    read_array,
+    retype_labels,
+    undamaged,
+)
+from storage.files.durable import look_before_writing
+from storage.runs.run import Run
+
+_MOST_ROWS = 1 << 19
+FEWEST_PARTS = 8
+"""Parts that a pool is read in, if it has as many chunks."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows `start` to `stop` of a pool."""
+
+    start: int
+    stop: int
+
+
+class ChunkWriter:
+    """Writes a group in source order, chunk by chunk, each by one writer and in any order."""
+
+    def __init__(
+        self,
+        run: Run,
+        path: str,
+        rows: int,
+        n_rows: int | None = None,
+        *,
+        optional: Iterable[str] = (),
+        kind: str | None = None,
+        label: npt.DTypeLike = np.int8,
+        **sizes: int,
+    ) -> None:
+        """`kind` of `schema.GROUPS`, by default `path`; `rows` to a chunk; `optional` columns that
+        are wanted; `label` the type of label codes; `sizes` of other dimensions.
+
+        `n_rows` None: not known yet; there may then be one writer only, of any threads, and the
+        arrays grow.
+        A group that is there already is opened, chunks and all.
+        """
+        self.run, self.path, self.rows, self.grows = run, path, rows, n_rows is None
+        self.kind = kind or path
+        self._growing = Lock()
+        begin = {"row": rows if n_rows is None else n_rows, **sizes}
+        self.group = create_group(
+            *(run.store, path, self.kind, begin),
+            rows_per_chunk=rows,
+            optional=optional,
+            label=label,
+        )
+        with undamaged(f"{run.store}/{path}"):
+            self.names = sorted(self.group.array_keys())
+
+    def chunk(self, number: int, **columns: npt.NDArray[Any]) -> list[str]:
+        """Write one chunk of each column given; keys of the files written.
+
+        Chunks are written whole, the last one filled up, so that an older one is never read.
+        """
+        look_before_writing()
+        written = []
+        start = number * self.rows
+        for name, value in columns.items():
+            target = self._array(name, start + self.rows)
+            stop = min(start + self.rows, target.shape[0])
+            whole = np.full((stop - start, *value.shape[1:]), target.fill_value, target.dtype)
+            whole[: len(value)] = value
+            target[start:stop] = whole
+            tail = "/0" * (value.ndim - 1)
+            written.append(f"{self.run.key(self.path)}/{name}/c/{number}{tail}")
+        return written
+
+    def _array(self, name: str, n_rows: int) -> zarr.Array[Any]:
+        """An array, with room for so many rows if it grows: chunks may be written at once."""
+        with self._growing:
+            target = array(self.group, name)
+            if self.grows and target.shape[0] < n_rows:
+                target.resize((max(n_rows, 2 * target.shape[0]), *target.shape[1:]))
+        return target
+
+    def finish(
+        self, n_rows: int, attributes: dict[str, Any], **columns: npt.NDArray[Any]
+    ) -> list[str]:
+        """Cut the arrays to their length and write whole columns; keys of the files written.
+
+        Whole columns of labels may be of another type than the arrays were created with.
+        """
+        look_before_writing()
+        for name, value in columns.items():
+            if array(self.group, name).dtype != value.dtype:
+                retype_labels(self.group, self.kind, name, value.dtype)
+        for name in self.names:
+            target = array(self.group, name)
+            target.resize((n_rows, *target.shape[1:]))
+        for name, value in columns.items():
+            array(self.group, name)[...] = value
+        self.group.attrs.update(attributes)
+        base = self.run.key(self.path)
+        metadata = [f"{base}/zarr.json", *(f"{base}/{name}/zarr.json" for name in self.names)]
+        return [*metadata, *(f"{base}/{name}/c" for name in columns)]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A finished pool."""
+
+    run: Run
+    path: str
+    n_rows: int
+    n_features: int
+
+    @property
+    def part_rows(self) -> int:
+        """Rows that one part reads: whole chunks of about `RUN_BYTES` of features, fewer where the
+        pool would not give `FEWEST_PARTS` of them."""
+        chunk = pool_chunk_rows(self.n_features)
+        n_chunks = -(-self.n_rows // chunk)
+        room = min(RUN_BYTES // (4 * self.n_features), 2 * _MOST_ROWS) // chunk
+        return chunk * max(1, min(room, n_chunks // FEWEST_PARTS))
+
+    def parts(self) -> list[Rows]:
+        step = self.part_rows
+        return [Rows(a, min(a + step, self.n_rows)) for a in range(0, self.n_rows, step)]
+
+    def part_of(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(row,) number of the part that holds each row."""
+        return row // self.part_rows
+
+    def label_dtype(self) -> np.dtype[Any]:
+        """The type of label codes."""
+        return np.dtype(array(self.run.group(self.path), "y").dtype)
+
+    def read(self, name: str, rows: Rows) -> npt.NDArray[Any]:
+        return read_array(self.run.group(self.path), name, slice(rows.start, rows.stop))
+
+
+def pool_chunk_rows(n_features: int) -> int:
+    """Rows to a chunk of a pool."""
+    return min(_MOST_ROWS, chunk_rows(4 * n_features))

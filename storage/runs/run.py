@@ -1,0 +1,296 @@
+"""A run: one folder that holds everything one training made, and all it needs to be resumed.
+
+run.json              what was asked for: parameters, source, versions (written once)
+run.copy.json         the same again, to repair it from
+ledger/STEP/PART.json what is done
+results.zarr/         pool, blocks, graph, regression, anchors, labels
+scratch.zarr/         runs of the exchange
+label_issues.parquet  report.json  report.txt
+scores/ID/            the same again for each scored source"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import zarr
+
+from storage.arrays.groups import undamaged
+from storage.errors import BusyError, InputError, StorageError
+from storage.files.durable import digest_of, parsed, seal, unseal
+from storage.files.location import Location
+from storage.files.stores import RecordedStore, RunStore
+from storage.runs.lease import Fence
+from storage.runs.ledger import Ledger, Record, digest
+from storage.version import FORMAT_VERSION, VERSION
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_COPY = "run.copy.json"
+_REPAIR = "run train again to repair"
+ANEW = "train anew in another folder, this one stays as it is"
+"""What to do with a run of another version."""
+
+
+def lasting(key: str) -> bool:
+    """Whether a finished run needs a file: what lies in `scratch.zarr` is read by the next step
+    alone."""
+    return not key.startswith("scratch.zarr/")
+
+
+def below(*paths: str) -> Callable[[str], bool]:
+    """Whether a file is one of some groups of `results.zarr`, or tells of any of its groups."""
+    folders = tuple(f"results.zarr/{path}/" for path in paths)
+    return lambda key: lasting(key) and (key.startswith(folders) or key.endswith("/zarr.json"))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run (or, below it, a scoring) by its location."""
+
+    location: Location
+    fence: Fence | None = None
+    """Where the run is being made: whether it is still this one's to make."""
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.location)
+
+    @property
+    def store(self) -> RunStore:
+        return self.location.zarr_store("results.zarr")
+
+    @property
+    def scratch(self) -> RunStore:
+        """Store of what only the next step reads."""
+        return self.location.zarr_store("scratch.zarr")
+
+    def recorded_store(self) -> RecordedStore:
+        """The store of the results, to read; each chunk is compared with its record."""
+        root = "results.zarr/"
+        ledger = self.ledger
+        recorded = {
+            key.removeprefix(root): found
+            for step in ledger.steps()
+            for record in ledger.records(step).values()
+            for key, found in record.files.items()
+            if key.startswith(root)
+        }
+        plain = self.location.zarr_store("results.zarr", read_only=True)
+        return RecordedStore(plain, self.location.path("results.zarr"), recorded)
+
+    def group(self, path: str) -> zarr.Group:
+        """A group of `results.zarr`, to read."""
+        with undamaged(f"{self.location.url}/results.zarr/{path}"):
+            return zarr.open_group(self.store, path=path, mode="r")
+
+    @staticmethod
+    def key(path: str) -> str:
+        """Key of a group of `results.zarr` within the run, as the ledger wants it."""
+        return f"results.zarr/{path}"
+
+    def config(self, oldest: int = FORMAT_VERSION) -> dict[str, Any]:
+        """The content of run.json, of a run of this format; of a format from `oldest` on, where
+        only what every format has is wanted of it.
+
+        Raises
+        ------
+        InputError
+            the folder is none of ours, or of another format version.
+        StorageError
+            run.json is damaged.
+        """
+        content = self.location.read("run.json")
+        config = unseal(content)
+        if config is None:
+            self._refuse(content)
+        version = config.get("format_version")
+        if not isinstance(version, int) or not oldest <= version <= FORMAT_VERSION:
+            raise self.other_version(config)
+        return config
+
+    def _refuse(self, content: bytes | None) -> NoReturn:
+        """Say why run.json cannot be used."""
+        url, what = self.location.url, "is missing" if content is None else "is damaged"
+        if unseal(self.location.read(_COPY)) is not None:
+            raise StorageError(f"{url}/run.json {what}; {_REPAIR}")
+        if content is None:
+            raise InputError(f"{url} is not a knnoise run: it has no run.json")
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            other = parsed(content)
+            if other["format_version"] != FORMAT_VERSION:
+                raise self.other_version(other)
+        if self.location.exists(_COPY) or self.location.exists("ledger"):
+            raise StorageError(
+                f"{url}/run.json {what} and has no whole copy; train anew with --run in "
+                "another folder"
+            )
+        raise InputError(f"{url}/run.json is not of a knnoise run; name another folder")
+
+    def other_version(self, config: Mapping[str, Any]) -> InputError:
+        """What is said of a run that another version of knnoise made."""
+        version, made = config.get("format_version"), config.get("versions") or {}
+        newer = isinstance(version, int) and version > FORMAT_VERSION
+        by = f" by knnoise {made['knnoise']}" if "knnoise" in made else ""
+        return InputError(
+            f"{self.location.url} was made{by} in format version {version}, and this is knnoise "
+            f"{VERSION}, format version {FORMAT_VERSION}; " + ("update knnoise" if newer else ANEW)
+        )
+
+    def repair(self) -> None:
+        """Make run.json again from its copy, or the copy from run.json, where one is damaged."""
+        both = [self.location.read(key) for key in ("run.json", _COPY)]
+        whole = [unseal(content) is not None for content in both]
+        if whole == [False, True] and both[1] is not None:
+            self.location.replace("run.json", both[1])
+        elif whole == [True, False] and both[0] is not None:
+            self.location.replace(_COPY, both[0])
+
+    def report(self) -> dict[str, Any]:
+        """The content of report.json, as it was committed.
+
+        Raises
+        ------
+        InputError
+            the run is not finished.
+        StorageError
+            the report or its record is damaged.
+        """
+        record, url = self.ledger.get("report", "all"), self.location.url
+        if record is None:
+            if self.location.exists("report.json") or self.ledger.unreadable("report"):
+                raise StorageError(f"{url}: the record of report.json is damaged; {_REPAIR}")
+            raise InputError(f"{url} is not finished; run train again to resume it")
+        content = self.location.read("report.json")
+        if content is None or digest_of(content) != record.files.get("report.json"):
+            what = "is missing" if content is None else "is damaged"
+            raise StorageError(f"{url}/report.json {what}; {_REPAIR}")
+        report: dict[str, Any] = parsed(content)
+        return report
+
+    def check(self, among: Callable[[str], bool]) -> None:
+        """Compare the ledger of a finished run with its report, and files with their digests.
+
+        among : whether the file of a key is compared, too; each is read whole
+
+        Raises
+        ------
+        StorageError
+            a record or a file is missing or damaged; the message names it.
+        """
+        url, steps = self.location.url, self.report()["steps"]
+        for step in sorted({*steps, *self.ledger.steps()}):
+            for part in self.ledger.unreadable(step):
+                raise StorageError(f"{url}/ledger/{step}/{part}.json is damaged; {_REPAIR}")
+            records = self.ledger.records(step)
+            if step in steps and digest(records.values()) != steps[step]["digest"]:
+                raise StorageError(f"{url}/ledger/{step} is not as the report has it; {_REPAIR}")
+            self.check_records(records.values(), among)
+
+    def check_records(self, records: Iterable[Record], among: Callable[[str], bool]) -> None:
+        """Raise `StorageError` naming the first file of some records that is not as committed."""
+        for record in self.ledger.damaged(records, among):
+            key = self.ledger.damaged_file(record, among) or record.step
+            raise StorageError(f"{self.location.path(key)} is damaged or missing; {_REPAIR}")
+
+    def read_json(self, key: str) -> dict[str, Any] | None:
+        """A JSON file of the run; None where it is absent or unreadable."""
+        content = self.location.read(key)
+        with contextlib.suppress(ValueError):
+            found = None if content is None else parsed(content)
+            return found if isinstance(found, dict) else None
+        return None
+
+    def is_new(self) -> bool:
+        """True where the folder is absent or empty.
+
+        Raises
+        ------
+        InputError
+            the folder holds something that is not a run.
+        """
+        if self.location.exists("run.json") or self.location.exists(_COPY):
+            return False
+        if any(not key.startswith("lease/") for key in self.location.files("")):
+            raise InputError(
+                f"{self.location.url} is not empty and not a knnoise run; name another folder"
+            )
+        return True
+
+    def check_owned(self) -> None:
+        """Raise `BusyError` where another process has taken the run over."""
+        if self.fence is not None:
+            self.fence.check()
+
+    def begin(self, config: Mapping[str, Any]) -> None:
+        """Write run.json for a new run.
+
+        Raises
+        ------
+        BusyError
+            another process has begun a run here; run.json stays as it is.
+        StorageError
+            the folder cannot be written.
+        """
+        content = {"format_version": FORMAT_VERSION, **config}
+        encoded = seal(content, indent=1)
+        if not self.location.create("run.json", encoded):
+            raise BusyError(
+                f"another process has just begun a run in {self.location.url}; "
+                "wait for it to end, or name another folder"
+            )
+        self.location.replace(_COPY, encoded)
+        zarr.open_group(self.store, mode="a")
+
+    def describe(self, attributes: Mapping[str, Any]) -> list[str]:
+        """Write the metadata of the root of `results.zarr`, with its attributes, and of the groups
+        below it that belong to no part; keys of the files written."""
+        owned = {
+            key.removesuffix("/zarr.json")
+            for step in self.ledger.steps()
+            for record in self.ledger.records(step).values()
+            for key in record.files
+            if key.startswith("results.zarr/") and key.endswith("/zarr.json")
+        }
+        above = {str(folder) for key in owned for folder in PurePosixPath(key).parents}
+        groups = {"results.zarr", *(above - owned - {"."})}
+        written = []
+        for group in sorted(groups):
+            about = dict(attributes) if group == "results.zarr" else {}
+            content = {"zarr_format": 3, "node_type": "group", "attributes": about}
+            key = f"{group}/zarr.json"
+            self.location.replace(key, json.dumps(content, indent=2).encode())
+            written.append(key)
+        return written
+
+
+def open_run(path: str) -> xr.DataTree:
+    """All results of a finished run as a DataTree of lazy arrays.
+
+    Raises
+    ------
+    InputError
+        the folder is not a run.
+    StorageError
+        its results are missing or damaged.
+    """
+    import xarray as xr
+
+    run = Run(Location.of(path))
+    run.config()
+    if run.ledger.get("report", "all") is not None or run.location.exists("report.json"):
+        run.check(below())
+    with undamaged(f"{path}/results.zarr"):
+        tree = xr.open_datatree(
+            run.recorded_store(),  # type: ignore[arg-type]
+            engine="zarr",
+            consolidated=False,
+            chunks={},
+        )
+    assert isinstance(tree, xr.DataTree)
+    return tree

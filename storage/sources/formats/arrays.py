@@ -1,0 +1,233 @@
+"""Arrays of rows (npy files, members of npz, Zarr arrays): checks, features and labels."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from storage.errors import InputError
+from storage.sources.base import Source
+from storage.sources.blocks import Block, Reader, piece_rows
+from storage.sources.files import Parts, SourcePath, listed
+from storage.sources.request import MOST_FEATURES, Request, array_names
+from storage.sources.values.candidates import sets_of_mask
+from storage.sources.values.labels import LABEL_BYTES, MOST_CLASSES, Labels
+from storage.sources.values.texts import text_ids
+
+BFLOAT16 = np.dtype("V2")
+"""What NumPy stores bfloat16 as, which it does not know by name."""
+
+
+class Rows(Protocol):
+    """An array that can be read a few rows at a time."""
+
+    @property
+    def name(self) -> str:
+        """File and array, for messages."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows first."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type as stored."""
+        ...
+
+    def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
+        """The rows from `start` on, in pieces of about `rows`."""
+        ...
+
+
+def check_features(array: Rows) -> int:
+    """The number of features of `(row, feature)` numbers; `InputError` for anything else."""
+    if array.dtype != BFLOAT16:
+        check_real(array.name, array.dtype, "features", "biuf")
+    if len(array.shape) != 2:
+        raise InputError(
+            f"{array.name}: features have shape {array.shape}; reshape them to (row, feature)"
+        )
+    if array.shape[1] > MOST_FEATURES:
+        raise InputError(
+            f"{array.name}: {array.shape[1]:,} features, at most {MOST_FEATURES:,} are read; "
+            "reduce their dimension"
+        )
+    if 0 in array.shape:
+        what = "rows" if array.shape[0] == 0 else "feature columns"
+        raise InputError(f"{array.name}: no {what}; shape is {array.shape}; give at least one")
+    return array.shape[1]
+
+
+def is_mask(array: Rows) -> bool:
+    """Whether an array of labels says of each class whether it is a candidate."""
+    return bool(array.dtype == np.bool_) and len(array.shape) == 2 and array.shape[1] > 1
+
+
+def check_labels(array: Rows, n_rows: int, what: str = "labels") -> None:
+    """`InputError` unless the array holds one label (or id) for each of `n_rows` rows, or a mask of
+    candidates."""
+    check_real(array.name, array.dtype, what, "biufSUT")
+    if array.dtype.itemsize > LABEL_BYTES:
+        raise InputError(
+            f"{array.name}: {what} of up to {array.dtype.itemsize:,} bytes; give short ones"
+        )
+    if what == "labels" and is_mask(array):
+        if array.shape[1] > MOST_CLASSES:
+            raise InputError(
+                f"{array.name}: a mask of {array.shape[1]:,} candidates, at most {MOST_CLASSES:,} "
+                "classes are read; merge rare ones"
+            )
+    elif len(array.shape) != 1 and array.shape[1:] != (1,):
+        mask = ", or give a mask of candidates as bool" if what == "labels" else ""
+        raise InputError(
+            f"{array.name}: {what} have shape {array.shape}; reshape them to (row,){mask}"
+        )
+    if array.shape[0] != n_rows:
+        raise InputError(
+            f"{array.name}: {array.shape[0]:,} {what} for {n_rows:,} rows of features; "
+            f"give one {what.removesuffix('s')} per row"
+        )
+
+
+def check_real(name: str, dtype: np.dtype[Any], what: str, kinds: str) -> None:
+    """`InputError` unless the dtype is of one of NumPy's `kinds`; objects are never read."""
+    if dtype.hasobject and dtype.kind != "T":
+        raise InputError(
+            f"{name}: {what} are Python objects (pickled), which are never loaded; "
+            "save them as a numeric array"
+        )
+    if dtype.kind not in kinds:
+        raise InputError(
+            f"{name}: {what} have dtype {dtype}; give real numbers (integer, float or bool)"
+        )
+
+
+@dataclass(frozen=True)
+class ArrayReader:
+    """Features of one array, all from file 0."""
+
+    array: Rows
+    places: tuple[int, ...] | None = None
+    """Columns to take; None takes all."""
+    dtype: npt.DTypeLike = np.float32
+    """What numbers are cast to; those beyond it become infinite."""
+
+    def blocks(self, start: int, rows: int) -> Iterator[Block]:
+        """The rows from `start` on."""
+        row_bytes = self.array.shape[1] * max(4, self.array.dtype.itemsize)
+        for piece in self.array.read(start, piece_rows(row_bytes, rows)):
+            with np.errstate(over="ignore", invalid="ignore"):
+                piece = widened(piece)
+                taken = piece if self.places is None else piece[:, self.places]
+                x = taken.astype(self.dtype, order="C", copy=False)
+            yield Block(x, None, np.zeros(len(x), np.int32))
+
+
+@dataclass(frozen=True)
+class LabeledReader:
+    """The features of one reader with the labels, the ids or the groups of an array, row by row."""
+
+    features: Reader
+    labels: Rows
+    what: Literal["label", "id", "group"] = "label"
+
+    def blocks(self, start: int, rows: int) -> Iterator[Block]:
+        """The rows from `start` on, in the blocks of the features."""
+        width = self.labels.dtype.itemsize * prod(self.labels.shape[1:])
+        pieces = self.labels.read(start, piece_rows(width, max(rows, 4096)))
+        spare: Labels = np.empty(0, self.labels.dtype)
+        for block in self.features.blocks(start, rows):
+            while len(spare) < len(block.x):
+                found = next(pieces, None)
+                if found is None:
+                    raise InputError(f"{self.labels.name}: it ends too early; is it being written?")
+                piece = plain_labels(found)
+                spare = np.concatenate([spare, piece]) if len(spare) else piece
+            values = spare[: len(block.x)]
+            if self.what == "id":
+                yield block._replace(id=text_ids(values, self.labels.name))
+            elif self.what == "group":
+                yield block._replace(group=values)
+            else:
+                yield block._replace(label=values)
+            spare = spare[len(block.x) :]
+
+
+def widened(piece: np.ndarray) -> np.ndarray:
+    """bfloat16 as float32, of which it is the upper half; other numbers as they are."""
+    if piece.dtype != BFLOAT16:
+        return piece
+    halves = np.ascontiguousarray(piece).view(np.uint16)
+    return np.left_shift(halves, 16, dtype=np.uint32).view(np.float32)
+
+
+def plain_labels(piece: np.ndarray) -> Labels:
+    """`(row,)` label values of an array's piece; text as object, rows of a mask as tuples."""
+    if piece.ndim == 2 and piece.shape[1] > 1:
+        return sets_of_mask(piece)
+    flat = piece.reshape(len(piece))
+    return flat.astype(object) if flat.dtype.kind in "SUT" else flat
+
+
+def open_arrays(
+    kind: str,
+    location: SourcePath,
+    found: Sequence[str],
+    read: Callable[[str], Rows],
+    files: Callable[[str, str], Parts],
+    request: Request,
+) -> Source:
+    """Features `x` (or `X`) and labels `y` (or the array `request.label`) among named arrays.
+
+    found : their names
+    read : what can be read of an array
+    files : by role and array, the stored files that are the array's alone
+    """
+    where = location.name
+    x = pick(where, found, *("Xx" if kind == "npz" else "xX"))
+    array = read(x)
+    features, places = array_names(array.name, check_features(array), request)
+    n_rows, parts = array.shape[0], files("features", x)
+    reader: Reader = ArrayReader(array, places)
+    id_name, group = request.id_and_group(where, found)
+    if id_name is not None:
+        ids = read(id_name)
+        check_real(ids.name, ids.dtype, "ids", "iuSUT")
+        check_labels(ids, n_rows, "ids")
+        reader, parts = LabeledReader(reader, ids, "id"), parts + files("ids", id_name)
+    if group is not None:
+        groups = read(group)
+        check_labels(groups, n_rows, "groups")
+        reader, parts = LabeledReader(reader, groups, "group"), parts + files("groups", group)
+    label, sets = None, None
+    if request.with_labels:
+        label = pick(where, found, *((request.label,) if request.label else ("y", "Y")))
+        labels = read(label)
+        check_labels(labels, n_rows)
+        reader, parts = LabeledReader(reader, labels), parts + files("labels", label)
+        sets = "" if is_mask(labels) else None
+    return Source(
+        kind,
+        (where,),
+        features,
+        label,
+        n_rows,
+        parts,
+        reader,
+        id_name=id_name,
+        group_name=group,
+        candidates=sets,
+    )
+
+
+def pick(where: str, found: Sequence[str], *wanted: str) -> str:
+    """The first of `wanted` among the arrays `found`."""
+    for name in wanted:
+        if name in found:
+            return name
+    raise InputError(f"{where}: no array {wanted[0]!r}; arrays are {listed(sorted(found))}")

@@ -1,0 +1,123 @@
+"""Arrow IPC: files (Feather, version 2, and `.arrow`) and streams."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from storage.errors import InputError
+from storage.sources.blocks import piece_rows
+from storage.sources.files import SourcePath, readable
+from storage.sources.formats.parquet import stored_columns
+from storage.sources.formats.tables import Look, Selection, is_list
+
+BATCH_BYTES = 512 << 20
+"""Largest batch that is read, as far as its columns are numbers."""
+
+
+@dataclass(frozen=True)
+class ArrowTable:
+    """Rows of one file; a stored batch is read at a time."""
+
+    location: SourcePath
+    n_rows: int
+    selection: Selection
+
+    def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows from `start` on."""
+        columns = self.selection.columns
+        size = piece_rows(8 * max(len(self.selection.features), len(columns)), rows)
+        for batch in _batches(self.location, columns):
+            drop = min(start, batch.num_rows)
+            start -= drop
+            for first in range(drop, batch.num_rows, size):
+                yield batch.slice(first, size)
+
+
+_STREAM, _END = b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\0\0\0\0"
+"""How a stream begins and ends."""
+
+
+@contextmanager
+def _opened(
+    location: SourcePath, columns: list[str] | None = None
+) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """The schema and the batches, of some columns or all."""
+    with readable(location.name), location.open() as file:
+        is_stream = file.read(len(_STREAM)) == _STREAM
+        if is_stream:
+            file.seek(-len(_END), os.SEEK_END)
+            if file.read() != _END:
+                raise InputError(f"{location.name}: the stream has no end; was it written whole?")
+        open_ = pa.ipc.open_stream if is_stream else pa.ipc.open_file
+        file.seek(0)
+        fields = None
+        if columns is not None:
+            with open_(pa.PythonFile(file, mode="r")) as whole:
+                fields = sorted(whole.schema.get_field_index(name) for name in columns)
+            file.seek(0)
+        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+        with open_(pa.PythonFile(file, mode="r"), options=options) as reader:
+            numbers = () if is_stream else range(reader.num_record_batches)
+            yield reader.schema, reader if is_stream else map(reader.get_batch, numbers)
+
+
+def _batches(location: SourcePath, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    with _opened(location, columns) as (_, batches):
+        for batch in batches:
+            batch.validate()
+            plain = [_without_views(column) for column in batch.columns]
+            yield pa.RecordBatch.from_arrays(plain, names=batch.schema.names)
+
+
+def _without_views(column: pa.Array) -> pa.Array:
+    """Text as polars writes it, which few functions of Arrow's take, as plain text."""
+    if pa.types.is_dictionary(column.type):
+        texts = _without_views(column.dictionary)
+        return pa.DictionaryArray.from_arrays(column.indices, texts)
+    kind = column.type
+    if is_list(kind) and pa.types.is_string_view(kind.value_type):
+        return column.cast(pa.large_list(pa.large_string()))
+    return column.cast(pa.string()) if pa.types.is_string_view(kind) else column
+
+
+def look(location: SourcePath, *_: Any) -> Look:
+    """What a file says it holds; the batches are counted by their rows alone."""
+    with _opened(location) as opened:
+        schema = opened[0]
+        names = stored_columns(location.name, schema)
+    narrow = names[:1] if len(set(names)) == len(names) else []
+    rows = [batch.num_rows for batch in _batches(location, narrow)]
+    n_bytes = max(rows, default=0) * _row_bytes(schema)
+    if n_bytes > BATCH_BYTES:
+        raise InputError(
+            f"{location.name}: batches of {max(rows):,} rows, {n_bytes:,} bytes each; write it "
+            "with a smaller chunksize"
+        )
+    n_rows = sum(rows)
+    kinds = {name: schema.field(name).type for name in names} if narrow else {}
+    first, reader = partial(_first, location), partial(ArrowTable, location, n_rows)
+    return Look(location, kinds, tuple(names), n_rows, first, reader)
+
+
+def _row_bytes(schema: pa.Schema) -> int:
+    """Bytes of a row, lists and text counted as one value."""
+    widths = []
+    for kind in schema.types:
+        length = kind.list_size if pa.types.is_fixed_size_list(kind) else 1
+        inner = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
+        widths.append(length * (inner.bit_width // 8 if pa.types.is_primitive(inner) else 8))
+    return sum(widths)
+
+
+def _first(location: SourcePath, name: str) -> Any:
+    """The first value of a column."""
+    for batch in _batches(location, [name]):
+        if batch.num_rows:
+            return batch.column(name)[0].as_py()
+    return None

@@ -1,0 +1,362 @@
+"""CSV and tab-separated text, streamed.
+
+Arrow's parser of CSV reads ahead in a thread of its own, and closing the parser does not wait for
+it. A thread of C++ that wants the interpreter while that ends is killed in a way that aborts the
+process: whatever it holds of Python's has to be gone before."""
+
+import atexit
+import codecs
+import csv
+import io
+import re
+import threading
+import time
+import weakref
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.csv
+
+from storage.errors import InputError
+from storage.sources.files import SourcePath, readable, shown, unpacked
+from storage.sources.formats.tables import Look, Selection
+from storage.sources.request import (
+    Dialect,
+    Request,
+    check_width,
+    encoding_hint,
+    number_hint,
+    separator_hint,
+)
+
+HEADER_CHARS = 4 << 20
+"""Characters within which the first row has to end, blank lines before it included."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first row of a file."""
+
+    cells: tuple[str, ...]
+    """Without surrounding spaces."""
+    blank_lines: int
+    """Lines before it."""
+    has_rows: bool
+    """Whether anything follows it."""
+
+
+@contextmanager
+def opened(location: SourcePath) -> Iterator[IO[bytes]]:
+    """The content of a text file, unpacked."""
+    with location.open() as file, unpacked(location.name, location.basename, file) as content:
+        yield content
+
+
+def read_header(location: SourcePath, dialect: Dialect) -> Header:
+    """Read the first row that is not blank; `InputError` if there is none."""
+    separator = dialect.separator(location.basename)
+    with readable(location.name), opened(location) as file:
+        text = io.TextIOWrapper(file, dialect.codec, errors="surrogateescape", newline="")
+        reader = csv.reader(_first_lines(location.name, text), delimiter=separator)
+        blank_lines = 0
+        try:
+            for cells in reader:
+                if cells:
+                    stripped = tuple(cell.strip() for cell in cells)
+                    "".join(stripped).encode()  # UnicodeEncodeError where it was not UTF-8
+                    check_width(location.name, len(stripped))
+                    return Header(stripped, blank_lines, _goes_on(text))
+                blank_lines = reader.line_num
+        except UnicodeError as error:
+            raise InputError(
+                f"{location.name}: the header cannot be read as text in {dialect.encoding}; "
+                f"{hint_of_encoding(location, dialect)}"
+            ) from error
+        except csv.Error as error:
+            raise InputError(f"{location.name}: the header cannot be read ({error})") from error
+    raise InputError(f"{location.name}: the file is empty; give a header and rows")
+
+
+def hint_of_encoding(location: SourcePath, dialect: Dialect) -> str:
+    """What to do about a file that is not in the encoding of the dialect."""
+    if dialect.encoding != "utf-8":
+        return "give another --encoding"
+    with readable(location.name), opened(location) as file:
+        return encoding_hint(file.read(2))
+
+
+def _first_lines(where: str, text: io.TextIOWrapper) -> Iterator[str]:
+    """The lines of a text; `InputError` once they exceed `HEADER_CHARS` characters."""
+    room = HEADER_CHARS
+    while line := text.readline(room + 1):
+        room -= len(line)
+        if room < 0:
+            raise InputError(
+                f"{where}: its first row does not end within {HEADER_CHARS:,} characters; give a "
+                "CSV file with a header, and look for a quote that is not closed"
+            )
+        yield line
+
+
+def _goes_on(text: io.TextIOWrapper) -> bool:
+    """Whether anything but blank lines follows."""
+    while piece := text.read(1 << 16):
+        if piece.strip("\r\n"):
+            return True
+    return False
+
+
+_LONGEST = 30.0
+"""Seconds to wait for a read that is under way."""
+
+
+class _Feed:
+    """The bytes of a file as UTF-8; none once it is stopped."""
+
+    def __init__(self, file: IO[bytes], encoding: str) -> None:
+        self._file, self._held, self._stopped = file, b"", False
+        self._decoder = None
+        if encoding != "utf-8":
+            self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._lock = threading.Lock()
+        self._given: list[weakref.ref[Any]] = []
+        _FEEDS.add(self)
+
+    def input(self) -> "_Input":
+        """The feed as Arrow wants it, for Arrow alone."""
+        given = _Input(self)
+        self._given.append(weakref.ref(given))
+        return given
+
+    def read_buffer(self, n_bytes: int = 1 << 20) -> pa.Buffer:
+        """The next bytes."""
+        with self._lock:
+            content = b"" if self._stopped else self._read(n_bytes)
+            buffer = pa.py_buffer(content)
+            self._given = [one for one in self._given if one() is not None]
+            self._given.append(weakref.ref(buffer))
+            return buffer
+
+    def _read(self, n_bytes: int) -> bytes:
+        if self._decoder is None:
+            return self._file.read(n_bytes)
+        ended = False
+        while len(self._held) < n_bytes and not ended:
+            raw = self._file.read(n_bytes)
+            ended = not raw
+            self._held += self._decoder.decode(raw, ended).encode()
+        content, self._held = self._held[:n_bytes], self._held[n_bytes:]
+        return content
+
+    def stop(self) -> None:
+        """From now on the file is at its end; a read under way is done when this returns."""
+        self._stopped = True
+        self._is_free(_LONGEST)
+
+    def wait(self) -> None:
+        """Return when Arrow holds nothing of what it was given."""
+        end = time.monotonic() + _LONGEST
+        while not (_ended.is_set() or self._is_free(1.0)) and time.monotonic() < end:
+            time.sleep(0.0005)
+
+    def _is_free(self, seconds: float) -> bool:
+        """Whether Arrow holds nothing, so that it will not read either; waits for the lock."""
+        if not self._lock.acquire(timeout=seconds):
+            return False
+        try:
+            return all(one() is None for one in self._given)
+        finally:
+            self._lock.release()
+
+
+class _Input:
+    """A feed as Arrow wants it; not the feed itself, which traces of errors may keep."""
+
+    closed = False
+
+    def __init__(self, feed: _Feed) -> None:
+        self.read = self.read_buffer = feed.read_buffer
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Nothing: who opened the file closes it."""
+
+
+_FEEDS: "weakref.WeakSet[_Feed]" = weakref.WeakSet()
+_ended = threading.Event()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop what somebody has begun to read and still holds when the interpreter ends."""
+    for feed in list(_FEEDS):
+        feed.stop()
+        time.sleep(0.01)  # its thread leaves the interpreter
+    _ended.set()
+
+
+def csv_batches(file: IO[bytes], encoding: str, *options: Any) -> Generator[pa.RecordBatch]:
+    """The record batches of a CSV file in any encoding, parsed with these options of Arrow's."""
+    feed, reader, batch = _Feed(file, encoding), None, None
+    try:
+        reader = pyarrow.csv.open_csv(feed.input(), *options)
+        for batch in reader:
+            yield batch
+    finally:
+        feed.stop()
+        del reader, batch
+        feed.wait()
+
+
+_BAD_CELL = re.compile(r"column #(\d+): Row #(\d+): CSV conversion error to (\w+): ?(.*)", re.S)
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
+_BAD_VALUE = re.compile(r"invalid value '(.*)'", re.S)
+
+
+@dataclass(frozen=True)
+class CsvReader:
+    """Rows of one file; every feature is read as float64, the label as text."""
+
+    location: SourcePath
+    columns: tuple[str, ...]
+    """Names of all columns in file order."""
+    selection: Selection
+    dialect: Dialect
+    blank_lines: int = 0
+    has_header: bool = True
+    watched: tuple[str, ...] = ()
+    """Further columns in whose text a quote may be open."""
+    n_rows: None = None
+    """Only reading tells."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The stored columns that are features."""
+        texts = self.selection.texts
+        return tuple(name for name in self.selection.columns if name not in texts)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Columns read as text: label, ids, groups, those read as they are and those watched."""
+        features = set(self.features)
+        found = dict.fromkeys((*self.selection.columns, *self.watched))
+        return tuple(name for name in found if name not in features)
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of text parsed at a time: 1 MiB, or more where a row may be longer."""
+        return max(1 << 20, 40 * len(self.columns))
+
+    def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows from `start` on, in batches of about `block_bytes` of text; `rows` is unused."""
+        stop = 0
+        try:
+            with (
+                opened(self.location) as file,
+                closing(csv_batches(file, self.dialect.encoding, *self._options())) as batches,
+            ):
+                for batch in batches:
+                    self._check_quotes(batch, stop)
+                    stop += batch.num_rows
+                    if stop > start:
+                        yield batch.slice(max(0, start - (stop - batch.num_rows)))
+        except pa.ArrowInvalid as error:
+            raise self._explain(str(error), stop) from error
+
+    def _options(self) -> tuple[Any, ...]:
+        """Arrow's, of reading, parsing and converting."""
+        types = dict.fromkeys(self.features, pa.float64())
+        return (
+            pyarrow.csv.ReadOptions(
+                use_threads=False,  # else the parser's errors do not tell the row
+                block_size=self.block_bytes,
+                skip_rows=self.blank_lines,
+                column_names=self.columns,
+                skip_rows_after_names=int(self.has_header),
+            ),
+            pyarrow.csv.ParseOptions(
+                delimiter=self.dialect.separator(self.location.basename), newlines_in_values=True
+            ),
+            pyarrow.csv.ConvertOptions(
+                column_types=types | dict.fromkeys(self.texts, pa.string()),
+                true_values=[],  # no column is read as such; lists take memory in each column
+                false_values=[],
+                include_columns=[*self.features, *self.texts],
+                strings_can_be_null=True,
+                decimal_point=self.dialect.decimal,
+            ),
+        )
+
+    def _check_quotes(self, batch: pa.RecordBatch, row: int) -> None:
+        """Refuse text over several lines: a quote that is not closed swallows the rows below."""
+        for name in self.texts:
+            if name in self.selection.raw:
+                continue
+            broken = pyarrow.compute.match_substring(batch.column(name), "\n").fill_null(False)
+            at = broken.index(True).as_py()
+            if at >= 0:
+                raise InputError(
+                    f"{self.location.name}: column {name!r} holds a line break at row "
+                    f"{row + at} (from 0); look for a quote that is not closed"
+                )
+
+    def _explain(self, message: str, row: int) -> InputError:
+        """The parser's message in the terms of the source; `row` rows had been read."""
+        name, before = self.location.name, 1 + self.blank_lines + self.has_header
+        if found := _BAD_CELL.search(message):
+            column, at, kind = self.columns[int(found[1])], int(found[2]) - before, found[3]
+            if kind == "string":
+                return InputError(
+                    f"{name}: row {at} (from 0), column {column!r}: not UTF-8; "
+                    f"{hint_of_encoding(self.location, self.dialect)}"
+                )
+            value = _BAD_VALUE.search(found[4])
+            what = shown(value[1]) if value else found[4]
+            return InputError(
+                f"{name}: feature column {column!r} is not numeric: {what} at row {at} (from 0); "
+                f"{number_hint(value[1] if value else '', column, self.dialect.decimal)}"
+            )
+        if found := _RAGGED.search(message):
+            return InputError(
+                f"{name}: row {int(found[1]) - before} (from 0) has {found[3]} cells, the header "
+                f"has {found[2]}; check its separators and quotes"
+            )
+        if "straddling" in message:
+            return InputError(
+                f"{name}: some row after row {row} (from 0) does not end within "
+                f"{self.block_bytes:,} bytes; look for a quote that is not closed"
+            )
+        return InputError(f"{name}: cannot be read as CSV after row {row} (from 0): {message}")
+
+
+def look(location: SourcePath, request: Request) -> Look:
+    """What a `.csv` or `.tsv` file with a header, perhaps packed, says it holds.
+
+    Raises `InputError` if it has no rows.
+    """
+    header = read_header(location, request.dialect)
+    if not header.has_rows:
+        raise InputError(f"{location.name}: no rows below the header; give at least one")
+
+    def reader(selection: Selection) -> CsvReader:
+        return CsvReader(
+            location,
+            header.cells,
+            selection,
+            request.dialect,
+            header.blank_lines,
+            watched=tuple(name for name in header.cells if name == request.ignore),
+        )
+
+    kinds = dict.fromkeys(header.cells)
+    hint = separator_hint(header.cells)
+    return Look(location, kinds, header.cells, None, lambda name: None, reader, hint)

@@ -1,0 +1,149 @@
+"""Parquet files."""
+
+import io
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from storage.errors import InputError
+from storage.sources.blocks import PIECE_BYTES, piece_rows
+from storage.sources.files import SourcePath, readable
+from storage.sources.formats.tables import Look, Selection
+
+FOOTER_BYTES = 32 << 20
+"""Longest footer that is read; it takes some ten times as much memory."""
+BUFFER_BYTES = 64 << 20
+"""Bytes fetched ahead, over all columns; small requests are slow on object stores."""
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """Rows of one file."""
+
+    location: SourcePath
+    groups: tuple[int, ...]
+    """Number of rows of each row group."""
+    texts: tuple[str, ...]
+    """Columns of text."""
+    selection: Selection
+
+    @property
+    def n_rows(self) -> int:
+        return sum(self.groups)
+
+    def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows from `start` on; row groups before it are not read."""
+        first = 0
+        while first < len(self.groups) and start >= self.groups[first]:
+            start -= self.groups[first]
+            first += 1
+        columns = self.selection.columns
+        width = max(len(self.selection.features), len(columns))
+        texts = [name for name in columns if name in self.texts]
+        with _opened(self.location, len(columns), texts) as parquet:
+            for batch in parquet.iter_batches(
+                piece_rows(8 * width, rows),
+                row_groups=list(range(first, len(self.groups))),
+                columns=columns,
+            ):
+                drop = min(start, batch.num_rows)
+                start -= drop
+                if drop < batch.num_rows:
+                    yield from _written_out(batch.slice(drop))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _written_out(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch with coded texts written out, in pieces: a code may stand for a megabyte."""
+    size, coded = np.zeros(batch.num_rows, np.int64), []
+    for at, column in enumerate(batch.columns):
+        if types.is_dictionary(column.type) and _is_text(column.type.value_type):
+            coded.append(at)
+            length = pc.binary_length(column.dictionary).fill_null(0).to_numpy(False)
+            size += np.append(length, 0)[column.indices.fill_null(len(length)).to_numpy(False)]
+    first = np.flatnonzero(np.diff(np.cumsum(size) // PIECE_BYTES, prepend=-1)).tolist()
+    for start, stop in zip(first, [*first[1:], batch.num_rows], strict=True):
+        piece = batch.slice(start, stop - start)
+        for at in coded:
+            text = piece.column(at).dictionary_decode()
+            piece = piece.set_column(at, batch.schema.names[at], text)
+        yield piece
+
+
+@contextmanager
+def _opened(
+    location: SourcePath, columns: int = 1, coded: Sequence[str] = ()
+) -> Iterator[pq.ParquetFile]:
+    """Read column chunks through buffers of `BUFFER_BYTES` in all, never whole, and some columns of
+    text as codes."""
+    buffer = min(max(BUFFER_BYTES // max(1, columns), 64 << 10), 4 << 20)
+    with (
+        readable(location.name),
+        location.open(cache_type="none") as file,
+        pq.ParquetFile(
+            file, buffer_size=buffer, pre_buffer=False, read_dictionary=list(coded)
+        ) as parquet,
+    ):
+        yield parquet
+
+
+def look(location: SourcePath, *_: Any) -> Look:
+    """What a file says it holds."""
+    with readable(location.name), location.open(cache_type="none") as file:
+        _check_footer(location.name, file)
+    with _opened(location) as parquet:
+        meta = parquet.metadata
+        groups = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
+        schema = parquet.schema_arrow
+        names = stored_columns(location.name, schema)
+        kinds = dict(zip(schema.names, schema.types, strict=True))
+    texts = tuple(name for name, kind in kinds.items() if _is_text(kind))
+    return Look(
+        location,
+        {name: kinds[name] for name in names} if len(set(names)) == len(names) else {},
+        tuple(names),
+        sum(groups),
+        partial(_first, location),
+        partial(ParquetTable, location, groups, texts),
+    )
+
+
+def _check_footer(where: str, file: IO[bytes]) -> None:
+    """`InputError` if the footer says to be longer than `FOOTER_BYTES`."""
+    file.seek(-8, io.SEEK_END)
+    length, mark = struct.unpack("<I4s", file.read(8))
+    if mark == b"PAR1" and length > FOOTER_BYTES:
+        raise InputError(
+            f"{where}: its footer has {length:,} bytes, at most {FOOTER_BYTES:,} are read; write "
+            "larger row groups or fewer columns"
+        )
+
+
+def stored_columns(where: str, schema: pa.Schema) -> list[str]:
+    """Column names in file order, without the row index that pandas adds by itself."""
+    with readable(where, "its pandas metadata are not as pandas writes them", "write it again"):
+        pandas = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        index = {name for name in pandas.get("index_columns", []) if isinstance(name, str)}
+    unnamed = {name for name in index if name.startswith("__index_level_")}
+    return [name for name in schema.names if name not in unnamed]
+
+
+def _first(location: SourcePath, name: str) -> Any:
+    """The first value of a column."""
+    with _opened(location) as parquet:
+        for batch in parquet.iter_batches(1, columns=[name]):
+            return batch.column(name)[0].as_py()
+    return None

@@ -1,0 +1,477 @@
+"""Tables of any format: what one says of itself, what is read of it, and its record batches as
+float32 features and label values; one file, or several with the same columns."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from storage.errors import InputError
+from storage.sources.base import Source
+from storage.sources.blocks import Block, Floats
+from storage.sources.files import SourceFile, SourcePath, listed, readable, shown
+from storage.sources.request import Request, choose_columns, matches
+from storage.sources.values.labels import Label, Labels, label_array, label_value
+from storage.sources.values.texts import Spelling, check_id_type, parse_hint, plain_texts, text_ids
+
+
+class Feature(NamedTuple):
+    """Where a feature lies: a column, or one place of a column of lists."""
+
+    column: str
+    place: int | None = None
+    length: int = 0
+    """Values in each list of the column."""
+    category: str | None = None
+    """The text that is 1; all other is 0."""
+    spelling: Spelling | None = None
+    """How numbers are written that the column holds as text."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is read of one table."""
+
+    features: tuple[Feature, ...]
+    label: str | None
+    file: int = 0
+    """Number of the file among those of the source."""
+    constants: tuple[tuple[str, str | float | None], ...] = ()
+    """Columns that the path of the file gives, with their value."""
+    id: str | None = None
+    raw: tuple[str, ...] = ()
+    """Further columns to be read as they are stored."""
+    group: str | None = None
+    """Column that says whose label each is."""
+
+    @property
+    def coded(self) -> set[str]:
+        """The columns of text that are encoded or parsed."""
+        return {f.column for f in self.features if f.category is not None or f.spelling is not None}
+
+    @property
+    def texts(self) -> set[str]:
+        """Columns that a format without types reads as text."""
+        return {name for name in (*self.aside, *self.coded) if name is not None}
+
+    @property
+    def aside(self) -> tuple[str | None, ...]:
+        """What is read besides features."""
+        return self.label, self.id, self.group, *self.raw
+
+    @property
+    def columns(self) -> list[str]:
+        """The stored columns that are read, each once."""
+        given = {name for name, _ in self.constants}
+        names = [feature.column for feature in self.features]
+        names += [name for name in self.aside if name is not None]
+        return [name for name in dict.fromkeys(names) if name not in given]
+
+    def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One batch with the columns that the path of its file gives, as far as they are read."""
+        used = {*(feature.column for feature in self.features), *self.aside}
+        for name, value in self.constants:
+            if name in used:
+                scalar = pa.scalar(value, pa.string() if isinstance(value, str) else pa.float64())
+                batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
+        return batch
+
+    def block(self, batch: pa.RecordBatch, where: str, start: int = 0) -> Block:
+        """One batch as a block; for messages, `where` is the file and `start` the first row."""
+        batch = self.complete(batch)
+        source_id = np.full(batch.num_rows, self.file, np.int32)
+        raw = None if self.label is None else to_labels(batch.column(self.label))
+        ids = None if self.id is None else text_ids(batch.column(self.id), where)
+        group = None if self.group is None else to_labels(batch.column(self.group))
+        x = to_floats(batch, self.features, where, start)
+        return Block(x, raw, source_id, ids, group=group)
+
+
+def to_floats(
+    batch: pa.RecordBatch, features: tuple[Feature, ...], where: str, start: int = 0
+) -> Floats:
+    """Features as `(row, feature)` float32, C order; nulls are NaN, overflow infinite."""
+    x = np.empty((batch.num_rows, len(features)), np.float32)
+    lists: dict[str, Floats] = {}
+    texts: dict[str, pa.Array] = {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        for position, (name, place, length, category, spelling) in enumerate(features):
+            if spelling is not None:
+                x[:, position] = _parsed(batch.column(name), spelling, name, where, start)
+                continue
+            if category is not None:
+                if name not in texts:
+                    texts[name] = plain_texts(batch.column(name))
+                equal = pc.equal(texts[name], category).fill_null(False)
+                x[:, position] = equal.to_numpy(zero_copy_only=False)
+                continue
+            if place is None:
+                x[:, position] = _numbers(batch.column(name))
+                continue
+            if name not in lists:
+                lists[name] = list_values(batch.column(name), length, f"{where}: column {name!r}")
+            x[:, position] = lists[name][:, place]
+    return x
+
+
+def _parsed(
+    column: pa.Array, spelling: Spelling, name: str, where: str, start: int
+) -> npt.NDArray[np.float64]:
+    """Numbers of a column of text; `InputError` for the first text that is none."""
+    text = plain_texts(column)
+    numbers, bad = spelling.read(text)
+    if bad is not None:
+        raise InputError(
+            f"{where}: row {start + bad} (from 0), column {name!r}: {shown(text[bad].as_py())} is "
+            f"not to be read as --parse {name}={spelling.kind} says; correct it, or give --exclude "
+            f"{name}"
+        )
+    return numbers
+
+
+def _numbers(column: pa.Array) -> np.ndarray:
+    if not types.is_floating(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    values: np.ndarray = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def list_values(column: pa.Array, length: int, where: str) -> Floats:
+    """`(row, length)` values of a column of lists; a row without a list is NaN.
+
+    Raises `InputError` for lists of another length.
+    """
+    lengths = pc.list_value_length(column).fill_null(length).to_numpy(zero_copy_only=False)
+    if (lengths != length).any():
+        other = int(lengths[lengths != length][0])
+        raise InputError(
+            f"{where} has a list of {other:,} values, its first row one of {length:,}; "
+            "give lists of one length"
+        )
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    found = np.full((len(column), length), np.nan, np.float32)
+    found[there] = _numbers(column.flatten()).reshape(-1, length)
+    return found
+
+
+def to_labels(column: pa.Array) -> Labels:
+    """`(row,)` label values: numbers if all are, else object with None where missing; of lists
+    tuples of them.
+
+    Text is parsed value by distinct value, so that "1", "1.0" and 1 are the same label.
+    """
+    if is_list(column.type):
+        return _sets(column)
+    coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
+    values: list[Label | None] = [label_value(raw) for raw in coded.dictionary.to_pylist()]
+    if coded.indices.null_count:
+        values.append(None)
+    places = coded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
+    labels: Labels = label_array(values)[places]
+    return labels
+
+
+def _sets(column: pa.Array) -> Labels:
+    """`(row,)` tuples of the label values in the lists of a column."""
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.cumsum(lengths).tolist()
+    values = to_labels(column.flatten()).tolist()
+    sets = (tuple(values[a:b]) for a, b in zip([0, *ends], ends, strict=False))
+    return np.fromiter(sets, object, len(ends))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether columns of this Arrow type hold lists."""
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether columns of this Arrow type can be features."""
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    exact = types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+    return bool(exact or types.is_floating(kind) or types.is_null(kind))
+
+
+def is_embedding(kind: pa.DataType) -> bool:
+    """Whether columns of this Arrow type hold lists of numbers."""
+    if not is_list(kind):
+        return False
+    return is_number(kind.value_type) and not types.is_dictionary(kind.value_type)
+
+
+def check_group_type(where: str, name: str, kind: pa.DataType) -> None:
+    """Raise `InputError` unless columns of this Arrow type can say whose label each is."""
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        raise InputError(
+            f"{where}: --by {name!r} is {kind}; groups are text, whole numbers, booleans or dates"
+        )
+
+
+def check_label_type(where: str, name: str, kind: pa.DataType) -> None:
+    """Raise `InputError` unless columns of this Arrow type can be labels, or lists of them."""
+    value = kind.value_type if is_list(kind) else kind
+    if types.is_dictionary(value):
+        value = value.value_type
+    text = types.is_string(value) or types.is_large_string(value) or types.is_string_view(value)
+    if not (text or is_number(value)):
+        raise InputError(
+            f"{where}: label column {name!r} is {kind}; labels must be numbers, booleans or text, "
+            "or lists of them"
+        )
+
+
+class TableReader(Protocol):
+    """What a format of tables implements, for one file."""
+
+    @property
+    def location(self) -> SourcePath:
+        """The file."""
+        ...
+
+    @property
+    def n_rows(self) -> int | None:
+        """Rows of the file; None where only reading tells."""
+        ...
+
+    @property
+    def selection(self) -> Selection:
+        """What is read of it."""
+        ...
+
+    def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows from `start` on, in batches of any length; `rows` is the length wanted."""
+        ...
+
+
+@dataclass(frozen=True)
+class Look:
+    """The columns of one file, and how they are read."""
+
+    location: SourcePath
+    kinds: Mapping[str, pa.DataType | None]
+    """Type by column; None: text, which is read as what is wanted. Empty if names occur twice."""
+    names: tuple[str, ...]
+    """Columns in file order."""
+    n_rows: int | None
+    first: Callable[[str], Any]
+    """The first value of a column."""
+    reader: Callable[[Selection], TableReader]
+    hint: str = ""
+    """What may be wrong where the columns are not as wanted."""
+
+    def expanded(self, request: Request) -> dict[str, Feature]:
+        """Where each name that a feature can have lies: a list of numbers has one for each place,
+        a column that is encoded one for each category. Lists of candidates are no features.
+
+        Names that occur twice are left for the choice of columns to refuse.
+        """
+        found: dict[str, Feature] = {}
+        categories = request.coding.categories
+        for name in self.names:
+            if name in categories:
+                values = categories[name]
+                found |= {f"{name}={value}": Feature(name, category=value) for value in values}
+                continue
+            kind = None if name in (request.label, request.ignore) else self.kinds.get(name)
+            length = self._length(name) if kind is not None and is_embedding(kind) else 0
+            if length:
+                found |= {f"{name}[{i}]": Feature(name, i, length) for i in range(length)}
+            else:
+                spelling = request.coding.spelling(name, request.dialect.decimal)
+                found[name] = Feature(name, spelling=spelling)
+        return found
+
+    def _length(self, name: str) -> int:
+        """Values in each list of a column; 0 where its first row has none."""
+        kind = self.kinds[name]
+        if types.is_fixed_size_list(kind):
+            return int(kind.list_size)  # type: ignore[union-attr]
+        return len(self.first(name) or ())
+
+    def check(self, wanted: Selection) -> None:
+        """Raise `InputError` unless the columns can be features, label, ids and groups."""
+        for feature in wanted.features:
+            kind = self.kinds.get(feature.column)
+            plain = feature == Feature(feature.column)
+            if kind is not None and plain and not is_number(kind):
+                value = self.first(feature.column)
+                hint = parse_hint(value, feature.column)
+                raise InputError(
+                    f"{self.location.name}: feature column {feature.column!r} is {kind}, not "
+                    f"numeric: {shown(value)} at row 0; {hint}leave it out with --exclude "
+                    f"{feature.column}"
+                )
+        for column, check in (
+            (wanted.label, check_label_type),
+            (wanted.id, check_id_type),
+            (wanted.group, check_group_type),
+        ):
+            if column is not None and (kind := self.kinds.get(column)) is not None:
+                check(self.location.name, column, kind)
+
+
+_PIECE = 1 << 16
+Constants = Mapping[str, str | float | None]
+"""Columns that the path of a file gives."""
+
+
+@dataclass(frozen=True)
+class TablesReader:
+    """The rows of several tables, one table after the other."""
+
+    tables: tuple[TableReader, ...]
+    features: tuple[Feature, ...]
+
+    def blocks(self, start: int, rows: int) -> Iterator[Block]:
+        """The rows from `start` on, in blocks of any length."""
+        for selection, batch, where, first in self._batches(start, rows):
+            with readable(where):
+                block = selection.block(batch, where, first)
+            yield block
+
+    def cells(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """The same rows as they are stored."""
+        for selection, batch, _, _ in self._batches(start, rows):
+            yield selection.complete(batch)
+
+    def _batches(
+        self, start: int, rows: int
+    ) -> Iterator[tuple[Selection, pa.RecordBatch, str, int]]:
+        """Batches with what is read of them, the name of their file and the number of their first
+        row in it; tables before `start` are not read where their rows are known."""
+        for number, table in enumerate(self.tables):
+            if table.n_rows is not None and start >= table.n_rows:
+                start -= table.n_rows
+                continue
+            with readable(table.location.name):
+                known = table.n_rows is not None or number == len(self.tables) - 1
+                at = start if known else 0
+                for batch in table.batches(at, rows):
+                    drop = 0 if known else min(start, batch.num_rows)
+                    start -= drop
+                    if drop < batch.num_rows:
+                        yield table.selection, batch.slice(drop), table.location.name, at + drop
+                    at += batch.num_rows
+                start = 0 if known else start
+
+
+def batches(table: Source) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The cells of a table as they are stored, and the number of the first line of each batch."""
+    assert isinstance(table.reader, TablesReader)
+    first = 0
+    with readable(table.files[0]):
+        for batch in table.reader.cells(0, _PIECE):
+            yield first, batch
+            first += batch.num_rows
+
+
+def open_tables(
+    kind: str,
+    look: Callable[[SourcePath, Request], Look],
+    files: Sequence[SourcePath],
+    request: Request,
+    root: SourcePath,
+    constants: Sequence[Constants] = (),
+) -> Source:
+    """Tables with the same columns, in the order given.
+
+    root : what the user named
+    constants : of each file, the columns that its path gives
+
+    Raises `InputError` where they have other columns than the first, or not those wanted.
+    """
+    first: Look | None = None
+    tables: list[TableReader] = []
+    for number, location in enumerate(files):
+        found = _with(look(location, request), constants[number] if constants else {})
+        if first is None:
+            first, places = found, found.expanded(request)
+            names, label, id_column, group = _chosen(found, list(found.names), places, request)
+            _check_parse(found.location.name, found.names, request)
+            features = tuple(places[name] for name in names)
+        elif set(found.names) != set(first.names):
+            raise InputError(
+                f"{location.name}: columns {listed(found.names)} are not those of "
+                f"{first.location.name}: {listed(first.names)}; give files of one table"
+            )
+        given = tuple(constants[number].items()) if constants else ()
+        selection = Selection(features, label, number, given, id_column, group=group)
+        if request.raw:
+            selection = Selection((), None, number, given, raw=tuple(_stored(selection)))
+        else:
+            found.check(selection)
+        tables.append(found.reader(selection))
+    known = [table.n_rows for table in tables]
+    n_rows = None if None in known else sum(filter(None, known))
+    if n_rows == 0:
+        raise InputError(f"{root.name}: no rows; give at least one")
+    inside = [_inside(root, location) for location in files]
+    label_kind = None if first is None or label is None else first.kinds.get(label)
+    return Source(
+        kind=kind,
+        files=tuple(location.name for location in files),
+        feature_names=names,
+        label_name=label,
+        n_rows=n_rows,
+        parts=tuple(
+            SourceFile("features", name, file) for name, file in zip(inside, files, strict=True)
+        ),
+        reader=TablesReader(tuple(tables), features),
+        id_name=id_column,
+        group_name=group,
+        candidates="" if label_kind is not None and is_list(label_kind) else None,
+    )
+
+
+def _chosen(
+    look: Look, stored: list[str], places: Mapping[str, Feature], request: Request
+) -> tuple[tuple[str, ...], str | None, str | None, str | None]:
+    """Feature names in the order wanted, and the columns of labels, ids and groups."""
+    twice = len(set(stored)) < len(stored)
+    try:
+        return choose_columns(look.location.name, stored if twice else list(places), request)
+    except InputError as error:
+        if not look.hint:
+            raise
+        raise InputError(f"{error}{look.hint}") from error
+
+
+def _check_parse(where: str, names: tuple[str, ...], request: Request) -> None:
+    """`InputError` where nothing is to be parsed that was asked for."""
+    for pattern, kind in request.coding.parse.items():
+        if request.features is None and not any(matches(name, pattern) for name in names):
+            raise InputError(
+                f"{where}: --parse {pattern}={kind} matches no column; columns are {listed(names)}"
+            )
+
+
+def _stored(selection: Selection) -> list[str]:
+    """The columns that are read, those that the path gives among them."""
+    return replace(selection, constants=()).columns
+
+
+def _with(look: Look, constants: Constants) -> Look:
+    """A table with the columns that its path gives."""
+    if not constants:
+        return look
+    kinds = {n: pa.string() if isinstance(v, str) else pa.float64() for n, v in constants.items()}
+    return replace(
+        look,
+        kinds={**look.kinds, **kinds},
+        names=(*look.names, *kinds),
+        first=lambda name: constants[name] if name in constants else look.first(name),
+    )
+
+
+def _inside(root: SourcePath, file: SourcePath) -> str:
+    """Path of a file relative to the source, so that a moved source is the same source."""
+    folder = root.path.rstrip("/") + "/"
+    return file.path[len(folder) :] if file.path.startswith(folder) else file.basename

@@ -1,0 +1,1 @@
+"""Label values, candidates, and numbers and ids that are text."""

@@ -1,0 +1,275 @@
+"""Label values and groups, whatever their type, as small integer codes."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from storage.errors import InputError
+from storage.sources.files import listed, shown
+
+Labels = npt.NDArray[Any]
+Label = bool | int | float | str
+"""A label value as recorded; numbers that are whole are int, and so is their text."""
+MOST_CLASSES = 1000
+LABEL_BYTES = 4096
+"""Longest label, as it is stored."""
+
+
+def label_value(raw: object) -> Label | None:
+    """The label a raw value stands for: 1, 1.0 and "1" are one; None if it is missing.
+
+    Missing are None, NaN and strings that are empty or "nan".
+    """
+    if isinstance(raw, bytes):
+        raw = raw.decode("utf-8", "replace")
+    if isinstance(raw, str):
+        text = raw.strip()
+        return None if text == "" or text.lower() == "nan" else number_or_text(text)
+    if isinstance(raw, bool | np.bool_):
+        return bool(raw)
+    if isinstance(raw, Integral) and abs(int(raw)) < 2**63:
+        return int(raw)
+    if isinstance(raw, Real | Decimal):
+        value = float(raw)
+        return None if math.isnan(value) else plain_number(value)
+    return None if raw is None else str(raw)
+
+
+def folded(text: str) -> str:
+    """A label without case, spaces and accents: labels that are alike have one such."""
+    plain = unicodedata.normalize("NFKD", text)
+    kept = (c for c in plain if not (c.isspace() or "\u0300" <= c <= "\u036f"))
+    return "".join(kept).casefold()
+
+
+def joined_by(counts: Mapping[Label, int]) -> dict[str, str]:
+    """The commonest of the texts that are alike, by what they have in common."""
+    texts = [value for value in counts if isinstance(value, str)]
+    order = sorted(texts, key=lambda text: (counts[text], text))
+    return {folded(text): text for text in order}
+
+
+def are_there(labels: Labels) -> npt.NDArray[np.bool_]:
+    """(row,) whether there is a label, as `label_value` says."""
+    if labels.dtype.kind in "iub":
+        return np.ones(len(labels), np.bool_)
+    if labels.dtype.kind == "f":
+        return ~np.isnan(labels)
+    found = labels.tolist()
+    there = {raw: label_value(raw) is not None for raw in set(found)}
+    return np.fromiter((there[raw] for raw in found), np.bool_, len(found))
+
+
+def number_or_text(text: str) -> Label:
+    """The number a text denotes, else the text; `1_0` and `inf` are text."""
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text)
+    try:
+        value = float(text) if "_" not in text else math.inf
+    except ValueError:
+        return text
+    return plain_number(value) if math.isfinite(value) else text
+
+
+def plain_number(value: float) -> Label:
+    """int if whole and of 64 bits, else float; infinity as text, for JSON has none."""
+    if not math.isfinite(value):
+        return str(value)
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value
+
+
+def label_array(values: list[Label | None]) -> Labels:
+    """`(n,)` int64 or float64 if all values are such numbers, else object."""
+    kinds = {type(value) for value in values}
+    if kinds == {int}:
+        return np.array(values, np.int64)
+    if values and kinds <= {int, float}:
+        return np.array(values, np.float64)
+    return objects(values)
+
+
+def objects(values: Sequence[Label | None]) -> npt.NDArray[np.object_]:
+    """(value,) the values as they are."""
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
+
+
+class LabelCodes:
+    """Code labels by first appearance, chunk by chunk; `finish` tells the sorted codes.
+
+    `values` continues where another instance stopped: its `values`, in order. `refuse` raises an
+    error of its own for a value too many: the values, and the row of that one.
+    """
+
+    def __init__(
+        self,
+        max_classes: int = 2,
+        where: str = "labels",
+        values: tuple[Label, ...] = (),
+        refuse: Callable[[list[Label], int], NoReturn] | None = None,
+    ) -> None:
+        if not 2 <= max_classes <= MOST_CLASSES:
+            raise ValueError(f"max_classes={max_classes}: need 2 to {MOST_CLASSES:,}")
+        self.max_classes = max_classes
+        self.known = len(values) == max_classes
+        """Whether all classes were known before: any other label is a mistake."""
+        self.where = where
+        """What to name in messages: the file and column."""
+        self._other = refuse
+        self._codes: dict[Label, int] = {value: code for code, value in enumerate(values)}
+        self.n_rows = 0
+        """Rows seen by this instance."""
+        self.n_missing = 0
+        """Rows without a label seen by this instance."""
+        self.first_missing: int | None = None
+        """Row of the first of them."""
+
+    @property
+    def values(self) -> tuple[Label, ...]:
+        """The values seen so far, by first appearance: position is code."""
+        return tuple(self._codes)
+
+    def encode(
+        self, raw: Labels, start: int | None = None
+    ) -> npt.NDArray[np.int8] | npt.NDArray[np.int16]:
+        """Codes `(row,)` of one chunk's labels, by first appearance; -1 where missing. int8, or
+        int16 once there are more than 127 values.
+
+        `start` is the row number of the first label, for messages; by default the chunks
+        follow one another from row 0. Raises `InputError` at the first value too many.
+        """
+        start = self.n_rows if start is None else start
+        found: list[object] = raw.tolist()
+        table = dict.fromkeys(found, -1)
+        for key in table:
+            value = label_value(key)
+            if value is None:
+                continue
+            if value not in self._codes and len(self._codes) == self.max_classes:
+                self._refuse(list(table), start + found.index(key))
+            if isinstance(value, str) and len(value) > LABEL_BYTES:
+                raise InputError(
+                    f"{self.where}: a label of {len(value):,} characters (row "
+                    f"{start + found.index(key)} from 0); give short ones"
+                )
+            table[key] = self._codes.setdefault(value, len(self._codes))
+        codes: npt.NDArray[np.int8] | npt.NDArray[np.int16]
+        codes = np.fromiter((table[key] for key in found), np.int16, len(found))
+        if len(self._codes) <= 127:
+            codes = codes.astype(np.int8)
+        missing = int(np.count_nonzero(codes < 0))
+        if missing and self.first_missing is None:
+            self.first_missing = start + int((codes < 0).argmax())
+        self.n_missing += missing
+        self.n_rows += len(codes)
+        return codes
+
+    def merge(self, after: "LabelCodes") -> npt.NDArray[np.int16]:
+        """(value + 1,) the codes here of the values that another instance saw in the rows after
+        these, and -1 for no label. Raises `InputError` where there are then too many."""
+        codes = [self._codes.setdefault(value, len(self._codes)) for value in after.values]
+        if len(self._codes) > self.max_classes:
+            raise InputError(f"{self.where}: more than {self.max_classes:,} values")
+        if self.first_missing is None:
+            self.first_missing = after.first_missing
+        self.n_missing += after.n_missing
+        self.n_rows += after.n_rows
+        return np.array([*codes, -1], np.int16)
+
+    def finish(self) -> tuple[tuple[Label, ...], npt.NDArray[np.integer]]:
+        """The values in their final order, and `remap` `(class,)`: int8 for two values, uint8 for
+        up to 256, uint16 beyond.
+
+        The final code of a label is its position among the sorted values, and
+        `remap[code by first appearance]`. Numbers are sorted by value and come before text;
+        text is sorted without regard to case, so that no/yes, false/true, negative/positive,
+        n/y and f/t have the first as 0. Raises `InputError` if labels are missing or all of
+        one class.
+        """
+        if self.n_missing:
+            raise InputError(
+                f"{self.where}: {self.n_missing:,} labels are missing; first at row "
+                f"{self.first_missing} (from 0); fill them in or drop these rows, or give "
+                "--unlabeled predict"
+            )
+        if len(self._codes) < 2:
+            found = f"all labels are {shown(self.values[0])}" if self._codes else "no labels"
+            raise InputError(f"{self.where}: {found}; two classes are needed to learn from")
+        ordered = tuple(sorted(self._codes, key=sort_key))
+        place = {value: code for code, value in enumerate(ordered)}
+        wide = np.uint8 if len(ordered) <= 256 else np.uint16
+        kind = np.int8 if len(ordered) == 2 else wide
+        return ordered, np.array([place[value] for value in self._codes], kind)
+
+    def _refuse(self, new: list[object], row: int) -> None:
+        if self.known:
+            more = (label_value(raw) for raw in new)
+            other = next(v for v in more if v is not None and v not in self._codes)
+            raise InputError(
+                f"{self.where}: label {shown(other)} (row {row} from 0) is none of the training's "
+                f"classes {listed(list(self._codes))}"
+            )
+        seen: dict[Label, None] = dict.fromkeys(self._codes)
+        for raw in new:
+            value = label_value(raw)
+            if value is not None:
+                seen[value] = None
+            if len(seen) == self.max_classes + 3:
+                break
+        if self._other is not None:
+            self._other(list(seen), row)
+        wanted = "two" if self.max_classes == 2 else f"at most {self.max_classes:,}"
+        raise InputError(
+            f"{self.where}: labels must be {wanted} values, found {listed(list(seen))} "
+            f"(one too many at row {row} (from 0)); keep or recode to {wanted} values"
+        )
+
+
+def sort_key(value: Label) -> tuple[bool, float, str, str]:
+    """Numbers by value, then text without regard to case."""
+    if isinstance(value, str):
+        return True, 0.0, value.casefold(), value
+    return False, value, "", ""
+
+
+MOST_GROUPS = 1000
+
+
+class GroupCodes:
+    """Code groups by first appearance, chunk by chunk; -1 where a row has none."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._codes = LabelCodes(MOST_GROUPS, f"--by {name!r}", refuse=self._refuse)
+
+    @property
+    def values(self) -> tuple[Label, ...]:
+        """The values seen so far: position is code."""
+        return self._codes.values
+
+    def encode(self, raw: Labels, start: int) -> npt.NDArray[np.int16]:
+        """Codes `(row,)` of one chunk, whose first row is `start` of the source.
+
+        Raises `InputError` at the first value too many.
+        """
+        return self._codes.encode(raw, start).astype(np.int16)
+
+    def check(self) -> None:
+        """Raise `InputError` where no row has a group."""
+        if not self.values:
+            raise InputError(f"--by {shown(self.name)}: the column is empty; leave out --by")
+
+    def _refuse(self, seen: list[Label], row: int) -> NoReturn:
+        raise InputError(
+            f"--by {shown(self.name)}: more than {MOST_GROUPS:,} values by row {row:,} (from 0), "
+            f"such as {listed(seen[-3:])}, and at most {MOST_GROUPS:,} groups are compared; give a "
+            "coarser column, such as the site or the month"
+        )

@@ -1,0 +1,188 @@
+"""Ids, and numbers, times and truth values, that a table holds as text."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from storage.errors import InputError
+from storage.sources.values.labels import Labels
+
+KINDS = ("thousands", "percent", "datetime", "boolean")
+DATES = ("%d.%m.%Y", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M")
+"""Common formats that are not ISO 8601, to be suggested."""
+TRUE, FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
+_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]"
+_OFFSET = r"(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])"
+_ISO = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]{_CLOCK}(:[0-5][0-9](\.[0-9]+)?)?{_OFFSET}?)?$"
+_ZONE = rf":[0-9.]+{_OFFSET}$"
+
+
+class Spelling(NamedTuple):
+    """How the numbers of a column are written."""
+
+    kind: str
+    """One of `KINDS`, or the format of a date as `strptime` has it."""
+    decimal: str = "."
+
+    def read(self, text: pa.Array) -> tuple[npt.NDArray[np.float64], int | None]:
+        """`(row,)` numbers of a column of text without surrounding spaces, NaN where it is null;
+        and the first row whose text is none, if there is one.
+
+        A percentage is a share (12.5 % is 0.125), a time days since 1970 (in UTC, where it has an
+        offset), a truth value 1 or 0.
+        """
+        read = _READ.get(self.kind)
+        found = _of_format(text, self.kind) if read is None else read(text, self.decimal)
+        numbers: npt.NDArray[np.float64] = found.to_numpy(zero_copy_only=False)
+        bad = pc.and_(found.is_null(), text.is_valid()).index(True).as_py()
+        return numbers.astype(np.float64), None if bad < 0 else bad
+
+
+def is_spelling(kind: str) -> bool:
+    """Whether `Spelling` knows a kind."""
+    return kind in KINDS or "%" in kind
+
+
+def plain_texts(column: pa.Array) -> pa.Array:
+    """Values of a column as text without surrounding spaces, null where missing or empty."""
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def spellings_of(text: pa.Array, decimal: str = ".") -> list[str]:
+    """Kinds that all texts of a column can be read as; none where there is no text."""
+    text = text.drop_null()
+    few = text.slice(0, 100)
+    return [
+        kind
+        for kind in (*KINDS, *DATES)
+        if len(text) and all(Spelling(kind, decimal).read(some)[1] is None for some in (few, text))
+    ]
+
+
+def parse_options(column: str, kinds: list[str]) -> str:
+    """What to give for a column whose text can be read so; empty for no kinds."""
+    return " or ".join(f"--parse {shlex.quote(f'{column}={kind}')}" for kind in kinds)
+
+
+def parse_hint(value: object, column: str, decimal: str = ".") -> str:
+    """What to do about a column that holds such a value, up to other remedies; empty for one that
+    cannot be parsed."""
+    text = plain_texts(pa.array([None if value is None else str(value)], pa.string()))
+    options = parse_options(column, spellings_of(text, decimal))
+    return f"give {options}, or " if options else ""
+
+
+def _number(text: pa.Array, decimal: str, end: str = "") -> pa.Array:
+    """Numbers with or without separators of thousands, before some `end`; null for other text."""
+    point, marks = ("[.]", ",") if decimal == "." else (",", ".")
+    marks = f"[{marks}'’ \u00a0\u202f]"
+    text = pc.replace_substring_regex(text, "^−", "-")
+    whole = f"([0-9]{{1,3}}({marks}[0-9]{{3}})+|[0-9]+)"
+    pattern = f"^[+-]?({whole}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?{end}$"
+    there = pc.match_substring_regex(text, pattern)
+    bare = pc.replace_substring_regex(text, f"{marks}|{end}$" if end else marks, "")
+    bare = pc.replace_substring(bare, ",", ".")
+    return pc.if_else(there, bare, pa.scalar(None, pa.string())).cast(pa.float64())
+
+
+def _percent(text: pa.Array, decimal: str) -> pa.Array:
+    return pc.divide(_number(text, decimal, "[ \u00a0\u202f]?%"), 100.0)
+
+
+def _boolean(text: pa.Array, decimal: str) -> pa.Array:
+    lower = pc.utf8_lower(text)
+    true, false = (pc.is_in(lower, pa.array(words)) for words in (TRUE, FALSE))
+    return pc.if_else(pc.or_(true, false), true.cast(pa.float64()), pa.scalar(None, pa.float64()))
+
+
+def _datetime(text: pa.Array, decimal: str) -> pa.Array:
+    """Days since 1970 of times in ISO 8601; digits below a microsecond are cut off."""
+    none = pa.scalar(None, pa.string())
+    text = pc.replace_substring_regex(text, r"(\.[0-9]{6})[0-9]+", r"\1")
+    text = pc.if_else(pc.match_substring_regex(text, _ISO), text, none)
+    day = _date(pc.utf8_slice_codeunits(text, 0, 10), "%Y-%m-%d")
+    text = pc.if_else(day.is_valid(), text, none)
+    zoned = pc.match_substring_regex(text, _ZONE)
+    local = pc.if_else(zoned, none, text).cast(pa.timestamp("us"))
+    utc = pc.if_else(zoned, text, none).cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    return _days(pc.coalesce(local, utc), 86_400e6)
+
+
+def _of_format(text: pa.Array, form: str) -> pa.Array:
+    return _days(_date(text, form), 86_400.0)
+
+
+def _date(text: pa.Array, form: str) -> pa.Array:
+    """Times of a format; null where they are none of the calendar, such as 31 February, which
+    Arrow takes for a day of March."""
+    time = pc.strptime(text, form, "s", error_is_null=True)
+    plain = [
+        pc.replace_substring_regex(pc.utf8_lower(one), r"\b0+([0-9])", r"\1")
+        for one in (text, pc.strftime(time, form))
+    ]
+    return pc.if_else(pc.equal(*plain), time, pa.scalar(None, time.type))
+
+
+def _days(time: pa.Array, day: float) -> pa.Array:
+    return pc.divide(time.cast(pa.int64()).cast(pa.float64(), safe=False), day)
+
+
+_READ: dict[str, Callable[[pa.Array, str], pa.Array]] = {
+    "thousands": _number,
+    "percent": _percent,
+    "datetime": _datetime,
+    "boolean": _boolean,
+}
+
+
+ID_BYTES = 4096
+"""Longest id."""
+WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
+"""Text of a whole number."""
+
+
+def check_id_type(where: str, name: str, kind: pa.DataType) -> None:
+    """Raise `InputError` unless columns of this Arrow type can be ids."""
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if types.is_nested(kind) or types.is_floating(kind) or types.is_binary(kind):
+        raise InputError(f"{where}: id column {name!r} is {kind}; ids are text or whole numbers")
+
+
+def text_ids(column: Any, where: str) -> Labels:
+    """`(row,)` object: ids as text, empty where missing.
+
+    Raises `InputError` for ids of more than `ID_BYTES` bytes.
+    """
+    found = column if isinstance(column, pa.Array) else pa.array(column)
+    if types.is_dictionary(found.type):
+        found = found.dictionary_decode()
+    if not types.is_string(found.type):
+        found = found.cast(pa.string())
+    longest = pc.max(pc.binary_length(found)).as_py() or 0
+    if longest > ID_BYTES:
+        raise InputError(f"{where}: an id of {longest:,} bytes; give short ones")
+    ids: Labels = found.fill_null("").to_numpy(zero_copy_only=False)
+    return ids
+
+
+def are_whole(ids: Labels) -> bool:
+    """Whether all ids are whole numbers as int64 writes them (no leading zeros)."""
+    return bool(pc.all(pc.match_substring_regex(pa.array(ids, pa.string()), WHOLE)).as_py())
+
+
+def as_column(ids: Labels, whole: bool) -> pa.Array:
+    """Ids as they are written to a table: int64 where all are `whole`, else text."""
+    found = pa.array(np.asarray(ids, object), pa.string())
+    return found.cast(pa.int64()) if whole else found

@@ -1,0 +1,133 @@
+"""Groups as Parquet: streamed, and complete or not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from storage import export
+from storage.errors import StorageError
+from storage.export import write_table
+from storage.files.location import Location
+from storage.runs.pool import ChunkWriter
+from storage.runs.run import Run
+
+COLUMNS = ("row", "posterior", "predicted_label")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Ten scores in chunks of four."""
+    run = Run(Location.of(tmp_path / "run"))
+    run.begin({})
+    write_scores(run, 10)
+    return run
+
+
+def write_scores(run: Run, n: int) -> None:
+    writer = ChunkWriter(run, "scores", 4, n)
+    for number in range(-(-n // 4)):
+        row = np.arange(n)[4 * number : 4 * number + 4]
+        share = (row / 10).astype(np.float32)
+        label = (row % 2).astype(np.int8)
+        writer.chunk(number, row=row, eta_corr=share, posterior=share, predicted_label=label)
+    writer.finish(n, {})
+
+
+@pytest.fixture(params=["disk", "memory"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
+    """The folder the file is to be in."""
+    place = tmp_path / "out" if request.param == "disk" else "memory://convert-test/out"
+    folder = Location.of(place)
+    yield folder
+    folder.remove()
+
+
+def test_file_is_the_group(run: Run, target: Location) -> None:
+    write_table(run, "scores", target.path("s.parquet"), COLUMNS)
+    table = pq.read_table(target.path("s.parquet"), filesystem=target._fs()[0])
+    assert table.column_names == list(COLUMNS)
+    assert table["row"].to_pylist() == list(range(10))
+    assert np.array_equal(table["posterior"], (np.arange(10) / 10).astype(np.float32))
+
+
+def test_types_are_those_of_the_group(run: Run, tmp_path: Path) -> None:
+    write_table(run, "scores", str(tmp_path / "s.parquet"), COLUMNS)
+    types = [str(field.type) for field in pq.read_schema(tmp_path / "s.parquet")]
+    assert types == ["int64", "float", "int8"]
+
+
+def test_chunks_are_row_groups(run: Run, tmp_path: Path) -> None:
+    write_table(run, "scores", str(tmp_path / "s.parquet"), COLUMNS)
+    metadata = pq.read_metadata(tmp_path / "s.parquet")
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [4, 4, 2]
+
+
+def test_no_more_than_a_chunk_is_read_at_once(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, lengths = export.read_array, []
+
+    def counted(*args: object) -> np.ndarray:
+        values = read(*args)
+        lengths.append(len(values))
+        return values
+
+    monkeypatch.setattr(export, "read_array", counted)
+    write_table(run, "scores", str(tmp_path / "s.parquet"), COLUMNS)
+    assert max(lengths) == 4
+
+
+def test_group_of_no_rows_is_a_file_of_no_rows(run: Run, tmp_path: Path) -> None:
+    empty = Run(Location.of(tmp_path / "empty"))
+    empty.begin({})
+    write_scores(empty, 0)
+    write_table(empty, "scores", str(tmp_path / "s.parquet"), COLUMNS)
+    assert pq.read_table(tmp_path / "s.parquet").num_rows == 0
+
+
+def test_older_file_is_replaced(run: Run, target: Location) -> None:
+    target.replace("s.parquet", b"older")
+    write_table(run, "scores", target.path("s.parquet"), COLUMNS)
+    assert target.files("") == ["s.parquet"]
+    assert target.read("s.parquet") != b"older"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "disk",
+        "memory",
+    ],
+)
+@pytest.mark.parametrize("older", [None, b"older"])
+def test_failure_leaves_the_target_as_it_was(
+    run: Run, tmp_path: Path, place: str, older: bytes | None
+) -> None:
+    folder = Location.of(tmp_path / "out" if place == "disk" else "memory://convert-test/failed")
+    folder.remove()
+    if older is not None:
+        folder.replace("s.parquet", older)
+    run.location.remove("results.zarr/scores/posterior/c/1")
+    with pytest.raises(StorageError, match="is missing"):
+        write_table(run, "scores", folder.path("s.parquet"), COLUMNS)
+    assert folder.read("s.parquet") == older
+
+
+def test_failure_leaves_nothing_beside_the_target(run: Run, tmp_path: Path) -> None:
+    run.location.remove("results.zarr/scores/posterior/c/1")
+    with pytest.raises(StorageError):
+        write_table(run, "scores", str(tmp_path / "out" / "s.parquet"), COLUMNS)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["file/s.parquet", "folder.csv"])
+def test_target_that_cannot_be_written_is_said(run: Run, tmp_path: Path, target: str) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder.csv" / "below").mkdir(parents=True)
+    with pytest.raises(StorageError, match="cannot write"):
+        write_table(run, "scores", str(tmp_path / target), COLUMNS)
