@@ -1,14 +1,18 @@
 """Errors a user can act on: each says what, where and the remedy, in one line. Failures that may
 pass are told from what is wrong with a source or a run, and tried again."""
 
+import difflib
 import errno
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from storage.redaction import redacted
+
+LONGEST_REASON = 200
+"""Characters of a parser's message that are shown: hostile content can be quoted in it."""
 
 
 class KnnoiseError(Exception):
@@ -57,6 +61,33 @@ class StepTimeoutError(ClusterError):
 
 class BusyError(ClusterError):
     """Another process works on the run."""
+
+
+def shown(value: object, limit: int = 40) -> str:
+    """`repr` of a value for a message, cut to `limit` characters."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def listed(names: Iterable[object], limit: int = 12) -> str:
+    """The first `limit` of several values for a message, and how many more there are."""
+    values = list(names)
+    more = f" and {len(values) - limit:,} more" if len(values) > limit else ""
+    return ", ".join(shown(value) for value in values[:limit]) + more
+
+
+def no_column(name: object, columns: Iterable[str]) -> str:
+    """That there is no such column, which there are, and which may be meant."""
+    there = list(columns)
+    meant = difflib.get_close_matches(str(name), there, 1)
+    more = f"; did you mean {meant[0]!r}?" if meant else ""
+    return f"no column {name!r}; columns are {listed(there)}{more}"
+
+
+def reason_of(error: BaseException) -> str:
+    """What a parser says, cut to `LONGEST_REASON` characters, or else the kind of its error."""
+    text = str(error).strip() or type(error).__name__
+    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 3]}..."
 
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -265,10 +266,6 @@ class _Ids:
         name = str(group.attrs["id_name"])
         return cls(group, f"{name}_id" if name in columns else name, bool(group.attrs["id_whole"]))
 
-    @property
-    def kind(self) -> pa.DataType:
-        return pa.int64() if self.whole else pa.string()
-
     def read(self, rows: slice) -> pa.Array:
         return as_column(read_array(self.group, "id", rows), self.whole)
 
@@ -410,21 +407,21 @@ def export_answers(file: AnswersFile, target: str) -> int:
     answers = file.answers
     origin = answers.origin
     assert origin is not None
-    columns: dict[str, list[Any]] = {
-        name: []
-        for name in ("row", "label", "given_label", "reviewer", "time", "conflict", "source")
-    }
     last = {
         (asked.row, answer.reviewer): (answer, asked)
         for answer in answers.answers.values()
         for asked in answer.rows
     }
-    for (row, reviewer), (answer, asked) in sorted(last.items(), key=lambda item: item[0]):
-        conflict = answers.of_row(row).conflict
-        values = (row, answer.label, asked.given, reviewer, answer.time, conflict, origin.source)
-        for name, value in zip(columns, values, strict=True):
-            columns[name].append(value)
-    write_columns(target, {name: _answer_column(name, column) for name, column in columns.items()})
+    rows = [
+        (
+            *(row, answer.label, asked.given, reviewer, answer.time),
+            *(answers.of_row(row).conflict, origin.source),
+        )
+        for (row, reviewer), (answer, asked) in sorted(last.items(), key=itemgetter(0))
+    ]
+    names = ("row", "label", "given_label", "reviewer", "time", "conflict", "source")
+    columns = {name: [row[at] for row in rows] for at, name in enumerate(names)}
+    write_columns(target, {name: _answer_column(name, found) for name, found in columns.items()})
     return len(last)
 
 

@@ -8,8 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from storage.errors import InputError
-from storage.sources.files import reason_of
+from storage.errors import InputError, reason_of
 
 LONGEST = 1 << 20
 """Bytes of a file of options."""

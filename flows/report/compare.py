@@ -12,9 +12,9 @@ from flows.report import content as reports
 from flows.report.flips import Flips, Incomparable, compare_rows
 from flows.report.model import ClassReport, RunConfig, TrainReport
 from pipeline.diagnostics.drift import Change, rate_change
+from storage.errors import listed
 from storage.files.location import Location
 from storage.runs.run import Run, below
-from storage.sources.files import listed
 
 RATES = {"p0": "P(given 1 | true 0)", "p1": "P(given 0 | true 1)"}
 NUMBERS = {

@@ -23,11 +23,10 @@ from pipeline.methods.marmann import Answer as Bought
 from pipeline.methods.marmann import Marmann
 from storage.answers import Answer, AnswersFile, Asked
 from storage.arrays.groups import read_array
-from storage.errors import InputError
+from storage.errors import InputError, reason_of
 from storage.export import write_columns
 from storage.runs.run import Run
 from storage.sources.base import Source
-from storage.sources.files import reason_of
 from storage.sources.values.labels import Label, label_value
 
 DELTA = 0.05

@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flows.steps.lookup import pick
-from storage.errors import InputError
+from storage.errors import InputError, listed, no_column
 from storage.runs.run import Run
-from storage.sources.files import listed, no_column
 from storage.sources.formats.tables import batches
 from storage.sources.opening import open_cells
 

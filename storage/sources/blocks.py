@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.errors import InputError
-from storage.sources.files import SourceFile, listed, shown
+from storage.errors import InputError, listed, shown
+from storage.sources.files import SourceFile
 from storage.sources.request import Gaps
 from storage.sources.values.labels import Label, Labels, objects
 from storage.sources.values.texts import WHOLE, text_ids

@@ -2,7 +2,6 @@
 whether a file has changed since it was read: sizes and times first, digests where these differ."""
 
 import bz2
-import difflib
 import gzip
 import hashlib
 import io
@@ -13,7 +12,7 @@ import stat
 import struct
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from glob import has_magic
@@ -24,34 +23,11 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from storage.errors import InputError, KnnoiseError, no_credentials, patiently, reachable
+from storage.errors import InputError, KnnoiseError, no_credentials, patiently, reachable, reason_of
 from storage.files.location import check_address
 from storage.redaction import bare, remember
 
-LONGEST_REASON = 200
-"""Characters of a parser's message that are shown: hostile content can be quoted in it."""
 _WHOLE_ONLY = "its server gives files only as a whole; download it and give the local path"
-
-
-def shown(value: object, limit: int = 40) -> str:
-    """`repr` of a value for a message, cut to `limit` characters."""
-    text = repr(value)
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
-
-
-def listed(names: Iterable[object], limit: int = 12) -> str:
-    """The first `limit` of several values for a message, and how many more there are."""
-    values = list(names)
-    more = f" and {len(values) - limit:,} more" if len(values) > limit else ""
-    return ", ".join(shown(value) for value in values[:limit]) + more
-
-
-def no_column(name: object, columns: Iterable[str]) -> str:
-    """That there is no such column, which there are, and which may be meant."""
-    there = list(columns)
-    meant = difflib.get_close_matches(str(name), there, 1)
-    more = f"; did you mean {meant[0]!r}?" if meant else ""
-    return f"no column {name!r}; columns are {listed(there)}{more}"
 
 
 @contextmanager
@@ -98,12 +74,6 @@ def _unreached(error: FileNotFoundError) -> str | None:
     if cause is None or status in (404, 410) or isinstance(cause, FileNotFoundError):
         return None
     return f"its server does not give it ({reason_of(cause)}); check the address"
-
-
-def reason_of(error: BaseException) -> str:
-    """What a parser says, cut to `LONGEST_REASON` characters, or else the kind of its error."""
-    text = str(error).strip() or type(error).__name__
-    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 3]}..."
 
 
 def _before_pattern(text: str) -> str:

@@ -147,8 +147,6 @@ class Column:
     is_text: bool
     example: str = ""
     """The first value that is no number."""
-    n_text: int = 0
-    """Rows whose value is no number."""
     spellings: tuple[str, ...] = ()
     """How all its text can be read as numbers, or was asked to be read."""
     refused: bool = False
@@ -315,7 +313,7 @@ def _features(
             is_time = types.is_timestamp(column.type) or types.is_date(column.type)
             spellings = ("datetime",) if is_time else ()
             coded = b"" if codes is None else _digest(column)
-            yield Column(name, values, True, example, len(known), spellings, coded=coded)
+            yield Column(name, values, True, example, spellings, coded=coded)
 
 
 def _of_text(name: str, column: pa.Array, decimal: str, typed: bool) -> Column:
@@ -338,7 +336,6 @@ def _of_text(name: str, column: pa.Array, decimal: str, typed: bool) -> Column:
         _codes(text),
         True,
         (text.filter(bad) if n_text else known)[0].as_py()[:40],
-        n_text,
         tuple(spellings),
         coded=_digest(text),
         has_commas=commas,
@@ -358,7 +355,7 @@ def _parsed(name: str, column: pa.Array, spelling: Spelling) -> Column:
         return Column(name, numbers, False)
     refused = text[bad].as_py()[:40]
     kinds, coded = (spelling.kind,), _digest(text)
-    return Column(name, _codes(text), True, refused, 1, kinds, refused=True, coded=coded)
+    return Column(name, _codes(text), True, refused, kinds, refused=True, coded=coded)
 
 
 def _digest(column: pa.Array) -> bytes:

@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyarrow import types
 
 from storage.answers import SUFFIX, Answers, Origin, source_identity
-from storage.errors import InputError
+from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import ROW, Annotations, Codes, Corrections, Keys, keys, majority
-from storage.sources.files import SourceFile, SourcePath, listed, read_once, readable, shown
+from storage.sources.files import SourceFile, SourcePath, read_once, readable
 from storage.sources.formats.tables import batches, check_label_type, to_labels
 from storage.sources.opening import open_cells
 from storage.sources.request import Dialect

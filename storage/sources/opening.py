@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from storage.errors import InputError, patiently
+from storage.errors import InputError, listed, no_column, patiently
 from storage.sources.base import Source
-from storage.sources.files import SourceFile, SourcePath, listed, no_column, packed, readable
+from storage.sources.files import SourceFile, SourcePath, packed, readable
 from storage.sources.formats import arrow, csv, parquet, xlsx
 from storage.sources.formats.arrays import LabeledReader, Rows, check_labels, is_mask
 from storage.sources.formats.csv import CsvReader, read_header

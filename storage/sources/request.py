@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from storage.errors import InputError
-from storage.sources.files import listed, no_column, shown
+from storage.errors import InputError, listed, no_column, shown
 from storage.sources.values.labels import folded
 from storage.sources.values.texts import Spelling, parse_hint
 
@@ -150,19 +149,15 @@ class Dialect:
 PLAIN = Dialect()
 
 
-def likely_separator(cells: tuple[str, ...]) -> str | None:
-    """The separator that a first row seems to have, of which another one made few cells."""
-    text = " ".join(cells)
-    counts = Counter(mark for mark in text if mark in _LIKELY)
-    best = max(_LIKELY, key=lambda mark: counts[mark])
-    return best if counts[best] >= len(cells) else None
-
-
 def separator_hint(cells: tuple[str, ...]) -> str:
-    """What to do about a first row of too few columns; empty if it does not look so."""
-    mark = likely_separator(cells)
-    word = {"\t": "tab"}.get(mark or "", mark)
-    return "" if mark is None else f"; its columns look separated by {mark!r}: give --sep '{word}'"
+    """What to do about a first row whose few cells another separator seems to divide; empty if it
+    does not look so."""
+    counts = Counter(mark for mark in " ".join(cells) if mark in _LIKELY)
+    best = max(_LIKELY, key=lambda mark: counts[mark])
+    if counts[best] < len(cells):
+        return ""
+    word = "tab" if best == "\t" else best
+    return f"; its columns look separated by {best!r}: give --sep '{word}'"
 
 
 def number_hint(value: str, column: str, decimal: str) -> str:

@@ -8,10 +8,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from storage.errors import InputError
+from storage.errors import InputError, listed
 from storage.sources.base import Source
 from storage.sources.blocks import Block, Reader, piece_rows
-from storage.sources.files import Parts, SourcePath, listed
+from storage.sources.files import Parts, SourcePath
 from storage.sources.request import MOST_FEATURES, Request, array_names
 from storage.sources.values.candidates import sets_of_mask
 from storage.sources.values.labels import LABEL_BYTES, MOST_CLASSES, Labels

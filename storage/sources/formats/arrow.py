@@ -13,8 +13,7 @@ import pyarrow.ipc
 from storage.errors import InputError
 from storage.sources.blocks import piece_rows
 from storage.sources.files import SourcePath, readable
-from storage.sources.formats.parquet import stored_columns
-from storage.sources.formats.tables import Look, Selection, is_list
+from storage.sources.formats.tables import Look, Selection, is_list, stored_columns
 
 BATCH_BYTES = 512 << 20
 """Largest batch that is read, as far as its columns are numbers."""

@@ -2,7 +2,8 @@
 
 Arrow's parser of CSV reads ahead in a thread of its own, and closing the parser does not wait for
 it. A thread of C++ that wants the interpreter while that ends is killed in a way that aborts the
-process: whatever it holds of Python's has to be gone before."""
+process: whatever it holds of Python's has to be gone before.
+"""
 
 import atexit
 import codecs
@@ -21,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
 
-from storage.errors import InputError
-from storage.sources.files import SourcePath, readable, shown, unpacked
+from storage.errors import InputError, shown
+from storage.sources.files import SourcePath, readable, unpacked
 from storage.sources.formats.tables import Look, Selection
 from storage.sources.request import (
     Dialect,

@@ -1,7 +1,6 @@
 """Parquet files."""
 
 import io
-import json
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from pyarrow import types
 from storage.errors import InputError
 from storage.sources.blocks import PIECE_BYTES, piece_rows
 from storage.sources.files import SourcePath, readable
-from storage.sources.formats.tables import Look, Selection
+from storage.sources.formats.tables import Look, Selection, stored_columns
 
 FOOTER_BYTES = 32 << 20
 """Longest footer that is read; it takes some ten times as much memory."""
@@ -130,15 +129,6 @@ def _check_footer(where: str, file: IO[bytes]) -> None:
             f"{where}: its footer has {length:,} bytes, at most {FOOTER_BYTES:,} are read; write "
             "larger row groups or fewer columns"
         )
-
-
-def stored_columns(where: str, schema: pa.Schema) -> list[str]:
-    """Column names in file order, without the row index that pandas adds by itself."""
-    with readable(where, "its pandas metadata are not as pandas writes them", "write it again"):
-        pandas = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-        index = {name for name in pandas.get("index_columns", []) if isinstance(name, str)}
-    unnamed = {name for name in index if name.startswith("__index_level_")}
-    return [name for name in schema.names if name not in unnamed]
 
 
 def _first(location: SourcePath, name: str) -> Any:

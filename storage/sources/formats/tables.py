@@ -1,6 +1,7 @@
 """Tables of any format: what one says of itself, what is read of it, and its record batches as
 float32 features and label values; one file, or several with the same columns."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -11,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from storage.errors import InputError
+from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import Block, Floats
-from storage.sources.files import SourceFile, SourcePath, listed, readable, shown
+from storage.sources.files import SourceFile, SourcePath, readable
 from storage.sources.request import Request, choose_columns, matches
 from storage.sources.values.labels import Label, Labels, label_array, label_value
 from storage.sources.values.texts import Spelling, check_id_type, parse_hint, plain_texts, text_ids
@@ -183,6 +184,15 @@ def _sets(column: pa.Array) -> Labels:
     values = to_labels(column.flatten()).tolist()
     sets = (tuple(values[a:b]) for a, b in zip([0, *ends], ends, strict=False))
     return np.fromiter(sets, object, len(ends))
+
+
+def stored_columns(where: str, schema: pa.Schema) -> list[str]:
+    """Column names in file order, without the row index that pandas adds by itself."""
+    with readable(where, "its pandas metadata are not as pandas writes them", "write it again"):
+        pandas = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        index = {name for name in pandas.get("index_columns", []) if isinstance(name, str)}
+    unnamed = {name for name in index if name.startswith("__index_level_")}
+    return [name for name in schema.names if name not in unnamed]
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -17,9 +17,9 @@ from xml.etree.ElementTree import XMLParser
 import pyarrow as pa
 import pyarrow.csv
 
-from storage.errors import InputError
+from storage.errors import InputError, listed, shown
 from storage.sources.blocks import piece_rows
-from storage.sources.files import SourcePath, listed, open_zip, readable, shown
+from storage.sources.files import SourcePath, open_zip, readable
 from storage.sources.formats.tables import Look, Selection
 from storage.sources.request import Request, check_width, number_hint
 

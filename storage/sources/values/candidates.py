@@ -7,8 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from storage.errors import InputError
-from storage.sources.files import listed
+from storage.errors import InputError, listed
 from storage.sources.values.labels import MOST_CLASSES, Label, Labels, label_value, sort_key
 
 WORDS = 16

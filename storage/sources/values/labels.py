@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from storage.errors import InputError
-from storage.sources.files import listed, shown
+from storage.errors import InputError, listed, shown
 
 Labels = npt.NDArray[Any]
 Label = bool | int | float | str
