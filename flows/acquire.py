@@ -31,10 +31,10 @@ from flows.review.purchases import (
     column_oracle,
     write_labels,
 )
-from flows.steps.anchors import find_anchors, find_pairs
-from flows.steps.ingest import Ingested, ingest
-from flows.steps.partition import Wanted
-from flows.steps.widening import widen_until
+from flows.steps.graph.anchors import find_anchors, find_pairs
+from flows.steps.graph.building import widen_until
+from flows.steps.graph.partition import Wanted
+from flows.steps.ingest.pool import Ingested, ingest
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.growing_net import GrowthParams, predict
 from pipeline.methods.marmann import Answer as Bought

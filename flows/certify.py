@@ -22,7 +22,7 @@ from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify
 from flows.report.model import Interval, TrainReport
 from flows.report.page.truth import Truth, reliability
 from flows.scorings.scored import Trained
-from flows.steps.certificates import sample_graph
+from flows.steps.labels.certificates import sample_graph
 from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.speculate_correct import Counts, Design
 from storage.arrays.groups import read_array

@@ -11,17 +11,17 @@ from flows.engine.collectives import PoolGraph
 from flows.engine.job import Job
 from flows.engine.tasks.as_task import as_task
 from flows.options.params import TrainParams
-from flows.steps.annotators import check_cells, find_consensus
-from flows.steps.candidate_labels import CandidatePool, Verdicts, export_candidates
-from flows.steps.candidates import CandidateEstimates, judge_candidates
-from flows.steps.class_labels import find_class_issues
-from flows.steps.classes import Classes, ClassEstimates, count_classes, estimate_classes
-from flows.steps.groups import find_groups
-from flows.steps.ingest import Ingested
-from flows.steps.label_odds import find_odds
-from flows.steps.labels import export_label_issues, find_label_issues
-from flows.steps.partition import Blocks
-from flows.steps.rates import RateEstimates, count_labels, estimate_rates
+from flows.steps.annotators.matrices import check_cells, find_consensus
+from flows.steps.graph.partition import Blocks
+from flows.steps.ingest.pool import Ingested
+from flows.steps.labels.class_labels import find_class_issues
+from flows.steps.labels.classes import Classes, ClassEstimates, count_classes, estimate_classes
+from flows.steps.labels.groups import find_groups
+from flows.steps.labels.odds import find_odds
+from flows.steps.labels.rates import RateEstimates, count_labels, estimate_rates
+from flows.steps.labels.verdicts import export_label_issues, find_label_issues
+from flows.steps.sets.candidates import CandidateEstimates, judge_candidates
+from flows.steps.sets.verdicts import CandidatePool, Verdicts, export_candidates
 from pipeline.labels import LabelSpace
 from pipeline.methods.rules import RULES
 from pipeline.noise.annotator_verdicts import Annotators
@@ -109,7 +109,7 @@ def _two(job: Job, of: Labeled) -> tuple[RateEstimates, int]:
     counted = as_task("regression", lambda: count_labels(job, of.graph, grid, params.seed))
     own = None
     if RULES[params.rule].own_pass:
-        own_pass = import_module(f"flows.steps.{params.rule}")
+        own_pass = import_module(f"flows.steps.labels.{params.rule}")
         own = as_task("select", lambda: own_pass.select(job, of.graph, grid, params.k, params.seed))
     rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, own))
 

@@ -26,13 +26,13 @@ from flows.report.compare import drift, since_text
 from flows.report.compose import Results, composed
 from flows.report.model import CandidateReport, ClassReport, RunConfig, TrainReport
 from flows.scorings.scored import Finished
-from flows.steps.building import build, find_probes
-from flows.steps.candidate_features import prepare
-from flows.steps.checks import check_data
-from flows.steps.ingest import ingest
-from flows.steps.partition import Wanted
-from flows.steps.segments import find_segments
-from flows.steps.transform import check_pca, learn_transform, probability_columns
+from flows.steps.findings.checks import check_data
+from flows.steps.findings.segments import find_segments
+from flows.steps.graph.building import build, find_probes
+from flows.steps.graph.partition import Wanted
+from flows.steps.ingest.pool import ingest
+from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
+from flows.steps.sets.features import prepare
 from pipeline.blocks.metric import AS_SCALED
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.rules import RULES

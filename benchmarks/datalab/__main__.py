@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 from benchmarks.datalab.alone import LIMIT_GB
 from benchmarks.datalab.sets import Rows, sets
 from benchmarks.study.markdown import page, table
-from flows.steps.lookup import lists_of
+from flows.steps.graph.lookup import lists_of
 from storage.files.location import Location
 from storage.runs.run import Run
 

@@ -18,9 +18,9 @@ from flows.report.model import (
     TrainReport,
     predicted_text,
 )
-from flows.steps.audit import Audited
-from flows.steps.names import AUDIT, BLOCKS, NEIGHBORS, last_attempt
-from flows.steps.partition import Block
+from flows.steps.graph.building import Audited
+from flows.steps.graph.names import AUDIT, BLOCKS, NEIGHBORS, last_attempt
+from flows.steps.graph.partition import Block
 from storage.runs.ledger import Record
 from storage.runs.run import Run
 

@@ -17,7 +17,7 @@ from flows.engine.progress.run_log import RunLog, error_text
 from flows.engine.signals import Terminated, terminated_by_signal
 from flows.engine.tasks.context import flow_run_context
 from flows.options.params import Compute
-from flows.steps.stages import stages
+from flows.steps.sets.stages import stages
 from storage.errors import ClusterError
 from storage.runs.run import Run
 

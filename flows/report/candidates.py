@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from flows.report.model import CandidatePair, CandidateReport, CandidateScoreReport
-from flows.steps.candidates import CandidateEstimates
+from flows.steps.sets.candidates import CandidateEstimates
 from pipeline.methods.partial_features import PIPELINES
 from pipeline.methods.partial_labels import STOPS
 

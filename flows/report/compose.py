@@ -13,14 +13,14 @@ from flows.report.content import AnyTraining, builder_reason, recall_warning
 from flows.report.estimates import of_candidates, of_classes, of_two
 from flows.report.findings import order_warning
 from flows.report.model import CandidateReport, ClassReport, RunConfig, TrainReport
-from flows.steps.candidate_labels import Verdicts
-from flows.steps.candidates import CandidateEstimates
-from flows.steps.checks import Checked
-from flows.steps.classes import ClassEstimates
-from flows.steps.ingest import Ingested, corrections_used
-from flows.steps.rates import RateEstimates
-from flows.steps.transform import metric_used, pca_used
-from flows.steps.widening import Graph
+from flows.steps.findings.checks import Checked
+from flows.steps.graph.building import Graph
+from flows.steps.ingest.pool import Ingested, corrections_used
+from flows.steps.ingest.transform import metric_used, pca_used
+from flows.steps.labels.classes import ClassEstimates
+from flows.steps.labels.rates import RateEstimates
+from flows.steps.sets.candidates import CandidateEstimates
+from flows.steps.sets.verdicts import Verdicts
 from pipeline.diagnostics.segments import Segment
 from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups

@@ -27,8 +27,8 @@ from flows.report.model import (
     predicted_text,
 )
 from flows.report.varying import varying
-from flows.steps.ingest import CorrectionsUsed
-from flows.steps.stages import check_stages
+from flows.steps.ingest.pool import CorrectionsUsed
+from flows.steps.sets.stages import check_stages
 from pipeline.decision.threshold import Decision
 from pipeline.graph.build import exact_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.report.model import CandidatePair, Confusion, Interval
-from flows.steps.candidate_labels import Verdicts
-from flows.steps.candidates import CandidateEstimates
-from flows.steps.classes import ClassEstimates
-from flows.steps.ingest import Ingested
-from flows.steps.rates import RateEstimates
+from flows.steps.ingest.pool import Ingested
+from flows.steps.labels.classes import ClassEstimates
+from flows.steps.labels.rates import RateEstimates
+from flows.steps.sets.candidates import CandidateEstimates
+from flows.steps.sets.verdicts import Verdicts
 from pipeline.decision.tempering import MatrixDecision
 from pipeline.decision.threshold import Decision
 from pipeline.methods.partial_labels import NAME as PL_AKNN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from flows.steps.stages import check_stages, stages
+from flows.steps.sets.stages import check_stages, stages
 from storage.errors import StorageError
 from storage.files.location import Location
 from storage.runs.run import Run, lasting

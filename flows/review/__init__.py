@@ -17,7 +17,7 @@ from flows.report.review import LOG, share_wrong
 from flows.review.prepare import prepared
 from flows.review.serving import Page, Rows
 from flows.scorings.scored import Trained
-from flows.steps.lookup import places
+from flows.steps.graph.lookup import places
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
 from storage.export import check_target, export_answers

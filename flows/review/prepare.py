@@ -17,7 +17,7 @@ from flows.report import content as reports
 from flows.report.model import Saved
 from flows.report.review import FOLDER
 from flows.scorings.scored import Trained
-from flows.steps import review
+from flows.steps.findings import review
 from storage.files.location import Location
 from storage.runs.pool import Pool
 from storage.runs.run import Run

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flows.options.params import AcquireParams
-from flows.steps.ingest import Ingested
+from flows.steps.ingest.pool import Ingested
 from pipeline.methods.bought_labels import BoughtLabels
 from pipeline.methods.growing_net import grow
 from pipeline.methods.marmann import Answer as Bought

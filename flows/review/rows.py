@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from flows.steps.lookup import pick
+from flows.steps.graph.lookup import pick
 from storage.errors import InputError, listed, no_column
 from storage.runs.run import Run
 from storage.sources.formats.tables import batches

@@ -10,7 +10,7 @@ from flows.options.params import Compute, Written
 from flows.report.content import AnyScoring
 from flows.report.model import NewFilesReport, ScoredFile, TrainReport
 from flows.scorings.scored import Finished, identity, score_source
-from flows.steps.scoring import exported
+from flows.steps.queries.scoring import exported
 from storage.errors import InputError
 from storage.files.location import Location
 from storage.redaction import bare

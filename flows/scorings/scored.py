@@ -28,13 +28,13 @@ from flows.report.model import (
     ScoreReport,
     TrainReport,
 )
-from flows.steps import probes, scoring, searching
-from flows.steps.checks import Checked
-from flows.steps.ingest import Ingested
-from flows.steps.networks import Probes
-from flows.steps.query_features import prepare_queries, read_queries
-from flows.steps.stages import check_stages, features_of
-from flows.steps.transform import METRIC, PROJECTION, transform
+from flows.steps.findings.checks import Checked
+from flows.steps.graph.networks import Probes
+from flows.steps.ingest.pool import Ingested
+from flows.steps.ingest.transform import METRIC, PROJECTION, transform
+from flows.steps.queries import probes, scoring, searching
+from flows.steps.queries.features import prepare_queries, read_queries
+from flows.steps.sets.stages import check_stages, features_of
 from pipeline.graph.build import scoring_seconds
 from pipeline.methods.partial_labels import NAME as PL_AKNN
 from pipeline.methods.partial_labels import AdaptiveParams

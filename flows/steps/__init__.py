@@ -1,27 +1,19 @@
-"""The steps of a run, one module each: what a part does, and how a step is planned and finished."""
+"""The steps of a run, by what they make: what a part does, and how a step begins and ends."""
 
-from flows.steps import (
-    anchors,
-    audit,
-    graph,
-    ingest,
-    labels,
-    partition,
-    probes,
-    rates,
-    scoring,
-    searching,
-)
+from flows.steps.graph import anchors, building, neighbors, partition
+from flows.steps.ingest import pool
+from flows.steps.labels import rates, verdicts
+from flows.steps.queries import probes, scoring, searching
 
 __all__ = [
     "anchors",
-    "audit",
-    "graph",
-    "ingest",
-    "labels",
+    "building",
+    "neighbors",
     "partition",
+    "pool",
     "probes",
     "rates",
     "scoring",
     "searching",
+    "verdicts",
 ]

@@ -29,8 +29,8 @@ class Kind:
     predict: Callable[[Floats, float, float, float], NDArray[np.int8]]
     """(averages (row,), threshold, p0, p1) → labels (row,) int8."""
     own_pass: bool = False
-    """The module `flows.steps.NAME` has a function `select`, a pass over the graph that chooses k
-    and estimates the rates the rule's own way."""
+    """The module `flows.steps.labels.NAME` has a function `select`, a pass over the graph that
+    chooses k and estimates the rates the rule's own way."""
 
 
 RULES: dict[str, Kind] = {

@@ -40,7 +40,7 @@ def twins(bench: Bench) -> list[Case]:
 def _twin(part: str) -> Trial:
     def late() -> None:
         import flows.engine.job as job
-        import flows.steps.ingest as ingest
+        import flows.steps.ingest.pool as ingest
 
         execute = job.execute
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.steps import partition
-from flows.steps.anchors import PAIR_BYTES, few_pairs
-from flows.steps.partition import EXACT_BLOCK_ROWS, TOGETHER, Wanted
-from flows.steps.searching import BATCH_BYTES, BATCH_ROWS, batch_rows
+from flows.steps.graph import partition
+from flows.steps.graph.anchors import PAIR_BYTES, few_pairs
+from flows.steps.graph.partition import EXACT_BLOCK_ROWS, TOGETHER, Wanted
+from flows.steps.queries.searching import BATCH_BYTES, BATCH_ROWS, batch_rows
 from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS
 from pipeline.graph.build import lists_bytes
 

@@ -19,7 +19,7 @@ from flows.orchestration import markdown
 from flows.report.content import load_any
 from flows.report.model import CandidateReport
 from flows.score import score
-from flows.steps.candidates import stops_tried
+from flows.steps.sets.candidates import stops_tried
 from pipeline.knn.exact import nearest
 from pipeline.methods.partial_labels import (
     C1,

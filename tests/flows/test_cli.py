@@ -210,7 +210,7 @@ def test_defect_is_one_line_with_a_trace_on_file(
     def defect(*args: object) -> None:
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr("flows.steps.building.find_anchors", defect)
+    monkeypatch.setattr("flows.steps.graph.building.find_anchors", defect)
     status = main(["train", str(pool()), "--run", str(tmp_path / "run"), "--workers", "0"])
     (said,) = [line for line in capsys.readouterr().err.splitlines() if "surprise" in line]
     assert status == 4

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from runs import PoolWriter, fit
 
-from flows.steps import building
+from flows.steps.graph import building
 from storage import InputError, StorageError
 from storage.files.location import Location
 

@@ -18,8 +18,8 @@ from runs import results
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute
 from flows.orchestration.session import open_job
-from flows.steps import ingest as reading
-from flows.steps.ingest import Ingested, ingest
+from flows.steps.ingest import pool as reading
+from flows.steps.ingest.pool import Ingested, ingest
 from storage import InputError
 from storage.files.location import Location
 from storage.runs.pool import pool_chunk_rows

@@ -53,7 +53,7 @@ def test_a_failure_is_in_the_log_and_the_rerun_has_its_own(
         raise RuntimeError("lost s3://me:hunter2@bucket/pool?sig=hunter2")
 
     with monkeypatch.context() as patched:
-        patched.setattr("flows.steps.graph.pick", defect)  # lists that the anchors have
+        patched.setattr("flows.steps.graph.neighbors.pick", defect)  # lists that the anchors have
         with pytest.raises(RuntimeError, match="lost"):
             fit(source, run, block_rows=300)
     (lines,) = log_lines(run)

@@ -15,7 +15,7 @@ import pytest
 
 from flows.cli import main
 from flows.intake.labels import quantity
-from flows.steps.ingest import Ingested
+from flows.steps.ingest.pool import Ingested
 from flows.train import run_train
 from storage import open_run
 from storage.files.location import Location

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.steps.networks import Look, Walk, cheapest
-from flows.steps.probes import n_audited
+from flows.steps.graph.networks import Look, Walk, cheapest
+from flows.steps.queries.probes import n_audited
 from pipeline.blocks.partition import Halo
 
 SHARE = st.floats(0.5, 1.0)

@@ -39,7 +39,7 @@ from flows.review.prepare import prepared
 from flows.review.rows import Features, Shown
 from flows.review.server import About, Exhibit, application, listening
 from flows.scorings.scored import Trained
-from flows.steps.lookup import places
+from flows.steps.graph.lookup import places
 from flows.train import run_train
 from pipeline.decision import review
 from storage import InputError

@@ -127,7 +127,7 @@ def test_a_half_done_run_goes_on_with_another_password(
         raise StorageError("stopped")
 
     with monkeypatch.context() as patched:
-        patched.setattr("flows.steps.building.find_pairs", stop)
+        patched.setattr("flows.steps.graph.building.find_pairs", stop)
         with pytest.raises(StorageError, match="stopped"):
             fit(f"http://me:{PASSWORD}@{host}/pool.npz", tmp_path / "run")
     fit(f"http://me:{OTHER}@{host}/pool.npz", tmp_path / "run")
@@ -198,7 +198,7 @@ def test_no_unexpected_error_holds_a_password(
         except OSError as cause:
             raise error(f"http://me:{OTHER}@{host}/x and {PASSWORD}") from cause
 
-    monkeypatch.setattr("flows.steps.building.find_anchors", fail)
+    monkeypatch.setattr("flows.steps.graph.building.find_anchors", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     source = f"http://me:{PASSWORD}@{host}/pool.npz"
     assert main(["train", source, "--run", str(tmp_path / "run")]) in (3, 4)
@@ -223,7 +223,7 @@ def test_prefect_is_told_no_password(
     source = f"http://me:{PASSWORD}@{host}/pool.npz"
     with prefect_test_harness(server_startup_timeout=120):
         assert main(["train", source, "--run", str(tmp_path / "whole"), "--workers", "0"]) == 0
-        monkeypatch.setattr("flows.steps.building.find_anchors", fail)
+        monkeypatch.setattr("flows.steps.graph.building.find_anchors", fail)
         monkeypatch.setattr("flows.engine.tasks.limits.RETRIES", 0)
         assert main(["train", source, "--run", str(tmp_path / "run"), "--workers", "0"]) == 3
         with get_client(sync_client=True) as client:

@@ -14,8 +14,8 @@ from processes import running
 from runs import PoolWriter, fit, results
 
 import flows.engine.collectives.rows
-import flows.steps.graph
-import flows.steps.ingest
+import flows.steps.graph.neighbors
+import flows.steps.ingest.pool
 from flows.engine.deadline import Deadline
 from flows.engine.job import Output
 from flows.engine.parts import Part
@@ -29,7 +29,7 @@ def hanging(run: Run, part: Part[Any]) -> Output:
     return anchored_part(run, part)
 
 
-anchored_part = flows.steps.graph.anchored_part
+anchored_part = flows.steps.graph.neighbors.anchored_part
 SMALL = {"block_rows": 300, "builder": "exact"}
 
 
@@ -40,7 +40,7 @@ def test_part_that_hangs_is_named(
 ) -> None:
     source, run = pool(2000), tmp_path / "run"
     with monkeypatch.context() as hang:
-        hang.setattr(flows.steps.graph, "anchored_part", hanging)
+        hang.setattr(flows.steps.graph.neighbors, "anchored_part", hanging)
         began = time.monotonic()
         with pytest.raises(
             StepTimeoutError, match="neighbors block-00001: not done 15 s"
@@ -75,7 +75,7 @@ def test_store_that_hangs_between_two_steps(
 def test_source_that_hangs(
     pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows.steps.ingest._Pass, "see", lambda *_: time.sleep(3600))
+    monkeypatch.setattr(flows.steps.ingest.pool._Pass, "see", lambda *_: time.sleep(3600))
     with pytest.raises(StepTimeoutError, match="pool all: not done 1 s"):
         fit(pool(), tmp_path / "run", step_timeout=1)
 
@@ -84,7 +84,7 @@ def test_process_ends_though_a_thread_hangs(pool: PoolWriter, tmp_path: Path) ->
     """A write that never returns, in a thread that Python would wait for."""
     script = tmp_path / "hanging.py"
     script.write_text(
-        "import time\nimport flows.steps.ingest as ingest\n"
+        "import time\nimport flows.steps.ingest.pool as ingest\n"
         "ingest._Write.execute = lambda *_: time.sleep(3600)\n"
         "from flows.cli import process\nprocess()\n"
     )
@@ -100,7 +100,7 @@ def test_process_ends_though_a_kernel_hangs(pool: PoolWriter, tmp_path: Path) ->
     script = tmp_path / "hanging.py"
     script.write_text(
         "import math\nfrom numba import njit\nimport flows.engine.deadline as deadline\n"
-        "import flows.steps.graph as graph\n"
+        "import flows.steps.graph.neighbors as graph\n"
         "@njit(nogil=True)\ndef hang(x):\n    while x < 2:\n        x = math.cos(x)\n    return x\n"
         "hang(3.0)\ndeadline.GRACE = 1.0\ngraph.anchored_part = lambda run, part: hang(1.0)\n"
         "from flows.cli import process\nprocess()\n"

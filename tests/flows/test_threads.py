@@ -13,7 +13,7 @@ from flows.engine import cluster
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, run_parts
 from flows.engine.threads import n_cores, run_threads
-from flows.steps import anchors
+from flows.steps.graph import anchors
 from storage.arrays.groups import read_array
 from storage.errors import StepTimeoutError
 from storage.files.location import Location

@@ -20,10 +20,10 @@ from flows.engine.job import Output
 from flows.engine.parts import Part
 from flows.report.content import load
 from flows.score import run_score
-from flows.steps.ingest import _Pass as Pass
-from flows.steps.ingest import _Write
-from flows.steps.lists import receive_lists, send_lists
-from flows.steps.rknn import deal
+from flows.steps.graph.lists import receive_lists, send_lists
+from flows.steps.ingest.pool import _Pass as Pass
+from flows.steps.ingest.pool import _Write
+from flows.steps.labels.rknn import deal
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.lists import Neighbors
 from pipeline.methods.rknn import GRID, predict, select
@@ -373,7 +373,7 @@ def test_low_recall_is_widened(tmp_path: Path) -> None:
 def test_missed_recall_is_warned_of_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.steps.widening.TRIES", 1)
+    monkeypatch.setattr("flows.steps.graph.building.TRIES", 1)
     run = tmp_path / "run"
     report = fit(gauss(tmp_path), run, block_rows=100, builder="join", target_recall=1.0)
     assert "below the target" in report["warnings"][0]

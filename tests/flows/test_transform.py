@@ -21,7 +21,7 @@ from flows.options.params import ReviewParams
 from flows.review.prepare import prepared
 from flows.review.rows import Features
 from flows.scorings.scored import Trained
-from flows.steps.transform import metric_used
+from flows.steps.ingest.transform import metric_used
 from pipeline.blocks.scaling import FeatureStatistics
 from pipeline.estimator import RobustKNeighborsClassifier
 from storage import open_run

@@ -13,7 +13,7 @@ from processes import committed, killed_at, running
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
 from flows.score import score
-from flows.steps import building
+from flows.steps.graph import building
 from storage.errors import BusyError
 from storage.files.location import Location
 from storage.runs.lease import Owner, birth

@@ -17,8 +17,8 @@ from flows.report.page.suspects import FEATURES, NEAREST
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
 from flows.report.page.words import percent
-from flows.steps.lookup import lists_of, pick
-from flows.steps.stages import as_read
+from flows.steps.graph.lookup import lists_of, pick
+from flows.steps.sets.stages import as_read
 from pipeline.methods.partial_labels import unpack
 from storage.runs.run import Run
 

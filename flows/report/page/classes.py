@@ -13,7 +13,7 @@ from flows.report.model import ClassReport, PoolReport
 from flows.report.page.gather import ingested
 from flows.report.page.suspects import FEATURES, NEAREST
 from flows.report.page.words import percent
-from flows.steps.lookup import lists_of, pick
+from flows.steps.graph.lookup import lists_of, pick
 from pipeline.diagnostics.top_rows import Greatest
 from storage.arrays.groups import read_array
 from storage.runs.run import Run

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.report.model import PoolReport, TrainReport
-from flows.steps.audit import Audited
-from flows.steps.ingest import Ingested
-from flows.steps.names import AUDIT, BLOCKS, last_attempt
-from flows.steps.partition import Block
-from flows.steps.transform import transform
+from flows.steps.graph.building import Audited
+from flows.steps.graph.names import AUDIT, BLOCKS, last_attempt
+from flows.steps.graph.partition import Block
+from flows.steps.ingest.pool import Ingested
+from flows.steps.ingest.transform import transform
 from pipeline.decision.threshold import vote_table
 from pipeline.diagnostics.pca import Plane, principal_plane
 from pipeline.diagnostics.top_rows import Greatest

@@ -8,7 +8,7 @@ import numpy as np
 
 from flows.report.model import TrainReport
 from flows.report.page.gather import Seen, ingested
-from flows.steps.lookup import lists_of, pick
+from flows.steps.graph.lookup import lists_of, pick
 from storage.runs.run import Run
 
 FEATURES = 12

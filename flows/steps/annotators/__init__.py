@@ -1,0 +1,1 @@
+"""Graph and annotations → matrices of annotators, and a consensus."""

@@ -1,0 +1,277 @@
+"""Annotations and graph → matrices of the annotators, and the likeliest class of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from flows.engine import collectives
+from flows.engine.collectives import (
+    Around,
+    PoolGraph,
+    Sendings,
+    SourceRows,
+    Table,
+    over_graph,
+    over_rows,
+)
+from flows.engine.job import Job, Output
+from flows.engine.results import LabelValue, Result
+from flows.steps.annotators.annotations import WANTED, annotators_of, collect
+from flows.steps.labels.classes import ClassEstimates
+from flows.steps.labels.groups import crossfitted
+from flows.steps.labels.rates import RateEstimates
+from pipeline.noise.annotator_matrices import (
+    MOST_CELLS,
+    STILL,
+    alone,
+    change,
+    first_matrix,
+    is_shared,
+    maximize,
+    most_rounds,
+    standing,
+    started,
+    together,
+)
+from pipeline.noise.annotator_verdicts import Annotators, LookAt, told
+from pipeline.noise.annotators import Expected, Floats, RowLabels, Skills, distance_weights, expect
+from pipeline.noise.transition import of_rates
+from storage.arrays.groups import Arrays, read_array, read_group, write_group
+from storage.errors import InputError
+from storage.export import write_table
+from storage.runs.run import Run
+
+SKILLS, GROUP = "annotator-skills", "annotators"
+TABLE = "consensus.parquet"
+COLUMNS = (*("row", "given_label", "consensus_label", "certainty", "n_annotations", "agreement"),)
+GIVES = {"consensus": "i2", "certainty": "f4", "n_annotations": "i4", "n_agreeing": "i4"}
+LOOKED_AT = 20
+"""Rows to look at first that a report lists."""
+PORTION = 1 << 16
+"""Rows that are judged together."""
+
+
+@dataclass(frozen=True)
+class Moved(Result):
+    """How far the matrices moved in a round."""
+
+    change: float
+
+
+@dataclass(frozen=True)
+class Agreed(Result):
+    """What a part says of its rows; those to look at as (certainty, row, given, consensus)."""
+
+    n_changed: int
+    certainty: float
+    look_first: list[tuple[float, int, int, int]]
+
+
+@dataclass(frozen=True)
+class Found(Result):
+    """All that is said of the annotators."""
+
+    annotators: Annotators
+
+
+def check_cells(n_annotators: int, n_classes: int) -> None:
+    """Raise `InputError` for more, or larger, matrices than are held."""
+    if n_annotators * n_classes**2 > MOST_CELLS:
+        raise InputError(
+            f"--annotations: {n_annotators:,} annotators with a matrix of {n_classes:,} classes "
+            f"each are {n_annotators * n_classes**2:,} numbers, at most {MOST_CELLS:,} are "
+            "estimated; merge rare classes, or name annotators by team or site"
+        )
+
+
+def find_consensus(
+    job: Job,
+    graph: PoolGraph,
+    classes: list[LabelValue],
+    counts: list[int],
+    estimated: RateEstimates | ClassEstimates,
+) -> Annotators:
+    """Write the groups `annotators` and `consensus`, and the table of the latter.
+
+    classes, counts : labels by code, and the rows given each
+    """
+    pool, names = graph.pool, annotators_of(job.run, graph.pool)
+    shape = len(names.names), len(classes)
+    sent, about = collect(job, graph, len(classes))
+
+    def over_blocks(step: str, number: int, gives: Mapping[str, str]) -> Sendings:
+        return over_graph(
+            *(job, graph, step, expected),
+            needs=("distance",),
+            known=sent,
+            several=WANTED,
+            gives=gives,
+            reading=partial(_believed, number=number),
+            portion=None,
+        )
+
+    support = (
+        crossfitted(estimated) if isinstance(estimated, RateEstimates) else estimated
+    ).support
+    by_themselves = alone(about.agreement, pool.n_rows, support)
+    rounds = 0 if by_themselves else most_rounds(about.agreement, pool.n_rows)
+
+    def start(run: Run) -> Output:
+        given = _given_matrix(run, estimated)
+        first = first_matrix(about.agreement, pool.n_rows, given)
+        skills = started(first, shape[0], np.array(counts) / sum(counts))
+        if by_themselves:
+            skills = standing(shape[0], given)
+        return _keep(run, 0, skills, Expected.none(*shape), 1.0)
+
+    job.once(_matrices(0), start)
+    number, moved = 0, np.inf
+    while moved >= STILL and number < rounds:
+        said = over_blocks(f"annotators-{number:02d}", number, {})
+
+        def fit(run: Run, number: int = number, said: Sendings = said) -> Output:
+            sums = _summed(said, shape)
+            before, after = read_skills(run, number), maximize(sums)
+            return _keep(run, number + 1, after, sums, change(before, after, sums.counts))
+
+        moved = Moved.of(job.once(_matrices(number + 1), fit)).change
+        number += 1
+    judged = over_blocks("consensus-blocks", number, GIVES)
+    agreed = _write(job, graph, judged, classes)
+
+    def finish(run: Run) -> Output:
+        sums, skills = _summed(judged, shape), read_skills(run, number)
+        shared = is_shared(about.agreement, pool.n_rows)
+        write_group(run.store, GROUP, "annotators", _columns(skills, sums))
+        found = Annotators(
+            told(names.names, sums, skills, shared, by_themselves),
+            about.agreement,
+            shared,
+            about.n_annotations,
+            sum(part.n_changed for part in agreed),
+            float(sum(part.certainty for part in agreed) / pool.n_rows),
+            [
+                LookAt(row, classes[given], classes[consensus], certainty)
+                for certainty, row, given, consensus in sorted(
+                    row for part in agreed for row in part.look_first
+                )[:LOOKED_AT]
+            ],
+            about.n_unused,
+            names.n_empty,
+            by_themselves,
+        )
+        return Output([run.key(GROUP)], Found(found))
+
+    return Found.of(job.once("annotators", finish)).annotators
+
+
+def _matrices(number: int) -> str:
+    """The step that fits the matrices of a round."""
+    return f"matrices-{number:02d}"
+
+
+def _given_matrix(run: Run, estimated: RateEstimates | ClassEstimates) -> Floats:
+    """(class, class) P(given | true) of the labels given."""
+    if isinstance(estimated, RateEstimates):
+        return of_rates(crossfitted(estimated)).matrix
+    return read_array(run.group("transition"), "matrix")
+
+
+def _keep(run: Run, number: int, skills: Skills, sums: Expected, moved: float) -> Output:
+    path = f"{SKILLS}/{number:02d}"
+    write_group(run.scratch, path, "annotators", _columns(skills, sums))
+    return Output([f"scratch.zarr/{path}"], Moved(moved))
+
+
+def _columns(skills: Skills, sums: Expected) -> Arrays:
+    return {**vars(skills), "support": sums.counts.sum(axis=2)}
+
+
+def read_skills(run: Run, number: int) -> Skills:
+    """What a round believes."""
+    return Skills(**read_group(run.scratch, f"{SKILLS}/{number:02d}", ("matrix", "prior", "sure")))
+
+
+def _believed(run: Run, number: int) -> dict[str, Skills]:
+    return {"skills": read_skills(run, number)}
+
+
+def _flat(sums: Expected) -> Floats:
+    """(cell,) all sums, one after the other."""
+    return np.concatenate([column.ravel() for column in vars(sums).values()])
+
+
+def _summed(said: Sendings, shape: tuple[int, int]) -> Expected:
+    """The sums of all blocks, in their order."""
+    none = Expected.none(*shape)
+    flat = _flat(none)
+    for part in said.drawn_by_part():
+        flat[part["cell"]] += part["sum"]
+    sizes = [column.size for column in vars(none).values()]
+    columns = np.split(flat, np.cumsum(sizes)[:-1])
+    shapes = [column.shape for column in vars(none).values()]
+    return Expected(*(c.reshape(shape) for c, shape in zip(columns, shapes, strict=True)))
+
+
+def expected(at: Around, skills: Skills) -> collectives.Found:
+    """What the rows of one block say of annotators and neighbors; and the likeliest class of
+    each."""
+    there, none = at.near >= 0, np.empty(0, np.int32)
+    who, what = (at.known.get(name, none) for name in ("annotator", "label"))
+    labels = RowLabels(at.known["start"], who, what)
+    near, own = np.where(there, at.near, 0).astype(np.int64), at.own.astype(np.int64)
+    distance = np.where(there, at.of_row["distance"][:, : near.shape[1]], np.inf)
+    sums, pieces = Expected.none(*skills.matrix.shape[:2]), []
+    for start in range(0, len(at.row), PORTION):
+        some = slice(start, start + PORTION)
+        piece, more = expect(
+            own[some], near[some], distance_weights(distance[some]), labels, skills
+        )
+        sums = together(sums, more)
+        pieces.append(vars(piece))
+    columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in GIVES}
+    flat = _flat(sums)
+    cell = np.flatnonzero(flat)
+    return collectives.Found(columns, drawn={"cell": cell, "sum": flat[cell]})
+
+
+def _write(job: Job, graph: PoolGraph, judged: Sendings, classes: list[LabelValue]) -> list[Agreed]:
+    """The consensus in source order, and its table."""
+    pool = graph.pool
+    table = Table("consensus", label=pool.label_dtype().str)
+    agreed = over_rows(job, graph, "consensus", consensus, of=[judged], table=table)
+    job.once("agreed", lambda run: Output(table.finish(run, pool, {})))
+
+    def export(run: Run) -> Output:
+        target = run.location.path(TABLE)
+        write_table(run, "consensus", target, COLUMNS, ids="pool", classes=classes)
+        return Output([TABLE])
+
+    job.once("consensus-table", export)
+    return agreed.left(Agreed)
+
+
+def consensus(at: SourceRows) -> collectives.Found:
+    """The consensus on some rows of the pool."""
+    given, row, certainty = at.read("y"), at.read("row"), at.columns["certainty"]
+    likeliest, n = at.columns["consensus"].astype(given.dtype), at.columns["n_annotations"]
+    agreement = np.where(n > 0, at.columns["n_agreeing"] / np.maximum(n, 1), np.nan)
+    least = np.lexsort((row, certainty))[:LOOKED_AT]
+    columns = (certainty, row, given, likeliest)
+    first = list(zip(*(column[least].tolist() for column in columns), strict=True))
+    total = float(certainty.astype(np.float64).sum())
+    return collectives.Found(
+        {
+            "row": row,
+            "given_label": given,
+            "consensus_label": likeliest,
+            "certainty": certainty,
+            "n_annotations": n,
+            "agreement": agreement.astype(np.float32),
+        },
+        left=Agreed(int((likeliest != given).sum()), total, first),
+    )

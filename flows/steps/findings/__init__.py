@@ -1,0 +1,1 @@
+"""Graph and verdicts → what people should look at."""

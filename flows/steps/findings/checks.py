@@ -1,0 +1,141 @@
+"""One pass over the graph for all it tells of rows besides their labels, in source order."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from flows.engine.collectives import (
+    Around,
+    Found,
+    PoolGraph,
+    SourceRows,
+    Table,
+    over_graph,
+    over_rows,
+)
+from flows.engine.job import Job, Output
+from flows.engine.results import Result
+from flows.steps.graph.lookup import source_rows
+from pipeline.diagnostics.file_order import FileOrder, Gaps, file_order, gaps, together
+from pipeline.diagnostics.neighborhood import (
+    Usual,
+    data_values,
+    mean_distance,
+    near_duplicates,
+    outlier_score,
+    usual_distances,
+)
+from storage.arrays.groups import read_array
+from storage.export import write_table
+from storage.runs.run import Run
+
+COLUMNS = (
+    *("row", "outlier_score", "is_outlier", "nearest_row", "nearest_distance"),
+    *("near_duplicates", "contradicting_duplicates", "data_value"),
+)
+FILE = "data_issues.parquet"
+
+
+@dataclass(frozen=True)
+class Looked(Result):
+    """What a block leaves."""
+
+    gaps: Gaps
+    """How far apart in the file neighbors stand."""
+
+
+@dataclass(frozen=True)
+class Counted(Result):
+    """What was found in some rows."""
+
+    outliers: int
+    near_duplicates: int
+    contradicting: int
+
+
+@dataclass(frozen=True)
+class Checked(Counted):
+    """What was found in all rows."""
+
+    near: float = 0.0
+    """Distance below which two rows are near duplicates."""
+    order: FileOrder | None = None
+
+
+def check_data(
+    job: Job, graph: PoolGraph, k: int, *, renumbered: bool, labeled: bool = True
+) -> Checked:
+    """Write the group `checks` and `data_issues.parquet`; how many rows are concerned. Unless rows
+    are `labeled` one by one, nothing is said of contradictions and values.
+
+    renumbered : whether rows of the source were left out
+    """
+    n_rows, table = graph.pool.n_rows, Table("checks")
+    distance = read_array(job.run.group("anchors"), "distance")[:, 1 : k + 1]
+    usual = usual_distances(distance)
+    looked = over_graph(
+        *(job, graph, "checks", partial(look, k=k, n_rows=n_rows, usual=usual)),
+        needs=("given_label", "neighbor", "distance", "neighbor_label"),
+        gives={
+            **{"mean_distance": "f8", "nearest_row": "i8", "nearest_distance": "f4"},
+            **dict.fromkeys(("near_duplicates", "contradicting_duplicates"), "i4"),
+        },
+        portion=None,
+    )
+    kernel = partial(findings, usual=usual, renumbered=renumbered, labeled=labeled)
+    checked = over_rows(job, graph, "checked", kernel, of=[looked], others=looked, table=table)
+
+    def finish(run: Run) -> Output:
+        written = table.finish(run, graph.pool, {"k": k, **asdict(usual)})
+        columns = COLUMNS if labeled else COLUMNS[:-2]
+        write_table(run, "checks", run.location.path(FILE), columns, ids="pool")
+        counts = [asdict(one).values() for one in checked.left(Counted)]
+        total = [sum(column) for column in zip(*counts, strict=True)]
+        order = file_order(together(one.gaps for one in looked.left(Looked)), n_rows)
+        return Output([*written, FILE], replace(Checked(*total), near=usual.near, order=order))
+
+    return Checked.of(job.once("data-issues", finish))
+
+
+def look(at: Around, k: int, n_rows: int, usual: Usual) -> Found:
+    """The lists of one block."""
+    given, of = at.of_row["given_label"], at.of_row
+    neighbor, distance, label = (
+        np.ascontiguousarray(of[name][:, :k]) for name in ("neighbor", "distance", "neighbor_label")
+    )
+    near, contradicting = near_duplicates(distance, label, given, usual)
+    columns = {
+        "mean_distance": mean_distance(distance),
+        "nearest_row": neighbor[:, 0],
+        "nearest_distance": distance[:, 0],
+        "near_duplicates": near,
+        "contradicting_duplicates": contradicting,
+    }
+    listed, value = data_values(at.row, neighbor, label, given)
+    left = Looked(gaps(at.row, neighbor, distance, n_rows))
+    return Found(columns, {"row": listed, "value": value}, left=left)
+
+
+def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -> Found:
+    """The findings on some rows of the pool."""
+    columns, value = dict(at.columns), np.zeros(at.n)
+    if at.others:
+        np.add.at(value, at.others["place"], at.others["value"])
+    if not labeled:
+        value[:], columns["contradicting_duplicates"][:] = np.nan, -1
+    mean = columns.pop("mean_distance")
+    outlying = mean > usual.outlying
+    if renumbered:
+        columns["nearest_row"] = source_rows(at.pool.run, columns["nearest_row"])
+    near, other = columns["near_duplicates"], columns["contradicting_duplicates"]
+    counts = (int(np.count_nonzero(column)) for column in (outlying, near, other > 0))
+    columns |= {
+        "row": at.read("row"),
+        "outlier_score": outlier_score(mean, usual),
+        "is_outlier": outlying,
+        "data_value": value.astype(np.float32),
+    }
+    return Found(columns, left=Counted(*counts))

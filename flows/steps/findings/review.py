@@ -1,0 +1,148 @@
+"""Verdicts and graph → the rows that a person should look at, most useful first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.collectives import Around, Found, PoolGraph, SourceRows, over_graph, over_rows
+from flows.engine.job import Job, Output
+from flows.steps.graph.lookup import lists_of, source_rows
+from flows.steps.ingest.pool import certain
+from flows.steps.labels.classes import labels_of
+from pipeline.decision import review
+from pipeline.methods.rules import Rule
+from storage.arrays.groups import Arrays, read_array, write_group
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+
+VERDICTS = ("given_label", "label_quality", "is_label_issue")
+DRAWS = ("useful", "suspects", "rows")
+LARGEST_GROUP = 24
+"""Alike suspects that are answered at once, at most: they should fit on a screen."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is read of a finished training."""
+
+    run: Run
+    pool: Pool
+    n_blocks: int
+    n_classes: int
+    k: int
+    rule: Rule | None
+    """None of more than two classes: the plain vote stands for theirs."""
+
+    @property
+    def verdict(self) -> review.Verdict | None:
+        """The rule as a function of votes."""
+        rule = self.rule
+        return None if rule is None else lambda votes: rule.predict(votes[:, 1] / self.k)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How many rows of each kind."""
+
+    useful: int
+    random: int
+    """Of suspects, and as many of all rows."""
+    share: float
+    """Of the order that is drawn at random."""
+    seed: int
+
+    def of(self, stream: str) -> int:
+        return self.useful if stream == "useful" else self.random
+
+
+def order_review(job: Job, trained: Trained, wanted: Wanted) -> None:
+    """Write the group `review`: the rows to look at, in order, with their neighbors."""
+    graph = PoolGraph(trained.pool, trained.n_blocks)
+    moves = over_graph(
+        *(job, graph, "review-moved", partial(moved, trained=trained)),
+        needs=("neighbor", "neighbor_label"),
+        portion=None,
+    )
+    kernel = partial(draw, trained=trained, wanted=wanted)
+    drawn = over_rows(job, graph, "review-draw", kernel, others=moves)
+    job.once("review", lambda run: _write(run, trained, wanted, list(drawn.drawn_by_part())))
+
+
+def moved(at: Around, trained: Trained) -> Found:
+    """How many verdicts of one block each row can move."""
+    neighbor, label = (at.of_row[name][:, : trained.k] for name in ("neighbor", "neighbor_label"))
+    codes = labels_of(neighbor, label)
+    row, times = review.verdicts_moved(neighbor, codes, trained.n_classes, trained.verdict)
+    return Found(others={"row": row, "moved": times})
+
+
+def draw(at: SourceRows, trained: Trained, wanted: Wanted) -> Found:
+    """The rows of one part that may be among the most useful, or are drawn at random."""
+    row, span = np.arange(at.rows.start, at.rows.stop), slice(at.rows.start, at.rows.stop)
+    times = np.zeros(at.n, np.int64)
+    if at.others:
+        np.add.at(times, at.others["place"], at.others["moved"])
+    group = trained.run.group("labels")
+    verdicts = {name: read_array(group, name, span) for name in VERDICTS}
+    given = verdicts["given_label"] = verdicts["given_label"].astype(np.int32)
+    if trained.n_classes == 2:
+        verdicts["likely_label"] = np.where(verdicts["is_label_issue"], 1 - given, given)
+    else:
+        verdicts["likely_label"] = read_array(group, "likely_label", span).astype(np.int32)
+    value = review.usefulness(verdicts["label_quality"], times)
+    suspect = np.flatnonzero(verdicts["is_label_issue"])
+    unsure = np.ones(len(row), np.bool_)
+    unsure[certain(trained.run, at.rows)] = False
+    among = {"useful": suspect, "suspects": suspect, "rows": np.flatnonzero(unsure)}
+    places = []
+    for name in DRAWS:
+        some = among[name]
+        by = value[some] if name == "useful" else None
+        best = review.first(row[some], by, wanted.of(name), wanted.seed, name)
+        places.append(some[best])
+    which = np.concatenate(places)
+    chosen = {name: column[which] for name, column in verdicts.items()}
+    stream = np.concatenate([np.full(len(some), n) for n, some in enumerate(places)])
+    return Found(drawn={"row": row[which], "stream": stream, "moved": times[which], **chosen})
+
+
+def _write(run: Run, trained: Trained, wanted: Wanted, drawn: list[Arrays]) -> Output:
+    """Choose among what the parts drew, find the neighbors and the groups of alike suspects."""
+    every = {name: np.concatenate([part[name] for part in drawn]) for name in drawn[0]}
+    stream, found = every.pop("stream"), {}
+    for number, name in enumerate(DRAWS):
+        some = np.flatnonzero(stream == number)
+        value = review.usefulness(every["label_quality"][some], every["moved"][some])
+        by = value if name == "useful" else None
+        best = review.first(every["row"][some], by, wanted.of(name), wanted.seed, name)
+        found[name] = every["row"][some][best]
+    useful, suspects, rows = (found[name] for name in DRAWS)
+    row = review.interleaved(useful, suspects, rows, wanted.share)
+    _, once = np.unique(every["row"], return_index=True)
+    at = once[np.searchsorted(every["row"][once], row)]
+    columns = {key: column[at] for key, column in every.items()}
+    lists = lists_of(trained.run, trained.n_blocks, trained.k, row)
+    draws = {
+        f"{name}_draw": _places(found[stream], row)
+        for name, stream in (("suspect", "suspects"), ("row", "rows"))
+    }
+    pair = columns["given_label"].astype(np.int64) * trained.n_classes + columns["likely_label"]
+    random = (draws["suspect_draw"] >= 0) | (draws["row_draw"] >= 0)
+    pair[random | ~columns["is_label_issue"]] = -1  # looked at one by one
+    pair[pair < 0] = -1 - np.arange((pair < 0).sum())
+    lists["neighbor_label"] = labels_of(lists["neighbor"], lists["neighbor_label"])
+    group = review.alike(row, pair, lists["neighbor"], LARGEST_GROUP)
+    columns["row"] = source_rows(trained.run, columns["row"])
+    lists["neighbor"] = source_rows(trained.run, lists["neighbor"])
+    write_group(run.store, "review", "review", {**columns, **draws, "group": group, **lists})
+    return Output([run.key("review")])
+
+
+def _places(drawn: npt.NDArray[np.int64], row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """(row,) place of each row in a draw, -1 where it is not in it."""
+    place = {one: at for at, one in enumerate(drawn.tolist())}
+    return np.array([place.get(one, -1) for one in row.tolist()], np.int64)

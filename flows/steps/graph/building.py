@@ -1,0 +1,187 @@
+"""Pool → graph: anchors, their pairs; cut, build, audit; again, cut wider, while recall is low."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part, block_name
+from flows.engine.results import Result
+from flows.engine.tasks.as_task import as_task
+from flows.steps.graph.anchors import find_anchors, find_pairs
+from flows.steps.graph.names import AUDIT, BLOCKS, GRAPH, NEIGHBORS, PARTITION, ROUTE, WIDENED
+from flows.steps.graph.neighbors import build_graph
+from flows.steps.graph.networks import Probes, choose_probes
+from flows.steps.graph.partition import Blocks, Wanted, choose_partition, make_blocks
+from pipeline.blocks.cost import Pairs, recall_wanted
+from pipeline.blocks.scaling import Scaling
+from pipeline.graph.build import NeighborParams, load_blas
+from pipeline.knn.recall import Recall, row_recall, summarize
+from storage.arrays.groups import array, read_array
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The graph a run ended with, and how it came to it."""
+
+    blocks: Blocks
+    recall: Recall
+    copies: float
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class GivenUp(Result):
+    """Why an attempt did not count."""
+
+    note: str
+
+
+class Built(NamedTuple):
+    """A graph, and the pairs by which the pool was cut."""
+
+    graph: Graph
+    pairs: Pairs
+
+
+def build(
+    job: Job, pool: Pool, scaling: Scaling, how: NeighborParams, wanted: Wanted, *, rates: bool
+) -> Built:
+    """The graph of a pool; `rates` are read off the anchors' lists where they are long enough."""
+    as_task("anchors", lambda: find_anchors(job, pool, scaling, how.k, rates))
+    pairs = as_task("pairs", lambda: find_pairs(job, pool, scaling, how.k))
+    return Built(widen_until(job, pool, scaling, pairs, how, wanted), pairs)
+
+
+def find_probes(
+    job: Job, built: Built, scaling: Scaling, how: NeighborParams, k: int, target_recall: float
+) -> Probes:
+    """How queries are searched among the rows of the graph."""
+    exact = how.builder == "exact"
+    return as_task(
+        "probes",
+        lambda: choose_probes(
+            job, built.graph.blocks, scaling, built.pairs, k, target_recall, exact=exact
+        ),
+    )
+
+
+def widen_until(
+    job: Job,
+    pool: Pool,
+    scaling: Scaling,
+    pairs: Pairs,
+    params: NeighborParams,
+    wanted: Wanted,
+) -> Graph:
+    """Build the graph, at most `TRIES` times, until its measured recall reaches the target."""
+    if params.builder != "exact":
+        load_blas()
+    notes: list[str] = []
+    for attempt in range(TRIES):
+        given_up = job.run.ledger.get(_widened(attempt), "all")
+        if given_up is not None:
+            notes.append(GivenUp.of(given_up).note)
+            continue
+        graph = _attempt(job, pool, scaling, pairs, params, wanted, attempt, notes)
+        low = graph.recall.value < wanted.target_recall
+        if not low or wanted.exact or attempt == TRIES - 1:
+            return graph
+        note = (
+            f"recall was {graph.recall.value:.4f} with {len(graph.blocks.sizes)} blocks and "
+            f"{graph.copies:.2f} copies a row, below {wanted.target_recall:g}: widened"
+        )
+        job.reporter.say(note)
+        job.reporter.recall = None  # of a graph that is given up
+        notes.append(note)
+        _give_up(job, graph.blocks, note)
+    raise AssertionError("the last attempt returns")
+
+
+def _attempt(
+    job: Job,
+    pool: Pool,
+    scaling: Scaling,
+    pairs: Pairs,
+    params: NeighborParams,
+    wanted: Wanted,
+    attempt: int,
+    notes: list[str],
+) -> Graph:
+    chosen = as_task(
+        "partition", lambda: choose_partition(job, pool, scaling, pairs, wanted, attempt)
+    )
+    blocks = as_task("blocks", lambda: make_blocks(job, pool, scaling, chosen, attempt))
+    recall_of_lists = recall_wanted(wanted.target_recall, chosen.ceiling, attempt)
+    how = replace(params, recall=recall_of_lists)
+    as_task("neighbors", lambda: build_graph(job, blocks, how))
+    recall = as_task("audit", lambda: audit_graph(job, blocks, params.k))
+    return Graph(blocks, recall, chosen.copies, notes)
+
+
+def _widened(attempt: int) -> str:
+    return f"{WIDENED}-{attempt}"
+
+
+def _give_up(job: Job, blocks: Blocks, note: str) -> None:
+    """Remove what an attempt made, so that groups hold the graph that counts; then say so."""
+    ledger = job.run.ledger
+
+    def clear(run: Run) -> Output:
+        for step in (PARTITION, ROUTE, BLOCKS, NEIGHBORS, GRAPH, AUDIT):
+            name = blocks.name(step)
+            for part in ledger.records(name):
+                ledger.forget(name, part)
+        for path in ("results.zarr/partition", "results.zarr/blocks", "results.zarr/graph"):
+            run.location.remove(path)
+        for exchange in (ROUTE, "lists"):
+            run.location.remove(f"scratch.zarr/{blocks.name(exchange)}")
+        return Output([], GivenUp(note))
+
+    job.once(_widened(blocks.attempt), clear)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The graph of which block is audited."""
+
+    block: int
+    list_length: int
+
+
+@dataclass(frozen=True)
+class Audited(Result):
+    """Recall at each anchor at home in one block."""
+
+    recall: list[float]
+
+
+def audit_graph(job: Job, blocks: Blocks, list_length: int) -> Recall:
+    """Recall of the graph at the anchors, whose exact neighbors are known."""
+    records = job.parts(
+        blocks.name("audit"),
+        audit_part,
+        [Part(block_name(b), Audit(b, list_length)) for b in range(len(blocks.sizes))],
+    )
+    recalls = np.concatenate([np.asarray(Audited.of(record).recall) for record in records])
+    return summarize(recalls)
+
+
+def audit_part(run: Run, part: Part[Audit]) -> Output:
+    """Recall of each anchor at home in one block."""
+    group = run.group(f"graph/{part.args.block:05d}")
+    anchors = run.group("anchors")
+    row, anchor = read_array(group, "row"), read_array(anchors, "row")
+    _, here, which = np.intersect1d(row, anchor, assume_unique=True, return_indices=True)
+    listed = read_array(group, "distance")[here]
+    exact = np.asarray(
+        array(anchors, "distance").oindex[which, slice(1, part.args.list_length + 1)]
+    )
+    return Output([], Audited(row_recall(listed, exact).tolist() if len(here) else []))

@@ -1,0 +1,220 @@
+"""How queries are searched, chosen once in training: what walks follow in each block, how far they
+go, and which blocks a query is sent to. Anchors stand for queries; their neighbors are known.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part, block_name
+from flows.engine.results import Result
+from flows.steps.graph.anchors import anchor_features
+from flows.steps.graph.partition import Blocks
+from pipeline.blocks.cost import HALOS, Pairs
+from pipeline.blocks.partition import Halo, in_halo, nearest_blocks, share_held
+from pipeline.blocks.scaling import Scaling
+from pipeline.graph.walk import (
+    LINKS,
+    Network,
+    efforts,
+    links,
+    met_by_effort,
+    network_of,
+    walkable,
+)
+from pipeline.knn.lists import ABSENT
+from pipeline.knn.places import places
+from storage.arrays.groups import Arrays, array, read_array, read_group, write_group
+from storage.runs.run import Run
+
+TRIED = 256
+"""Anchors, at least, that try how far walks have to go; all those at home in some blocks."""
+TRIED_IN_BLOCK = 256
+"""Anchors of one block, at most."""
+_LOST, _LOST_EXACT = 0.8, 0.1
+"""Fraction of the permitted recall loss to spend; the rest absorbs sampling error. Where blocks are
+searched exactly, to miss what none holds is all that can be lost."""
+_BEGINNING_STEPS, _EXACT_STEPS = 55, 2000
+"""Steps of a walk that take as long as its beginning does, and as exact search (measured)."""
+
+
+@dataclass(frozen=True)
+class Lay:
+    """A block whose network is wanted."""
+
+    block: int
+    k: int
+    steps: list[int]
+    """Efforts that its anchors try; none where it is left to other blocks."""
+    most: float
+    """Share of the true neighbors in a block beyond which walks need not go."""
+
+
+@dataclass(frozen=True)
+class Tried(Result):
+    """What walks of the anchors at home in one block met."""
+
+    held: int = 0
+    """True neighbors that the block holds."""
+    met: list[int] | None = None
+    """By effort, how many of them walks met; None where nothing was tried."""
+
+
+class Look(NamedTuple):
+    """Blocks that a query may be sent to."""
+
+    halo: Halo
+    probes: float
+    """Blocks searched per anchor."""
+    coverage: float
+    """Share of the anchors' true neighbors that those blocks hold."""
+
+
+class Walk(NamedTuple):
+    """A search within blocks."""
+
+    steps: int | None
+    """How far walks go; None where blocks are searched exactly."""
+    met: float
+    """Share of the true neighbors in a block that it finds."""
+
+
+@dataclass(frozen=True)
+class Probes(Result):
+    """How every query is searched, whatever file it comes in."""
+
+    halo: Halo
+    """Which blocks it is sent to."""
+    probes: float
+    """Blocks searched per anchor."""
+    coverage: float
+    """Share of the anchors' true neighbors that those blocks hold."""
+    steps: int | None
+    """How far walks go; None where blocks are searched exactly."""
+    met: float
+    """Share of the true neighbors in a block that such a search finds."""
+
+
+def choose_probes(
+    job: Job,
+    blocks: Blocks,
+    scaling: Scaling,
+    pairs: Pairs,
+    k: int,
+    target_recall: float,
+    exact: bool,
+) -> Probes:
+    """Write the groups `network/NNNNN`, where walks pay, and choose how queries are searched."""
+    tried = [] if exact else _lay(job, blocks, scaling, k, 1.0 - 0.2 * (1.0 - target_recall))
+
+    def choose(run: Run) -> Output:
+        centroid = read_array(run.group("partition"), "centroid")
+        query, held = (nearest_blocks(x, centroid) for x in (pairs.anchor, pairs.neighbor))
+        looks = []
+        for halo in HALOS:
+            probes = float(in_halo(query[1], halo).sum(axis=1).mean())
+            looks.append(Look(halo, probes, share_held(query, held, halo, blocks.halo)))
+        wanted = 1.0 - (_LOST_EXACT if exact else _LOST) * (1.0 - target_recall)
+        look, walk = cheapest(looks, _walks(tried, efforts(k)), wanted)
+        return Output([], Probes(*look, *walk))
+
+    return Probes.of(job.once("probes", choose))
+
+
+def cheapest(looks: list[Look], walks: list[Walk], wanted: float) -> tuple[Look, Walk]:
+    """The choice of blocks and the search in them that together find the share wanted and take
+    least; where none do, the most that there is."""
+    both = [(look, walk) for look in looks for walk in walks]
+    enough = [(look, walk) for look, walk in both if look.coverage * walk.met >= wanted]
+    if not enough:
+        return max(both, key=lambda b: (b[0].coverage * b[1].met, -b[0].probes))
+    return min(enough, key=lambda b: (b[0].probes * _steps_taken(b[1]), -b[0].coverage))
+
+
+def _steps_taken(walk: Walk) -> float:
+    return _EXACT_STEPS if walk.steps is None else _BEGINNING_STEPS + walk.steps
+
+
+def _lay(job: Job, blocks: Blocks, scaling: Scaling, k: int, most: float) -> list[Tried]:
+    """Write the networks of all blocks that are walked; what was tried in each, up to a share
+    `most`."""
+    walked = [b for b in blocks.largest_first() if walkable(blocks.sizes[b], k)]
+    trying = _trying(job.run, scaling, walked)
+    steps = efforts(k)
+    records = job.parts(
+        "networks",
+        network_part,
+        [Part(block_name(b), Lay(b, k, steps if b in trying else [], most)) for b in walked],
+    )
+    return [Tried.of(record) for record in records]
+
+
+def _trying(run: Run, scaling: Scaling, walked: list[int]) -> set[int]:
+    """Blocks drawn at random until `TRIED` anchors are at home in them."""
+    row = read_array(run.group("anchors"), "row")
+    centroid = read_array(run.group("partition"), "centroid")
+    home = nearest_blocks(scaling.apply(anchor_features(run, row)), centroid, 1)[0][:, 0]
+    counts = np.minimum(np.bincount(home, minlength=len(centroid)), TRIED_IN_BLOCK)
+    drawn = np.random.default_rng(0).permutation(np.array(sorted(walked), np.int64))
+    before = np.cumsum(counts[drawn]) - counts[drawn]
+    return {int(b) for b, n in zip(drawn, before, strict=True) if n < TRIED}
+
+
+def _walks(tried: list[Tried], steps: list[int]) -> list[Walk]:
+    """What walks of so many steps meet, over all blocks that tried; and exact search."""
+    found = [np.array(one.met, np.int64) for one in tried if one.met is not None]
+    held, exact = sum(one.held for one in tried), Walk(None, 1.0)
+    if not held:
+        return [exact]
+    share = np.sum(found, axis=0) / held
+    return [*(Walk(s, float(met)) for s, met in zip(steps, share, strict=True)), exact]
+
+
+def network_part(run: Run, part: Part[Lay]) -> Output:
+    """Write what walks follow in one block, and let the anchors at home there try it."""
+    number = part.args.block
+    block = read_group(run.store, f"blocks/{number:05d}")
+    graph = run.group(f"graph/{number:05d}")
+    start = time.perf_counter()
+    listed = np.full((len(block["row"]), LINKS), ABSENT, np.int32)
+    lists = read_array(graph, "neighbor")[:, :LINKS]
+    listed[block["core"], : lists.shape[1]] = places(block["row"], lists)
+    order, link = links(block["x"], listed)
+    tried = Tried()
+    if part.args.steps:
+        tried = _try(run, part.args, block, network_of(block["x"], order, link))
+    seconds = time.perf_counter() - start
+    path = f"network/{number:05d}"
+    columns: Arrays = {"place": order.astype(np.int32), "link": link}
+    write_group(run.store, path, "network", columns, {"block": number})
+    return Output([run.key(path)], tried, seconds)
+
+
+def _try(run: Run, asked: Lay, block: Arrays, network: Network) -> Tried:
+    """Walks of the anchors at home in a block, each without the anchor itself."""
+    anchors = run.group("anchors")
+    home = np.flatnonzero(block["core"])
+    _, here, which = np.intersect1d(
+        block["row"][home], read_array(anchors, "row"), assume_unique=True, return_indices=True
+    )
+    own, which = home[here][:TRIED_IN_BLOCK], which[:TRIED_IN_BLOCK]
+    if not len(own):
+        return Tried()
+    true = slice(1, asked.k + 1)
+    neighbor = np.asarray(array(anchors, "neighbor").oindex[which, true])
+    distance = np.asarray(array(anchors, "distance").oindex[which, true])
+    held = places(block["row"], neighbor) != ABSENT
+    met = met_by_effort(block["x"][own], network, distance, held, own, asked.steps, asked.most)
+    return Tried(int(held.sum()), met.tolist())
+
+
+def stored_network(run: Run, number: int, x: npt.NDArray[np.float32]) -> Network:
+    """The network of one block, whose features are x."""
+    stored = read_group(run.store, f"network/{number:05d}")
+    return network_of(x, stored["place"], stored["link"])

@@ -1,0 +1,635 @@
+"""Source → pool, streamed: by the workers, each some chunks, where the source divides and is worth
+it, else by this process, while the workers are starting. The pool is the same to the bit."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.deadline import Deadline
+from flows.engine.job import Job, Output, execute
+from flows.engine.parts import Part, rows_name
+from flows.engine.results import LabelValue, Result
+from flows.steps.ingest.transform import keep_projection
+from pipeline.blocks.projection import Covariance
+from pipeline.blocks.sampling import RowSample
+from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
+from pipeline.labels import MOST_CLASSES, LabelSpace
+from pipeline.streams import Stream
+from storage.arrays.groups import read_array, write_group
+from storage.errors import InputError, KnnoiseError, StepTimeoutError
+from storage.runs.ledger import Record
+from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
+from storage.runs.run import Run
+from storage.sources.base import Source, unchanged
+from storage.sources.blocks import Chunk, Corrections, FiniteCheck, Votes
+from storage.sources.request import Gaps
+from storage.sources.values.candidates import WORDS, CandidateCodes
+from storage.sources.values.labels import GroupCodes, LabelCodes
+from storage.sources.values.texts import are_whole
+
+SAMPLE_ROWS = 1 << 17
+"""Rows to a sample, where `SAMPLE_BYTES` allows."""
+SAMPLE_BYTES = 64 << 20
+_AT_ONCE = 2
+"""Chunks written at once."""
+READ_BYTES = 64 << 20
+"""About how many bytes of features a worker reads at a time."""
+FEWEST_READS = 8
+"""Such parts from which workers read: until they have started, this process has read as much."""
+MAX_MAGNITUDE = 1e15
+"""Squares of differences of larger features leave float32."""
+
+SAMPLES = {"partition": Stream.PARTITION, "anchors": Stream.ANCHORS}
+"""Hash streams of the samples drawn meanwhile; both are in order of hash, features unscaled."""
+
+
+CORRECTIONS = "corrections"
+
+
+@dataclass(frozen=True)
+class CorrectionsUsed:
+    """Labels that somebody checked, and which count as certain."""
+
+    file: str
+    n_rows: int
+    n_changed: int
+    """Rows whose given label was another."""
+    n_conflicts: int
+    """Rows left out, as reviewers disagree."""
+
+
+@dataclass(frozen=True)
+class Ingested(Result):
+    """What one pass over a source found."""
+
+    n_rows: int
+    n_chunks: int
+    n_features: int
+    feature_names: list[str]
+    label_name: str | None
+    statistics: dict[str, list[float]]
+    scaling: Scaling
+    files: list[str]
+    label_values: list[LabelValue] | None = None
+    """The given label of each code; None for a source without labels."""
+    class_counts: list[int] | None = None
+    scale: str = "none"
+    scale_reason: str = ""
+    n_filled: int = 0
+    n_dropped: int = 0
+    n_unlabeled: int = 0
+    n_repeated: int = 0
+    """Lines that give the features of a row again."""
+    unseen: dict[str, int] = field(default_factory=dict)
+    """Rows without a value that training knows, by encoded column."""
+    id_name: str | None = None
+    id_whole: bool = False
+    """Whether all ids are whole numbers."""
+
+    @property
+    def left_out(self) -> int:
+        """Lines of the source that are no rows of the pool."""
+        return self.n_dropped + self.n_unlabeled + self.n_repeated
+
+    def labels(self) -> LabelSpace:
+        """The classes of a labeled source."""
+        return LabelSpace(tuple(self.label_values or ()))
+
+    def pool(self, run: Run, path: str) -> Pool:
+        """The pool that was written to the group `path`."""
+        return Pool(run, path, self.n_rows, self.n_features)
+
+
+@dataclass
+class _Pass:
+    """What one pass over the source collects, or over some of its chunks; of the pool's size only a
+    byte a row."""
+
+    source: Source
+    seed: int
+    pca: int | None = None
+    classes: Sequence[LabelValue] | None = None
+    """The only candidates there may be; None for any."""
+    n_rows_in_all: int | None = None
+    """Rows of the source, where this pass is to be merged with those over its other chunks."""
+
+    def __post_init__(self) -> None:
+        n_features = len(self.source.feature_names)
+        size = min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * n_features))
+        self.finite = FiniteCheck(self.source.feature_names, self.source.files)
+        name = self.source.label_name
+        sets = name is not None and self.source.candidates is not None
+        self.codes = None if name is None or sets else LabelCodes(MOST_CLASSES, f"labels {name!r}")
+        self.candidates = CandidateCodes(f"labels {name!r}", self.classes) if sets else None
+        self.statistics = FeatureStatistics(n_features)
+        self.covariance = None if self.pca is None else Covariance(n_features)
+        self.samples = {
+            name: RowSample(size, self.seed, stream, self.n_rows_in_all)
+            for name, stream in SAMPLES.items()
+        }
+        self.labels: list[npt.NDArray[np.signedinteger]] = []
+        self.gaps = Gaps()
+        self.groups = self.source.coding.groups(self.source.feature_names)
+        self.unseen = dict.fromkeys(self.groups, 0)
+        self.id_whole = self.source.id_name is not None
+        by = self.source.group_name
+        self.of_group = None if by is None else GroupCodes(by)
+        self.n_rows = 0
+        self.certain: list[npt.NDArray[np.int64]] = []
+        """(2, row) places among the corrections, and among the rows that were kept."""
+
+    def see(self, chunk: Chunk) -> None:
+        if self.source.corrections is not None:
+            wanted, rows = self.source.corrections.row, chunk.rows
+            at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+            which = np.flatnonzero(rows[at] == wanted)
+            self.certain.append(np.stack([which, self.n_rows + at[which]]))
+        self.n_rows += len(chunk.x)
+        self.finite.see(chunk)
+        self.id_whole = self.id_whole and chunk.id is not None and are_whole(chunk.id)
+        for column, places in self.groups.items():
+            self.unseen[column] += int((chunk.x[:, places].sum(axis=1) == 0).sum())
+        if self.codes is not None and chunk.label is not None:
+            self.labels.append(self.codes.encode(chunk.label, chunk.start))
+        if self.finite.count:
+            return
+        self.statistics.see(chunk.x)
+        if self.covariance is not None:
+            self.covariance.see(chunk.x)
+        for sample in self.samples.values():
+            sample.see(chunk.start, chunk.x)
+
+    def merge(self, after: _Pass) -> None:
+        """Take what another pass saw of the chunk that follows."""
+        self.certain += [np.stack([which, row + self.n_rows]) for which, row in after.certain]
+        self.n_rows += after.n_rows
+        self.gaps.until = self.n_rows
+        self.id_whole = self.id_whole and after.id_whole
+        for column, count in after.unseen.items():
+            self.unseen[column] += count
+        if self.codes is not None and after.codes is not None:
+            code = self.codes.merge(after.codes)
+            code = code.astype(np.int8) if len(code) <= 128 else code
+            self.labels += [code[labels] for labels in after.labels]
+        self.statistics.merge(after.statistics)
+        for name, sample in self.samples.items():
+            sample.merge(after.samples[name])
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing of a source whose chunks were read apart."""
+        sampled = (
+            len(sample.row) == min(sample.size, self.n_rows) for sample in self.samples.values()
+        )
+        return self.n_rows == self.source.n_rows and all(sampled)
+
+    def why_empty(self) -> str:
+        """Why nothing was read."""
+        if self.gaps.dropped:
+            return f"has a gap in each of its {self.gaps.dropped:,} rows; give --impute median"
+        if self.gaps.other:
+            return f"has no label in any of its {self.gaps.other:,} rows"
+        return "holds no rows"
+
+    def coded(self, chunk: Chunk) -> Chunk:
+        """A chunk with codes in place of its groups, and masks in place of its candidates, if it
+        has any."""
+        if self.candidates is not None and chunk.label is not None:
+            chunk = replace(chunk, label=self.candidates.encode(chunk.label, chunk.rows))
+        if self.of_group is None or chunk.group is None:
+            return chunk
+        return replace(chunk, group=self.of_group.encode(chunk.group, chunk.start))
+
+    def chosen(self, scale: str) -> tuple[str, str]:
+        """The scaling, and why it is this one."""
+        if scale != "auto":
+            return scale, "as asked"
+        plain = np.flatnonzero(~self.source.embedded)
+        if not len(plain):
+            return "none", "auto: an embedding stays as it is"
+        names = [self.source.feature_names[column] for column in plain]
+        wide = spreads(self.samples["partition"].x[:SPREAD_ROWS, plain])
+        if self.largest().max() > MAX_MAGNITUDE:
+            return "standard", f"auto: some columns reach {self.largest().max():g}"
+        if not wide.apart:
+            return "none", "auto: the columns are on one scale"
+        kept = ", embeddings stay as they are" if len(plain) < len(self.source.embedded) else ""
+        return "standard", f"auto: {wide.told(names)}{kept}"
+
+    def largest(self, scaling: Scaling | None = None) -> npt.NDArray[np.float32]:
+        """(feature,) largest magnitude, scaled if asked for."""
+        ends = np.stack([self.statistics.low, self.statistics.high]).astype(np.float32)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.abs(ends if scaling is None else scaling.apply(ends)).max(axis=0))
+
+    def check(self, scale: str, trained: Scaling | None) -> None:
+        """Refuse rows that cannot be learned from, or compared with those of the training whose
+        queries they are, by its scaling."""
+        self.finite.raise_if_any()
+        remedy = "use --scale range or standard"
+        if trained is not None:
+            remedy = "as scaled in training; mend or leave out such rows"
+        elif (self.statistics.low == self.statistics.high).all():
+            raise InputError("every feature is constant: there is nothing to learn from")
+        largest = self.largest(trained)
+        if scale == "none" and largest.max() > MAX_MAGNITUDE:
+            name = self.source.feature_names[int(largest.argmax())]
+            raise InputError(
+                f"column {name!r} reaches {largest.max():g}, beyond what distances can hold; "
+                f"{remedy}"
+            )
+
+    def y(self) -> tuple[npt.NDArray[np.integer], list[Any], list[int]]:
+        """Codes, the value of each and its rows."""
+        assert self.codes is not None
+        several = self.source.annotations
+        if several is not None and self.codes.n_missing:
+            raise several.missing(self.codes.n_missing, self.codes.first_missing)
+        values, remap = self.codes.finish()
+        counts = np.zeros(len(values), np.int64)
+        for codes in self.labels:
+            counts[remap] += np.bincount(codes, minlength=len(values))
+        try:
+            LabelSpace(values).check_counts(counts)
+        except ValueError as error:
+            raise InputError(f"{self.codes.where}: {error}") from error
+        return remap[np.concatenate(self.labels)], list(values), counts.tolist()
+
+
+def ingest(
+    job: Job,
+    source: Source,
+    *,
+    path: str,
+    scale: str,
+    seed: int,
+    pca: int | None = None,
+    classes: Sequence[LabelValue] | None = None,
+    trained: Scaling | None = None,
+) -> Ingested:
+    """Stream a source into the group `path`: `pool`, or `queries` to a training that scaled its
+    features as `trained` says.
+
+    A pass that was interrupted begins anew. Of a finished pool, chunks that were found damaged are
+    made again, and nothing else. With `pca`, the
+    principal components of the rows are learned on the way and kept beside. Candidates of queries
+    are among the `classes`.
+
+    Raises
+    ------
+    InputError
+        labels are of one class or too many, or features are not finite.
+    """
+
+    step, damaged = f"ingest-{path}", job.damaged.get((path, "all"))
+    files = list(source.files) if damaged is None else Ingested.of(damaged).files  # or moved since
+
+    def finish(run: Run) -> Output:
+        rows = pool_chunk_rows(len(source.feature_names))
+        total = None if source.n_rows is None else -(-source.n_rows // rows)
+        if damaged is None:  # all chunks are of one pass, in which the source does not change
+            _forget(run, step)
+        with (
+            unchanged(run.config()["source"], source),
+            job.reporter.step("ingest", total, "chunks") as tick,
+        ):
+            seen = None
+            if damaged is None and pca is None and source.divides:
+                seen = _read_apart(job, source, path, seed, tick)
+            writer = _writer(run, path, source, None if seen is None else source.n_rows)
+            if seen is None:
+                seen = _Pass(source, seed, pca, classes)
+                for record in _written(run, step, _parts(seen, writer)):
+                    tick(record=record)
+            seen.check(scale, trained)
+            if source.annotations is not None:
+                source.annotations.check(seen.gaps, seen.gaps.until)
+        return _finish(run, writer, seen, scale, files)
+
+    ingested = Ingested.of(job.once(path, finish, shown=False))
+    with Deadline(f"ingest-{path}", job.step_timeout).interrupting("chunks"):
+        _repair(job, path, ingested, _Pass(source, seed, classes=classes))
+    return ingested
+
+
+def _forget(run: Run, step: str) -> None:
+    for chunk in run.ledger.records(step):
+        run.ledger.forget(step, chunk)
+
+
+class _Read(NamedTuple):
+    """What came of some chunks that one worker read."""
+
+    passes: list[_Pass]
+    """Over a chunk each: sums depend on what was one chunk, and not on who read how many."""
+    records: list[Record]
+
+
+def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _Pass | None:
+    """The pass over a source whose chunks the workers read and write, each some of them.
+
+    None, and nothing is kept, where there is little to read, or somebody cannot read it, or it
+    cannot be learned from: one reader goes through it then, and has the words for what is wrong.
+    """
+    n_features = len(source.feature_names)
+    rows = pool_chunk_rows(n_features)
+    n_chunks = -(-(source.n_rows or 0) // rows)
+    size = max(1, READ_BYTES // (4 * n_features * rows))
+    if n_chunks < FEWEST_READS * size or job.n_workers() < 2:  # one has threads that decode
+        return None
+    step = f"ingest-{path}"
+    firsts = range(0, n_chunks, size)
+    parts = [Part(rows_name(first), range(first, min(first + size, n_chunks))) for first in firsts]
+    _writer(job.run, path, source, source.n_rows)  # who finds it there opens it
+    found: dict[int, _Read | None] = {}
+    do = partial(_read, job.run, path, source, seed, _ends(source))
+    for first, read in job.each("ingest", do, parts):
+        found[first] = read
+        for record in () if read is None else read.records:
+            tick(record=record)
+    seen = _Pass(source, seed)
+    try:
+        for first in firsts:
+            read = found.pop(first)
+            if read is None:
+                raise InputError("not read")
+            for chunk in read.passes:
+                seen.merge(chunk)
+        if seen.whole:
+            return seen
+    except InputError:
+        pass
+    _forget(job.run, step)
+    return None
+
+
+def _writer(run: Run, path: str, source: Source, n_rows: int | None) -> ChunkWriter:
+    """The writer of a pool, whose rows may have been counted before they are read."""
+    n_features = len(source.feature_names)
+    rows, optional = pool_chunk_rows(n_features), _optional(source)
+    return ChunkWriter(run, path, rows, n_rows, optional=optional, feature=n_features, word=WORDS)
+
+
+def _ends(source: Source) -> list[dict[str, Any]]:
+    """What its first and last file look like from here."""
+    return [file.describe(with_digest=False) for file in (source.parts[0], source.parts[-1])]
+
+
+def _read(
+    run: Run, path: str, source: Source, seed: int, ends: list[Any], part: Part[range]
+) -> tuple[int, _Read | None]:
+    """Read and write some chunks; None where they are not read as whoever asks would read them."""
+    passes: list[_Pass] = []
+    chunks, first = part.args, part.args.start
+
+    def seen(there: Iterable[Chunk], writer: ChunkWriter) -> Iterator[_Write]:
+        for number, chunk in zip(chunks, there, strict=False):
+            passes.append(_Pass(source, seed, n_rows_in_all=source.n_rows))
+            passes[-1].see(chunk)
+            passes[-1].finite.raise_if_any()
+            yield _Write(writer, number, chunk, None)
+
+    try:
+        if _ends(source) != ends:
+            return first, None
+        writer = _writer(run, path, source, source.n_rows)
+        writes = seen(source.chunks(writer.rows, first), writer)
+        written = [record for record in _written(run, f"ingest-{path}", writes) if record]
+        return first, _Read(passes, written)
+    except KnnoiseError:
+        return first, None
+
+
+def _optional(source: Source) -> list[str]:
+    """The columns of a pool that not every source has."""
+    sets = None if source.candidates is None else source.label_name
+    there = {"id": source.id_name, "group": source.group_name, "candidates": sets}
+    return [column for column, name in there.items() if name is not None]
+
+
+def _repair(job: Job, path: str, done: Ingested, seen: _Pass) -> None:
+    """Write the chunks of a finished pool that have no record any more."""
+    step = f"ingest-{path}"
+    there = job.run.ledger.records(step)
+    missing = {n for n in range(done.n_chunks) if _Write.name(n) not in there}
+    if not missing:
+        return
+    writer = _writer(job.run, path, seen.source, done.n_rows)
+    with job.reporter.step("ingest", len(missing), "chunks") as tick:
+        for part in _parts(seen, writer):
+            if part is not None and part.number in missing:
+                record = part.execute(job.run, step)
+                job.same_as_before(record)
+                missing.discard(part.number)
+                tick(record=record)
+            if not missing:
+                return
+
+
+@dataclass(frozen=True)
+class _Write:
+    """The part that writes one chunk."""
+
+    writer: ChunkWriter
+    number: int
+    chunk: Chunk
+    votes: Votes | None
+
+    @staticmethod
+    def name(number: int) -> str:
+        return f"chunk-{number:06d}"
+
+    def execute(self, run: Run, step: str) -> Record:
+        return execute(run, step, self.do, Part(self.name(self.number), None))
+
+    def do(self, run: Run, part: Part[None]) -> Output:
+        columns: dict[str, npt.NDArray[Any]] = {
+            "x": self.chunk.x,
+            "row": self.chunk.rows,
+        }
+        if "source_id" in self.writer.names:
+            columns["source_id"] = self.chunk.source_id
+        if self.chunk.id is not None:
+            columns["id"] = self.chunk.id
+        if self.chunk.group is not None:
+            columns["group"] = self.chunk.group
+        if "candidates" in self.writer.names and self.chunk.label is not None:
+            columns["candidates"] = self.chunk.label
+        written = self.writer.chunk(self.number, **columns)
+        return Output([*written, *self._annotations(run)])
+
+    def _annotations(self, run: Run) -> list[str]:
+        """Keep the annotations of the chunk's rows, if there are any; keys of what was written."""
+        if self.votes is None:
+            return []
+        row, path = self.number * self.writer.rows + self.votes.place, annotations_of(self.number)
+        columns: dict[str, npt.NDArray[Any]] = {
+            "row": row,
+            "annotator": self.votes.annotator,
+            "label": self.votes.label,
+        }
+        write_group(run.store, path, "annotations", columns)
+        return [run.key(path)]
+
+
+def _written(run: Run, step: str, parts: Iterable[_Write | None]) -> Iterator[Record | None]:
+    """Write chunks, `_AT_ONCE` at a time, while the next is read and looked at: most of a write is
+    waiting for the disk."""
+    writing = ThreadPoolExecutor(_AT_ONCE)
+    under_way: deque[Future[Record]] = deque()
+    try:
+        for part in parts:
+            if len(under_way) == _AT_ONCE:
+                yield under_way.popleft().result()
+            if part is None:
+                yield None
+            else:
+                under_way.append(writing.submit(part.execute, run, step))
+        while under_way:
+            yield under_way.popleft().result()
+    except StepTimeoutError:  # a write that hangs does not keep it from being told
+        writing.shutdown(wait=False, cancel_futures=True)
+        raise
+    except Exception:  # the run may be removed for it, and nothing is to be written from then on
+        writing.shutdown(cancel_futures=True)
+        raise
+    finally:
+        writing.shutdown(wait=False)
+
+
+def _parts(seen: _Pass, writer: ChunkWriter) -> Iterator[_Write | None]:
+    """The chunks to write; None for each after a bad value, when only the others are counted."""
+    for number, chunk in enumerate(seen.source.chunks(writer.rows, gaps=seen.gaps)):
+        seen.see(chunk)
+        several = seen.source.annotations
+        votes = None if several is None or writer.path != "pool" else several.of(chunk)
+        yield None if seen.finite.count else _Write(writer, number, seen.coded(chunk), votes)
+    if seen.n_rows == 0:
+        raise InputError(f"{seen.source.files[0]} {seen.why_empty()}")
+
+
+def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[str]) -> Output:
+    source = seen.source
+    scale, reason = seen.chosen(asked)
+    kept = source.embedded | source.encoded
+    columns: dict[str, npt.NDArray[Any]] = {}
+    about: dict[str, Any] = _groups(seen)
+    values, counts, corrected = None, None, []
+    if seen.candidates is not None:
+        names, about["candidate_codes"], counts = seen.candidates.finish()
+        values = list(names)
+    if seen.codes is not None:
+        columns["y"], values, counts = seen.y()
+        if source.corrections is not None:
+            corrected = _correct(run, source.corrections, seen, columns["y"], values)
+            counts = np.bincount(columns["y"], minlength=len(values)).tolist()
+    elif writer.path == "pool":  # whose labels are to be bought, or are sets
+        columns["y"] = np.full(seen.n_rows, -1, np.int8)
+    result = Ingested(
+        n_rows=seen.n_rows,
+        n_chunks=-(-seen.n_rows // writer.rows),
+        n_features=len(source.feature_names),
+        feature_names=list(source.feature_names),
+        label_name=source.label_name,
+        statistics=seen.statistics.summary(),
+        scaling=seen.statistics.scaling(scale, kept if asked == "auto" else None),
+        files=files,
+        n_filled=seen.gaps.filled,
+        n_dropped=seen.gaps.dropped,
+        n_unlabeled=seen.gaps.other if source.only == "labeled" else 0,
+        n_repeated=seen.gaps.repeated,
+        unseen={column: count for column, count in seen.unseen.items() if count},
+        scale=scale,
+        scale_reason=reason,
+        label_values=values,
+        class_counts=counts,
+        id_name=source.id_name,
+        id_whole=seen.id_whole,
+    )
+    about |= {**result.as_json(), **_annotators(seen, values)}
+    written = writer.finish(seen.n_rows, about, **columns)
+    for name, sample in seen.samples.items():
+        write_group(run.store, f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})
+        written.append(run.key(f"samples/{name}"))
+    if seen.covariance is not None and seen.pca is not None:
+        written += keep_projection(run, seen.covariance, seen.pca, result.scaling)
+    return Output([*written, *corrected], result)
+
+
+def _groups(seen: _Pass) -> dict[str, Any]:
+    """What the attributes of a pool say of its groups; nothing where it has none."""
+    if seen.of_group is None:
+        return {}
+    seen.of_group.check()
+    return {"group_name": seen.of_group.name, "group_values": list(seen.of_group.values)}
+
+
+def annotations_of(number: int) -> str:
+    """The group of the annotations of one chunk of the pool."""
+    return f"annotations/{number:06d}"
+
+
+def _annotators(seen: _Pass, classes: list[Any] | None) -> dict[str, Any]:
+    """What the attributes of a pool say of its annotators; nothing where labels are single."""
+    several = seen.source.annotations
+    if several is None or classes is None:
+        return {}
+    place = {value: code for code, value in enumerate(classes)}
+    return {
+        "annotator_values": list(several.annotators),
+        "annotation_values": list(several.values),
+        "annotation_codes": [place.get(value, -1) for value in several.values],
+        "annotations_empty": several.n_empty,
+    }
+
+
+def _correct(
+    run: Run,
+    corrections: Corrections,
+    seen: _Pass,
+    y: npt.NDArray[np.integer[Any]],
+    values: list[Any],
+) -> list[str]:
+    """Put the labels that somebody checked in place of those given, and keep them in the group
+    `corrections`; keys of what was written."""
+    _, code = corrections.codes(values, seen.gaps.until)
+    which, row = np.concatenate(seen.certain, axis=1)
+    code = code[which]
+    about = CorrectionsUsed(
+        file=corrections.file.name,
+        n_rows=len(row),
+        n_changed=int((y[row] != code).sum()),
+        n_conflicts=corrections.n_conflicts,
+    )
+    y[row] = code
+    write_group(run.store, CORRECTIONS, CORRECTIONS, {"row": row, "y": code}, asdict(about))
+    return [run.key(CORRECTIONS)]
+
+
+def _corrected(run: Run) -> bool:
+    """Whether the pool has corrections; the metadata of the groups above may be torn."""
+    return run.location.exists(run.key(f"{CORRECTIONS}/zarr.json"))
+
+
+def corrections_used(run: Run) -> CorrectionsUsed | None:
+    """What the corrections of a pool changed; None where it was read without any."""
+    if not _corrected(run):
+        return None
+    about: dict[str, Any] = run.group(CORRECTIONS).attrs.asdict()
+    return CorrectionsUsed(**{name: about[name] for name in CorrectionsUsed.__annotations__})
+
+
+def certain(run: Run, rows: Rows) -> npt.NDArray[np.int64]:
+    """Places within some rows of those whose labels somebody checked."""
+    if not _corrected(run):
+        return np.empty(0, np.int64)
+    row: npt.NDArray[np.int64] = read_array(run.group(CORRECTIONS), "row")
+    return row[(row >= rows.start) & (row < rows.stop)] - rows.start

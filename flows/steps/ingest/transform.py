@@ -1,0 +1,324 @@
+"""What becomes of a training's features before rows are compared: scaled, projected on components,
+weighted by a metric, given logits. Learned once, kept in the run, applied where rows are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part
+from flows.engine.results import LabelValue, Result
+from flows.steps.graph.lookup import pick
+from pipeline.blocks.logits import MOST_CLASSES, Forests, of_chances, spread_of
+from pipeline.blocks.metric import (
+    AS_SCALED,
+    FEWEST_ROWS,
+    PROBABILITIES,
+    SAMPLE_ROWS,
+    WEIGHTED,
+    Choice,
+    Modeled,
+    choose_metric,
+)
+from pipeline.blocks.projection import MOST_FEATURES, Components, Covariance, Float32
+from pipeline.blocks.scaling import Scaling
+from storage.arrays.groups import read_array, write_group
+from storage.errors import InputError
+from storage.files.location import Location
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+
+PROJECTION, METRIC = "projection", "metric"
+SUM_WITHIN = 0.01
+"""How far from 1 the probabilities of a row may add up: files round them."""
+
+
+@dataclass(frozen=True)
+class PcaUsed:
+    """Features reduced to their principal components."""
+
+    n_components: int
+    variance_kept: float
+    """Share of the variance of the scaled features."""
+
+
+@dataclass(frozen=True)
+class Projected(Scaling):
+    """Components of the features, and the scaling of these; by the place of their weights, as parts
+    are small."""
+
+    location: str = ""
+    """The run."""
+    digest: str = ""
+    """Of the weights: another training may have been in this folder."""
+
+    def apply(self, x: Float32) -> Float32:
+        """(row, component) float32 of rows (row, feature) float32."""
+        return super().apply(_components(self.location, self.digest).apply(x))
+
+
+@dataclass(frozen=True)
+class BesideLogits(Scaling):
+    """Features by their weights, and logits: of the same trees for a pool and its queries, by the
+    place of the trees, or of probabilities in columns of the source."""
+
+    base: Scaling = field(default_factory=Scaling)
+    """What is done before."""
+    location: str = ""
+    """The run."""
+    digest: str = ""
+    """Of the trees; empty where columns are probabilities."""
+    columns: tuple[int, ...] = ()
+    """Those of the classes' probabilities."""
+    spread: float = 1.0
+    """Of their logits."""
+
+    def apply(self, x: Float32) -> Float32:
+        """(row, feature and logit) float32 of rows (row, feature) float32."""
+        rows = self.base.apply(x)
+        if self.digest:
+            trees = _forests(self.location, self.digest)
+            return Modeled(self.offset, self.factor, forests=trees).apply(rows)
+        logits = _logits(x, self.columns) / np.float32(self.spread)
+        return np.hstack([super().apply(rows), logits])
+
+
+@dataclass(frozen=True)
+class Metric(Result):
+    """What the step `metric` found."""
+
+    choice: Choice
+    scaling: Scaling
+    """Of the features as scaled, or of the components."""
+    digest: str = ""
+    """Of the trees whose logits stand beside them; empty where there are none."""
+    columns: tuple[int, ...] = ()
+    """Features that are probabilities of the classes, and no features to compare."""
+    spread: float = 1.0
+    """Of their logits."""
+
+
+@dataclass(frozen=True)
+class Learn:
+    """What the metric is learned from: the sample of the pool."""
+
+    pool: Pool
+    scaling: Scaling
+    asked: str
+    seed: int
+    embedded: bool
+    columns: tuple[int, ...]
+
+
+@lru_cache(maxsize=2)
+def _components(location: str, digest: str) -> Components:
+    group = Run(Location(location)).group(PROJECTION)
+    return Components(*(read_array(group, name) for name in Components._fields))
+
+
+@lru_cache(maxsize=2)
+def _forests(location: str, digest: str) -> Forests:
+    group = Run(Location(location)).group(METRIC)
+    return Forests(*(read_array(group, name) for name in Forests._fields))
+
+
+def check_pca(n_components: int | None, n_features: int, where: str) -> None:
+    """`InputError` where a source cannot be reduced as asked."""
+    if n_components is None:
+        return
+    if n_features > MOST_FEATURES:
+        raise InputError(
+            f"{where}: {n_features:,} features, and --pca takes {MOST_FEATURES:,} at most, whose "
+            "covariance fits in memory; reduce them before, or leave --pca out"
+        )
+    if n_components > n_features:
+        raise InputError(
+            f"{where}: --pca {n_components:,} of {n_features:,} features; give {n_features:,} or "
+            "fewer"
+        )
+
+
+def keep_projection(run: Run, seen: Covariance, n_components: int, scaling: Scaling) -> list[str]:
+    """Write the components of all rows seen to the group `projection`; keys of what was written."""
+    found, share = seen.components(n_components, scaling)
+    about = {
+        "n_components": n_components,
+        "variance_kept": share,
+        "digest": _digest(found),
+    }
+    write_group(run.store, PROJECTION, PROJECTION, found._asdict(), about)
+    return [run.key(PROJECTION)]
+
+
+def _digest(arrays: Iterable[npt.NDArray[Any]]) -> str:
+    content = b"".join(array.tobytes() for array in arrays)
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _about(run: Run) -> dict[str, Any] | None:
+    """What the projection of a run says of itself; None where there is none. The metadata of the
+    groups above may be torn."""
+    if not run.location.exists(run.key(f"{PROJECTION}/zarr.json")):
+        return None
+    return dict(run.group(PROJECTION).attrs.asdict())
+
+
+def _logits(x: Float32, columns: tuple[int, ...]) -> Float32:
+    return of_chances(np.ascontiguousarray(x[:, columns]))
+
+
+def _without(scaling: Scaling, columns: tuple[int, ...], n_features: int) -> Scaling:
+    """The scaling, and some columns 0."""
+    kept = tuple(float(at not in columns) for at in range(n_features))
+    return scaling.then(Scaling((0.0,) * n_features, kept)) if columns else scaling
+
+
+def probability_columns(
+    run: Run,
+    prefix: str | None,
+    names: Sequence[str],
+    classes: Sequence[LabelValue],
+    statistics: Mapping[str, list[float]],
+) -> tuple[int, ...]:
+    """Places of the columns that hold a model's probabilities of the classes, in their order.
+
+    Raises
+    ------
+    InputError
+        a class has no column or a column no class, or values are no probabilities. That they add
+        up to 1 is looked at in a sample.
+    """
+    if prefix is None:
+        return ()
+    given = f"--model-probabilities {prefix}"
+    wanted = [f"{prefix}{value}" for value in classes]
+    for name in wanted:
+        if name not in names:
+            raise InputError(f"{given}: no feature {name!r}, and each class needs its column")
+    for name in names:
+        if name.startswith(prefix) and name not in wanted:
+            raise InputError(f"{given}: column {name!r} is of no class; rename it or leave it out")
+    columns = tuple(names.index(name) for name in wanted)
+    for name, at in zip(wanted, columns, strict=True):
+        for value in (statistics["minimum"][at], statistics["maximum"][at]):
+            if not 0 <= value <= 1:
+                raise InputError(
+                    f"{given}: column {name!r} holds {value:g}; probabilities lie from 0 to 1"
+                )
+    sample = run.group("samples/partition")
+    total = read_array(sample, "x")[:, columns].sum(axis=1, dtype=np.float64)
+    worst = int(np.abs(total - 1.0).argmax())
+    if abs(total[worst] - 1.0) > SUM_WITHIN:
+        row = int(read_array(sample, "row")[worst])
+        raise InputError(
+            f"{given}: those of row {row} add up to {total[worst]:.4g}; they must add up to 1"
+        )
+    return columns
+
+
+def learn_transform(
+    job: Job,
+    pool: Pool,
+    scaling: Scaling,
+    asked: str,
+    seed: int,
+    *,
+    embedded: bool = False,
+    columns: tuple[int, ...] = (),
+) -> Scaling:
+    """The transform of a pool whose labels are one a row, its metric learned where one is to be;
+    features that are `embedded` are weighed only as asked, and `columns` are probabilities.
+
+    Raises
+    ------
+    InputError
+        weights are asked for, and cannot be learned.
+    """
+    if asked == AS_SCALED or (asked == "auto" and pool.n_rows < FEWEST_ROWS and not columns):
+        return transform(job.run, scaling)
+    if pool.n_rows < FEWEST_ROWS:
+        raise InputError(
+            f"--metric {asked}: {pool.n_rows} rows are too few to learn from, {FEWEST_ROWS} are "
+            "needed; leave it out"
+        )
+    learn = Learn(pool, _components_of(job.run, scaling), asked, seed, embedded, columns)
+    found = Metric.of(job.parts(METRIC, learn_part, [Part("all", learn)])[0])
+    if asked not in ("auto", found.choice.metric):
+        if any(one.metric == WEIGHTED for one in found.choice.tried):
+            raise InputError(
+                f"--metric {asked}: trees need 2 to {MOST_CLASSES} classes, none of them too rare "
+                "to be in each part of the sample; take --metric weighted"
+            )
+        raise InputError(
+            f"--metric {asked}: no feature tells more of the labels than of shuffled ones; leave "
+            "it out, or give other features"
+        )
+    return transform(job.run, scaling)
+
+
+def learn_part(run: Run, part: Part[Learn]) -> Output:
+    """The metric, from the sample of rows that was drawn while the source was read."""
+    how = part.args
+    sample = run.group("samples/partition")
+    x, row = (read_array(sample, name, slice(0, SAMPLE_ROWS)) for name in ("x", "row"))
+    order = np.argsort(row)
+    y = np.empty(len(row), np.int64)
+    y[order] = pick(run, "pool", "y", row[order])
+    angles = how.scaling == Scaling()  # else they are about a mean
+    logits, spread = None, 1.0
+    if how.columns:
+        logits = _logits(x, how.columns)
+        spread = spread_of(logits) or 1.0
+        logits /= np.float32(spread)
+    x, weigh = _without(how.scaling, how.columns, x.shape[1]).apply(x), not how.embedded
+    seed, asked = how.seed, how.asked
+    chosen, by = choose_metric(x, y, seed, asked, angles=angles, weigh=weigh, logits=logits)
+    found = Metric(chosen, Scaling(by.offset, by.factor, by.directions), "", how.columns, spread)
+    if not isinstance(by, Modeled) or by.forests is None:
+        return Output([], found)
+    digest = _digest(by.forests)
+    write_group(run.store, METRIC, METRIC, by.forests._asdict(), {"digest": digest})
+    return Output([run.key(METRIC)], replace(found, digest=digest))
+
+
+def transform(run: Run, scaling: Scaling) -> Scaling:
+    """What becomes of a training's features: its scaling, projection and metric, where it has
+    them."""
+    base, metric = _components_of(run, scaling), metric_used(run)
+    if metric is None:
+        return base
+    by = metric.scaling
+    if metric.columns:
+        n_features = len(run.config()["feature_names"])
+        base = _without(base, metric.columns, n_features)
+    if not metric.digest and metric.choice.metric != PROBABILITIES:
+        return base.then(by)
+    place = run.location.url, metric.digest
+    return BesideLogits(by.offset, by.factor, False, base, *place, metric.columns, metric.spread)
+
+
+def metric_used(run: Run) -> Metric | None:
+    """The metric that a training chose; None where it had no choice."""
+    record = run.ledger.get(METRIC, "all")
+    return None if record is None else Metric.of(record)
+
+
+def _components_of(run: Run, scaling: Scaling) -> Scaling:
+    """The scaling of a training, or its projection if it has one."""
+    about = _about(run)
+    return (
+        scaling if about is None else Projected(location=run.location.url, digest=about["digest"])
+    )
+
+
+def pca_used(run: Run) -> PcaUsed | None:
+    """How a training reduced its features; None where it did not."""
+    about = _about(run)
+    return None if about is None else PcaUsed(about["n_components"], about["variance_kept"])

@@ -1,0 +1,163 @@
+"""Graph → label qualities of more than two classes, in two passes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flows.engine.collectives import (
+    Around,
+    Found,
+    PoolGraph,
+    Sendings,
+    SourceRows,
+    Table,
+    over_graph,
+    over_rows,
+)
+from flows.engine.job import Job, Output
+from flows.steps.ingest.pool import certain
+from flows.steps.labels.classes import (
+    Classes,
+    ClassEstimates,
+    Fitted,
+    decision_matrix,
+    neighbor_codes,
+    read_correction,
+    read_sample,
+)
+from flows.steps.labels.verdicts import Checked, LabelIssues
+from pipeline.blocks.sampling import in_sample
+from pipeline.decision.class_rule import decide
+from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
+from pipeline.decision.quality import (
+    FIT_ROWS,
+    KEPT,
+    SMOOTHED,
+    Correction,
+    TopClasses,
+    smoothed_feature,
+    vote_features,
+)
+from pipeline.decision.suspects import first_pass, fit_second, second_pass
+from pipeline.decision.suspects import smoothed_features as features_of
+from pipeline.decision.tempering import MatrixDecision
+from pipeline.streams import Stream
+from storage.arrays.groups import Arrays
+from storage.runs.run import Run
+
+NEEDS = ("given_label", "neighbor", "neighbor_label")
+
+
+def find_class_issues(
+    job: Job, classes: Classes, graph: PoolGraph, counted: Sendings, found: ClassEstimates
+) -> int:
+    """Write the group `labels`; the number of suspect labels."""
+    n_classes, n_rows = classes.n_classes, graph.pool.n_rows
+    tops = over_graph(
+        *(job, graph, "first-pass", partial(top, n_classes=n_classes, first=found.first)),
+        needs=NEEDS,
+        gives={"code": f"({KEPT},)i2", "chance": f"({KEPT},)f4"},
+        reading=corrected,
+    )
+    relayed = over_rows(job, graph, "relay", None, of=[tops], asked=counted)
+    smoothed = over_graph(
+        *(job, graph, "smoothing"),
+        partial(smooth, n_classes=n_classes, n_rows=n_rows, seed=classes.seed),
+        needs=(*NEEDS, "distance"),
+        known=relayed,
+    )
+    second = Fitted.of(job.once("weights", lambda run: _fit(run, n_classes, counted, smoothed)))
+    judged = over_graph(
+        *(job, graph, "second-pass"),
+        partial(judge, n_classes=n_classes, k=found.k, second=second),
+        needs=(*NEEDS, "distance"),
+        known=relayed,
+        gives={
+            **dict.fromkeys(("predicted_label", "likely_label"), "i2"),
+            **{"label_quality": "f4", "is_label_issue": "?", "given_share": "f4"},
+        },
+        reading=partial(corrected, decision=found.decision),
+    )
+    table = Table("labels", "class_labels", graph.pool.label_dtype().str)
+    written = over_rows(job, graph, "labels", verdicts, of=[judged], table=table)
+
+    def finish(run: Run) -> Output:
+        n_issues = sum(part.issues for part in written.left(Checked))
+        return Output(table.finish(run, graph.pool, {"k": found.k}), LabelIssues(n_issues))
+
+    return LabelIssues.of(job.once("verdicts", finish)).n_label_issues
+
+
+def corrected(run: Run, decision: MatrixDecision | None = None) -> dict[str, Any]:
+    """The correction of label qualities; with a decision, the matrix that corrects votes."""
+    by = {"by": read_correction(run)}
+    return by if decision is None else {**by, "matrix": decision_matrix(run, decision)}
+
+
+def votes_of(at: Around, n_classes: int) -> ClassVotes:
+    near = neighbor_codes(at)
+    return class_votes(near, at.of_row["given_label"], n_classes, vote_sizes(near.shape[1]))
+
+
+def top(at: Around, n_classes: int, first: Fitted, by: Correction) -> Arrays:
+    """The likeliest classes of some rows, for their neighbors: codes from 1, 0 where there are
+    fewer than `KEPT`."""
+    found = first_pass(votes_of(at, n_classes), by, first.weights())
+    missing = ((0, 0), (0, KEPT - found.code.shape[1]))
+    return {"code": np.pad(found.code + 1, missing), "chance": np.pad(found.chance, missing)}
+
+
+def tops_around(at: Around) -> TopClasses:
+    """(row, rank, KEPT) what the first pass says of the neighbors; nothing in empty places."""
+    code = at.of_neighbors("code", SMOOTHED).astype(np.int32) - 1
+    return TopClasses(code, at.of_neighbors("chance", SMOOTHED))
+
+
+def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Found:
+    """The neighbors' average posterior of the sampled rows."""
+    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT)
+    if not drawn.any():
+        return Found()
+    some = at.take(drawn)
+    code, distance = votes_of(some, n_classes).code, some.of_row["distance"]
+    feature = smoothed_feature(code, tops_around(some), distance, n_classes)
+    return Found(drawn={"row": some.row, "feature": feature})
+
+
+def _fit(run: Run, n_classes: int, counted: Sendings, smoothed: Sendings) -> Output:
+    """Weights of the second pass."""
+    _, _, votes = read_sample(counted, n_classes)
+    by = read_correction(run)
+    features = np.concatenate([vote_features(votes, by), smoothed.drawn()["feature"]], axis=2)
+    return Output([], Fitted.from_weights(fit_second(features, votes, by)))
+
+
+def judge(
+    at: Around, n_classes: int, k: int, second: Fitted, by: Correction, matrix: Any
+) -> Arrays:
+    """Qualities and predictions of some rows."""
+    votes = votes_of(at, n_classes)
+    features = features_of(votes, by, tops_around(at), at.of_row["distance"])
+    suspects = second_pass(features, votes, by, second.weights())
+    decided = decide(neighbor_codes(at), n_classes, k, matrix)
+    return {
+        "predicted_label": decided.predicted,
+        "likely_label": suspects.likely_class,
+        "label_quality": suspects.label_quality,
+        "is_label_issue": suspects.is_label_issue,
+        "given_share": decided.share_of(at.of_row["given_label"]),
+    }
+
+
+def verdicts(at: SourceRows) -> Found:
+    """Verdicts on some rows of the pool; labels that somebody checked are certain."""
+    given, sure, columns = at.read("y"), certain(at.pool.run, at.rows), dict(at.columns)
+    for name in ("predicted_label", "likely_label"):
+        columns[name] = columns[name].astype(given.dtype)
+        columns[name][sure] = given[sure]
+    columns["is_label_issue"][sure], columns["label_quality"][sure] = False, 1.0
+    issues = int(columns["is_label_issue"].sum())
+    return Found({"row": at.read("row"), "given_label": given, **columns}, left=Checked(issues))

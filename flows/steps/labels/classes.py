@@ -1,0 +1,201 @@
+"""Graph → k, transition matrix and decision rule of more than two classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.collectives import Around, Asks, Found, PoolGraph, Sendings, over_graph
+from flows.engine.job import Job, Output
+from flows.engine.results import Result
+from flows.options.params import Method
+from flows.steps.graph.anchors import anchor_features
+from pipeline.blocks.sampling import in_sample
+from pipeline.decision.choose_k import Choice, choose
+from pipeline.decision.class_rule import temper
+from pipeline.decision.class_votes import ClassVotes, class_losses, class_votes, vote_sizes
+from pipeline.decision.quality import FIT_ROWS, Correction, Weights, correction
+from pipeline.decision.suspects import fit_first
+from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
+from pipeline.knn.lists import ABSENT
+from pipeline.noise.rates import Support
+from pipeline.noise.regions import Regions
+from pipeline.noise.transition import transition_matrix
+from pipeline.streams import Stream
+from storage.arrays.groups import read_array, read_group, write_group
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+
+
+@dataclass(frozen=True)
+class Classes:
+    """A pool of more than two classes."""
+
+    pool: Pool
+    counts: tuple[int, ...]
+    """Rows given each class."""
+    seed: int
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.counts)
+
+
+@dataclass(frozen=True)
+class ClassCounted(Result):
+    """What choosing k takes of one block."""
+
+    losses: list[int]
+
+
+@dataclass(frozen=True)
+class Fitted(Result):
+    """Fitted weights of label qualities."""
+
+    weight: list[float]
+    bias: list[float]
+    loss: float
+
+    @classmethod
+    def from_weights(cls, found: Weights) -> Fitted:
+        return cls(found.weight.tolist(), found.bias.tolist(), found.loss)
+
+    def weights(self) -> Weights:
+        return Weights(np.asarray(self.weight), np.asarray(self.bias), self.loss)
+
+
+@dataclass(frozen=True)
+class ClassEstimates(Result):
+    """k, and what the group `transition` does not hold of the matrix."""
+
+    k: int
+    k_curve: Choice
+    support: Support
+    """Verdict on the class worst off."""
+    reason: str
+    class_support: list[Support]
+    prior: list[float]
+    """Shares of the clean classes."""
+    regions: list[Regions | None]
+    """For each class, the test whether its mistakes depend on the features."""
+    decision: MatrixDecision
+    first: Fitted
+    """Weights of the first pass of label qualities."""
+
+
+def labels_of(
+    neighbor: npt.NDArray[np.int64], label: npt.NDArray[np.integer]
+) -> npt.NDArray[np.int32]:
+    """Neighbors' labels as codes, -1 in empty places whatever the type of the stored ones."""
+    return np.where(neighbor == ABSENT, -1, label.astype(np.int32)).astype(np.int32)
+
+
+def count_classes(job: Job, classes: Classes, graph: PoolGraph, grid: tuple[int, ...]) -> Sendings:
+    """Losses for each k of a grid; a sample of rows; and which rows each block has as neighbors."""
+    return over_graph(
+        *(job, graph, "regression"),
+        partial(
+            count,
+            n_classes=classes.n_classes,
+            grid=grid,
+            seed=classes.seed,
+            n_rows=classes.pool.n_rows,
+        ),
+        needs=("given_label", "neighbor", "neighbor_label"),
+        asks=Asks(),
+        portion=None,
+    )
+
+
+def count(at: Around, n_classes: int, grid: tuple[int, ...], n_rows: int, seed: int) -> Found:
+    """Losses of one block, and its sampled rows."""
+    given = at.of_row["given_label"]
+    losses = class_losses(neighbor_codes(at), given, n_classes, grid)
+    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT)
+    sample = {name: at.of_row[name][drawn] for name in ("given_label", "neighbor_label")}
+    return Found(drawn={"row": at.row[drawn], **sample}, left=ClassCounted(losses.tolist()))
+
+
+def neighbor_codes(at: Around) -> npt.NDArray[np.int32]:
+    """(row, rank) neighbors' labels as codes, -1 in empty places."""
+    return labels_of(at.of_row["neighbor"], at.of_row["neighbor_label"])
+
+
+def read_sample(
+    counted: Sendings, n_classes: int
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer], ClassVotes]:
+    """Labels of the sampled rows' neighbors (row, rank), their own, and their votes; rows
+    ascending."""
+    sample = counted.drawn()
+    near, own = sample["neighbor_label"], sample["given_label"]
+    return near, own, class_votes(near, own, n_classes, vote_sizes(near.shape[1]))
+
+
+def estimate_classes(
+    job: Job,
+    classes: Classes,
+    counted: Sendings,
+    grid: tuple[int, ...],
+    params: Method,
+) -> ClassEstimates:
+    """k, the transition matrix, how far it corrects votes; writes the group `transition`."""
+
+    def estimate(run: Run) -> Output:
+        n_classes, counts = classes.n_classes, np.asarray(classes.counts)
+        losses = np.sum([counts.losses for counts in counted.left(ClassCounted)], axis=0)
+        choice = choose(losses, classes.pool.n_rows, grid)
+        k = params.k or choice.k
+        anchors = run.group("anchors")
+        neighbor, label = (read_array(anchors, name) for name in ("neighbor", "neighbor_label"))
+        found = transition_matrix(
+            neighbor,
+            label.astype(np.int64),
+            classes.pool.n_rows,
+            n_classes,
+            x=anchor_features(run, neighbor[:, 0]),
+            distance=read_array(anchors, "distance"),
+        )
+        near, own, votes = read_sample(counted, n_classes)
+        matrix = believed(found.matrix, counts, found.class_support)
+        decision = temper(near, own, k, matrix, counts, found.support)
+        by = correction(softened(matrix, counts, TRUSTED[found.support]), counts)
+        assert found.interval is not None
+        prior = counts / counts.sum() if found.prior is None else found.prior
+        transition = {
+            "matrix": found.matrix,
+            "low": found.interval[:, :, 0],
+            "high": found.interval[:, :, 1],
+            "decision": softened(matrix, counts, decision.part),
+        }
+        write_group(run.store, "transition", "transition", transition)
+        columns = {name: getattr(by, name) for name in Correction.__dataclass_fields__}
+        write_group(run.scratch, "correction", "correction", columns)
+        return Output(
+            [run.key("transition"), "scratch.zarr/correction"],
+            ClassEstimates(
+                k=k,
+                k_curve=choice,
+                support=found.support,
+                reason=found.reason,
+                class_support=list(found.class_support),
+                prior=prior.tolist(),
+                regions=[None if test is None else test.to_json() for test in found.regions],
+                decision=decision,
+                first=Fitted.from_weights(fit_first(votes, by)),
+            ),
+        )
+
+    return ClassEstimates.of(job.once("rates", estimate))
+
+
+def read_correction(run: Run) -> Correction:
+    """The correction that label qualities take."""
+    return Correction(**read_group(run.scratch, "correction"))
+
+
+def decision_matrix(run: Run, decision: MatrixDecision) -> npt.NDArray[np.float64] | None:
+    """The matrix by which votes are corrected; None for the plain vote."""
+    return None if decision.part == 0 else read_array(run.group("transition"), "decision")

@@ -1,0 +1,148 @@
+"""Graph → counts, noise rates and threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from flows.engine.collectives import Around, Asks, Found, PoolGraph, Sendings, Stored, over_graph
+from flows.engine.job import Job, Output
+from flows.engine.results import Result
+from flows.options.params import Method
+from flows.steps.graph.anchors import anchor_features
+from pipeline.blocks.sampling import in_sample
+from pipeline.decision.choose_k import Choice, choose, squared_losses
+from pipeline.decision.quality import FIT_ROWS
+from pipeline.decision.threshold import Decision, tempered, vote_table
+from pipeline.decision.votes import counts, extremes_with_self
+from pipeline.methods.rknn import FoldScores
+from pipeline.methods.rules import Rule, rule_of
+from pipeline.noise.extrema import crossfit, minmax
+from pipeline.noise.rates import NoiseRates
+from pipeline.noise.rates import given as known
+from pipeline.streams import Stream
+from storage.arrays.groups import read_array
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+
+
+@dataclass(frozen=True)
+class OwnRates:
+    """k and the rates, chosen a rule's own way, and the evidence for the report."""
+
+    k: int
+    rates: NoiseRates
+    """Their method is the rule's name."""
+    folds: FoldScores | None = None
+
+
+@dataclass(frozen=True)
+class Counted(Result):
+    """Counts of one block, as far as rates and k need them; by size of the grid."""
+
+    losses: list[int]
+    extremes: list[list[int]]
+    votes: list[list[list[int]]]
+
+
+@dataclass(frozen=True)
+class RateEstimates(Result):
+    """k, the noise rates by every method tried, and the rule."""
+
+    noise: str
+    """Method of the rates that count."""
+    k: int
+    """Neighbors whose labels are averaged."""
+    k_curve: Choice
+    estimates: dict[str, NoiseRates]
+    folds: FoldScores | None
+    decision_rule: Rule
+    decision: Decision
+
+    @property
+    def rates(self) -> NoiseRates:
+        return self.estimates[self.noise]
+
+
+def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...], seed: int) -> Sendings:
+    """Counts of label 1 for each k of a grid, sent to source order and kept; a sample of them; and
+    which rows each block has as neighbors."""
+    return over_graph(
+        *(job, graph, "regression"),
+        partial(count, grid=grid, n_rows=graph.pool.n_rows, seed=seed),
+        needs=("given_label", "neighbor_label"),
+        gives={"count": f"({len(grid)},)i2"},
+        asks=Asks(),
+        portion=None,
+        stored=Stored("regression", ("row", "count"), {"k": list(grid)}),
+    )
+
+
+def count(at: Around, grid: tuple[int, ...], n_rows: int, seed: int) -> Found:
+    """Counts of one block, and for each k of the grid what choosing among them takes."""
+    label, given = at.of_row["neighbor_label"], at.of_row["given_label"]
+    ones = counts(label, grid)
+    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT))
+    return Found(
+        {"count": ones},
+        drawn={"row": at.row[drawn], "given_label": given[drawn], "count": ones[drawn]},
+        left=Counted(
+            squared_losses(ones, given, grid).tolist(),
+            extremes_with_self(given, label, grid).tolist(),
+            [vote_table(c, given, k).tolist() for c, k in zip(ones.T, grid, strict=True)],
+        ),
+    )
+
+
+def estimate_rates(
+    job: Job,
+    pool: Pool,
+    counted: Sendings,
+    grid: tuple[int, ...],
+    params: Method,
+    own: OwnRates | None = None,
+) -> RateEstimates:
+    """k, the estimates of the rates, and the rule.
+
+    own : k and rates of the rule's own pass, if it has one
+    """
+    filled = counted.left(Counted)
+
+    def estimate(run: Run) -> Output:
+        losses = np.sum([counts.losses for counts in filled], axis=0)
+        choice = choose(losses, pool.n_rows, grid)
+        k = own.k if own else params.k or choice.k
+        at = grid.index(k)
+        extremes = np.concatenate([np.asarray(counts.extremes)[:, at] for counts in filled])
+        estimates = {"minmax": minmax(extremes / k, k)}
+        chosen: str = params.noise
+        if params.p0 is not None and params.p1 is not None:
+            chosen, estimates["given"] = "given", known(params.p0, params.p1)
+        elif chosen == "crossfit":
+            anchors = run.group("anchors")
+            neighbor, label, distance = (
+                read_array(anchors, name) for name in ("neighbor", "neighbor_label", "distance")
+            )
+            x = anchor_features(run, neighbor[:, 0])
+            estimates["crossfit"] = crossfit(neighbor, label, pool.n_rows, x=x, distance=distance)
+        if own:
+            chosen, estimates[own.rates.method] = own.rates.method, own.rates
+        rates = estimates[chosen]
+        votes = np.sum([counts.votes[at] for counts in filled], axis=0)
+        decision = tempered(rates, votes, params.objective)
+        return Output(
+            [],
+            RateEstimates(
+                noise=chosen,
+                k=k,
+                k_curve=choice,
+                estimates=estimates,
+                folds=own.folds if own else None,
+                decision_rule=rule_of(rates, decision),
+                decision=decision,
+            ),
+        )
+
+    return RateEstimates.of(job.once("rates", estimate))

@@ -1,0 +1,95 @@
+"""Graph → the two neighborhood sizes of RkNN, by four-fold cross-validation over the blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.collectives import Around, Found, PoolGraph, over_graph
+from flows.engine.job import Job
+from flows.engine.results import Result
+from flows.steps.labels.rates import OwnRates
+from pipeline.blocks.sampling import row_hash
+from pipeline.knn.lists import ABSENT
+from pipeline.methods.rknn import FoldScores, best, fold_sums, gains, own_extremes
+from pipeline.noise.extrema import minmax
+from pipeline.streams import Stream
+
+FOLDS = 4
+NEEDS = ("given_label", "neighbor", "neighbor_label")
+
+
+@dataclass(frozen=True)
+class Extremes(Result):
+    """(fold + 1, 2, g) least and greatest own average without each fold, and without none."""
+
+    extremes: list[list[list[float]]]
+
+
+@dataclass(frozen=True)
+class Scores(Result):
+    """Left-out rows predicted right by each (k, k'); rows whose list ran out."""
+
+    right: list[list[int]]
+    shortfall: int
+
+
+def select(job: Job, graph: PoolGraph, grid: tuple[int, ...], k: int | None, seed: int) -> OwnRates:
+    """(k, k') of the best held-out accuracy on the given labels, and the rates that k' shows."""
+    over = partial(over_graph, job, graph, needs=NEEDS, portion=None)
+    seen = over("fold-extremes", partial(extremes_of, grid=grid, seed=seed))
+    each = np.array([part.extremes for part in seen.left(Extremes)])
+    ends = np.stack([each[:, :, 0].min(axis=0), each[:, :, 1].max(axis=0)], axis=1)
+    kernel = partial(scores_of, grid=grid, seed=seed, ends=ends[:FOLDS])
+    results = over("fold-scores", kernel).left(Scores)
+    total = np.sum([result.right for result in results], axis=0)
+    shortfall = sum(result.shortfall for result in results)
+    chosen = best(total / graph.pool.n_rows, grid, shortfall, k)
+    rates = minmax(ends[FOLDS, :, grid.index(chosen.rate_neighbors)], chosen.rate_neighbors + 1)
+    evidence = FoldScores(grid, chosen.score.tolist(), chosen.shortfall)
+    return OwnRates(chosen.k, replace(rates, method="rknn"), evidence)
+
+
+def extremes_of(at: Around, grid: tuple[int, ...], seed: int) -> Found:
+    """Least and greatest own average without each fold, and without none."""
+    fold, own_fold = folds(at, seed)
+    extremes = []
+    for left_out in (*range(FOLDS), FOLDS):
+        there = (fold >= 0) & (fold != left_out)
+        ones, sizes = fold_sums(at.of_row["neighbor_label"], there, grid)
+        inside = own_fold != left_out
+        given = at.of_row["given_label"][inside]
+        extremes.append(own_extremes(ones[inside], sizes[inside], given))
+    return Found(left=Extremes(np.array(extremes).tolist()))
+
+
+def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: npt.NDArray[np.float64]) -> Found:
+    """Left-out rows predicted right by each (k, k'); rows whose list ran out.
+
+    ends : (fold, 2, g) least and greatest own average of all blocks without each fold
+    """
+    fold, own_fold = folds(at, seed)
+    right, shortfall = np.zeros((len(grid), len(grid))), 0
+    for left_out in range(FOLDS):
+        there = (fold >= 0) & (fold != left_out)
+        ones, sizes = fold_sums(at.of_row["neighbor_label"], there, grid)
+        shortfall += int((sizes[:, -1] < grid[-1]).sum())
+        out = own_fold == left_out
+        right += gains(ones[out], sizes[out], at.of_row["given_label"][out], ends[left_out])
+    return Found(left=Scores(right.astype(int).tolist(), shortfall))
+
+
+def folds(at: Around, seed: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+    """The folds of the neighbors (-1: none) and of the rows."""
+    neighbor = at.of_row["neighbor"]
+    return np.where(neighbor == ABSENT, -1, deal(neighbor, seed)).astype(np.int8), deal(
+        at.row, seed
+    )
+
+
+def deal(row: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int8]:
+    """The fold of each row, whatever block it is met in."""
+    return (row_hash(row, seed, Stream.FOLDS) % np.uint64(FOLDS)).astype(np.int8)

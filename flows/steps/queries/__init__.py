@@ -1,0 +1,1 @@
+"""A finished training and new rows → scores."""

@@ -1,0 +1,160 @@
+"""The preprocessing of queries by that of their training: moved towards their neighbors among its
+averages, then divided by the mean distance to the nearest of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.collectives import Sendings
+from flows.engine.collectives.sent import Answers, Passed, ask, exchange
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part, rows_name
+from flows.engine.results import LabelValue
+from flows.engine.tasks.as_task import as_task
+from flows.steps.graph.lists import receive_lists
+from flows.steps.ingest.derived import derive
+from flows.steps.ingest.pool import Ingested, ingest
+from flows.steps.queries.probes import Model
+from flows.steps.queries.searching import search_queries
+from flows.steps.sets.averages import FEATURES, neighbors_features, towards
+from flows.steps.sets.features import Unit
+from flows.steps.sets.stages import AVERAGED, GIVEN, UNIT, Features, stage
+from pipeline.blocks.scaling import Scaling
+from pipeline.knn.lists import Neighbors
+from pipeline.knn.places import distinct
+from pipeline.methods.partial_features import density_scaled, reach
+from storage.arrays.exchange import Exchange, Slice
+from storage.runs.pool import Pool, Rows
+from storage.runs.run import Run
+from storage.sources.base import Source
+
+Float32 = npt.NDArray[np.float32]
+N = TypeVar("N", np.int64, np.float32)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Where the neighbors of some queries among the averages lie."""
+
+    at: Run
+    slices: list[Slice]
+    k: int
+    """Length of the lists."""
+
+    def of(self, rows: Rows) -> Neighbors:
+        owners = np.arange(rows.start, rows.stop)
+        return receive_lists(Exchange(self.at.location, "lists"), self.slices, owners, self.k)
+
+
+@dataclass(frozen=True)
+class Want:
+    """Queries whose neighbors' features are asked for."""
+
+    number: int
+    rows: Rows
+    lists: Lists
+    pool: Pool
+    n_smooth: int
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """Queries at unit length, moved towards their neighbors."""
+
+    queries: Pool
+    lists: Lists
+    known: list[Slice]
+    """Where the neighbors' features lie."""
+    n_smooth: int
+    alpha: float
+
+    def features(self, rows: Rows) -> Float32:
+        lists = self.lists.of(rows)
+        answers = Answers(exchange(self.lists.at.location, FEATURES, "answers"), self.known)
+        near = answers.places(_first(lists.row, self.n_smooth))
+        distance = _first(lists.distance, self.n_smooth)
+        x = answers.columns["x"]
+        return towards(self.queries.read("x", rows), x, near, distance, self.alpha)
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """Averaged queries divided by the mean distance to their neighbors."""
+
+    queries: Pool
+    lists: Lists
+    copies: float
+
+    def features(self, rows: Rows) -> Float32:
+        mean = reach(self.lists.of(rows).distance)
+        return density_scaled(self.queries.read("x", rows), mean, self.copies)
+
+
+def _first(lists: npt.NDArray[N], n: int) -> npt.NDArray[N]:
+    """The first n of each list."""
+    return np.ascontiguousarray(lists[:, :n])
+
+
+def read_queries(
+    job: Job, source: Source, classes: Sequence[LabelValue], scaling: Scaling
+) -> Ingested:
+    """Write the queries as they are read; candidates, if any, are among the training's classes."""
+    known, plain = None if source.candidates is None else classes, "none"
+    return ingest(job, source, path="queries", scale=plain, seed=0, classes=known, trained=scaling)
+
+
+def prepare_queries(
+    job: Job, source: Source, classes: Sequence[LabelValue], model: Model, by: Features
+) -> Ingested:
+    """Write the queries with their features preprocessed, each stage in a folder of its own."""
+    how, trained = by.how, stage(model.run, AVERAGED)
+    given, unit, averaged = (job.below(folder) for folder in (GIVEN, UNIT, AVERAGED))
+    read = as_task("ingest", lambda: read_queries(given, source, classes, by.scaling))
+    first = read.pool(given.run, "queries")
+    among = Pool(trained, "pool", model.n_rows, first.n_features)
+    averages = replace(
+        model,
+        run=trained,
+        scaling=Scaling(),
+        k=how.n_density,
+        n_blocks=by.n_blocks,
+        probes=by.probes,
+        blocks_step=by.blocks_step,
+    )
+    center = None if by.center is None else tuple(by.center)
+    derive(unit, read, first, [Unit(first, by.scaling, center)] * len(first.parts()))
+    second = replace(first, run=unit.run)
+    lists = _search(unit, second, averages)
+    wants = [
+        Part(rows_name(i), Want(i, rows, lists[i], among, how.n_smooth))
+        for i, rows in enumerate(second.parts())
+    ]
+    asked = Sendings.of(unit.run.location, "wanted", unit.parts("wanted", want_part, wants))
+    known = neighbors_features(unit, among, asked, len(wants))
+    moved = [
+        Averaged(second, *both, how.n_smooth, how.alpha) for both in zip(lists, known, strict=True)
+    ]
+    derive(averaged, read, second, moved)
+    third = replace(first, run=averaged.run)
+    lists = _search(averaged, third, averages)
+    thinned = [Thinned(third, some, by.copies) for some in lists]
+    return derive(job, read, first, thinned, whole=True)
+
+
+def _search(job: Job, queries: Pool, model: Model) -> list[Lists]:
+    """The neighbors of each part of the queries."""
+    found = as_task("search", lambda: search_queries(job, queries, model))
+    return [Lists(job.run, slices, model.k) for slices in found.slices]
+
+
+def want_part(run: Run, part: Part[Want]) -> Output:
+    """Ask for the features of the nearest of some queries."""
+    want = part.args
+    near = distinct(_first(want.lists.of(want.rows).row, want.n_smooth))
+    key, sent = ask(run.location, "wanted", part.name, want.number, want.pool, near)
+    return Output([key], Passed({"asked": sent}))

@@ -1,0 +1,218 @@
+"""What scoring takes from a training, and the audit: exact lists of a sample of queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.collectives.sent import Routed
+from flows.engine.job import Job, Output
+from flows.engine.parts import block_name
+from flows.engine.results import Result
+from flows.steps.graph.networks import Probes, stored_network
+from flows.steps.graph.partition import Block
+from pipeline.blocks.scaling import Scaling
+from pipeline.decision.tempering import MatrixDecision
+from pipeline.graph.walk import Network, walkable
+from pipeline.knn.distance import pair_distance
+from pipeline.knn.exact import kth_distance_bound, nearest
+from pipeline.methods.partial_labels import AdaptiveParams
+from pipeline.methods.rules import Rule
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays, read_array
+from storage.errors import StorageError
+from storage.runs.ledger import Record
+from storage.runs.pool import Pool
+from storage.runs.run import Run, lasting
+
+AUDITED = (48, 500)
+"""Queries of a file whose lists are compared with exact ones: at least, and at most."""
+_QUERIES_TO_AUDITED = 250
+"""Exact search of all blocks costs about as much as 25 walks (measured): a tenth of the time."""
+_BOUND_ROWS = 1 << 15
+"""Rows of the training's sample from which the reach of exact lists is bounded."""
+
+
+@dataclass(frozen=True)
+class ClassRule:
+    """The corrected vote of more than two classes; its matrix is in the training's `transition`."""
+
+    n_classes: int
+    decision: MatrixDecision
+
+
+@dataclass(frozen=True)
+class CandidateRule:
+    """PL A-kNN on a pool of candidate sets."""
+
+    pool: Pool
+    n_classes: int
+    how: AdaptiveParams
+
+    @property
+    def k(self) -> int:
+        """Most neighbors looked at."""
+        return self.how.most_neighbors
+
+
+@dataclass(frozen=True)
+class Model:
+    """What scoring takes from a finished training."""
+
+    run: Run
+    scaling: Scaling
+    k: int
+    n_blocks: int
+    rule: Rule | ClassRule | CandidateRule
+    n_rows: int
+    target_recall: float
+    probes: Probes
+    blocks_step: str
+    """Step that committed the blocks."""
+    near: float = 0.0
+    """Distance below which two rows are near duplicates."""
+    all_classes: bool = False
+    """Whether the posterior of every class is wanted."""
+
+    def centroid(self) -> npt.NDArray[np.float32]:
+        return read_array(self.run.group("partition"), "centroid")
+
+    def check_block(self, number: int) -> int:
+        """Rows of a block, halo included; `StorageError` where it is not as it was committed."""
+        return Block.of(self._check(self.blocks_step, number)).rows
+
+    def network(self, number: int, n_rows: int, x: npt.NDArray[np.float32]) -> Network | None:
+        """What walks follow in a block with features x; None where it is searched exactly, or has
+        borrowed rows.
+
+        Raises
+        ------
+        StorageError
+            it is not as it was committed.
+        """
+        if self.probes.steps is None or not walkable(n_rows, self.k):
+            return None
+        self._check("networks", number)
+        return stored_network(self.run, number, x)
+
+    def _check(self, step: str, number: int) -> Record:
+        record = self.run.ledger.get(step, block_name(number))
+        if record is None:
+            raise StorageError(
+                f"{self.run.location.url}/ledger/{step}/{block_name(number)}.json is "
+                "damaged; run train again to repair"
+            )
+        self.run.check_records([record], lasting)
+        return record
+
+
+@dataclass(frozen=True)
+class Bounds(Result):
+    """How far the k-th neighbor of each audited query is, at most."""
+
+    bound: list[float | None]
+    """None where nothing is known."""
+
+
+@dataclass(frozen=True)
+class Found(Routed):
+    """What the search of a block sent."""
+
+    audited: int = 0
+    """Audited queries for which it has exact lists."""
+
+
+@dataclass(frozen=True)
+class Truth(Result):
+    """Distance of the k-th true neighbor of each audited query; None where there are fewer."""
+
+    limit: list[float | None]
+
+
+def n_audited(n_queries: int) -> int:
+    """How many queries of a file are audited."""
+    fewest, most = AUDITED
+    return min(n_queries, max(fewest, min(most, n_queries // _QUERIES_TO_AUDITED)))
+
+
+def audit_queries(
+    run: Run, scaling: Scaling, n: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Rows, ascending, and scaled features of the audited queries, n of them."""
+    sample, first = run.group("samples/anchors"), slice(0, n)
+    row, x = read_array(sample, "row", first), read_array(sample, "x", first)
+    order = np.argsort(row)
+    return row[order], scaling.apply(x[order])
+
+
+def bound_audit(job: Job, queries: Pool, model: Model) -> list[float | None]:
+    """A distance within which each audited query surely has its neighbors: what lies beyond needs
+    not be read."""
+
+    def find(run: Run) -> Output:
+        _, x = audit_queries(run, model.scaling, n_audited(queries.n_rows))
+        sample = model.run.group("samples/partition")
+        rows = model.scaling.apply(read_array(sample, "x", slice(0, _BOUND_ROWS)))
+        return Output([], Bounds(_known(kth_distance_bound(x, rows, model.k, model.n_rows))))
+
+    return Bounds.of(job.once("audit", find)).bound
+
+
+def in_reach(
+    model: Model, number: int, x: npt.NDArray[np.float32], bound: npt.NDArray[np.float32]
+) -> npt.NDArray[np.int64]:
+    """Numbers of the queries x that may have a neighbor among the rows at home in a block."""
+    radius = float(model.run.group(f"blocks/{number:05d}").attrs["radius"])  # type: ignore[arg-type]
+    center = model.centroid()[number : number + 1]
+    every = np.arange(len(x))
+    to_center = pair_distance(x, center, every, np.zeros_like(every))
+    return np.flatnonzero(to_center * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
+
+
+def send_truth(
+    exchange: Exchange,
+    producer: str,
+    model: Model,
+    block: Arrays,
+    owner: npt.NDArray[np.int64],
+    x: npt.NDArray[np.float32],
+    bound: npt.NDArray[np.float32],
+) -> None:
+    """Send the distances of the rows at home in a block that are nearest to some audited queries.
+
+    owner, x, bound : number, features and reach of each of these queries
+    """
+    _, distance = nearest(x, block["x"][block["core"]], model.k, bound=bound)
+    exchange.send(
+        producer, np.zeros(len(owner), np.int64), 1, {"owner": owner, "distance": distance}
+    )
+
+
+def true_limits(job: Job, model: Model, n: int, searched: list[Record]) -> list[float | None]:
+    """Distance of the k-th true neighbor of each of the n audited queries."""
+
+    def merge(run: Run) -> Output:
+        exchange = Exchange(run.location, "truth")
+        nearest_found = np.full((n, model.k), np.inf, np.float32)
+        for record in searched:
+            found = Found.of(record).audited
+            if found:
+                new = exchange.receive([Slice(record.part, 0, found)])
+                owner = new["owner"]
+                both = np.concatenate([nearest_found[owner], new["distance"]], axis=1)
+                nearest_found[owner] = np.sort(both, axis=1)[:, : model.k]
+        return Output([], Truth(_known(nearest_found[:, -1])))
+
+    return Truth.of(job.once("truth", merge)).limit
+
+
+def _known(distance: npt.NDArray[np.float32]) -> list[float | None]:
+    return [float(d) if np.isfinite(d) else None for d in distance]
+
+
+def as_distances(known: list[float | None]) -> npt.NDArray[np.float32]:
+    """(query,) float32; inf where nothing is known."""
+    return np.array([np.inf if d is None else d for d in known], np.float32)

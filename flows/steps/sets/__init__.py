@@ -1,0 +1,1 @@
+"""Graph → predictions, where labels are candidate sets; features that such sets correct."""

@@ -1,0 +1,186 @@
+"""The preprocessing of Errandonea et al., appendix D.2, of a pool and of queries.
+
+Each stage is a run in a folder of its own below the training (or the scoring): the source as it was
+read; its rows at unit length, whose graph averages them; the averages, whose graph says how dense
+they lie, and in which the queries' neighbors are searched. The pool is made of the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.cluster import memory_of_a_part
+from flows.engine.collectives.sent import source_order
+from flows.engine.job import Job, Output
+from flows.engine.parts import Part
+from flows.engine.results import Result
+from flows.engine.tasks.as_task import as_task
+from flows.options.params import TrainParams
+from flows.steps.graph.building import build, find_probes
+from flows.steps.graph.names import BLOCKS
+from flows.steps.graph.networks import Probes
+from flows.steps.graph.partition import Blocks, Wanted
+from flows.steps.ingest.derived import derive
+from flows.steps.ingest.pool import Ingested, ingest
+from flows.steps.sets.averages import AVERAGES, REACHES, average, find_reaches
+from flows.steps.sets.stages import AVERAGED, FEATURES, GIVEN, UNIT, Features, stage, stage_digest
+from pipeline.blocks.scaling import Scaling
+from pipeline.graph.build import NeighborParams, choose_builder
+from pipeline.methods.partial_features import PIPELINES, density_scaled, unit_rows
+from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays
+from storage.errors import InputError
+from storage.runs.pool import Pool, Rows
+from storage.runs.run import Run
+from storage.sources.base import Source
+
+Float32 = npt.NDArray[np.float32]
+STAGE_RECALL = 0.99
+"""Share of the true neighbors that stages find at least: a vote bears neighbors that are missed,
+while a mean distance grows with each."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Rows at unit length."""
+
+    pool: Pool
+    scaling: Scaling
+    center: tuple[float, ...] | None
+
+    def features(self, rows: Rows) -> Float32:
+        x = self.scaling.apply(self.pool.read("x", rows))
+        return unit_rows(x, None if self.center is None else np.array(self.center))
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """Rows that blocks have moved towards their neighbors."""
+
+    sent: Exchange
+    slices: list[Slice]
+
+    def features(self, rows: Rows) -> Float32:
+        x: Float32 = _in_order(self.sent, self.slices, rows, "averages")["x"]
+        return x
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """Averages divided by the mean distance to their neighbors."""
+
+    pool: Pool
+    sent: Exchange
+    slices: list[Slice]
+    copies: float
+
+    def features(self, rows: Rows) -> Float32:
+        mean = _in_order(self.sent, self.slices, rows, "mean distances")["mean"]
+        return density_scaled(self.pool.read("x", rows), mean, self.copies)
+
+
+def _in_order(sent: Exchange, slices: list[Slice], rows: Rows, what: str) -> Arrays:
+    """What was sent of some rows, in the order of the source."""
+    columns = sent.receive(slices)
+    order = source_order(columns.pop("row"), rows, what)
+    return {name: column[order] for name, column in columns.items()}
+
+
+class _Averages(NamedTuple):
+    """The averages of a pool, and how dense they lie."""
+
+    pool: Pool
+    reaches: list[list[Slice]]
+    """Of their mean distances, by part of the pool."""
+    copies: float
+    blocks: Blocks
+    probes: Probes
+
+
+def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
+    """Write the pool with its features preprocessed, each stage in a folder of its own."""
+    name, seed, given = params.candidate_features, params.seed, job.below(GIVEN)
+    read = as_task(
+        "ingest", lambda: ingest(given, source, path="pool", scale=params.scale, seed=seed)
+    )
+    pool, how = read.pool(given.run, "pool"), PIPELINES[name]
+    if pool.n_rows <= how.n_density:
+        raise InputError(
+            f"{pool.n_rows} rows are too few for --candidate-features {name}, which looks at "
+            f"{how.n_density} neighbors; leave it out"
+        )
+    center = None if how.cube_root else find_center(given, pool, read.scaling)
+    unit = job.below(UNIT)
+    rows = Unit(pool, read.scaling, center)
+    derive(unit, read, pool, [rows] * len(pool.parts()))
+    found = _averages(job, unit, read, replace(pool, run=unit.run), params)
+
+    def tell(run: Run) -> Output:
+        digests = {folder: stage_digest(stage(run, folder)) for folder in (GIVEN, UNIT, AVERAGED)}
+        subtracted = None if center is None else list(center)
+        of_queries = len(found.blocks.sizes), found.blocks.name(BLOCKS), found.probes
+        kept = name, read.scaling, subtracted, found.copies
+        return Output([], Features(*kept, *of_queries, digests))
+
+    job.once(FEATURES, tell)
+    away = Exchange(found.pool.run.location, REACHES)
+    thinned = [Thinned(found.pool, away, slices, found.copies) for slices in found.reaches]
+    return derive(job, read, pool, thinned, whole=True)
+
+
+def _averages(job: Job, unit: Job, read: Ingested, first: Pool, params: TrainParams) -> _Averages:
+    """Move rows at unit length, the pool `first`, towards their neighbors; and look at these."""
+    how, plain = PIPELINES[params.candidate_features], Scaling()
+    graph = build(unit, first, plain, *_graph(params, first, how.n_smooth), rates=False).graph
+    moved = as_task(AVERAGES, lambda: average(unit, first, len(graph.blocks.sizes), how.alpha))
+    averaged, to = job.below(AVERAGED), Exchange(unit.run.location, AVERAGES)
+    derive(averaged, read, first, [Averaged(to, slices) for slices in moved])
+    pool = replace(first, run=averaged.run)
+    neighbors, wanted = _graph(params, pool, how.n_density)
+    built = build(averaged, pool, plain, neighbors, wanted, rates=False)
+    blocks = built.graph.blocks
+    reaches, copies = as_task(REACHES, lambda: find_reaches(averaged, pool, len(blocks.sizes)))
+    probes = find_probes(averaged, built, plain, neighbors, how.n_density, wanted.target_recall)
+    return _Averages(pool, reaches, copies, blocks, probes)
+
+
+def _graph(params: TrainParams, pool: Pool, length: int) -> tuple[NeighborParams, Wanted]:
+    """How the graph of a stage is built."""
+    builder, seed = choose_builder(params.builder, pool.n_rows, pool.n_features), params.seed
+    recall = max(STAGE_RECALL, params.target_recall)
+    room = memory_of_a_part(params) if builder == "join" else 0
+    wanted = Wanted(params.block_rows, recall, length, builder == "exact", seed, room)
+    return NeighborParams(length, builder, seed=seed), wanted
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Rows of a pool that are added up."""
+
+    pool: Pool
+    rows: Rows
+    scaling: Scaling
+
+
+@dataclass(frozen=True)
+class Summed(Result):
+    """(feature,) sums."""
+
+    total: list[float]
+
+
+def find_center(job: Job, pool: Pool, scaling: Scaling) -> tuple[float, ...]:
+    """(feature,) mean of the scaled rows."""
+    parts = [Part(f"rows-{i:06d}", Sum(pool, rows, scaling)) for i, rows in enumerate(pool.parts())]
+    sums = [Summed.of(record).total for record in job.parts("center", sum_part, parts)]
+    return tuple((np.sum(sums, axis=0) / pool.n_rows).tolist())
+
+
+def sum_part(run: Run, part: Part[Sum]) -> Output:
+    """Add up some rows."""
+    x = part.args.scaling.apply(part.args.pool.read("x", part.args.rows))
+    return Output([], Summed(x.sum(axis=0, dtype=np.float64).tolist()))

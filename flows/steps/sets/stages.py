@@ -1,0 +1,86 @@
+"""The stages of a pool whose features are preprocessed: runs in folders below a training or a
+scoring, and what a training records of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flows.engine.results import Result
+from flows.steps.graph.networks import Probes
+from pipeline.blocks.scaling import Scaling
+from pipeline.methods.partial_features import PIPELINES, Preprocessing
+from storage.errors import StorageError
+from storage.files.location import Location
+from storage.runs.ledger import digest
+from storage.runs.run import Run, below, lasting
+
+FEATURES = "features"
+"""Name of a step."""
+GIVEN, UNIT, AVERAGED = "features/given", "features/unit", "features/averaged"
+"""Folders: the source as it was read, its rows at unit length, and averaged with neighbors."""
+
+
+@dataclass(frozen=True)
+class Features(Result):
+    """What the preprocessing of queries takes of that of a training."""
+
+    pipeline: str
+    scaling: Scaling
+    """Of the features as they were read."""
+    center: list[float] | None
+    """Subtracted first; None where cube roots are taken."""
+    copies: float
+    """What rows among copies of themselves are divided by."""
+    n_blocks: int
+    blocks_step: str
+    probes: Probes
+    """How queries are searched among the averages."""
+    digests: dict[str, str]
+    """Of the ledger of each stage."""
+
+    @property
+    def how(self) -> Preprocessing:
+        return PIPELINES[self.pipeline]
+
+
+def as_read(run: Run) -> Run:
+    """The run with the features of a pool as they were read."""
+    read = stage(run, GIVEN)
+    return read if read.location.exists("run.json") else run
+
+
+def stage(run: Run, folder: str) -> Run:
+    """A stage of a training or a scoring."""
+    return Run(Location(f"{run.location.url}/{folder}"), run.fence)
+
+
+def stages(run: Run) -> list[Run]:
+    """The stages that a training or a scoring has."""
+    every = [stage(run, folder) for folder in (GIVEN, UNIT, AVERAGED)]
+    return [one for one in every if one.location.exists("run.json")]
+
+
+def stage_digest(run: Run) -> str:
+    """Of all that a stage has committed."""
+    ledger = run.ledger
+    return digest(r for step in sorted(ledger.steps()) for r in ledger.records(step).values())
+
+
+def features_of(run: Run) -> Features | None:
+    """What a training recorded of its preprocessing; None where there is none."""
+    record = run.ledger.get(FEATURES, "all")
+    return None if record is None else Features.of(record)
+
+
+def check_stages(run: Run, *, whole: bool) -> None:
+    """`StorageError` where a stage of a finished training is not as it was committed; unless
+    `whole`, of its files only those are compared that every scoring reads."""
+    found = features_of(run)
+    for folder, known in ({} if found is None else found.digests).items():
+        at = stage(run, folder)
+        if stage_digest(at) != known:
+            raise StorageError(
+                f"{at.location.url}/ledger is not as it was committed; run train again to repair"
+            )
+        records = [r for step in at.ledger.steps() for r in at.ledger.records(step).values()]
+        at.check_records(records, lasting if whole else below("partition"))

@@ -1,0 +1,154 @@
+"""Predictions for rows of candidate sets → verdicts, in source order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.collectives import Found, PoolGraph, Sendings, SourceRows, Table, over_rows
+from flows.engine.job import Job, Output
+from flows.engine.results import LabelValue, Result
+from flows.steps.sets.masks import read_candidates
+from pipeline.decision.suspects import PORTION
+from pipeline.labels import dtype_of
+from pipeline.methods.partial_labels import AdaptiveParams, unpack
+from storage.arrays.groups import Arrays
+from storage.export import write_table
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+
+MOST_PAIRS = 50
+TABLE = "label_issues.parquet"
+COLUMNS = (
+    *("row", "candidates", "predicted_label", "disambiguated_label", "in_candidates"),
+    *("n_neighbors", "n_labels", "label_quality", "is_label_issue"),
+)
+
+
+@dataclass(frozen=True)
+class CandidatePool:
+    """A pool whose labels are candidate sets."""
+
+    pool: Pool
+    classes: tuple[LabelValue, ...]
+    seed: int
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    @property
+    def label(self) -> np.dtype[np.generic]:
+        """Type of a class code."""
+        return dtype_of(self.n_classes)
+
+
+@dataclass(frozen=True)
+class Judged(Result):
+    """What is said of some rows."""
+
+    issues: int
+    decided: int
+    """Rows whose neighbors left one label."""
+    single: int
+    """Rows with one candidate."""
+    predicted: list[int]
+    """Rows by predicted label."""
+    disambiguated: list[int]
+
+
+@dataclass(frozen=True)
+class Pair(Result):
+    """Rows that are taken for one class and could be another by their candidates."""
+
+    label: int
+    other: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Verdicts(Judged):
+    """What is said of all rows."""
+
+    pairs: list[Pair]
+    """Most rows first."""
+
+
+def write_verdicts(
+    job: Job, of: CandidatePool, graph: PoolGraph, judged: Sendings, how: AdaptiveParams
+) -> Verdicts:
+    """Write the group `labels`; what it says of all rows."""
+    table = Table("labels", "candidate_labels", of.label.str, {"word": -(-of.n_classes // 64)})
+    kernel = partial(verdicts, n_classes=of.n_classes, label=of.label)
+    written = over_rows(job, graph, "labels", kernel, of=[judged], table=table)
+
+    def finish(run: Run) -> Output:
+        some = written.left(Judged)
+        found = Verdicts(
+            sum(one.issues for one in some),
+            sum(one.decided for one in some),
+            sum(one.single for one in some),
+            np.sum([one.predicted for one in some], axis=0).tolist(),
+            np.sum([one.disambiguated for one in some], axis=0).tolist(),
+            _pairs(written.drawn_by_part(), of.n_classes),
+        )
+        return Output(table.finish(run, graph.pool, asdict(how)), found)
+
+    return Verdicts.of(job.once("verdicts", finish))
+
+
+def verdicts(at: SourceRows, n_classes: int, label: np.dtype[np.generic]) -> Found:
+    """Verdicts on some rows of the pool."""
+    columns, own = dict(at.columns), read_candidates(at.pool, at.rows)
+    for name in ("predicted_label", "disambiguated_label"):
+        columns[name] = columns[name].astype(label)
+    inside, mine = columns["in_candidates"], columns["disambiguated_label"].astype(np.int64)
+    pair, rows = _pairs_of(own, mine, n_classes)
+    counts = Judged(
+        int((~inside).sum()),
+        int((columns["n_labels"] == 1).sum()),
+        int((np.bitwise_count(own).sum(axis=1) == 1).sum()),
+        np.bincount(columns["predicted_label"], minlength=n_classes).tolist(),
+        np.bincount(mine, minlength=n_classes).tolist(),
+    )
+    columns |= {"row": at.read("row"), "candidates": own, "is_label_issue": ~inside}
+    return Found(columns, drawn={"pair": pair, "rows": rows}, left=counts)
+
+
+def _pairs_of(
+    own: npt.NDArray[np.uint64], label: npt.NDArray[np.int64], n_classes: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Pairs of a row's label and another of its candidates, and the rows with each."""
+    found = []
+    for start in range(0, len(own), PORTION):
+        mine = label[start : start + PORTION]
+        row, other = np.nonzero(unpack(own[start : start + PORTION], n_classes))
+        apart = other != mine[row]
+        found.append(mine[row[apart]] * n_classes + other[apart])
+    pair, rows = np.unique(np.concatenate(found), return_counts=True)
+    return pair, rows.astype(np.int64)
+
+
+def _pairs(parts: Iterable[Arrays], n_classes: int) -> list[Pair]:
+    """The pairs of most rows."""
+    pair, rows = np.empty(0, np.int64), np.empty(0, np.int64)
+    for more in parts:
+        pair, place = np.unique(np.concatenate([pair, more["pair"]]), return_inverse=True)
+        rows = np.bincount(place, np.concatenate([rows, more["rows"]])).astype(np.int64)
+    most = np.lexsort([pair, -rows])[:MOST_PAIRS]
+    return [Pair(int(pair[i]) // n_classes, int(pair[i]) % n_classes, int(rows[i])) for i in most]
+
+
+def export_candidates(job: Job, of: CandidatePool) -> None:
+    """Write `label_issues.parquet`."""
+
+    def export(run: Run) -> Output:
+        target = run.location.path(TABLE)
+        write_table(run, "labels", target, COLUMNS, ids="pool", classes=of.classes)
+        return Output([TABLE])
+
+    job.once("label-issues", export)
