@@ -109,22 +109,15 @@ def join(blocks: list[Block]) -> Block:
     """Concatenate blocks of one source."""
     if len(blocks) == 1:
         return blocks[0]
-    labels = [block.label for block in blocks if block.label is not None]
-    rows = [block.row for block in blocks if block.row is not None]
-    ids = [block.id for block in blocks if block.id is not None]
-    groups = [block.group for block in blocks if block.group is not None]
-    return Block(
-        np.concatenate([block.x for block in blocks]),
-        join_labels(labels) if labels else None,
-        np.concatenate([block.source_id for block in blocks]),
-        np.concatenate(ids) if ids else None,
-        np.concatenate(rows) if rows else None,
-        join_labels(groups) if groups else None,
-    )
+    columns = [
+        [part for part in column if part is not None] for column in zip(*blocks, strict=True)
+    ]
+    joined: list[Any] = [join_values(column) if column else None for column in columns]
+    return Block(*joined)
 
 
-def join_labels(labels: list[Labels]) -> Labels:
-    """Concatenate label values; numbers and strings together stay what they are (object)."""
+def join_values(labels: list[Labels]) -> Labels:
+    """Concatenate values; numbers and strings together stay what they are (object)."""
     kinds = {array.dtype.kind for array in labels}
     mixed = len(kinds) > 1 and not kinds <= set("iuf")
     return np.concatenate([array.astype(object) for array in labels] if mixed else labels)

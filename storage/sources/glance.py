@@ -15,7 +15,7 @@ from pyarrow import types
 
 from storage.errors import InputError, patiently
 from storage.sources.base import Source
-from storage.sources.blocks import Reader, join_labels
+from storage.sources.blocks import Reader, join_values
 from storage.sources.files import readable
 from storage.sources.formats.arrays import ArrayReader, LabeledReader, plain_labels, widened
 from storage.sources.formats.tables import (
@@ -29,7 +29,14 @@ from storage.sources.formats.tables import (
 )
 from storage.sources.values.candidates import as_sets
 from storage.sources.values.labels import Labels
-from storage.sources.values.texts import WHOLE, Spelling, plain_texts, spellings_of
+from storage.sources.values.texts import (
+    WHOLE,
+    Spelling,
+    decoded,
+    plain_texts,
+    plain_type,
+    spellings_of,
+)
 
 _PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _ROWS = 1 << 14
@@ -47,7 +54,7 @@ def stored_schema(source: Source) -> pa.Schema:
     found: dict[str, pa.DataType] = {}
     for _, batch in batches(source):
         if source.kind not in ("csv", "xlsx"):
-            return pa.schema([(field.name, _plain(field.type)) for field in batch.schema])
+            return pa.schema([(field.name, plain_type(field.type)) for field in batch.schema])
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if found.get(name) != pa.string() and column.null_count < len(column):
                 kind, before = _kind(_point(column, source)), found.get(name)
@@ -72,9 +79,7 @@ def stored_cells(source: Source, schema: pa.Schema) -> Iterator[tuple[int, pa.Ta
     for first, batch in batches(source):
         columns = []
         for field in schema:
-            column = batch.column(field.name)
-            if types.is_dictionary(column.type):
-                column = column.dictionary_decode()
+            column = decoded(batch.column(field.name))
             if types.is_floating(field.type) and types.is_string(column.type):
                 column = _point(column, source)
             try:
@@ -103,10 +108,6 @@ def _unrounded(reader: Reader) -> Reader:
 def _stored_dtype(reader: Reader) -> np.dtype[Any]:
     assert isinstance(reader, ArrayReader)
     return widened(np.empty(0, reader.array.dtype)).dtype
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if types.is_dictionary(kind) else kind
 
 
 def _point(column: pa.Array, source: Source) -> pa.Array:
@@ -226,7 +227,7 @@ def _arrays(source: Source, starts: list[int], step: int) -> Glance:
     labels = [block.label for block in taken if block.label is not None]
     names = [block.id for block in taken if block.id is not None]
     columns = [Column(name, x[:, i], False) for i, name in enumerate(source.feature_names)]
-    label = join_labels(labels) if labels else None
+    label = join_values(labels) if labels else None
     ids = _codes(pa.array(np.concatenate(names), pa.string())) if names else None
     return Glance(columns, label, ids, len(x), len(x) == source.n_rows)
 
@@ -261,7 +262,7 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
     told = None if label is None else to_labels(label)
     return Glance(
         list(_features(columns, reader.features, source)),
-        join_labels(labels) if labels else told,
+        join_values(labels) if labels else told,
         None if source.id_name is None else _codes(columns[source.id_name]),
         n_rows,
         whole,
@@ -277,14 +278,14 @@ def _values(pieces: Iterator[np.ndarray], count: int) -> Labels:
             break
         found += piece
         count -= len(piece[0])
-    return join_labels(found) if found else np.empty(0, object)
+    return join_values(found) if found else np.empty(0, object)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     found = column.combine_chunks()
     if isinstance(found, pa.ChunkedArray):
         found = pa.concat_arrays(found.chunks)
-    return found.dictionary_decode() if types.is_dictionary(found.type) else found
+    return decoded(found)
 
 
 def _features(

@@ -18,7 +18,14 @@ from storage.sources.blocks import Block, Floats
 from storage.sources.files import SourceFile, SourcePath, readable
 from storage.sources.request import Request, choose_columns, matches
 from storage.sources.values.labels import Label, Labels, label_array, label_value
-from storage.sources.values.texts import Spelling, check_id_type, parse_hint, plain_texts, text_ids
+from storage.sources.values.texts import (
+    Spelling,
+    check_id_type,
+    parse_hint,
+    plain_texts,
+    plain_type,
+    text_ids,
+)
 
 
 class Feature(NamedTuple):
@@ -202,8 +209,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 def is_number(kind: pa.DataType) -> bool:
     """Whether columns of this Arrow type can be features."""
-    if types.is_dictionary(kind):
-        kind = kind.value_type
+    kind = plain_type(kind)
     exact = types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind)
     return bool(exact or types.is_floating(kind) or types.is_null(kind))
 
@@ -217,8 +223,7 @@ def is_embedding(kind: pa.DataType) -> bool:
 
 def check_group_type(where: str, name: str, kind: pa.DataType) -> None:
     """Raise `InputError` unless columns of this Arrow type can say whose label each is."""
-    if types.is_dictionary(kind):
-        kind = kind.value_type
+    kind = plain_type(kind)
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         raise InputError(
             f"{where}: --by {name!r} is {kind}; groups are text, whole numbers, booleans or dates"
@@ -227,9 +232,7 @@ def check_group_type(where: str, name: str, kind: pa.DataType) -> None:
 
 def check_label_type(where: str, name: str, kind: pa.DataType) -> None:
     """Raise `InputError` unless columns of this Arrow type can be labels, or lists of them."""
-    value = kind.value_type if is_list(kind) else kind
-    if types.is_dictionary(value):
-        value = value.value_type
+    value = plain_type(kind.value_type if is_list(kind) else kind)
     text = types.is_string(value) or types.is_large_string(value) or types.is_string_view(value)
     if not (text or is_number(value)):
         raise InputError(

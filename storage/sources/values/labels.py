@@ -3,10 +3,10 @@
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -104,8 +104,7 @@ def objects(values: Sequence[Label | None]) -> npt.NDArray[np.object_]:
 class LabelCodes:
     """Code labels by first appearance, chunk by chunk; `finish` tells the sorted codes.
 
-    `values` continues where another instance stopped: its `values`, in order. `refuse` raises an
-    error of its own for a value too many: the values, and the row of that one.
+    `values` continues where another instance stopped: its `values`, in order.
     """
 
     def __init__(
@@ -113,7 +112,6 @@ class LabelCodes:
         max_classes: int = 2,
         where: str = "labels",
         values: tuple[Label, ...] = (),
-        refuse: Callable[[list[Label], int], NoReturn] | None = None,
     ) -> None:
         if not 2 <= max_classes <= MOST_CLASSES:
             raise ValueError(f"max_classes={max_classes}: need 2 to {MOST_CLASSES:,}")
@@ -122,7 +120,6 @@ class LabelCodes:
         """Whether all classes were known before: any other label is a mistake."""
         self.where = where
         """What to name in messages: the file and column."""
-        self._other = refuse
         self._codes: dict[Label, int] = {value: code for code, value in enumerate(values)}
         self.n_rows = 0
         """Rows seen by this instance."""
@@ -223,11 +220,13 @@ class LabelCodes:
                 seen[value] = None
             if len(seen) == self.max_classes + 3:
                 break
-        if self._other is not None:
-            self._other(list(seen), row)
+        raise self._too_many(list(seen), row)
+
+    def _too_many(self, values: list[Label], row: int) -> InputError:
+        """What is said of `values` that are too many since a row."""
         wanted = "two" if self.max_classes == 2 else f"at most {self.max_classes:,}"
-        raise InputError(
-            f"{self.where}: labels must be {wanted} values, found {listed(list(seen))} "
+        return InputError(
+            f"{self.where}: labels must be {wanted} values, found {listed(values)} "
             f"(one too many at row {row} (from 0)); keep or recode to {wanted} values"
         )
 
@@ -242,33 +241,25 @@ def sort_key(value: Label) -> tuple[bool, float, str, str]:
 MOST_GROUPS = 1000
 
 
-class GroupCodes:
+class GroupCodes(LabelCodes):
     """Code groups by first appearance, chunk by chunk; -1 where a row has none."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(MOST_GROUPS, f"--by {name!r}")
         self.name = name
-        self._codes = LabelCodes(MOST_GROUPS, f"--by {name!r}", refuse=self._refuse)
 
-    @property
-    def values(self) -> tuple[Label, ...]:
-        """The values seen so far: position is code."""
-        return self._codes.values
-
-    def encode(self, raw: Labels, start: int) -> npt.NDArray[np.int16]:
-        """Codes `(row,)` of one chunk, whose first row is `start` of the source.
-
-        Raises `InputError` at the first value too many.
-        """
-        return self._codes.encode(raw, start).astype(np.int16)
+    def encode(self, raw: Labels, start: int | None = None) -> npt.NDArray[np.int16]:
+        """As labels, but int16 always."""
+        return super().encode(raw, start).astype(np.int16)
 
     def check(self) -> None:
         """Raise `InputError` where no row has a group."""
         if not self.values:
             raise InputError(f"--by {shown(self.name)}: the column is empty; leave out --by")
 
-    def _refuse(self, seen: list[Label], row: int) -> NoReturn:
-        raise InputError(
+    def _too_many(self, values: list[Label], row: int) -> InputError:
+        return InputError(
             f"--by {shown(self.name)}: more than {MOST_GROUPS:,} values by row {row:,} (from 0), "
-            f"such as {listed(seen[-3:])}, and at most {MOST_GROUPS:,} groups are compared; give a "
-            "coarser column, such as the site or the month"
+            f"such as {listed(values[-3:])}, and at most {MOST_GROUPS:,} groups are compared; give "
+            "a coarser column, such as the site or the month"
         )

@@ -51,11 +51,19 @@ def is_spelling(kind: str) -> bool:
     return kind in KINDS or "%" in kind
 
 
+def decoded(column: pa.Array) -> pa.Array:
+    """A column with what its categories stand for."""
+    return column.dictionary_decode() if types.is_dictionary(column.type) else column
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of what the categories of a column stand for."""
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
 def plain_texts(column: pa.Array) -> pa.Array:
     """Values of a column as text without surrounding spaces, null where missing or empty."""
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    text = pc.utf8_trim_whitespace(decoded(column).cast(pa.string()))
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
@@ -154,8 +162,7 @@ WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
 
 def check_id_type(where: str, name: str, kind: pa.DataType) -> None:
     """Raise `InputError` unless columns of this Arrow type can be ids."""
-    if types.is_dictionary(kind):
-        kind = kind.value_type
+    kind = plain_type(kind)
     if types.is_nested(kind) or types.is_floating(kind) or types.is_binary(kind):
         raise InputError(f"{where}: id column {name!r} is {kind}; ids are text or whole numbers")
 
@@ -165,9 +172,7 @@ def text_ids(column: Any, where: str) -> Labels:
 
     Raises `InputError` for ids of more than `ID_BYTES` bytes.
     """
-    found = column if isinstance(column, pa.Array) else pa.array(column)
-    if types.is_dictionary(found.type):
-        found = found.dictionary_decode()
+    found = decoded(column if isinstance(column, pa.Array) else pa.array(column))
     if not types.is_string(found.type):
         found = found.cast(pa.string())
     longest = pc.max(pc.binary_length(found)).as_py() or 0
