@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -28,6 +29,7 @@ from pipeline.decision.threshold import cost_share, tempered, vote_table
 from pipeline.decision.votes import counts, extremes_with_self, k_grid
 from pipeline.in_memory import training_lists
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
+from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
 from pipeline.noise.extrema import minmax
 from pipeline.noise.rates import given as known
@@ -64,6 +66,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     builder : "auto", "exact", "join" or "pynndescent", how neighbors of training rows are found;
         sparse rows are searched exactly
     random_state : seed of the search and of the sample of rows that the rates are read from
+    n_jobs : threads that share the search of dense rows, as scikit-learn has it: None is one unless
+        joblib's context says otherwise, -1 all cores; results do not depend on it
     verbose : whether to print each stage and the seconds it takes
 
     Attributes
@@ -111,6 +115,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         metric: str = "auto",
         builder: str = "auto",
         random_state: int = 0,
+        n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_neighbors = n_neighbors
@@ -119,6 +124,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.metric = metric
         self.builder = builder
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
@@ -147,7 +153,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self._x = self._rows(x)
         with self._told(f"neighbors of {x.shape[0]:,} rows"):
             index, distance, anchors, reach = training_lists(
-                self._x, self.n_neighbors, self.builder, self.random_state
+                self._x, self.n_neighbors, self.builder, self.random_state, self._threads()
             )
         near = self._label[index]
         self.n_neighbors_ = self._choose_k(near) if self.n_neighbors == "auto" else near.shape[1]
@@ -190,6 +196,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _threads(self) -> Threads:
+        return Threads(effective_n_jobs(self.n_jobs))
 
     @contextmanager
     def _told(self, stage: str) -> Iterator[None]:
@@ -330,7 +339,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         check_is_fitted(self)
         x = self._rows(validate_data(self, X, **_ROWS, reset=False))
         with self._told(f"neighbors of {x.shape[0]:,} new rows"):
-            near = self._label[nearest_rows(x, self._x, self.n_neighbors_)[0]]
+            near = self._label[
+                nearest_rows(x, self._x, self.n_neighbors_, threads=self._threads())[0]
+            ]
         if self.noise_rates_ is not None:
             share = near.mean(axis=1)
             one = self._rule.posterior(share)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pipeline.knn.closest import collect, lists_of, no_keys, reach
 from pipeline.knn.distance import Float32, rank_lists
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.threads import ALONE, Threads
 
 _QUERY_ROWS, _X_ROWS = 512, 2048
 """Tile of the distance matrix; 4 MB in float32. Queries are more where rows are few."""
@@ -34,6 +35,7 @@ def nearest(
     *,
     exclude: npt.NDArray[np.integer[Any]] | None = None,
     bound: Float32 | None = None,
+    threads: Threads = ALONE,
 ) -> tuple[Int64, Float32]:
     """Exact k nearest rows of `x` for each query, ties by row number.
 
@@ -48,6 +50,7 @@ def nearest(
     k : length of the lists
     exclude : (query,) one row of `x` that is no neighbor of the query, ABSENT for none
     bound : (query,) only rows at most this far are wanted
+    threads : that share the queries; no part of what is found
 
     Returns
     -------
@@ -65,8 +68,9 @@ def nearest(
     tiles = _Tiles(x)
     sample = tiles.sample(wanted)
     step = max(_QUERY_ROWS, _QUERY_ROWS * _X_ROWS // len(x))
-    for start in range(0, len(query), step):
-        part = slice(start, start + step)
+
+    def search(start: int, stop: int) -> None:
+        part = slice(start, stop)
         asked = query[part]
         most = np.full(len(asked), np.inf) if bound is None else _squared(bound[part])
         left_out = np.full(len(asked), ABSENT) if exclude is None else exclude[part]
@@ -78,6 +82,8 @@ def nearest(
             low = np.square(far[:, -1].astype(np.float64)) > limit[again]
             again = again[low & (limit[again] < most[again])]
             limit[again] = most[again]
+
+    threads.over(len(query), search, step)
     return index, distance
 
 

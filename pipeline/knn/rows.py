@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, get_index_dtype, hstack, issparse
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
 from pipeline.knn.sparse import Int64, nearest_sparse, sparse_pair_distance
+from pipeline.knn.threads import ALONE, Threads
 
 METRICS = ("euclidean", "cosine")
 Rows = Any
@@ -43,15 +44,20 @@ def as_rows(x: Rows, metric: str) -> Rows:
 
 
 def nearest_rows(
-    query: Rows, x: Rows, k: int, *, exclude: npt.NDArray[np.integer[Any]] | None = None
+    query: Rows,
+    x: Rows,
+    k: int,
+    *,
+    exclude: npt.NDArray[np.integer[Any]] | None = None,
+    threads: Threads = ALONE,
 ) -> tuple[Int64, npt.NDArray[np.float32]]:
     """`pipeline.knn.exact.nearest` for any two kinds of rows: of sparse queries to dense rows a few
-    are dense at a time."""
+    are dense at a time. Threads share dense queries."""
     if issparse(x):
         asked = query if issparse(query) else csr_array(query)
         return nearest_sparse(asked, x, k, exclude=exclude)
     if not issparse(query):
-        return nearest(query, x, k, exclude=exclude)
+        return nearest(query, x, k, exclude=exclude, threads=threads)
     step = max(1, _TILE_BYTES // (4 * x.shape[1]))
     found = []
     for start in range(0, query.shape[0], step):

@@ -14,6 +14,7 @@ from pipeline.knn import exact as search
 from pipeline.knn.distance import list_distance, pair_distance
 from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.threads import Threads
 
 Rows = npt.NDArray[np.float32]
 
@@ -108,15 +109,16 @@ def test_search_guided_by_a_sample_is_brute_force_on(
 
 @given(pools(), st.integers(1, 60), st.integers(1, 60), st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
-def test_search_does_not_depend_on_tile_sizes(
+def test_search_depends_on_neither_tiles_nor_threads(
     x: Rows, query_rows: int, x_rows: int, k: int
 ) -> None:
     whole = nearest(x, x, k)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "_QUERY_ROWS", query_rows)
         patch.setattr(search, "_X_ROWS", x_rows)
-        tiled = nearest(x, x, k)
-    assert all(np.array_equal(a, b) for a, b in zip(whole, tiled, strict=True))
+        tiled, shared = nearest(x, x, k), nearest(x, x, k, threads=Threads(3))
+    for found in (tiled, shared):
+        assert all(np.array_equal(a, b) for a, b in zip(whole, found, strict=True))
 
 
 @given(pools(), generators(), st.integers(1, 9))

@@ -265,6 +265,16 @@ def test_cosine_does_not_see_lengths() -> None:
     assert (models[1].predict(x) == y).mean() > 0.97
 
 
+@pytest.mark.parametrize("builder", ["exact", "join"])
+def test_threads_change_nothing(builder: str) -> None:
+    x, y, _ = gao(2500, 0)
+    models = [
+        RobustKNeighborsClassifier(builder=builder, n_jobs=jobs).fit(x, y) for jobs in (None, 3)
+    ]
+    one, three = ((model.label_quality_, model.predict_proba(x)) for model in models)
+    assert all(np.array_equal(a, b) for a, b in zip(one, three, strict=True))
+
+
 def test_rows_count_alike() -> None:
     x, y, _ = gao(100, 0)
     with pytest.raises(TypeError, match="unexpected keyword argument 'sample_weight'"):
