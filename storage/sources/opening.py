@@ -19,145 +19,6 @@ from storage.sources.formats.tables import Look, Selection, TablesReader, open_t
 from storage.sources.formats.zarr import MARKS, open_zarr
 from storage.sources.request import ALL, PLAIN, PLAIN_NUMBERS, Coding, Columns, Dialect, Request
 
-TEXT = packed(".csv", ".tsv", ".txt")
-
-
-@dataclass(frozen=True)
-class TextRows:
-    """The label column of a text file."""
-
-    reader: CsvReader
-    shape: tuple[int, ...]
-    dtype: ClassVar[np.dtype[Any]] = np.dtypes.StringDType()
-
-    @property
-    def name(self) -> str:
-        """The file, for messages."""
-        return self.reader.location.name
-
-    def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
-        """The labels from `start` on."""
-        with readable(self.name):
-            selection = self.reader.selection
-            for batch in self.reader.batches(start, rows):
-                label = selection.block(batch, self.name).label
-                assert label is not None
-                yield label
-
-
-def attach_labels(
-    source: Source, location: SourcePath, column: str | None, dialect: Dialect
-) -> Source:
-    """The source with the labels of a file; `column` names one of several columns.
-
-    A text file of one column may have a header: it has if it has one line more than the
-    source has rows. Raises `InputError` where the numbers of rows differ.
-    """
-    if source.n_rows is None:
-        raise InputError(
-            f"{location.name}: a {source.kind} source has its labels in a column of its own; "
-            "name the label column instead of a labels file"
-        )
-    lower = location.basename.lower()
-    with readable(location.name):
-        if location.size() == 0:
-            raise InputError(f"{location.name}: the labels file is empty; give one label per row")
-    labels: Rows
-    if lower.endswith(".npy"):
-        labels = read_npy(location)
-    elif lower.endswith(TEXT):
-        labels = _read_text(location, source.n_rows, column, dialect)
-    else:
-        raise InputError(f"{location.name}: labels must be a .npy, .csv, .tsv or .txt file")
-    check_labels(labels, source.n_rows)
-    return replace(
-        source,
-        label_name=column or location.basename,
-        parts=(*source.parts, SourceFile("labels", location.basename, location)),
-        reader=LabeledReader(source.reader, labels),
-        candidates="" if is_mask(labels) else None,
-    )
-
-
-def _read_text(location: SourcePath, n_rows: int, column: str | None, dialect: Dialect) -> TextRows:
-    header = read_header(location, dialect)
-    if column is None and len(header.cells) > 1:
-        raise InputError(
-            f"{location.name}: {len(header.cells)} columns; name the label column: one of "
-            f"{listed(header.cells)}"
-        )
-    if column is not None and column not in header.cells:
-        raise InputError(f"{location.name}: {no_column(column, header.cells)}")
-    names = ("label",) if column is None else header.cells
-    reader = CsvReader(
-        location,
-        names,
-        Selection((), column or "label"),
-        dialect,
-        header.blank_lines,
-        has_header=column is not None,
-    )
-    with readable(location.name):
-        count = sum(batch.num_rows for batch in reader.batches(0, 1))
-    if column is None and count == n_rows + 1:
-        return TextRows(replace(reader, has_header=True), (n_rows,))
-    return TextRows(reader, (count,))
-
-
-MISSING = "__HIVE_DEFAULT_PARTITION__"
-"""The value that stands for none."""
-
-
-def partitions(root: SourcePath) -> dict[SourcePath, dict[str, str | float | None]]:
-    """The files below folders named `key=value`, in order of name, with the values of their
-    folders; none where the folder has no such folders.
-
-    A key whose values are all numbers is a column of numbers.
-    """
-    found = _below(root, {})
-    if not any(values for _, values in found):
-        return {}
-    keys = set(found[0][1])
-    for file, values in found:
-        if set(values) != keys:
-            raise InputError(
-                f"{file.name}: lies in folders {sorted(values)}, {found[0][0].name} in "
-                f"{sorted(keys)}; give one table"
-            )
-    numeric = {key for key in keys if all(_is_number(values[key]) for _, values in found)}
-    return {
-        file: {key: _value(raw, key in numeric) for key, raw in values.items()}
-        for file, values in found
-    }
-
-
-def _below(folder: SourcePath, values: dict[str, str]) -> list[tuple[SourcePath, dict[str, str]]]:
-    found = []
-    for child, is_folder in folder.entries():
-        key, equals, value = child.basename.partition("=")
-        if child.basename[:1] in "._":
-            continue
-        if not is_folder:
-            found.append((child, values))
-        elif equals:
-            found += _below(child, {**values, unquote(key): unquote(value)})
-    return found
-
-
-def _is_number(raw: str) -> bool:
-    try:
-        float(raw)
-    except ValueError:
-        return raw == MISSING
-    return "_" not in raw
-
-
-def _value(raw: str, numeric: bool) -> str | float | None:
-    if raw == MISSING:
-        return None
-    return float(raw) if numeric else raw
-
-
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[SourcePath, Request], Look]]] = {
     "csv": (packed(".csv", ".tsv"), csv.look),
     "parquet": ((".parquet", ".pq"), parquet.look),
@@ -169,6 +30,10 @@ KNOWN = (
     ".csv, .tsv (also .gz, .bz2, .xz, .zst, .zip), .parquet, .feather, .arrow, .xlsx, .npy, .npz, "
     "a folder or pattern of tables, or a Zarr group"
 )
+TEXT = packed(".csv", ".tsv", ".txt")
+"""Extensions of files of labels that are text."""
+MISSING = "__HIVE_DEFAULT_PARTITION__"
+"""The value in the name of a folder that stands for none."""
 
 
 def open_source(
@@ -329,3 +194,135 @@ def _open_pattern(location: SourcePath, request: Request) -> Source:
         raise InputError(f"{location.name}: matches {names}; give tables of one kind")
     kind = str(kinds.pop())
     return open_tables(kind, TABLES[kind][1], files, request, folder)
+
+
+def partitions(root: SourcePath) -> dict[SourcePath, dict[str, str | float | None]]:
+    """The files below folders named `key=value`, in order of name, with the values of their
+    folders; none where the folder has no such folders.
+
+    A key whose values are all numbers is a column of numbers.
+    """
+    found = _below(root, {})
+    if not any(values for _, values in found):
+        return {}
+    keys = set(found[0][1])
+    for file, values in found:
+        if set(values) != keys:
+            raise InputError(
+                f"{file.name}: lies in folders {sorted(values)}, {found[0][0].name} in "
+                f"{sorted(keys)}; give one table"
+            )
+    numeric = {key for key in keys if all(_is_number(values[key]) for _, values in found)}
+    return {
+        file: {key: _value(raw, key in numeric) for key, raw in values.items()}
+        for file, values in found
+    }
+
+
+def _below(folder: SourcePath, values: dict[str, str]) -> list[tuple[SourcePath, dict[str, str]]]:
+    found = []
+    for child, is_folder in folder.entries():
+        key, equals, value = child.basename.partition("=")
+        if child.basename[:1] in "._":
+            continue
+        if not is_folder:
+            found.append((child, values))
+        elif equals:
+            found += _below(child, {**values, unquote(key): unquote(value)})
+    return found
+
+
+def _is_number(raw: str) -> bool:
+    try:
+        float(raw)
+    except ValueError:
+        return raw == MISSING
+    return "_" not in raw
+
+
+def _value(raw: str, numeric: bool) -> str | float | None:
+    if raw == MISSING:
+        return None
+    return float(raw) if numeric else raw
+
+
+@dataclass(frozen=True)
+class TextRows:
+    """The label column of a text file."""
+
+    reader: CsvReader
+    shape: tuple[int, ...]
+    dtype: ClassVar[np.dtype[Any]] = np.dtypes.StringDType()
+
+    @property
+    def name(self) -> str:
+        """The file, for messages."""
+        return self.reader.location.name
+
+    def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
+        """The labels from `start` on."""
+        with readable(self.name):
+            selection = self.reader.selection
+            for batch in self.reader.batches(start, rows):
+                label = selection.block(batch, self.name).label
+                assert label is not None
+                yield label
+
+
+def attach_labels(
+    source: Source, location: SourcePath, column: str | None, dialect: Dialect
+) -> Source:
+    """The source with the labels of a file; `column` names one of several columns.
+
+    A text file of one column may have a header: it has if it has one line more than the
+    source has rows. Raises `InputError` where the numbers of rows differ.
+    """
+    if source.n_rows is None:
+        raise InputError(
+            f"{location.name}: a {source.kind} source has its labels in a column of its own; "
+            "name the label column instead of a labels file"
+        )
+    lower = location.basename.lower()
+    with readable(location.name):
+        if location.size() == 0:
+            raise InputError(f"{location.name}: the labels file is empty; give one label per row")
+    labels: Rows
+    if lower.endswith(".npy"):
+        labels = read_npy(location)
+    elif lower.endswith(TEXT):
+        labels = _read_text(location, source.n_rows, column, dialect)
+    else:
+        raise InputError(f"{location.name}: labels must be a .npy, .csv, .tsv or .txt file")
+    check_labels(labels, source.n_rows)
+    return replace(
+        source,
+        label_name=column or location.basename,
+        parts=(*source.parts, SourceFile("labels", location.basename, location)),
+        reader=LabeledReader(source.reader, labels),
+        candidates="" if is_mask(labels) else None,
+    )
+
+
+def _read_text(location: SourcePath, n_rows: int, column: str | None, dialect: Dialect) -> TextRows:
+    header = read_header(location, dialect)
+    if column is None and len(header.cells) > 1:
+        raise InputError(
+            f"{location.name}: {len(header.cells)} columns; name the label column: one of "
+            f"{listed(header.cells)}"
+        )
+    if column is not None and column not in header.cells:
+        raise InputError(f"{location.name}: {no_column(column, header.cells)}")
+    names = ("label",) if column is None else header.cells
+    reader = CsvReader(
+        location,
+        names,
+        Selection((), column or "label"),
+        dialect,
+        header.blank_lines,
+        has_header=column is not None,
+    )
+    with readable(location.name):
+        count = sum(batch.num_rows for batch in reader.batches(0, 1))
+    if column is None and count == n_rows + 1:
+        return TextRows(replace(reader, has_header=True), (n_rows,))
+    return TextRows(reader, (count,))
