@@ -38,12 +38,16 @@ def features(kind: str, n: int, folder: Path | None) -> tuple[np.ndarray, np.nda
     if kind.startswith("connected"):
         n_features, n_intrinsic = map(int, kind.split("-")[1:])
         return connected(n, n_features, n_intrinsic)
+    if kind.startswith("clusters"):
+        return unequal(n, *map(int, kind.split("-")[1:]))
+    if kind.startswith("tails"):
+        return heavy(n, *map(int, kind.split("-")[1:]))
     if kind == "sheets":
         x, y, _ = sheets(n, SEED)
         return x, y
-    if kind == "gauss":
-        x = np.random.default_rng(SEED).normal(size=(n, 32)).astype(np.float32)
-        return x, (x[:, 0] > 0).astype(np.int8)
+    if kind.startswith("gauss"):
+        x = np.random.default_rng(SEED).normal(size=(n, int(kind.split("-")[1])))
+        return x.astype(np.float32), (x[:, 0] > 0).astype(np.int8)
     if folder is None or not (folder / "fashion_mnist.npz").exists():
         raise FileNotFoundError("needs --data FOLDER with fashion_mnist.npz")
     with np.load(folder / "fashion_mnist.npz") as held:
@@ -66,6 +70,35 @@ def connected(n: int, n_features: int, n_intrinsic: int) -> tuple[np.ndarray, np
         z = rng.normal(size=(min(100_000, n - a), n_intrinsic))
         noise = 0.03 * rng.normal(size=(len(z), n_features))
         x[a : a + len(z)] = np.tanh(np.tanh(z @ first + shift) @ second) + noise
+    return x, (x[:, 0] > np.median(x[:, 0])).astype(np.int8)
+
+
+def unequal(n: int, n_features: int, n_intrinsic: int) -> tuple[np.ndarray, np.ndarray]:
+    """300 flat clusters of unequal size (a thousandfold) and density (tenfold), some of them in
+    each other's way; as `connected` returns it."""
+    rng = np.random.default_rng([SEED, n_features, n_intrinsic, 1])
+    size = rng.pareto(1.2, 300) + 0.05
+    cluster = rng.choice(300, n, p=size / size.sum())
+    center, spread = 3.0 * rng.normal(size=(300, n_features)), np.exp(0.7 * rng.normal(size=300))
+    span = spread[:, None, None] * rng.normal(size=(300, n_intrinsic, n_features))
+    x = np.empty((n, n_features), np.float32)
+    for c in range(300):
+        rows = np.flatnonzero(cluster == c)
+        x[rows] = center[c] + rng.normal(size=(len(rows), n_intrinsic)) @ span[c]
+    return x, (cluster % 2).astype(np.int8)
+
+
+def heavy(n: int, n_features: int, n_intrinsic: int) -> tuple[np.ndarray, np.ndarray]:
+    """A curved surface whose coordinates have heavy tails (Student's t of 3 degrees), one row in
+    fifty repeated; as `connected` returns it."""
+    rng = np.random.default_rng([SEED, n_features, n_intrinsic, 2])
+    bend, slope = rng.normal(size=(2, n_intrinsic, n_features))
+    x = np.empty((n, n_features), np.float32)
+    for a in range(0, n, 100_000):
+        z = rng.standard_t(3, (min(100_000, n - a), n_intrinsic))
+        x[a : a + len(z)] = z @ slope + np.sin(z @ bend)
+    again = rng.permutation(n)[: n // 50]
+    x[again] = x[rng.integers(0, n, len(again))]
     return x, (x[:, 0] > np.median(x[:, 0])).astype(np.int8)
 
 
