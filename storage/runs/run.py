@@ -37,6 +37,12 @@ ANEW = "train anew in another folder, this one stays as it is"
 """What to do with a run of another version."""
 
 
+def _of_a_run(content: bytes | None) -> dict[str, Any] | None:
+    """The object in run.json; None where it is damaged, or another file of a run lies there."""
+    found = unseal(content)
+    return found if found is not None and "format_version" in found else None
+
+
 def lasting(key: str) -> bool:
     """Whether a finished run needs a file: what lies in `scratch.zarr` is read by the next step
     alone."""
@@ -106,7 +112,7 @@ class Run:
             run.json is damaged.
         """
         content = self.location.read("run.json")
-        config = unseal(content)
+        config = _of_a_run(content)
         if config is None:
             self._refuse(content)
         version = config.get("format_version")
@@ -117,7 +123,7 @@ class Run:
     def _refuse(self, content: bytes | None) -> NoReturn:
         """Say why run.json cannot be used."""
         url, what = self.location.url, "is missing" if content is None else "is damaged"
-        if unseal(self.location.read(_COPY)) is not None:
+        if _of_a_run(self.location.read(_COPY)) is not None:
             raise StorageError(f"{url}/run.json {what}; {_REPAIR}")
         if content is None:
             raise InputError(f"{url} is not a knnoise run: it has no run.json")
@@ -145,7 +151,7 @@ class Run:
     def repair(self) -> None:
         """Make run.json again from its copy, or the copy from run.json, where one is damaged."""
         both = [self.location.read(key) for key in ("run.json", _COPY)]
-        whole = [unseal(content) is not None for content in both]
+        whole = [_of_a_run(content) is not None for content in both]
         if whole == [False, True] and both[1] is not None:
             self.location.replace("run.json", both[1])
         elif whole == [True, False] and both[0] is not None:

@@ -12,6 +12,7 @@ import xarray as xr
 from storage import open_run
 from storage.arrays.groups import write_group
 from storage.errors import ClusterError, InputError, StorageError
+from storage.files.durable import seal
 from storage.files.location import Location
 from storage.runs.run import Run
 from storage.version import FORMAT_VERSION
@@ -131,7 +132,9 @@ def test_groups_above_those_of_parts_are_described(run: Run) -> None:
     assert list(open_run(run.location.url)["blocks"].children) == ["00000"]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"parameters": {"k": 4}}', None])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"parameters": {"k": 4}}', seal({"step": "rates"}), None]
+)
 @pytest.mark.parametrize("key", ["run.json", "run.copy.json"])
 def test_config_is_repaired_from_its_copy(run: Run, key: str, content: bytes | None) -> None:
     before = run.location.read(key)
