@@ -37,7 +37,7 @@ from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.pool import Ingested, ingest
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.growing_net import GrowthParams, predict
-from pipeline.methods.marmann import Answer as Bought
+from pipeline.methods.marmann import Prototypes as Bought
 from storage.answers import AnswersFile, Origin
 from storage.arrays.groups import read_array
 from storage.errors import InputError

@@ -32,7 +32,7 @@ class _Data:
 
 
 @dataclass(frozen=True)
-class Shown:
+class DemoPool:
     """One pool of the demo: estimates beside the truth."""
 
     n_train: int
@@ -58,7 +58,7 @@ class Shown:
     scores: str
 
 
-def demo(folder: str, *, quiet: bool = False) -> dict[str, Shown]:
+def demo(folder: str, *, quiet: bool = False) -> dict[str, DemoPool]:
     """Make both pools below a folder, train on each, score its test rows; by name of the pool."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     return {data.name: _one(Path(folder), data, quiet) for data in (_cancer(), _sheets())}
@@ -76,7 +76,7 @@ def _sheets() -> _Data:
     return _Data("sheets", x, y, N_SIMULATED, "none")
 
 
-def _one(folder: Path, data: _Data, quiet: bool) -> Shown:
+def _one(folder: Path, data: _Data, quiet: bool) -> DemoPool:
     p0, p1 = RATES[data.name]
     n, clean = data.n_train, data.y
     given = flip(clean[:n], p0, p1, SEED)
@@ -96,7 +96,7 @@ def _one(folder: Path, data: _Data, quiet: bool) -> Shown:
     wrong = given != clean[:n]
     issues = pq.read_table(f"{run}/label_issues.parquet", columns=["is_label_issue"])
     suspect = issues["is_label_issue"].to_numpy()
-    return Shown(
+    return DemoPool(
         n_train=n,
         n_test=len(clean) - n,
         p0=trained.p0,
@@ -120,7 +120,7 @@ def _one(folder: Path, data: _Data, quiet: bool) -> Shown:
     )
 
 
-def demo_text(results: dict[str, Shown]) -> str:
+def demo_text(results: dict[str, DemoPool]) -> str:
     """What a person reads at the end of the demo."""
     lines = []
     for name, one in results.items():
@@ -141,7 +141,7 @@ def demo_text(results: dict[str, Shown]) -> str:
     return "\n".join(lines)
 
 
-def _rate_line(one: Shown, rate: str) -> str:
+def _rate_line(one: DemoPool, rate: str) -> str:
     meaning = "P(given 1 | true 0)" if rate == "p0" else "P(given 0 | true 1)"
     low, high = getattr(one, f"{rate}_interval")
     interval = f"{low:.3f} to {high:.3f}"

@@ -31,7 +31,7 @@ from storage.runs.pool import Pool
 from storage.sources.base import Source
 
 
-class Judged(NamedTuple):
+class LabelsJudged(NamedTuple):
     """What was found about the labels of a pool."""
 
     estimated: RateEstimates | ClassEstimates | CandidateEstimates
@@ -42,7 +42,7 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Labeled:
+class LabeledGraph:
     """A pool whose graph stands, and what is asked about its labels."""
 
     pool: Pool
@@ -81,7 +81,7 @@ def check_labels(source: Source, labels: LabelSpace, params: TrainParams) -> Non
         check_cells(len(source.annotations.annotators), labels.n_classes)
 
 
-def judge(job: Job, of: Labeled, source: Source) -> Judged:
+def judge(job: Job, of: LabeledGraph, source: Source) -> LabelsJudged:
     """All verdicts on the labels, written and told."""
     if source.candidates is not None:
         return _sets(job, of)
@@ -100,10 +100,10 @@ def judge(job: Job, of: Labeled, source: Source) -> Judged:
             "groups",
             lambda: find_groups(job, of.graph, values, counts, estimated=estimated),
         )
-    return Judged(estimated, issues, groups, consensus)
+    return LabelsJudged(estimated, issues, groups, consensus)
 
 
-def _two(job: Job, of: Labeled) -> tuple[RateEstimates, int]:
+def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, int]:
     """Rates and threshold of two classes, and the number of suspect labels."""
     pool, grid, params = of.pool, of.grid, of.params
     counted = as_task("regression", lambda: count_labels(job, of.graph, grid, params.seed))
@@ -120,7 +120,7 @@ def _two(job: Job, of: Labeled) -> tuple[RateEstimates, int]:
     return rates, as_task("labels", label)
 
 
-def _classes(job: Job, of: Labeled) -> tuple[ClassEstimates, int]:
+def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, int]:
     """Matrix and rule of more than two classes, and the number of suspect labels."""
     graph, grid, params = of.graph, of.grid, of.params
     classes = Classes(of.pool, tuple(of.ingested.class_counts or ()), params.seed)
@@ -130,9 +130,9 @@ def _classes(job: Job, of: Labeled) -> tuple[ClassEstimates, int]:
     return found, issues
 
 
-def _sets(job: Job, of: Labeled) -> Judged:
+def _sets(job: Job, of: LabeledGraph) -> LabelsJudged:
     """c1 and T for candidate sets, and the verdicts on all rows."""
     sets = CandidatePool(of.pool, tuple(of.ingested.label_values or ()), of.params.seed)
     found = as_task("candidates", lambda: judge_candidates(job, sets, of.graph, of.length))
     as_task("export", lambda: export_candidates(job, sets))
-    return Judged(*found)
+    return LabelsJudged(*found)

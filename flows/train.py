@@ -16,7 +16,7 @@ from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training
 from flows.intake.health import Health
 from flows.intake.labels import refuse_for_candidates, refuse_quantity
-from flows.judging import Labeled, check_labels, judge
+from flows.judging import LabeledGraph, check_labels, judge
 from flows.options.params import TrainParams, as_keywords
 from flows.orchestration.config import check_same, defaults, describe
 from flows.orchestration.run_folders import latest, to_make
@@ -144,14 +144,14 @@ def _health(folder: Run, params: TrainParams) -> Health | None:
         return RunConfig.model_validate(folder.config()).health
     if params.preflight == "off":
         return None
-    from flows.intake.doubts import Asked
+    from flows.intake.doubts import ColumnRequest
     from flows.intake.preflight import look
 
     health = look(
         params,
         params,
         leave_out=params.preflight == "fix",
-        asked=Asked(params.scale, params.encode, params.impute, params.unlabeled),
+        asked=ColumnRequest(params.scale, params.encode, params.impute, params.unlabeled),
     )
     if params.preflight == "fix":
         refuse_quantity(health)
@@ -201,7 +201,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
     how = NeighborParams(length, builder, seed=seed)
     built = build(job, pool, scaling, how, wanted, rates=read)
     graph = built.graph
-    labeled = Labeled(pool, ingested, graph.blocks, length, params)
+    labeled = LabeledGraph(pool, ingested, graph.blocks, length, params)
     judged = judge(job, labeled, source)
     checked = as_task(
         "checks",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 from hatchling.builders.wheel import WheelBuilder
@@ -33,3 +35,18 @@ def test_what_security_promises_names_tests_that_are_there() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "SECURITY.md").read_text())
     assert len(named) > 8
     assert all((ROOT / name).is_file() for name in named)
+
+
+SHARED = {"Annotators", "ClassLine", "Source", "Suspect", "Training"}
+"""Names of two classes each: what a page shows, or a person holds, of the other."""
+
+
+def test_classes_have_names_of_their_own() -> None:
+    named = Counter(
+        node.name
+        for package in ("knnoise", "storage", "pipeline", "flows")
+        for file in (ROOT / package).rglob("*.py")
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, times in named.items() if times > 1} <= SHARED

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from flows.intake.health import COARSE, Finding, named
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
 from pipeline.diagnostics.health import is_coarse_in_float32, is_like_ids, nearly_tells
-from storage.sources.glance import Column
+from storage.sources.glance import FeatureCandidate
 from storage.sources.request import is_place
 from storage.sources.values.texts import parse_options
 
 
-class Asked(NamedTuple):
+class ColumnRequest(NamedTuple):
     """What training is asked to do about columns."""
 
     scale: str = "auto"
@@ -25,10 +25,12 @@ class Asked(NamedTuple):
     unlabeled: str = "refuse"
 
 
-NOTHING_ASKED = Asked()
+NOTHING_ASKED = ColumnRequest()
 
 
-def doubtful(columns: list[Column], y: npt.NDArray[np.int64], asked: Asked) -> list[Finding]:
+def doubtful(
+    columns: list[FeatureCandidate], y: npt.NDArray[np.int64], asked: ColumnRequest
+) -> list[Finding]:
     """What may be as it should be, by column."""
     found = []
     for column in columns:
@@ -80,7 +82,7 @@ def doubtful(columns: list[Column], y: npt.NDArray[np.int64], asked: Asked) -> l
     return found
 
 
-def _spelled(column: Column) -> Finding:
+def _spelled(column: FeatureCandidate) -> Finding:
     """Text that is to be parsed, or cannot be as asked."""
     name, example = column.name, column.example
     if column.refused:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import LabelValue
-from flows.intake.doubts import NOTHING_ASKED, Asked, doubtful, quoted
+from flows.intake.doubts import NOTHING_ASKED, ColumnRequest, doubtful, quoted
 from flows.intake.health import SHOWN, Finding, Health, named
 from flows.intake.labels import alike, quantity
 from flows.intake.remedies import DECIMAL, READING, mended, remedies
@@ -109,7 +109,7 @@ def look(
     chosen: Chosen,
     *,
     leave_out: bool = True,
-    asked: Asked = NOTHING_ASKED,
+    asked: ColumnRequest = NOTHING_ASKED,
     needs_label: bool = True,
 ) -> Health:
     """What is wrong with a source, or may be; what is wrong beyond doubt counts as left out if
@@ -209,7 +209,7 @@ def _in_order(counts: Mapping[LabelValue, int]) -> list[tuple[LabelValue, int]]:
 
 
 def _findings(
-    seen: Glance, y: npt.NDArray[np.int64], asked: Asked, leave_out: bool, n_missing: int
+    seen: Glance, y: npt.NDArray[np.int64], asked: ColumnRequest, leave_out: bool, n_missing: int
 ) -> list[Finding]:
     """All findings, what is left out first."""
     columns = seen.columns[:MOST_COLUMNS]

@@ -20,7 +20,7 @@ from flows.report.model import (
 )
 from flows.steps.graph.building import Audited
 from flows.steps.graph.names import AUDIT, BLOCKS, NEIGHBORS, last_attempt
-from flows.steps.graph.partition import Block
+from flows.steps.graph.partition import BlockWritten
 from storage.runs.ledger import Record
 from storage.runs.run import Run
 
@@ -137,8 +137,8 @@ def block_table(run: Run) -> list[dict[str, Any]]:
     rows = [
         {
             "block": name,
-            "rows": Block.of(sizes[name]).rows,
-            "at home": Block.of(sizes[name]).core,
+            "rows": BlockWritten.of(sizes[name]).rows,
+            "at home": BlockWritten.of(sizes[name]).core,
             "seconds": round(built[name].cost["seconds"], 2),
             "recall": _mean(audited.get(name)),
         }

@@ -13,7 +13,7 @@ from flows.report.content import AnyTraining, builder_reason, recall_warning
 from flows.report.estimates import of_candidates, of_classes, of_two
 from flows.report.findings import order_warning
 from flows.report.model import CandidateReport, ClassReport, RunConfig, TrainReport
-from flows.steps.findings.checks import Checked
+from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.building import Graph
 from flows.steps.ingest.pool import Ingested, corrections_used
 from flows.steps.ingest.transform import metric_used, pca_used
@@ -36,7 +36,7 @@ class Results(NamedTuple):
     """Suspect labels; of candidate sets, what is said of all rows."""
     groups: Groups | None
     annotators: Annotators | None
-    checked: Checked
+    checked: DataChecked
     segments: list[Segment]
 
 

@@ -10,7 +10,7 @@ from flows.engine.results import LabelValue, Outcome
 from flows.intake.health import Health
 from flows.steps.ingest.pool import CorrectionsUsed
 from flows.steps.ingest.transform import PcaUsed
-from pipeline.blocks.metric import Choice as MetricChoice
+from pipeline.blocks.metric import MetricChoice
 from pipeline.blocks.partition import Halo
 from pipeline.decision.choose_k import Choice
 from pipeline.decision.tempering import MatrixDecision

@@ -15,7 +15,7 @@ from flows.options.params import ReviewParams, as_keywords
 from flows.orchestration.run_folders import latest
 from flows.report.review import LOG, share_wrong
 from flows.review.prepare import prepared
-from flows.review.serving import Page, Rows
+from flows.review.serving import Page, PageRows
 from flows.scorings.scored import Trained
 from flows.steps.graph.lookup import places
 from storage.answers import Answer, AnswersFile, Asked, Origin
@@ -107,7 +107,7 @@ def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
     n_rows, place = _n_source_rows(report), None
     if n_rows > report.n_rows:
         place = places(Pool(trained.run, "pool", report.n_rows, report.n_features), shown)
-    rows = Rows(trained.run, names, n_rows, report.label_name, place)
+    rows = PageRows(trained.run, names, n_rows, report.label_name, place)
     with Page(rows, desk, params, shown) as page:
         page.wait()
 

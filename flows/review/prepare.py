@@ -64,7 +64,7 @@ def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
 def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
     job.verify()
     report = trained.report
-    source = review.Trained(
+    source = review.ReviewedTraining(
         trained.run,
         Pool(trained.run, "pool", report.n_rows, report.n_features),
         report.n_blocks,
@@ -72,7 +72,7 @@ def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
         report.k,
         getattr(report, "decision_rule", None),
     )
-    wanted = review.Wanted(
+    wanted = review.ReviewSize(
         max(FEWEST, SPARE * params.budget),
         math.ceil(params.budget * params.random_share),
         params.random_share,

@@ -19,8 +19,8 @@ from flows.options.params import AcquireParams
 from flows.steps.ingest.pool import Ingested
 from pipeline.methods.bought_labels import BoughtLabels
 from pipeline.methods.growing_net import grow
-from pipeline.methods.marmann import Answer as Bought
 from pipeline.methods.marmann import Marmann
+from pipeline.methods.marmann import Prototypes as Bought
 from storage.answers import Answer, AnswersFile, Asked
 from storage.arrays.groups import read_array
 from storage.errors import InputError, reason_of
@@ -95,7 +95,7 @@ def asking_people(
     desk: Purchases,
 ) -> AbstractContextManager[Oracle]:
     """A page that asks people for labels of those that are known, and those that are given."""
-    from flows.review.serving import Rows
+    from flows.review.serving import PageRows
     from flows.review.wanted import people
 
     given = [label_value(raw) for raw in params.label_values or ()]
@@ -105,7 +105,7 @@ def asking_people(
             f"{len(labels)} labels that people can give; name them: --label-values cat "
             "--label-values dog"
         )
-    rows = Rows(run, list(source.feature_names), ingested.n_rows, "label")
+    rows = PageRows(run, list(source.feature_names), ingested.n_rows, "label")
     return people(desk.file, rows, x, neighbor, params, labels)
 
 

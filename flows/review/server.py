@@ -61,7 +61,7 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Given(_Body):
+class GivenAnswer(_Body):
     """An answer as the page sends it."""
 
     id: str = Field(min_length=8, max_length=64)
@@ -211,7 +211,7 @@ def _routes(desk: Desk, exhibit: Exhibit, about: About) -> APIRouter:
         return cards
 
     @routes.post("/api/answer")
-    def answer(given: Given) -> dict[str, Any]:
+    def answer(given: GivenAnswer) -> dict[str, Any]:
         kept = desk.answer(given.id, given.row, given.label, given.reviewer, given.group)
         return {"kept": kept, **desk.state(given.reviewer)}
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rows:
+class PageRows:
     """The rows that a page shows."""
 
     run: Run
@@ -45,7 +45,7 @@ class Page:
     """
 
     def __init__(
-        self, rows: Rows, desk: Desk, params: Paged, listed: npt.NDArray[np.int64]
+        self, rows: PageRows, desk: Desk, params: Paged, listed: npt.NDArray[np.int64]
     ) -> None:
         """listed : rows that the page may show"""
         import uvicorn
@@ -100,7 +100,7 @@ class Page:
             raise StorageError("the page has ended; what was answered is kept: run again to resume")
 
 
-def _exhibit(rows: Rows, params: Paged, listed: npt.NDArray[np.int64]) -> Exhibit:
+def _exhibit(rows: PageRows, params: Paged, listed: npt.NDArray[np.int64]) -> Exhibit:
     from flows.review.rows import Features, Shown
     from flows.review.server import Exhibit
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from flows.engine.results import LabelValue
 from flows.options.params import AcquireParams
 from flows.review.desk import NEAREST, Desk
-from flows.review.serving import Page, Rows
+from flows.review.serving import Page, PageRows
 from pipeline.knn.distance import list_distance
 from storage.answers import AnswersFile
 from storage.arrays.groups import Arrays
@@ -56,7 +56,7 @@ class People:
 @contextmanager
 def people(
     file: AnswersFile,
-    rows: Rows,
+    rows: PageRows,
     x: npt.NDArray[np.float32],
     neighbor: npt.NDArray[np.int64],
     params: AcquireParams,

@@ -28,7 +28,7 @@ from flows.report.model import (
     ScoreReport,
     TrainReport,
 )
-from flows.steps.findings.checks import Checked
+from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import METRIC, PROJECTION, transform
@@ -153,7 +153,7 @@ class Finished:
             report.target_recall,
             Probes.of(chosen),
             next(step for step in report.steps if step.split("-")[0] == "blocks"),
-            0.0 if checked is None else Checked.of(checked).near,
+            0.0 if checked is None else DataChecked.of(checked).near,
             self.all_classes,
         )
 

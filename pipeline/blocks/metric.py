@@ -68,7 +68,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Choice:
+class MetricChoice:
     """The metrics that were tried, and the one taken: the simplest that is within one standard
     error of the best."""
 
@@ -113,7 +113,7 @@ def choose_metric(
     angles: bool = True,
     weigh: bool = True,
     logits: Float32 | None = None,
-) -> tuple[Choice, Scaling]:
+) -> tuple[MetricChoice, Scaling]:
     """The metric to take, and what it makes of features; as scaled where no feature tells anything.
 
     Parameters
@@ -158,7 +158,7 @@ def choose_metric(
     tried = compared(losses, sizes(len(x)))
     best = next(metric for metric in tried if metric.behind <= metric.standard_error)
     taken = asked if asked in losses else best.metric
-    found = Choice(taken, tried, beyond.tolist(), n_judged)
+    found = MetricChoice(taken, tried, beyond.tolist(), n_judged)
     if taken == COSINE:
         return replace(found, no_direction=float((~x.any(axis=1)).mean())), directions
     if taken == AS_SCALED:

@@ -35,7 +35,7 @@ ALARM, LEAST = 0.01, 0.02
 
 
 @dataclass(frozen=True)
-class Gaps:
+class FileDistances:
     """Neighbors by how far apart they stand in the file, and what a shuffle of the file keeps."""
 
     counts: tuple[int, ...] = (0,) * DISTANCES
@@ -46,7 +46,7 @@ class Gaps:
     """Neighbors that list the row, too."""
 
 
-NONE = Gaps()
+NONE = FileDistances()
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def gaps(
     neighbor: npt.NDArray[np.int64],
     distance: npt.NDArray[np.float32],
     n_rows: int,
-) -> Gaps:
+) -> FileDistances:
     """The neighbors of some rows of a file of `n_rows` that are among these rows.
 
     The lists of about `MOST_ROWS` rows of the file are looked at. Of a list those neighbors count
@@ -104,20 +104,20 @@ def gaps(
     apart = np.abs(listed - row[own, None])[there]
     _, exponent = np.frexp((apart - 1).astype(np.float64))
     counts = np.bincount(exponent, minlength=DISTANCES)
-    return Gaps(tuple(counts.tolist()), int(np.square(shared).sum()), mutual)
+    return FileDistances(tuple(counts.tolist()), int(np.square(shared).sum()), mutual)
 
 
-def together(found: Iterable[Gaps]) -> Gaps:
+def together(found: Iterable[FileDistances]) -> FileDistances:
     """The sum over blocks."""
     counts, squares, mutual = np.zeros(DISTANCES, np.int64), 0, 0
     for one in found:
         counts += one.counts
         squares += one.squares
         mutual += one.mutual
-    return Gaps(tuple(counts.tolist()), squares, mutual)
+    return FileDistances(tuple(counts.tolist()), squares, mutual)
 
 
-def over_shuffles(found: Gaps, within: int, n_rows: int) -> tuple[float, float]:
+def over_shuffles(found: FileDistances, within: int, n_rows: int) -> tuple[float, float]:
     """Mean and variance, over all orders of the file, of the number of neighbors at most `within`
     rows apart, 1 to n_rows - 1; at least 4 rows.
 
@@ -144,7 +144,7 @@ def _squares(m: int) -> int:
     return m * (m + 1) * (2 * m + 1) // 6
 
 
-def file_order(found: Gaps, n_rows: int) -> FileOrder | None:
+def file_order(found: FileDistances, n_rows: int) -> FileOrder | None:
     """The test at all distances; None where there are too few neighbors to say anything.
 
     Counts of near places come in heaps, so that their right tail is longer than the normal

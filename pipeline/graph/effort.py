@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pipeline.graph.carving import carve
 from pipeline.graph.local_join import (
-    Found,
+    GrowingLists,
     join_all,
     join_cells,
     join_groups,
@@ -68,7 +68,7 @@ class Sample:
         """Evenly spread rows of a block in spatial order."""
         size = int(np.clip(_TRIED_SHARE * len(x), *_TRIED))
         rows = np.linspace(0, len(x) - 1, min(size, len(x))).astype(np.int64)
-        found = Found.none(len(rows), k + 4 * _SPARE)
+        found = GrowingLists.none(len(rows), k + 4 * _SPARE)
         join_all(x, rows, found, threads)
         distance = rank_lists(x[rows], x, found.index, np.arange(len(x)), k)[1]
         center = x.mean(axis=0)
@@ -78,7 +78,7 @@ class Sample:
             _, distance = nearest(x[rows], x, k, exclude=rows)
         return cls(rows, distance, fine)
 
-    def recall(self, x: Float32, lists: Found, k: int) -> npt.NDArray[np.float64]:
+    def recall(self, x: Float32, lists: GrowingLists, k: int) -> npt.NDArray[np.float64]:
         """(row,) share of the k nearest in the lists of the sampled rows."""
         place = np.arange(len(x))
         _, distance = rank_lists(x[self.rows], x, lists.index, place, k)
@@ -136,10 +136,10 @@ def lists_of_recall(
 
 def _carved(
     x: Float32, k: int, recall: float, seed: int, sample: Sample, threads: Threads
-) -> tuple[Found, float]:
+) -> tuple[GrowingLists, float]:
     """Short lists from as many carvings as pay, and the share found of the nearest."""
     width, cell_rows = base_length(k), _CELL_ROWS
-    found = Found.none(len(x), width)
+    found = GrowingLists.none(len(x), width)
     share = 0.0
     for number in range(_CARVINGS):
         join_cells(x, carve(x, cell_rows, seed + number, threads), found, threads)
@@ -161,7 +161,7 @@ def base_length(k: int) -> int:
 def _tried(
     x: Float32,
     axes: Float32,
-    found: Found,
+    found: GrowingLists,
     base: int,
     k: int,
     recall: float,

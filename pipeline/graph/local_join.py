@@ -41,7 +41,7 @@ UInt8 = npt.NDArray[np.uint8]
 
 
 @dataclass
-class Found:
+class GrowingLists:
     """Lists being built; changed in place."""
 
     index: Int32
@@ -52,7 +52,7 @@ class Found:
     """(row, width) 1 where `join_near` has followed the neighbor already"""
 
     @classmethod
-    def none(cls, n_rows: int, width: int) -> Found:
+    def none(cls, n_rows: int, width: int) -> GrowingLists:
         """Lists without any neighbor."""
         return cls(
             np.full((n_rows, width), ABSENT, np.int32),
@@ -60,17 +60,17 @@ class Found:
             np.zeros((n_rows, width), np.uint8),
         )
 
-    def widened(self, width: int) -> Found:
+    def widened(self, width: int) -> GrowingLists:
         """Copies of these lists with room for `width` neighbors each, at least as many as now."""
         here = self.index.shape[1]
-        wide = Found.none(len(self.index), max(width, here))
+        wide = GrowingLists.none(len(self.index), max(width, here))
         wide.index[:, :here], wide.far[:, :here] = self.index, self.far
         wide.joined[:, :here] = self.joined
         return wide
 
-    def of(self, rows: npt.NDArray[np.integer[Any]]) -> Found:
+    def of(self, rows: npt.NDArray[np.integer[Any]]) -> GrowingLists:
         """Copies of the lists of some rows."""
-        return Found(self.index[rows], self.far[rows], self.joined[rows])
+        return GrowingLists(self.index[rows], self.far[rows], self.joined[rows])
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Near:
     """Neighbors of a list's beginning that are taken"""
 
 
-def join_cells(x: Float32, cells: Cells, found: Found, threads: Threads = ALONE) -> None:
+def join_cells(x: Float32, cells: Cells, found: GrowingLists, threads: Threads = ALONE) -> None:
     """Compare all rows of each cell with each other.
 
     One row of the cell is made the origin, so that products of float32 lose little: nothing where
@@ -103,7 +103,7 @@ def join_cells(x: Float32, cells: Cells, found: Found, threads: Threads = ALONE)
     threads.over(len(cells.start) - 1, join, _PIECE_CELLS)
 
 
-def join_all(x: Float32, rows: Int64, found: Found, threads: Threads = ALONE) -> None:
+def join_all(x: Float32, rows: Int64, found: GrowingLists, threads: Threads = ALONE) -> None:
     """Compare some rows with all rows.
 
     found : lists of `rows`, in their order
@@ -121,7 +121,7 @@ def join_groups(
     groups: Cells,
     forward: int,
     backward: int,
-    found: Found,
+    found: GrowingLists,
     threads: Threads = ALONE,
 ) -> None:
     """Compare the rows of each group with the first `forward` neighbors of all rows of the group,
@@ -142,7 +142,7 @@ def join_groups(
 
 
 def near(
-    found: Found,
+    found: GrowingLists,
     forward: int,
     backward: int,
     rows: Int64 | None = None,
@@ -163,7 +163,7 @@ def near(
 
 
 def _near(
-    found: Found, forward: int, backward: int, asked: npt.NDArray[np.bool_], threads: Threads
+    found: GrowingLists, forward: int, backward: int, asked: npt.NDArray[np.bool_], threads: Threads
 ) -> Near:
     """The same for the rows that are asked for."""
     n = len(asked)
@@ -213,7 +213,7 @@ def join_near(
     axes: Float32,
     near: Near,
     rows: Int64,
-    found: Found,
+    found: GrowingLists,
     threads: Threads = ALONE,
 ) -> None:
     """Compare rows with their neighbors' neighbors; pairs of which neither link is new are left

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import njit
 
 from pipeline.graph.build import of_unit_size, spatial_order
-from pipeline.graph.local_join import Found, near
+from pipeline.graph.local_join import GrowingLists, near
 from pipeline.knn.distance import Float32, rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
@@ -136,7 +136,9 @@ def links(x: Float32, listed: Int32) -> tuple[Int64, Int32]:
     order = spatial_order(x)
     place = np.append(np.argsort(order), ABSENT).astype(np.int32)  # ABSENT stays ABSENT
     index = place[listed[order]]
-    lists = Found(index, np.empty((0, 0), np.float32), np.zeros(index.shape, np.uint8))  # no far
+    lists = GrowingLists(
+        index, np.empty((0, 0), np.float32), np.zeros(index.shape, np.uint8)
+    )  # no far
     forward = min(LINKS, index.shape[1])
     return order, near(lists, forward, LINKS // 2).index
 

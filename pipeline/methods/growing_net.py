@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pipeline.blocks.sampling import row_hash
 from pipeline.knn.exact import nearest
 from pipeline.methods.bought_labels import BoughtLabels, BudgetSpent
-from pipeline.methods.marmann import Answer
+from pipeline.methods.marmann import Prototypes
 from pipeline.streams import Stream
 
 Ints = NDArray[np.int64]
@@ -137,7 +137,7 @@ def grow(
     n_labels: int,
     params: GrowthParams | None = None,
     seed: int = 0,
-) -> Answer:
+) -> Prototypes:
     """Buy up to ``n_labels`` labels of a pool, those known at the start not counted.
 
     What is bought next depends on the labels known alone, in whatever order they came.
@@ -172,7 +172,7 @@ def grow(
         open_[chosen] = False
         around = around.updated(x, chosen, answers)
         left -= len(chosen)
-    return Answer(*labels.known(), None, None)
+    return Prototypes(*labels.known(), None, None)
 
 
 def share_by_worth(x: Float32, rows: Ints, label: Ints, order: Ints, tests: int) -> float:
@@ -210,6 +210,6 @@ def share_by_worth(x: Float32, rows: Ints, label: Ints, order: Ints, tests: int)
     return float(np.clip(START + (SLOPE if errors > 0 else 2.0 * SLOPE) * errors, 0.0, MOST))
 
 
-def predict(query: Float32, x: Float32, answer: Answer) -> Ints:
+def predict(query: Float32, x: Float32, answer: Prototypes) -> Ints:
     """(query,) int64 label of the nearest labeled row of the pool ``x``; ties: the first."""
     return answer.label[nearest(query, x[answer.row], 1)[0][:, 0]]

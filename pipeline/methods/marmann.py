@@ -25,7 +25,7 @@ BETA = 52
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prototypes:
     """Labeled rows whose nearest one predicts."""
 
     row: Ints
@@ -128,14 +128,14 @@ class Marmann:
         self._nets: dict[float, tuple[Net, list[Ints]]] = {}
         self._cell_label: dict[tuple[float, int], int] = {}
 
-    def run(self) -> Answer:
+    def run(self) -> Prototypes:
         """Algorithm 1. Where the budget ends it, the rule of all labels bought so far."""
         try:
             scale, estimate = self.select_scale()
             points = self._net(scale)[0].point
-            return Answer(points, self.label_cells(scale, range(len(points))), scale, estimate)
+            return Prototypes(points, self.label_cells(scale, range(len(points))), scale, estimate)
         except BudgetSpent:
-            return Answer(*self.labels.known(), None, None)
+            return Prototypes(*self.labels.known(), None, None)
 
     def label_cells(self, scale: float, cells: range | list[int]) -> Ints:
         """GenerateNNSet, Algorithm 2: majority labels of cells of the net at half the scale.

@@ -31,7 +31,7 @@ def list_length(k: int | None, n_rows: int) -> int:
 
 
 @dataclass(frozen=True)
-class Selection:
+class SizeSelection:
     """The sizes chosen by cross-validation, and the evidence."""
 
     k: int
@@ -53,7 +53,7 @@ class FoldScores:
     score: list[list[float]]
     """Mean held-out accuracy on the given labels, by k and by k'."""
     shortfall: int
-    """As of `Selection`."""
+    """As of `SizeSelection`."""
 
 
 def sizes_tried(longest: int, k: int | None) -> tuple[int, ...]:
@@ -137,7 +137,7 @@ def select(
     fold: NDArray[np.integer],
     grid: tuple[int, ...] = GRID,
     rates: tuple[float, float] | None = None,
-) -> Selection:
+) -> SizeSelection:
     """(k, k') by cross-validation from one graph.
 
     ``neighbor`` (n, K) int64, nearest first, self excluded, -1 where the list is short; ``label``
@@ -159,11 +159,13 @@ def select(
     return best(total / len(label), grid, shortfall)
 
 
-def best(score: Floats, grid: tuple[int, ...], shortfall: int, k: int | None = None) -> Selection:
+def best(
+    score: Floats, grid: tuple[int, ...], shortfall: int, k: int | None = None
+) -> SizeSelection:
     """The sizes of greatest score (k, k'), of all k or of one; ties: smallest k, then k'."""
     allowed = score if k is None else np.where(np.equal(grid, k)[:, None], score, -np.inf)
     best_k, best_noise = np.unravel_index(int(np.argmax(allowed)), score.shape)
-    return Selection(grid[best_k], grid[best_noise], score, shortfall)
+    return SizeSelection(grid[best_k], grid[best_noise], score, shortfall)
 
 
 def _gain(guess: Labels, label: Labels, rates: tuple[float, float] | None) -> float:

@@ -24,7 +24,7 @@ LEVELS = 10
 """Levels of chances from a half on."""
 
 
-class Cells(NamedTuple):
+class GroupCells(NamedTuple):
     """Rows by cell; each cell once, ascending. Cells of parts add up (`together`)."""
 
     cell: Ints
@@ -67,7 +67,7 @@ class Layout:
         given: npt.NDArray[np.integer],
         suspect: npt.NDArray[np.bool_],
         checked: npt.NDArray[np.int64],
-    ) -> Cells:
+    ) -> GroupCells:
         """Count the rows of one part.
 
         Parameters
@@ -85,21 +85,23 @@ class Layout:
         cell = (who * (self.n_classes + 2) + kind) * self.n_levels + np.maximum(level, 0)
         one = np.ones(len(cell), np.int64)
         wrong = given.astype(np.int64) != likely
-        return _summed(Cells(cell, one, wrong.astype(np.int64), suspect.astype(np.int64)))
+        return _summed(GroupCells(cell, one, wrong.astype(np.int64), suspect.astype(np.int64)))
 
-    def places(self, cells: Cells) -> Places:
+    def places(self, cells: GroupCells) -> Places:
         """Group, class and level of each cell."""
         above, level = np.divmod(cells.cell, self.n_levels)
         group, kind = np.divmod(above, self.n_classes + 2)
         return Places(group, kind, level)
 
 
-def together(parts: Iterable[Cells]) -> Cells:
+def together(parts: Iterable[GroupCells]) -> GroupCells:
     """The cells of several parts, one part after the other."""
     none = np.empty(0, np.int64)
-    total = Cells(none, none, none, none)
+    total = GroupCells(none, none, none, none)
     for part in parts:
-        total = _summed(Cells(*(np.concatenate(pair) for pair in zip(total, part, strict=True))))
+        total = _summed(
+            GroupCells(*(np.concatenate(pair) for pair in zip(total, part, strict=True)))
+        )
     return total
 
 
@@ -110,10 +112,10 @@ def table(at: tuple[Ints, ...], count: Ints, shape: tuple[int, ...]) -> Ints:
     return found
 
 
-def _summed(cells: Cells) -> Cells:
+def _summed(cells: GroupCells) -> GroupCells:
     """Each cell once."""
     cell, where = np.unique(cells.cell, return_inverse=True)
-    return Cells(cell, *(table((where,), count, cell.shape) for count in cells[1:]))
+    return GroupCells(cell, *(table((where,), count, cell.shape) for count in cells[1:]))
 
 
 def apart(group: npt.NDArray[np.integer], near: npt.NDArray[np.integer]) -> float:

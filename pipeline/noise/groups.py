@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.labels import ClassName
-from pipeline.noise.group_cells import Cells, Certain, Ints, Layout, certain_rows, table
+from pipeline.noise.group_cells import Certain, GroupCells, Ints, Layout, certain_rows, table
 from pipeline.noise.group_rates import Rates, differ, estimates, p_value
 from pipeline.noise.rates import UNSUPPORTED, WEAK, Support, worst
 
@@ -121,7 +121,7 @@ class _Of:
 
 
 def group_rates(
-    cells: Cells, layout: Layout, whole: Whole, column: str, values: Sequence[ClassName]
+    cells: GroupCells, layout: Layout, whole: Whole, column: str, values: Sequence[ClassName]
 ) -> Groups:
     """Rates, intervals and the test of all groups.
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from storage.errors import InputError, Patience, UnavailableError
 from storage.sources.blocks import Annotations, Block, Chunk, Corrections, Reader, rechunk
-from storage.sources.files import SourceFile, changed, readable, unwritten
+from storage.sources.files import FileOfSource, changed, readable, unwritten
 from storage.sources.request import PLAIN, PLAIN_NUMBERS, Coding, Dialect, Gaps, is_place
 from storage.sources.values.candidates import as_sets
 from storage.sources.values.labels import are_there
@@ -38,7 +38,7 @@ class Source:
     """Column, array or file of the labels; None if the source is read without them."""
     n_rows: int | None
     """Number of rows; None where only reading tells (CSV)."""
-    parts: tuple[SourceFile, ...]
+    parts: tuple[FileOfSource, ...]
     """Every file whose content matters, labels included."""
     reader: Reader
     dialect: Dialect = PLAIN

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage.errors import InputError, listed, shown
-from storage.sources.files import SourceFile
+from storage.sources.files import FileOfSource
 from storage.sources.request import Gaps
 from storage.sources.values.labels import Label, Labels, objects
 from storage.sources.values.texts import WHOLE, text_ids
@@ -179,7 +179,7 @@ Codes = npt.NDArray[np.int16]
 class Corrections:
     """Rows whose labels are certain."""
 
-    file: SourceFile
+    file: FileOfSource
     row: npt.NDArray[np.int64]
     """(row,) ascending."""
     label: npt.NDArray[np.int16]
@@ -235,7 +235,7 @@ class Annotations:
 
     name: str
     """The file, for messages."""
-    parts: tuple[SourceFile, ...]
+    parts: tuple[FileOfSource, ...]
     lines: Callable[[], Iterator[tuple[int, pa.RecordBatch]]]
     """Reads the table again: the number of the first line of each batch, and its cells."""
     by: str | None

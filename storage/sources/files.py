@@ -334,7 +334,7 @@ def unpacked(name: str, basename: str, file: IO[bytes]) -> IO[bytes]:
 
 
 T = TypeVar("T")
-Parts = tuple["SourceFile", ...]
+Parts = tuple["FileOfSource", ...]
 
 YOUNG_SECONDS = 2.0
 """Age below which a file may change again without another time: clocks of file systems tick."""
@@ -342,7 +342,7 @@ _TIMES = ("mtime_ns", "ctime_ns", "tag")
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class FileOfSource:
     """One file whose bytes belong to a source."""
 
     role: str
@@ -409,7 +409,7 @@ def _check(parts: Parts, before: list[dict[str, Any]]) -> None:
             )
 
 
-def changed(old: dict[str, Any], part: SourceFile) -> str | None:
+def changed(old: dict[str, Any], part: FileOfSource) -> str | None:
     """None if one file is what `old` describes, else a sentence naming the difference."""
     new = part.describe(with_digest=False)
     if new["size"] != old["size"]:

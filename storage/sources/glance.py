@@ -139,7 +139,7 @@ _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 @dataclass(frozen=True)
-class Column:
+class FeatureCandidate:
     """A column that may be a feature."""
 
     name: str
@@ -162,7 +162,7 @@ class Column:
 class Glance:
     """Some rows of a source."""
 
-    columns: list[Column]
+    columns: list[FeatureCandidate]
     label: Labels | None
     ids: npt.NDArray[np.float64] | None
     """`(row,)` codes of the ids; NaN where missing."""
@@ -226,7 +226,9 @@ def _arrays(source: Source, starts: list[int], step: int) -> Glance:
         x = np.concatenate([block.x for block in taken]).astype(np.float64)
     labels = [block.label for block in taken if block.label is not None]
     names = [block.id for block in taken if block.id is not None]
-    columns = [Column(name, x[:, i], False) for i, name in enumerate(source.feature_names)]
+    columns = [
+        FeatureCandidate(name, x[:, i], False) for i, name in enumerate(source.feature_names)
+    ]
     label = join_values(labels) if labels else None
     ids = _codes(pa.array(np.concatenate(names), pa.string())) if names else None
     return Glance(columns, label, ids, len(x), len(x) == source.n_rows)
@@ -290,7 +292,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 def _features(
     columns: dict[str, pa.Array], features: tuple[Feature, ...], source: Source
-) -> Iterator[Column]:
+) -> Iterator[FeatureCandidate]:
     typed = source.kind in ("parquet", "arrow")  # text is not read as numbers unasked
     lists: dict[str, np.ndarray] = {}
     for name, place, length, _, spelling in features:
@@ -300,10 +302,12 @@ def _features(
         elif place is not None and is_embedding(column.type):
             if name not in lists:
                 lists[name] = list_values(column, length, f"column {name!r}")
-            yield Column(f"{name}[{place}]", lists[name][:, place].astype(np.float64), False)
+            yield FeatureCandidate(
+                f"{name}[{place}]", lists[name][:, place].astype(np.float64), False
+            )
         elif is_number(column.type):
             numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-            yield Column(name, numbers, False)
+            yield FeatureCandidate(name, numbers, False)
         elif types.is_string(column.type) or types.is_large_string(column.type):
             yield _of_text(name, column, source.dialect.decimal, typed)
         else:
@@ -314,10 +318,10 @@ def _features(
             is_time = types.is_timestamp(column.type) or types.is_date(column.type)
             spellings = ("datetime",) if is_time else ()
             coded = b"" if codes is None else _digest(column)
-            yield Column(name, values, True, example, spellings, coded=coded)
+            yield FeatureCandidate(name, values, True, example, spellings, coded=coded)
 
 
-def _of_text(name: str, column: pa.Array, decimal: str, typed: bool) -> Column:
+def _of_text(name: str, column: pa.Array, decimal: str, typed: bool) -> FeatureCandidate:
     """Numbers if all of a text column are, and text is read as such, else codes."""
     text = pc.utf8_trim_whitespace(column)
     marked = text if decimal == "." else pc.replace_substring(text, decimal, ".")
@@ -326,13 +330,13 @@ def _of_text(name: str, column: pa.Array, decimal: str, typed: bool) -> Column:
     known = text.drop_null()
     if n_text == 0 and not (typed and len(known)):
         numbers = marked.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return Column(name, numbers, False)
+        return FeatureCandidate(name, numbers, False)
     commas = decimal == "." and n_text > 0
     commas = commas and not pc.any(_no_numbers(pc.replace_substring(text, ",", "."))).as_py()
     spellings = spellings_of(plain_texts(column), decimal)
     if commas and pc.any(pc.match_substring_regex(text, "^[+-]?0,")).as_py():
         spellings = [kind for kind in spellings if kind != "thousands"]
-    return Column(
+    return FeatureCandidate(
         name,
         _codes(text),
         True,
@@ -348,15 +352,15 @@ def _no_numbers(text: pa.Array) -> pa.Array:
     return pc.invert(pc.match_substring_regex(text, _NUMBER).fill_null(True))
 
 
-def _parsed(name: str, column: pa.Array, spelling: Spelling) -> Column:
+def _parsed(name: str, column: pa.Array, spelling: Spelling) -> FeatureCandidate:
     """Numbers if all text is as asked, else codes."""
     text = plain_texts(column)
     numbers, bad = spelling.read(text)
     if bad is None:
-        return Column(name, numbers, False)
+        return FeatureCandidate(name, numbers, False)
     refused = text[bad].as_py()[:40]
     kinds, coded = (spelling.kind,), _digest(text)
-    return Column(name, _codes(text), True, refused, kinds, refused=True, coded=coded)
+    return FeatureCandidate(name, _codes(text), True, refused, kinds, refused=True, coded=coded)
 
 
 def _digest(column: pa.Array) -> bytes:

@@ -17,7 +17,7 @@ from storage.answers import SUFFIX, Answers, Origin, source_identity
 from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import ROW, Annotations, Codes, Corrections, Keys, keys, majority
-from storage.sources.files import SourceFile, SourcePath, read_once, readable
+from storage.sources.files import FileOfSource, SourcePath, read_once, readable
 from storage.sources.formats.tables import batches, check_label_type, to_labels
 from storage.sources.opening import open_cells
 from storage.sources.request import Dialect
@@ -215,7 +215,7 @@ NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Checked:
+class LatestLabels:
     """Labels of a file, the last one of each row and reviewer, ascending by row."""
 
     location: SourcePath
@@ -266,7 +266,7 @@ def with_corrections(source: Source, path: str) -> Source:
         answers in it are damaged.
     """
     location = SourcePath.of(path)
-    part = SourceFile("corrections", location.basename, location)
+    part = FileOfSource("corrections", location.basename, location)
     (part,), found = read_once((part,), lambda: read_answers(path))
     if found.source is not None:
         _check_origin(location, found.source, source)
@@ -283,7 +283,7 @@ def _check_origin(location: SourcePath, origin: str, source: Source) -> None:
         )
 
 
-def read_answers(path: str) -> Checked:
+def read_answers(path: str) -> LatestLabels:
     """What a file of answers or a table of labels says.
 
     Raises
@@ -308,7 +308,7 @@ class _LabelFile:
         self.codes = LabelCodes(MOST_CLASSES, f"{location.name}: labels")
         self.reviewers: dict[str, int] = {}
 
-    def log(self) -> Checked:
+    def log(self) -> LatestLabels:
         """The answers of a review."""
         with readable(self.name), self.location.open() as file:
             answers = Answers.of(self.name, file)
@@ -319,7 +319,7 @@ class _LabelFile:
         reviewer = self._reviewers(pa.array([who for _, who, _ in said], pa.string()))
         return self._checked(answers.origin.source, row, label, reviewer)
 
-    def table(self, path: str) -> Checked:
+    def table(self, path: str) -> LatestLabels:
         """A table of labels, a batch at a time."""
         table = open_cells(path, self._columns)
         origins: set[str] = set()
@@ -356,10 +356,10 @@ class _LabelFile:
         row: npt.NDArray[np.int64],
         label: npt.NDArray[Any],
         reviewer: npt.NDArray[np.int16],
-    ) -> Checked:
+    ) -> LatestLabels:
         values, reviewers = self.codes.values, tuple(self.reviewers)
         label = label.astype(np.int16)
-        return Checked(self.location, source, row, label, reviewer, values, reviewers)
+        return LatestLabels(self.location, source, row, label, reviewer, values, reviewers)
 
     def _columns(self, name: str, names: tuple[str, ...]) -> list[str]:
         missing = [one for one in COLUMNS if one not in names]

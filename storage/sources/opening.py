@@ -10,9 +10,9 @@ import numpy as np
 
 from storage.errors import InputError, listed, no_column, patiently
 from storage.sources.base import Source
-from storage.sources.files import SourceFile, SourcePath, packed, readable
+from storage.sources.files import FileOfSource, SourcePath, packed, readable
 from storage.sources.formats import arrow, csv, parquet, xlsx
-from storage.sources.formats.arrays import LabeledReader, Rows, check_labels, is_mask
+from storage.sources.formats.arrays import ArrayRows, LabeledReader, check_labels, is_mask
 from storage.sources.formats.csv import CsvReader, read_header
 from storage.sources.formats.npy import open_npy, open_npz, read_npy
 from storage.sources.formats.tables import Look, Selection, TablesReader, open_tables
@@ -286,7 +286,7 @@ def attach_labels(
     with readable(location.name):
         if location.size() == 0:
             raise InputError(f"{location.name}: the labels file is empty; give one label per row")
-    labels: Rows
+    labels: ArrayRows
     if lower.endswith(".npy"):
         labels = read_npy(location)
     elif lower.endswith(TEXT):
@@ -297,7 +297,7 @@ def attach_labels(
     return replace(
         source,
         label_name=column or location.basename,
-        parts=(*source.parts, SourceFile("labels", location.basename, location)),
+        parts=(*source.parts, FileOfSource("labels", location.basename, location)),
         reader=LabeledReader(source.reader, labels),
         candidates="" if is_mask(labels) else None,
     )

@@ -5,18 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.steps.graph.networks import Look, Walk, cheapest
+from flows.steps.graph.networks import Reachable, Walk, cheapest
 from flows.steps.queries.probes import n_audited
 from pipeline.blocks.partition import Halo
 
 SHARE = st.floats(0.5, 1.0)
-LOOKS = st.lists(st.builds(Look, st.just(Halo(0.1, 2)), st.floats(1, 8), SHARE), min_size=1)
+LOOKS = st.lists(st.builds(Reachable, st.just(Halo(0.1, 2)), st.floats(1, 8), SHARE), min_size=1)
 WALKS = st.lists(st.builds(Walk, st.integers(4, 900), SHARE), max_size=6)
 
 
 @given(LOOKS, WALKS, SHARE)
 def test_the_cheapest_that_finds_enough_is_taken(
-    looks: list[Look], walks: list[Walk], wanted: float
+    looks: list[Reachable], walks: list[Walk], wanted: float
 ) -> None:
     exact = Walk(None, 1.0)
     look, walk = cheapest(looks, [*walks, exact], wanted)

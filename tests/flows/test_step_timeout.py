@@ -75,7 +75,7 @@ def test_store_that_hangs_between_two_steps(
 def test_source_that_hangs(
     pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows.steps.ingest.pool._Pass, "see", lambda *_: time.sleep(3600))
+    monkeypatch.setattr(flows.steps.ingest.pool._Reading, "see", lambda *_: time.sleep(3600))
     with pytest.raises(StepTimeoutError, match="pool all: not done 1 s"):
         fit(pool(), tmp_path / "run", step_timeout=1)
 

@@ -21,7 +21,7 @@ from flows.engine.parts import Part
 from flows.report.content import load
 from flows.score import run_score
 from flows.steps.graph.lists import receive_lists, send_lists
-from flows.steps.ingest.pool import _Pass as Pass
+from flows.steps.ingest.pool import _Reading as Pass
 from flows.steps.ingest.pool import _Write
 from flows.steps.labels.rknn import deal
 from pipeline.estimator import RobustKNeighborsClassifier

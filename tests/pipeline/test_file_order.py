@@ -17,8 +17,8 @@ from pipeline.diagnostics.file_order import (
     DISTANCES,
     MOST_ROWS,
     RANKS,
+    FileDistances,
     FileOrder,
-    Gaps,
     file_order,
     gaps,
     over_shuffles,
@@ -51,7 +51,7 @@ def edges_of(neighbor: npt.NDArray[np.int64], distance: npt.NDArray[np.float32])
     ]
 
 
-def gaps_of(x: Features, k: int = RANKS + 1) -> Gaps:
+def gaps_of(x: Features, k: int = RANKS + 1) -> FileDistances:
     return gaps(np.arange(len(x)), *lists_of(x, k), len(x))
 
 
@@ -171,4 +171,4 @@ def test_drift_blocks_and_repeated_rows_are_seen() -> None:
 def test_nothing_is_said_without_neighbors() -> None:
     assert file_order(gaps_of(np.zeros((60, 2))), 60) is None
     assert file_order(gaps_of(np.zeros((60, 2)), 1), 60) is None
-    assert file_order(Gaps(), 1) is None
+    assert file_order(FileDistances(), 1) is None

@@ -13,7 +13,7 @@ from strategies import generators, pools
 
 from pipeline.graph.carving import Cells, carve
 from pipeline.graph.local_join import (
-    Found,
+    GrowingLists,
     join_all,
     join_cells,
     join_groups,
@@ -44,11 +44,11 @@ def grids(draw: st.DrawFn, most_rows: int = 60) -> Rows:
 
 
 @st.composite
-def rough(draw: st.DrawFn) -> tuple[Rows, Found]:
+def rough(draw: st.DrawFn) -> tuple[Rows, GrowingLists]:
     """Rows and any true lists of them, some followed before."""
     x, rng = draw(grids()), draw(generators())
     width = draw(st.integers(1, 6))
-    found = Found.none(len(x), width)
+    found = GrowingLists.none(len(x), width)
     table = squares(x)
     for i in range(len(x)):
         others = np.delete(np.arange(len(x)), i)
@@ -65,7 +65,7 @@ def squares(x: Rows) -> npt.NDArray[np.float64]:
     return np.asarray(np.square(wide).sum(axis=-1))
 
 
-def copy(found: Found) -> Found:
+def copy(found: GrowingLists) -> GrowingLists:
     return found.of(np.arange(len(found.index)))
 
 
@@ -73,7 +73,9 @@ def listed(index: Int32) -> list[list[int]]:
     return [[j for j in row if j != ABSENT] for row in index.tolist()]
 
 
-def check(x: Rows, before: Found, after: Found, candidates: Sequence[set[int]]) -> None:
+def check(
+    x: Rows, before: GrowingLists, after: GrowingLists, candidates: Sequence[set[int]]
+) -> None:
     """Lists are the nearest of what they were and of the candidates, without repetition."""
     table, width = squares(x), before.index.shape[1]
     for i, (old, new) in enumerate(zip(listed(before.index), listed(after.index), strict=True)):
@@ -93,7 +95,7 @@ def cells_of(rows: Int32, sizes: Sequence[int]) -> Cells:
 @given(rough(), generators(), st.integers(1, 12))
 @settings(max_examples=100, deadline=None)
 def test_rows_of_a_cell_meet(
-    given: tuple[Rows, Found], rng: np.random.Generator, most: int
+    given: tuple[Rows, GrowingLists], rng: np.random.Generator, most: int
 ) -> None:
     x, found = given
     before = copy(found)
@@ -109,7 +111,7 @@ def test_rows_of_a_cell_meet(
 @given(rough(), generators(), st.integers(1, 6), st.integers(0, 4), THREADS)
 @settings(max_examples=100, deadline=None)
 def test_groups_meet_the_neighbors_of_all_their_rows(
-    given: tuple[Rows, Found],
+    given: tuple[Rows, GrowingLists],
     rng: np.random.Generator,
     forward: int,
     backward: int,
@@ -135,7 +137,7 @@ def test_groups_meet_the_neighbors_of_all_their_rows(
 @given(rough(), st.integers(1, 6), st.integers(0, 4), THREADS)
 @settings(max_examples=150, deadline=None)
 def test_neighbors_are_those_listed_then_those_listing_new_ones_first(
-    given: tuple[Rows, Found], forward: int, backward: int, threads: Threads
+    given: tuple[Rows, GrowingLists], forward: int, backward: int, threads: Threads
 ) -> None:
     _, found = given
     forward = min(forward, found.index.shape[1])
@@ -149,7 +151,7 @@ def test_neighbors_are_those_listed_then_those_listing_new_ones_first(
 @given(rough(), st.integers(1, 6), st.integers(0, 4), generators(), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_neighbors_neighbors_meet_unless_both_links_are_old(
-    given: tuple[Rows, Found],
+    given: tuple[Rows, GrowingLists],
     forward: int,
     backward: int,
     rng: np.random.Generator,
@@ -193,11 +195,11 @@ def test_neighbors_neighbors_meet_unless_both_links_are_old(
 @given(rough(), generators())
 @settings(max_examples=60, deadline=None)
 def test_joining_all_rows_gives_exact_lists(
-    given: tuple[Rows, Found], rng: np.random.Generator
+    given: tuple[Rows, GrowingLists], rng: np.random.Generator
 ) -> None:
     x, found = given
     rows = np.sort(rng.permutation(len(x))[: rng.integers(1, len(x) + 1)])
-    lists = Found.none(len(rows), found.index.shape[1])
+    lists = GrowingLists.none(len(rows), found.index.shape[1])
     join_all(x, rows, lists)
     table = squares(x)
     for i, row in zip(rows, listed(lists.index), strict=True):
@@ -208,7 +210,7 @@ def test_joining_all_rows_gives_exact_lists(
 def test_cells_of_rows_far_from_the_origin_lose_nothing() -> None:
     rng = np.random.default_rng(0)
     x = (rng.integers(0, 50, (400, 4)) + 2.0**20).astype(np.float32)
-    found = Found.none(len(x), 7)
+    found = GrowingLists.none(len(x), 7)
     join_cells(x, carve(x, 400, 0), found)
     assert np.array_equal(found.far, np.sort(squares(x) + np.diag([np.inf] * 400))[:, :7])
 

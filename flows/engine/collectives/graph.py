@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.collectives.sent import (
-    Answers,
     Found,
     Passed,
+    Replies,
     Sendings,
     Sent,
     ask,
@@ -230,7 +230,7 @@ def _found(
         near = places(asked, lists["neighbor"][:, : of.several.ranks])
         own = places(asked, lists["row"])
     elif of.known is not None:
-        answers = Answers(of.known, slices)
+        answers = Replies(of.known, slices)
         near, own = answers.places(lists["neighbor"]), places(answers.row, lists["row"])
         columns = {n: np.concatenate([c, np.zeros_like(c[:1])]) for n, c in answers.columns.items()}
     pieces, seconds = [], 0.0

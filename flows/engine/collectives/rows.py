@@ -74,7 +74,7 @@ Kernel = Callable[..., Found | Arrays]
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _RowPass:
     """What all parts of a pass share."""
 
     step: str
@@ -128,7 +128,7 @@ def over_rows(
     of_asked = [[]] * n if asked is None else asked.slices("asked", n)
     if table is not None:
         table.writer(job.run, graph.pool)
-    shared = _Pass(
+    shared = _RowPass(
         *(step, graph.pool, kernel, tuple((one.step, one.exchange("rows")) for one in of)),
         None if others is None else others.exchange("others"),
         None if asked is None else asked.exchange("asked"),
@@ -145,7 +145,7 @@ def over_rows(
     return Sendings.of(job.run.location, step, records)
 
 
-def _rows_part(of: _Pass, run: Run, part: Part[_Rows]) -> Output:
+def _rows_part(of: _RowPass, run: Run, part: Part[_Rows]) -> Output:
     """Some rows of a pass."""
     args = part.args
     columns: Arrays = {}
@@ -180,7 +180,7 @@ def _rows_part(of: _Pass, run: Run, part: Part[_Rows]) -> Output:
     return Output(written, Passed(sent, left))
 
 
-def _answer(of: _Pass, part: Part[_Rows], away: Exchange, found: Found) -> Sent:
+def _answer(of: _RowPass, part: Part[_Rows], away: Exchange, found: Found) -> Sent:
     """Send what is known of the rows to the blocks that asked for them."""
     row, asker = np.empty(0, np.int64), np.empty(0, np.int32)
     if of.asked is not None and part.args.asked:

@@ -104,7 +104,7 @@ def ask(
     return away.key(producer), sent
 
 
-class Answers:
+class Replies:
     """What was answered of the rows that somebody asked for, one item a row."""
 
     def __init__(self, through: Exchange, slices: Sequence[Slice]) -> None:

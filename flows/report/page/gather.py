@@ -10,7 +10,7 @@ import numpy.typing as npt
 from flows.report.model import PoolReport, TrainReport
 from flows.steps.graph.building import Audited
 from flows.steps.graph.names import AUDIT, BLOCKS, last_attempt
-from flows.steps.graph.partition import Block
+from flows.steps.graph.partition import BlockWritten
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import transform
 from pipeline.decision.threshold import vote_table
@@ -27,7 +27,7 @@ SUSPECTS = 20
 
 
 @dataclass(frozen=True)
-class Seen:
+class VerdictsSeen:
     """What one pass over the verdicts finds."""
 
     votes: npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ def ingested(run: Run) -> Ingested:
     return Ingested.of(record)
 
 
-def scan(run: Run, report: TrainReport, sampled: npt.NDArray[np.int64]) -> Seen:
+def scan(run: Run, report: TrainReport, sampled: npt.NDArray[np.int64]) -> VerdictsSeen:
     """Read the verdicts once; `sampled` are rows to pick out."""
     k = report.k
     most = Greatest(SUSPECTS, report.seed)
@@ -88,7 +88,7 @@ def scan(run: Run, report: TrainReport, sampled: npt.NDArray[np.int64]) -> Seen:
         most.see(np.arange(rows.start, rows.stop), 1.0 - found.astype(np.float64))
         here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
         quality[here] = found[sampled[here] - rows.start]
-    return Seen(votes, most.row, quality)
+    return VerdictsSeen(votes, most.row, quality)
 
 
 def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
@@ -116,7 +116,7 @@ def block_recalls(run: Run, report: PoolReport) -> list[BlockRecall]:
         if not len(recalls):
             continue
         recall = summarize(recalls)
-        rows = Block.of(homes[name]).core if name in homes else 0
+        rows = BlockWritten.of(homes[name]).core if name in homes else 0
         number = int(name.rsplit("-", 1)[1])
         found.append(BlockRecall(number, rows, recall.n_rows, recall.value, recall.interval))
     return sorted(found, key=lambda block: (block.recall, block.block))

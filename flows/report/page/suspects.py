@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flows.report.model import TrainReport
-from flows.report.page.gather import Seen, ingested
+from flows.report.page.gather import VerdictsSeen, ingested
 from flows.steps.graph.lookup import lists_of, pick
 from storage.runs.run import Run
 
@@ -38,7 +38,7 @@ class Suspect:
     id: str | None = None
 
 
-def suspects(run: Run, report: TrainReport, seen: Seen) -> list[Suspect]:
+def suspects(run: Run, report: TrainReport, seen: VerdictsSeen) -> list[Suspect]:
     """The rows `seen.suspects`, in that order."""
     columns = ("given_label", "predicted_label", "label_quality", "eta_corr", "is_label_issue")
     verdict = {name: pick(run, "labels", name, seen.suspects) for name in columns}

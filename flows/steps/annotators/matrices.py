@@ -72,7 +72,7 @@ class Agreed(Result):
 
 
 @dataclass(frozen=True)
-class Found(Result):
+class MatricesFound(Result):
     """All that is said of the annotators."""
 
     annotators: Annotators
@@ -164,9 +164,9 @@ def find_consensus(
             names.n_empty,
             by_themselves,
         )
-        return Output([run.key(GROUP)], Found(found))
+        return Output([run.key(GROUP)], MatricesFound(found))
 
-    return Found.of(job.once("annotators", finish)).annotators
+    return MatricesFound.of(job.once("annotators", finish)).annotators
 
 
 def _matrices(number: int) -> str:

@@ -19,7 +19,7 @@ from flows.engine.collectives import (
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
 from flows.steps.graph.lookup import source_rows
-from pipeline.diagnostics.file_order import FileOrder, Gaps, file_order, gaps, together
+from pipeline.diagnostics.file_order import FileDistances, FileOrder, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
     Usual,
     data_values,
@@ -43,12 +43,12 @@ FILE = "data_issues.parquet"
 class Looked(Result):
     """What a block leaves."""
 
-    gaps: Gaps
+    gaps: FileDistances
     """How far apart in the file neighbors stand."""
 
 
 @dataclass(frozen=True)
-class Counted(Result):
+class DataCounted(Result):
     """What was found in some rows."""
 
     outliers: int
@@ -57,7 +57,7 @@ class Counted(Result):
 
 
 @dataclass(frozen=True)
-class Checked(Counted):
+class DataChecked(DataCounted):
     """What was found in all rows."""
 
     near: float = 0.0
@@ -67,7 +67,7 @@ class Checked(Counted):
 
 def check_data(
     job: Job, graph: PoolGraph, k: int, *, renumbered: bool, labeled: bool = True
-) -> Checked:
+) -> DataChecked:
     """Write the group `checks` and `data_issues.parquet`; how many rows are concerned. Unless rows
     are `labeled` one by one, nothing is said of contradictions and values.
 
@@ -92,12 +92,12 @@ def check_data(
         written = table.finish(run, graph.pool, {"k": k, **asdict(usual)})
         columns = COLUMNS if labeled else COLUMNS[:-2]
         write_table(run, "checks", run.location.path(FILE), columns, ids="pool")
-        counts = [asdict(one).values() for one in checked.left(Counted)]
+        counts = [asdict(one).values() for one in checked.left(DataCounted)]
         total = [sum(column) for column in zip(*counts, strict=True)]
         order = file_order(together(one.gaps for one in looked.left(Looked)), n_rows)
-        return Output([*written, FILE], replace(Checked(*total), near=usual.near, order=order))
+        return Output([*written, FILE], replace(DataChecked(*total), near=usual.near, order=order))
 
-    return Checked.of(job.once("data-issues", finish))
+    return DataChecked.of(job.once("data-issues", finish))
 
 
 def look(at: Around, k: int, n_rows: int, usual: Usual) -> Found:
@@ -138,4 +138,4 @@ def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -
         "is_outlier": outlying,
         "data_value": value.astype(np.float32),
     }
-    return Found(columns, left=Counted(*counts))
+    return Found(columns, left=DataCounted(*counts))

@@ -26,7 +26,7 @@ LARGEST_GROUP = 24
 
 
 @dataclass(frozen=True)
-class Trained:
+class ReviewedTraining:
     """What is read of a finished training."""
 
     run: Run
@@ -45,7 +45,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReviewSize:
     """How many rows of each kind."""
 
     useful: int
@@ -59,7 +59,7 @@ class Wanted:
         return self.useful if stream == "useful" else self.random
 
 
-def order_review(job: Job, trained: Trained, wanted: Wanted) -> None:
+def order_review(job: Job, trained: ReviewedTraining, wanted: ReviewSize) -> None:
     """Write the group `review`: the rows to look at, in order, with their neighbors."""
     graph = PoolGraph(trained.pool, trained.n_blocks)
     moves = over_graph(
@@ -72,7 +72,7 @@ def order_review(job: Job, trained: Trained, wanted: Wanted) -> None:
     job.once("review", lambda run: _write(run, trained, wanted, list(drawn.drawn_by_part())))
 
 
-def moved(at: Around, trained: Trained) -> Found:
+def moved(at: Around, trained: ReviewedTraining) -> Found:
     """How many verdicts of one block each row can move."""
     neighbor, label = (at.of_row[name][:, : trained.k] for name in ("neighbor", "neighbor_label"))
     codes = labels_of(neighbor, label)
@@ -80,7 +80,7 @@ def moved(at: Around, trained: Trained) -> Found:
     return Found(others={"row": row, "moved": times})
 
 
-def draw(at: SourceRows, trained: Trained, wanted: Wanted) -> Found:
+def draw(at: SourceRows, trained: ReviewedTraining, wanted: ReviewSize) -> Found:
     """The rows of one part that may be among the most useful, or are drawn at random."""
     row, span = np.arange(at.rows.start, at.rows.stop), slice(at.rows.start, at.rows.stop)
     times = np.zeros(at.n, np.int64)
@@ -110,7 +110,7 @@ def draw(at: SourceRows, trained: Trained, wanted: Wanted) -> Found:
     return Found(drawn={"row": row[which], "stream": stream, "moved": times[which], **chosen})
 
 
-def _write(run: Run, trained: Trained, wanted: Wanted, drawn: list[Arrays]) -> Output:
+def _write(run: Run, trained: ReviewedTraining, wanted: ReviewSize, drawn: list[Arrays]) -> Output:
     """Choose among what the parts drew, find the neighbors and the groups of alike suspects."""
     every = {name: np.concatenate([part[name] for part in drawn]) for name in drawn[0]}
     stream, found = every.pop("stream"), {}

@@ -92,7 +92,7 @@ class SearchAll:
 
 
 @dataclass(frozen=True)
-class Search:
+class AnchorSearch:
     """Rows of the pool to search for the anchors' neighbors."""
 
     plan: AnchorPlan
@@ -164,7 +164,7 @@ def _merged(job: Job, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> list[Re
         "anchors-search",
         search_part,
         [
-            Part(f"rows-{i:06d}", Search(plan, scaling, n_groups, rows, exchange))
+            Part(f"rows-{i:06d}", AnchorSearch(plan, scaling, n_groups, rows, exchange))
             for i, rows in enumerate(pool.parts())
         ],
     )
@@ -215,7 +215,7 @@ def search_all_part(run: Run, part: Part[SearchAll]) -> Output:
     return Output(written, kernel_seconds=seconds)
 
 
-def search_part(run: Run, part: Part[Search]) -> Output:
+def search_part(run: Run, part: Part[AnchorSearch]) -> Output:
     """Exact neighbors of all anchors among some rows of the pool."""
     plan, scaling, n_groups = part.args.plan, part.args.scaling, part.args.n_groups
     rows, exchange = part.args.rows, part.args.to

@@ -59,7 +59,7 @@ class MergeLists:
 
 
 @dataclass(frozen=True)
-class Built(Routed):
+class ListsBuilt(Routed):
     """Lists of a block that were sent home or, if they were whole, written."""
 
     repaired: int
@@ -151,12 +151,12 @@ def together_part(threads: Threads, run: Run, part: Part[Together]) -> Output:
 
     threads.over(len(size), write, piece=1)
     keys = [key for of_block in written for key in of_block]
-    return Output(keys, Built([], n_repaired, sum(short)), seconds)
+    return Output(keys, ListsBuilt([], n_repaired, sum(short)), seconds)
 
 
 def _deliver(
     run: Run, part: Part[Build], block: Arrays, lists: Neighbors, *, repaired: int
-) -> tuple[list[str], Built]:
+) -> tuple[list[str], ListsBuilt]:
     """Send lists home; or, where all are at home, write them. What was written, and the result."""
     exchange = part.args.to
     if exchange is None:
@@ -171,8 +171,8 @@ def _deliver(
         written = [exchange.key(part.name)]
         n_blocks = part.args.n_blocks
         routed = send_lists(exchange, part.name, home, n_blocks, block["row"], lists)
-        return written, Built(routed.sent, repaired)
-    return written, Built([], repaired, short)
+        return written, ListsBuilt(routed.sent, repaired)
+    return written, ListsBuilt([], repaired, short)
 
 
 def _write(

@@ -57,7 +57,7 @@ class Lay:
 
 
 @dataclass(frozen=True)
-class Tried(Result):
+class WalksTried(Result):
     """What walks of the anchors at home in one block met."""
 
     held: int = 0
@@ -66,7 +66,7 @@ class Tried(Result):
     """By effort, how many of them walks met; None where nothing was tried."""
 
 
-class Look(NamedTuple):
+class Reachable(NamedTuple):
     """Blocks that a query may be sent to."""
 
     halo: Halo
@@ -119,7 +119,7 @@ def choose_probes(
         looks = []
         for halo in HALOS:
             probes = float(in_halo(query[1], halo).sum(axis=1).mean())
-            looks.append(Look(halo, probes, share_held(query, held, halo, blocks.halo)))
+            looks.append(Reachable(halo, probes, share_held(query, held, halo, blocks.halo)))
         wanted = 1.0 - (_LOST_EXACT if exact else _LOST) * (1.0 - target_recall)
         look, walk = cheapest(looks, _walks(tried, efforts(k)), wanted)
         return Output([], Probes(*look, *walk))
@@ -127,7 +127,7 @@ def choose_probes(
     return Probes.of(job.once("probes", choose))
 
 
-def cheapest(looks: list[Look], walks: list[Walk], wanted: float) -> tuple[Look, Walk]:
+def cheapest(looks: list[Reachable], walks: list[Walk], wanted: float) -> tuple[Reachable, Walk]:
     """The choice of blocks and the search in them that together find the share wanted and take
     least; where none do, the most that there is."""
     both = [(look, walk) for look in looks for walk in walks]
@@ -141,7 +141,7 @@ def _steps_taken(walk: Walk) -> float:
     return _EXACT_STEPS if walk.steps is None else _BEGINNING_STEPS + walk.steps
 
 
-def _lay(job: Job, blocks: Blocks, scaling: Scaling, k: int, most: float) -> list[Tried]:
+def _lay(job: Job, blocks: Blocks, scaling: Scaling, k: int, most: float) -> list[WalksTried]:
     """Write the networks of all blocks that are walked; what was tried in each, up to a share
     `most`."""
     walked = [b for b in blocks.largest_first() if walkable(blocks.sizes[b], k)]
@@ -152,7 +152,7 @@ def _lay(job: Job, blocks: Blocks, scaling: Scaling, k: int, most: float) -> lis
         network_part,
         [Part(block_name(b), Lay(b, k, steps if b in trying else [], most)) for b in walked],
     )
-    return [Tried.of(record) for record in records]
+    return [WalksTried.of(record) for record in records]
 
 
 def _trying(run: Run, scaling: Scaling, walked: list[int]) -> set[int]:
@@ -166,7 +166,7 @@ def _trying(run: Run, scaling: Scaling, walked: list[int]) -> set[int]:
     return {int(b) for b, n in zip(drawn, before, strict=True) if n < TRIED}
 
 
-def _walks(tried: list[Tried], steps: list[int]) -> list[Walk]:
+def _walks(tried: list[WalksTried], steps: list[int]) -> list[Walk]:
     """What walks of so many steps meet, over all blocks that tried; and exact search."""
     found = [np.array(one.met, np.int64) for one in tried if one.met is not None]
     held, exact = sum(one.held for one in tried), Walk(None, 1.0)
@@ -186,7 +186,7 @@ def network_part(run: Run, part: Part[Lay]) -> Output:
     lists = read_array(graph, "neighbor")[:, :LINKS]
     listed[block["core"], : lists.shape[1]] = places(block["row"], lists)
     order, link = links(block["x"], listed)
-    tried = Tried()
+    tried = WalksTried()
     if part.args.steps:
         tried = _try(run, part.args, block, network_of(block["x"], order, link))
     seconds = time.perf_counter() - start
@@ -196,7 +196,7 @@ def network_part(run: Run, part: Part[Lay]) -> Output:
     return Output([run.key(path)], tried, seconds)
 
 
-def _try(run: Run, asked: Lay, block: Arrays, network: Network) -> Tried:
+def _try(run: Run, asked: Lay, block: Arrays, network: Network) -> WalksTried:
     """Walks of the anchors at home in a block, each without the anchor itself."""
     anchors = run.group("anchors")
     home = np.flatnonzero(block["core"])
@@ -205,13 +205,13 @@ def _try(run: Run, asked: Lay, block: Arrays, network: Network) -> Tried:
     )
     own, which = home[here][:TRIED_IN_BLOCK], which[:TRIED_IN_BLOCK]
     if not len(own):
-        return Tried()
+        return WalksTried()
     true = slice(1, asked.k + 1)
     neighbor = np.asarray(array(anchors, "neighbor").oindex[which, true])
     distance = np.asarray(array(anchors, "distance").oindex[which, true])
     held = places(block["row"], neighbor) != ABSENT
     met = met_by_effort(block["x"][own], network, distance, held, own, asked.steps, asked.most)
-    return Tried(int(held.sum()), met.tolist())
+    return WalksTried(int(held.sum()), met.tolist())
 
 
 def stored_network(run: Run, number: int, x: npt.NDArray[np.float32]) -> Network:

@@ -52,7 +52,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Chosen(Result):
+class CutChosen(Result):
     """A cut of the pool."""
 
     n_blocks: int
@@ -110,7 +110,7 @@ def block_sizes(wanted: Wanted, attempt: int, n_rows: int, n_features: int) -> l
 
 def choose_partition(
     job: Job, pool: Pool, scaling: Scaling, pairs: Pairs, wanted: Wanted, attempt: int
-) -> Chosen:
+) -> CutChosen:
     """Choose block size and halo, and write the centers."""
 
     def choose(run: Run) -> Output:
@@ -132,10 +132,10 @@ def choose_partition(
             bounded = [cut for cut in found if cut.largest <= most]
             cut = choose_cut(bounded or found, wanted.target_recall, attempt)
         write_group(run.store, "partition", "partition", {"centroid": cut.centroid})
-        chosen = Chosen(len(cut.centroid), cut.halo, cut.copies, cut.ceiling, together)
+        chosen = CutChosen(len(cut.centroid), cut.halo, cut.copies, cut.ceiling, together)
         return Output([run.key("partition")], chosen)
 
-    return Chosen.of(job.once(of_attempt(PARTITION, attempt), choose))
+    return CutChosen.of(job.once(of_attempt(PARTITION, attempt), choose))
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class NewBlock:
 
 
 @dataclass(frozen=True)
-class Block(Result):
+class BlockWritten(Result):
     """A block that was written."""
 
     rows: int
@@ -168,7 +168,7 @@ class Block(Result):
     """Distance from the center to the farthest row at home."""
 
 
-def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: Chosen, attempt: int) -> Blocks:
+def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: CutChosen, attempt: int) -> Blocks:
     """Send rows to blocks and write the blocks."""
     halo, n_blocks, route = chosen.halo, chosen.n_blocks, of_attempt(ROUTE, attempt)
     exchange = Exchange(job.run.location, route)
@@ -186,7 +186,7 @@ def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: Chosen, attempt:
         block_part,
         [Part(block_name(b), NewBlock(b, exchange, slices[b])) for b in range(n_blocks)],
     )
-    made = [Block.of(record) for record in written]
+    made = [BlockWritten.of(record) for record in written]
     sizes, core = tuple(block.rows for block in made), tuple(block.core for block in made)
     return Blocks(attempt, halo, sizes, core, chosen.ceiling, chosen.together)
 
@@ -225,4 +225,4 @@ def block_part(run: Run, part: Part[NewBlock]) -> Output:
     reach = pair_distance(columns["x"], center[None], home, np.zeros_like(home))
     radius = float(reach.max(initial=0.0))
     write_group(run.store, path, "blocks", columns, {"block": number, "radius": radius})
-    return Output([run.key(path)], Block(len(core), int(core.sum()), radius))
+    return Output([run.key(path)], BlockWritten(len(core), int(core.sum()), radius))

@@ -23,7 +23,7 @@ from storage.sources.values.candidates import WORDS
 _OPTIONAL = ("id", "candidates")
 
 
-class Change(Protocol):
+class FeatureChange(Protocol):
     """What the features of one part of a pool become; a small value, as a part is."""
 
     def features(self, rows: Rows) -> npt.NDArray[np.float32]:
@@ -37,11 +37,11 @@ class Derive:
 
     of: Pool
     rows: Rows
-    change: Change
+    change: FeatureChange
 
 
 def derive(
-    job: Job, read: Ingested, of: Pool, changes: Sequence[Change], *, whole: bool = False
+    job: Job, read: Ingested, of: Pool, changes: Sequence[FeatureChange], *, whole: bool = False
 ) -> Ingested:
     """Write the group of the same name as that of the pool `of`, and its samples; what it is.
 

@@ -109,7 +109,7 @@ class Ingested(Result):
 
 
 @dataclass
-class _Pass:
+class _Reading:
     """What one pass over the source collects, or over some of its chunks; of the pool's size only a
     byte a row."""
 
@@ -167,7 +167,7 @@ class _Pass:
         for sample in self.samples.values():
             sample.see(chunk.start, chunk.x)
 
-    def merge(self, after: _Pass) -> None:
+    def merge(self, after: _Reading) -> None:
         """Take what another pass saw of the chunk that follows."""
         self.certain += [np.stack([which, row + self.n_rows]) for which, row in after.certain]
         self.n_rows += after.n_rows
@@ -306,7 +306,7 @@ def ingest(
                 seen = _read_apart(job, source, path, seed, tick)
             writer = _writer(run, path, source, None if seen is None else source.n_rows)
             if seen is None:
-                seen = _Pass(source, seed, pca, classes)
+                seen = _Reading(source, seed, pca, classes)
                 for record in _written(run, step, _parts(seen, writer)):
                     tick(record=record)
             seen.check(scale, trained)
@@ -316,7 +316,7 @@ def ingest(
 
     ingested = Ingested.of(job.once(path, finish, shown=False))
     with Deadline(f"ingest-{path}", job.step_timeout).interrupting("chunks"):
-        _repair(job, path, ingested, _Pass(source, seed, classes=classes))
+        _repair(job, path, ingested, _Reading(source, seed, classes=classes))
     return ingested
 
 
@@ -328,12 +328,12 @@ def _forget(run: Run, step: str) -> None:
 class _Read(NamedTuple):
     """What came of some chunks that one worker read."""
 
-    passes: list[_Pass]
+    passes: list[_Reading]
     """Over a chunk each: sums depend on what was one chunk, and not on who read how many."""
     records: list[Record]
 
 
-def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _Pass | None:
+def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _Reading | None:
     """The pass over a source whose chunks the workers read and write, each some of them.
 
     None, and nothing is kept, where there is little to read, or somebody cannot read it, or it
@@ -355,7 +355,7 @@ def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _P
         found[first] = read
         for record in () if read is None else read.records:
             tick(record=record)
-    seen = _Pass(source, seed)
+    seen = _Reading(source, seed)
     try:
         for first in firsts:
             read = found.pop(first)
@@ -387,12 +387,12 @@ def _read(
     run: Run, path: str, source: Source, seed: int, ends: list[Any], part: Part[range]
 ) -> tuple[int, _Read | None]:
     """Read and write some chunks; None where they are not read as whoever asks would read them."""
-    passes: list[_Pass] = []
+    passes: list[_Reading] = []
     chunks, first = part.args, part.args.start
 
     def seen(there: Iterable[Chunk], writer: ChunkWriter) -> Iterator[_Write]:
         for number, chunk in zip(chunks, there, strict=False):
-            passes.append(_Pass(source, seed, n_rows_in_all=source.n_rows))
+            passes.append(_Reading(source, seed, n_rows_in_all=source.n_rows))
             passes[-1].see(chunk)
             passes[-1].finite.raise_if_any()
             yield _Write(writer, number, chunk, None)
@@ -415,7 +415,7 @@ def _optional(source: Source) -> list[str]:
     return [column for column, name in there.items() if name is not None]
 
 
-def _repair(job: Job, path: str, done: Ingested, seen: _Pass) -> None:
+def _repair(job: Job, path: str, done: Ingested, seen: _Reading) -> None:
     """Write the chunks of a finished pool that have no record any more."""
     step = f"ingest-{path}"
     there = job.run.ledger.records(step)
@@ -505,7 +505,7 @@ def _written(run: Run, step: str, parts: Iterable[_Write | None]) -> Iterator[Re
         writing.shutdown(wait=False)
 
 
-def _parts(seen: _Pass, writer: ChunkWriter) -> Iterator[_Write | None]:
+def _parts(seen: _Reading, writer: ChunkWriter) -> Iterator[_Write | None]:
     """The chunks to write; None for each after a bad value, when only the others are counted."""
     for number, chunk in enumerate(seen.source.chunks(writer.rows, gaps=seen.gaps)):
         seen.see(chunk)
@@ -516,7 +516,7 @@ def _parts(seen: _Pass, writer: ChunkWriter) -> Iterator[_Write | None]:
         raise InputError(f"{seen.source.files[0]} {seen.why_empty()}")
 
 
-def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[str]) -> Output:
+def _finish(run: Run, writer: ChunkWriter, seen: _Reading, asked: str, files: list[str]) -> Output:
     source = seen.source
     scale, reason = seen.chosen(asked)
     kept = source.embedded | source.encoded
@@ -564,7 +564,7 @@ def _finish(run: Run, writer: ChunkWriter, seen: _Pass, asked: str, files: list[
     return Output([*written, *corrected], result)
 
 
-def _groups(seen: _Pass) -> dict[str, Any]:
+def _groups(seen: _Reading) -> dict[str, Any]:
     """What the attributes of a pool say of its groups; nothing where it has none."""
     if seen.of_group is None:
         return {}
@@ -577,7 +577,7 @@ def annotations_of(number: int) -> str:
     return f"annotations/{number:06d}"
 
 
-def _annotators(seen: _Pass, classes: list[Any] | None) -> dict[str, Any]:
+def _annotators(seen: _Reading, classes: list[Any] | None) -> dict[str, Any]:
     """What the attributes of a pool say of its annotators; nothing where labels are single."""
     several = seen.source.annotations
     if several is None or classes is None:
@@ -594,7 +594,7 @@ def _annotators(seen: _Pass, classes: list[Any] | None) -> dict[str, Any]:
 def _correct(
     run: Run,
     corrections: Corrections,
-    seen: _Pass,
+    seen: _Reading,
     y: npt.NDArray[np.integer[Any]],
     values: list[Any],
 ) -> list[str]:

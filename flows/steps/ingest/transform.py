@@ -23,7 +23,7 @@ from pipeline.blocks.metric import (
     PROBABILITIES,
     SAMPLE_ROWS,
     WEIGHTED,
-    Choice,
+    MetricChoice,
     Modeled,
     choose_metric,
 )
@@ -94,7 +94,7 @@ class BesideLogits(Scaling):
 class Metric(Result):
     """What the step `metric` found."""
 
-    choice: Choice
+    choice: MetricChoice
     scaling: Scaling
     """Of the features as scaled, or of the components."""
     digest: str = ""

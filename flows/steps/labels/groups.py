@@ -30,7 +30,7 @@ from pipeline.decision.threshold import predict, threshold
 from pipeline.noise.group_cells import (
     LEVELS,
     NEAREST,
-    Cells,
+    GroupCells,
     Layout,
     apart,
     level_of,
@@ -81,7 +81,7 @@ def find_groups(
 
     def estimate(run: Run) -> Output:
         near = _neighbors_groups(run, pool)
-        cells = together(Cells(**part) for part in counted.drawn_by_part())
+        cells = together(GroupCells(**part) for part in counted.drawn_by_part())
         whole = _whole(run, classes, counts, estimated, apart(near[:, 0], near[:, 1:]))
         return Output([], Grouped(group_rates(cells, layout, whole, column, values)))
 

@@ -30,7 +30,7 @@ class Extremes(Result):
 
 
 @dataclass(frozen=True)
-class Scores(Result):
+class ScoresOfPart(Result):
     """Left-out rows predicted right by each (k, k'); rows whose list ran out."""
 
     right: list[list[int]]
@@ -44,7 +44,7 @@ def select(job: Job, graph: PoolGraph, grid: tuple[int, ...], k: int | None, see
     each = np.array([part.extremes for part in seen.left(Extremes)])
     ends = np.stack([each[:, :, 0].min(axis=0), each[:, :, 1].max(axis=0)], axis=1)
     kernel = partial(scores_of, grid=grid, seed=seed, ends=ends[:FOLDS])
-    results = over("fold-scores", kernel).left(Scores)
+    results = over("fold-scores", kernel).left(ScoresOfPart)
     total = np.sum([result.right for result in results], axis=0)
     shortfall = sum(result.shortfall for result in results)
     chosen = best(total / graph.pool.n_rows, grid, shortfall, k)
@@ -79,7 +79,7 @@ def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: npt.NDArray[np
         shortfall += int((sizes[:, -1] < grid[-1]).sum())
         out = own_fold == left_out
         right += gains(ones[out], sizes[out], at.of_row["given_label"][out], ends[left_out])
-    return Found(left=Scores(right.astype(int).tolist(), shortfall))
+    return Found(left=ScoresOfPart(right.astype(int).tolist(), shortfall))
 
 
 def folds(at: Around, seed: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flows.engine.collectives import PoolGraph, Sendings, over_rows
-from flows.engine.collectives.sent import Answers, Passed, ask, exchange
+from flows.engine.collectives.sent import Passed, Replies, ask, exchange
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, rows_name
 from flows.steps.graph.lists import receive_lists
@@ -73,7 +73,7 @@ def candidate_columns(
     own: Masks | None = None,
 ) -> Arrays:
     """Scores by PL A-kNN, which predict one of each row's `own` candidates where there are any."""
-    known = Answers(exchange(run.location, CANDIDATES, "answers"), masks)
+    known = Replies(exchange(run.location, CANDIDATES, "answers"), masks)
     of = rule.n_classes, rule.pool.n_rows
     near, mask = known.places(lists.row), known.columns["mask"]
     found = predict(near, mask, *of, rule.how)

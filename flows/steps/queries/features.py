@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.collectives import Sendings
-from flows.engine.collectives.sent import Answers, Passed, ask, exchange
+from flows.engine.collectives.sent import Passed, Replies, ask, exchange
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue
@@ -23,7 +23,7 @@ from flows.steps.queries.probes import Model
 from flows.steps.queries.searching import search_queries
 from flows.steps.sets.averages import FEATURES, neighbors_features, towards
 from flows.steps.sets.features import Unit
-from flows.steps.sets.stages import AVERAGED, GIVEN, UNIT, Features, stage
+from flows.steps.sets.stages import AVERAGED, GIVEN, UNIT, StageFeatures, stage
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.lists import Neighbors
 from pipeline.knn.places import distinct
@@ -52,7 +52,7 @@ class Lists:
 
 
 @dataclass(frozen=True)
-class Want:
+class FeaturesWanted:
     """Queries whose neighbors' features are asked for."""
 
     number: int
@@ -63,7 +63,7 @@ class Want:
 
 
 @dataclass(frozen=True)
-class Averaged:
+class AveragedQueries:
     """Queries at unit length, moved towards their neighbors."""
 
     queries: Pool
@@ -75,7 +75,7 @@ class Averaged:
 
     def features(self, rows: Rows) -> Float32:
         lists = self.lists.of(rows)
-        answers = Answers(exchange(self.lists.at.location, FEATURES, "answers"), self.known)
+        answers = Replies(exchange(self.lists.at.location, FEATURES, "answers"), self.known)
         near = answers.places(_first(lists.row, self.n_smooth))
         distance = _first(lists.distance, self.n_smooth)
         x = answers.columns["x"]
@@ -83,7 +83,7 @@ class Averaged:
 
 
 @dataclass(frozen=True)
-class Thinned:
+class ThinnedQueries:
     """Averaged queries divided by the mean distance to their neighbors."""
 
     queries: Pool
@@ -109,7 +109,7 @@ def read_queries(
 
 
 def prepare_queries(
-    job: Job, source: Source, classes: Sequence[LabelValue], model: Model, by: Features
+    job: Job, source: Source, classes: Sequence[LabelValue], model: Model, by: StageFeatures
 ) -> Ingested:
     """Write the queries with their features preprocessed, each stage in a folder of its own."""
     how, trained = by.how, stage(model.run, AVERAGED)
@@ -131,18 +131,19 @@ def prepare_queries(
     second = replace(first, run=unit.run)
     lists = _search(unit, second, averages)
     wants = [
-        Part(rows_name(i), Want(i, rows, lists[i], among, how.n_smooth))
+        Part(rows_name(i), FeaturesWanted(i, rows, lists[i], among, how.n_smooth))
         for i, rows in enumerate(second.parts())
     ]
     asked = Sendings.of(unit.run.location, "wanted", unit.parts("wanted", want_part, wants))
     known = neighbors_features(unit, among, asked, len(wants))
     moved = [
-        Averaged(second, *both, how.n_smooth, how.alpha) for both in zip(lists, known, strict=True)
+        AveragedQueries(second, *both, how.n_smooth, how.alpha)
+        for both in zip(lists, known, strict=True)
     ]
     derive(averaged, read, second, moved)
     third = replace(first, run=averaged.run)
     lists = _search(averaged, third, averages)
-    thinned = [Thinned(third, some, by.copies) for some in lists]
+    thinned = [ThinnedQueries(third, some, by.copies) for some in lists]
     return derive(job, read, first, thinned, whole=True)
 
 
@@ -152,7 +153,7 @@ def _search(job: Job, queries: Pool, model: Model) -> list[Lists]:
     return [Lists(job.run, slices, model.k) for slices in found.slices]
 
 
-def want_part(run: Run, part: Part[Want]) -> Output:
+def want_part(run: Run, part: Part[FeaturesWanted]) -> Output:
     """Ask for the features of the nearest of some queries."""
     want = part.args
     near = distinct(_first(want.lists.of(want.rows).row, want.n_smooth))

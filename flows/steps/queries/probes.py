@@ -13,7 +13,7 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import block_name
 from flows.engine.results import Result
 from flows.steps.graph.networks import Probes, stored_network
-from flows.steps.graph.partition import Block
+from flows.steps.graph.partition import BlockWritten
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.tempering import MatrixDecision
 from pipeline.graph.walk import Network, walkable
@@ -82,7 +82,7 @@ class Model:
 
     def check_block(self, number: int) -> int:
         """Rows of a block, halo included; `StorageError` where it is not as it was committed."""
-        return Block.of(self._check(self.blocks_step, number)).rows
+        return BlockWritten.of(self._check(self.blocks_step, number)).rows
 
     def network(self, number: int, n_rows: int, x: npt.NDArray[np.float32]) -> Network | None:
         """What walks follow in a block with features x; None where it is searched exactly, or has
@@ -118,7 +118,7 @@ class Bounds(Result):
 
 
 @dataclass(frozen=True)
-class Found(Routed):
+class SearchSent(Routed):
     """What the search of a block sent."""
 
     audited: int = 0
@@ -126,7 +126,7 @@ class Found(Routed):
 
 
 @dataclass(frozen=True)
-class Truth(Result):
+class TrueDistances(Result):
     """Distance of the k-th true neighbor of each audited query; None where there are fewer."""
 
     limit: list[float | None]
@@ -198,15 +198,15 @@ def true_limits(job: Job, model: Model, n: int, searched: list[Record]) -> list[
         exchange = Exchange(run.location, "truth")
         nearest_found = np.full((n, model.k), np.inf, np.float32)
         for record in searched:
-            found = Found.of(record).audited
+            found = SearchSent.of(record).audited
             if found:
                 new = exchange.receive([Slice(record.part, 0, found)])
                 owner = new["owner"]
                 both = np.concatenate([nearest_found[owner], new["distance"]], axis=1)
                 nearest_found[owner] = np.sort(both, axis=1)[:, : model.k]
-        return Output([], Truth(_known(nearest_found[:, -1])))
+        return Output([], TrueDistances(_known(nearest_found[:, -1])))
 
-    return Truth.of(job.once("truth", merge)).limit
+    return TrueDistances.of(job.once("truth", merge)).limit
 
 
 def _known(distance: npt.NDArray[np.float32]) -> list[float | None]:

@@ -15,8 +15,8 @@ from flows.engine.parts import Part, block_name
 from flows.steps.graph.lists import send_lists
 from flows.steps.graph.neighbors import block_lists, block_with_enough_rows
 from flows.steps.queries.probes import (
-    Found,
     Model,
+    SearchSent,
     as_distances,
     audit_queries,
     bound_audit,
@@ -40,7 +40,7 @@ BATCH_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class Route:
+class QueryRoute:
     """Queries on their way to the blocks they probe."""
 
     model: Model
@@ -88,7 +88,7 @@ def search_queries(job: Job, queries: Pool, model: Model) -> Searched:
         "route",
         route_part,
         [
-            Part(f"rows-{i:06d}", Route(model, queries, rows, route))
+            Part(f"rows-{i:06d}", QueryRoute(model, queries, rows, route))
             for i, rows in enumerate(queries.parts())
         ],
     )
@@ -133,7 +133,7 @@ def batches(slices: Sequence[Slice], most: int) -> Iterator[list[Slice]]:
         yield batch
 
 
-def route_part(run: Run, part: Part[Route]) -> Output:
+def route_part(run: Run, part: Part[QueryRoute]) -> Output:
     """Send some queries, scaled, to the blocks they probe."""
     rows, model, exchange = part.args.rows, part.args.model, part.args.to
     x = model.scaling.apply(part.args.queries.read("x", rows))
@@ -154,7 +154,7 @@ def search_part(run: Run, part: Part[Search]) -> Output:
         _, x = audit_queries(run, model.scaling, len(bound))
         audited = in_reach(model, number, x, bound)
     if not len(audited) and not part.args.slices:
-        return Output([], Found([]))
+        return Output([], SearchSent([]))
     n_rows = model.check_block(number)
     block = block_with_enough_rows(model.run, number, model.k)
     written, sent = [], Routed([])
@@ -165,7 +165,7 @@ def search_part(run: Run, part: Part[Search]) -> Output:
         truth = part.args.truth
         send_truth(truth, part.name, model, block, audited, x[audited], bound[audited])
         written.append(truth.key(part.name))
-    return Output(written, Found(sent.sent, len(audited)), time.perf_counter() - start)
+    return Output(written, SearchSent(sent.sent, len(audited)), time.perf_counter() - start)
 
 
 def _search(asked: Search, producer: str, block: Arrays, n_rows: int) -> Routed:

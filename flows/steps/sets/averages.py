@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from flows.engine.collectives import PoolGraph, Sendings, SourceRows, over_rows
 from flows.engine.collectives.sent import (
-    Answers,
     Passed,
+    Replies,
     Routed,
     Sent,
     ask,
@@ -39,7 +39,7 @@ PORTION_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
-class Block:
+class GraphBlock:
     """One block of a graph."""
 
     number: int
@@ -62,13 +62,13 @@ def average(job: Job, pool: Pool, n_blocks: int, alpha: float) -> list[list[Slic
     """For each part of a pool, slices of the exchange `averages` with its rows moved towards all
     neighbors in their lists."""
     numbers = range(n_blocks)
-    wants = [Part(block_name(b), Block(b, pool)) for b in numbers]
+    wants = [Part(block_name(b), GraphBlock(b, pool)) for b in numbers]
     asked = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
     known = neighbors_features(job, pool, asked, n_blocks)
     averaged = job.parts(
         AVERAGES,
         average_part,
-        [Part(block_name(b), Block(b, pool, alpha, tuple(known[b]))) for b in numbers],
+        [Part(block_name(b), GraphBlock(b, pool, alpha, tuple(known[b]))) for b in numbers],
     )
     return incoming(averaged, len(pool.parts()))
 
@@ -85,7 +85,7 @@ def features(at: SourceRows) -> Arrays:
     return {"x": at.read("x")} if at.asked else {}
 
 
-def want_part(run: Run, part: Part[Block]) -> Output:
+def want_part(run: Run, part: Part[GraphBlock]) -> Output:
     """Ask for the neighbors of a block's rows that are not in the block themselves."""
     number = part.args.number
     neighbor = read_array(run.group(f"graph/{number:05d}"), "neighbor")
@@ -95,7 +95,7 @@ def want_part(run: Run, part: Part[Block]) -> Output:
     return Output([key], Passed({"asked": sent}))
 
 
-def average_part(run: Run, part: Part[Block]) -> Output:
+def average_part(run: Run, part: Part[GraphBlock]) -> Output:
     """Send the rows of a block, moved towards their neighbors, to source order."""
     of, pool = part.args, part.args.pool
     graph, block = (run.group(f"{name}/{of.number:05d}") for name in ("graph", "blocks"))
@@ -103,7 +103,7 @@ def average_part(run: Run, part: Part[Block]) -> Output:
     known, x = read_array(block, "row"), read_array(block, "x")
     own = x[places(known, row)]
     if of.known:
-        answers = Answers(exchange(run.location, FEATURES, "answers"), of.known)
+        answers = Replies(exchange(run.location, FEATURES, "answers"), of.known)
         known = np.concatenate([known, answers.row])
         x = np.concatenate([x, answers.columns["x"]])
     near = places(known, neighbor)
@@ -132,13 +132,13 @@ def find_reaches(job: Job, pool: Pool, n_blocks: int) -> tuple[list[list[Slice]]
     """For each part of a pool, slices of the exchange `reaches` with the mean distance of its rows
     to their neighbors; and the least of them that is positive."""
     found = job.parts(
-        REACHES, reach_part, [Part(block_name(b), Block(b, pool)) for b in range(n_blocks)]
+        REACHES, reach_part, [Part(block_name(b), GraphBlock(b, pool)) for b in range(n_blocks)]
     )
     sent = slices_by_destination(found, len(pool.parts()), lambda record: Reached.of(record).sent)
     return sent, min(Reached.of(record).least for record in found)
 
 
-def reach_part(run: Run, part: Part[Block]) -> Output:
+def reach_part(run: Run, part: Part[GraphBlock]) -> Output:
     """Send the mean distances of a block's rows to source order."""
     pool, group = part.args.pool, run.group(f"graph/{part.args.number:05d}")
     row, mean = read_array(group, "row"), reach(read_array(group, "distance"))

@@ -37,7 +37,7 @@ GIVES |= {"n_neighbors": "i4", "n_labels": "i4", "label_quality": "f4"}
 
 
 @dataclass(frozen=True)
-class Agreed(Result):
+class SetsAgreed(Result):
     """Sampled rows of a block, and those whose answer is in their own set, by c1 and T."""
 
     rows: int
@@ -95,7 +95,7 @@ def _choose(
     )
 
     def finish(run: Run) -> Output:
-        results = counted.left(Agreed)
+        results = counted.left(SetsAgreed)
         hits = np.sum([result.hits for result in results], axis=0)
         n = sum(result.rows for result in results)
         share = (hits / max(1, n)).tolist()
@@ -111,7 +111,7 @@ def agree(at: Around, n_classes: int, n_rows: int, stops: tuple[int, ...], seed:
     margins = np.array([AdaptiveParams(c1).margin(n_rows, n_classes) for c1 in C1])
     own = mask[at.own[drawn]]
     hits = agreement(at.near[drawn], mask, own, n_classes, margins, np.array(stops))
-    return Found(left=Agreed(int(drawn.sum()), hits.tolist()))
+    return Found(left=SetsAgreed(int(drawn.sum()), hits.tolist()))
 
 
 def answers(at: Around, n_classes: int, n_rows: int, how: AdaptiveParams) -> Arrays:

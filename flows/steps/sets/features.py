@@ -27,7 +27,15 @@ from flows.steps.graph.partition import Blocks, Wanted
 from flows.steps.ingest.derived import derive
 from flows.steps.ingest.pool import Ingested, ingest
 from flows.steps.sets.averages import AVERAGES, REACHES, average, find_reaches
-from flows.steps.sets.stages import AVERAGED, FEATURES, GIVEN, UNIT, Features, stage, stage_digest
+from flows.steps.sets.stages import (
+    AVERAGED,
+    FEATURES,
+    GIVEN,
+    UNIT,
+    StageFeatures,
+    stage,
+    stage_digest,
+)
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import NeighborParams, choose_builder
 from pipeline.methods.partial_features import PIPELINES, density_scaled, unit_rows
@@ -124,7 +132,7 @@ def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
         subtracted = None if center is None else list(center)
         of_queries = len(found.blocks.sizes), found.blocks.name(BLOCKS), found.probes
         kept = name, read.scaling, subtracted, found.copies
-        return Output([], Features(*kept, *of_queries, digests))
+        return Output([], StageFeatures(*kept, *of_queries, digests))
 
     job.once(FEATURES, tell)
     away = Exchange(found.pool.run.location, REACHES)

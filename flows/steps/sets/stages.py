@@ -21,7 +21,7 @@ GIVEN, UNIT, AVERAGED = "features/given", "features/unit", "features/averaged"
 
 
 @dataclass(frozen=True)
-class Features(Result):
+class StageFeatures(Result):
     """What the preprocessing of queries takes of that of a training."""
 
     pipeline: str
@@ -66,10 +66,10 @@ def stage_digest(run: Run) -> str:
     return digest(r for step in sorted(ledger.steps()) for r in ledger.records(step).values())
 
 
-def features_of(run: Run) -> Features | None:
+def features_of(run: Run) -> StageFeatures | None:
     """What a training recorded of its preprocessing; None where there is none."""
     record = run.ledger.get(FEATURES, "all")
-    return None if record is None else Features.of(record)
+    return None if record is None else StageFeatures.of(record)
 
 
 def check_stages(run: Run, *, whole: bool) -> None:

@@ -48,7 +48,7 @@ class CandidatePool:
 
 
 @dataclass(frozen=True)
-class Judged(Result):
+class SetVerdicts(Result):
     """What is said of some rows."""
 
     issues: int
@@ -71,7 +71,7 @@ class Pair(Result):
 
 
 @dataclass(frozen=True)
-class Verdicts(Judged):
+class Verdicts(SetVerdicts):
     """What is said of all rows."""
 
     pairs: list[Pair]
@@ -87,7 +87,7 @@ def write_verdicts(
     written = over_rows(job, graph, "labels", kernel, of=[judged], table=table)
 
     def finish(run: Run) -> Output:
-        some = written.left(Judged)
+        some = written.left(SetVerdicts)
         found = Verdicts(
             sum(one.issues for one in some),
             sum(one.decided for one in some),
@@ -108,7 +108,7 @@ def verdicts(at: SourceRows, n_classes: int, label: np.dtype[np.generic]) -> Fou
         columns[name] = columns[name].astype(label)
     inside, mine = columns["in_candidates"], columns["disambiguated_label"].astype(np.int64)
     pair, rows = _pairs_of(own, mine, n_classes)
-    counts = Judged(
+    counts = SetVerdicts(
         int((~inside).sum()),
         int((columns["n_labels"] == 1).sum()),
         int((np.bitwise_count(own).sum(axis=1) == 1).sum()),

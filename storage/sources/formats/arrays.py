@@ -21,7 +21,7 @@ BFLOAT16 = np.dtype("V2")
 """What NumPy stores bfloat16 as, which it does not know by name."""
 
 
-class Rows(Protocol):
+class ArrayRows(Protocol):
     """An array that can be read a few rows at a time."""
 
     @property
@@ -44,7 +44,7 @@ class Rows(Protocol):
         ...
 
 
-def check_features(array: Rows) -> int:
+def check_features(array: ArrayRows) -> int:
     """The number of features of `(row, feature)` numbers; `InputError` for anything else."""
     if array.dtype != BFLOAT16:
         check_real(array.name, array.dtype, "features", "biuf")
@@ -63,12 +63,12 @@ def check_features(array: Rows) -> int:
     return array.shape[1]
 
 
-def is_mask(array: Rows) -> bool:
+def is_mask(array: ArrayRows) -> bool:
     """Whether an array of labels says of each class whether it is a candidate."""
     return bool(array.dtype == np.bool_) and len(array.shape) == 2 and array.shape[1] > 1
 
 
-def check_labels(array: Rows, n_rows: int, what: str = "labels") -> None:
+def check_labels(array: ArrayRows, n_rows: int, what: str = "labels") -> None:
     """`InputError` unless the array holds one label (or id) for each of `n_rows` rows, or a mask of
     candidates."""
     check_real(array.name, array.dtype, what, "biufSUT")
@@ -111,7 +111,7 @@ def check_real(name: str, dtype: np.dtype[Any], what: str, kinds: str) -> None:
 class ArrayReader:
     """Features of one array, all from file 0."""
 
-    array: Rows
+    array: ArrayRows
     places: tuple[int, ...] | None = None
     """Columns to take; None takes all."""
     dtype: npt.DTypeLike = np.float32
@@ -133,7 +133,7 @@ class LabeledReader:
     """The features of one reader with the labels, the ids or the groups of an array, row by row."""
 
     features: Reader
-    labels: Rows
+    labels: ArrayRows
     what: Literal["label", "id", "group"] = "label"
 
     def blocks(self, start: int, rows: int) -> Iterator[Block]:
@@ -178,7 +178,7 @@ def open_arrays(
     kind: str,
     location: SourcePath,
     found: Sequence[str],
-    read: Callable[[str], Rows],
+    read: Callable[[str], ArrayRows],
     files: Callable[[str, str], Parts],
     request: Request,
 ) -> Source:

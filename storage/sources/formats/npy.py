@@ -15,7 +15,7 @@ from numpy.lib import format as npy_format
 
 from storage.errors import InputError
 from storage.sources.base import Source
-from storage.sources.files import Parts, SourceFile, SourcePath, open_member, open_zip, readable
+from storage.sources.files import FileOfSource, Parts, SourcePath, open_member, open_zip, readable
 from storage.sources.formats.arrays import ArrayReader, check_features, check_real, open_arrays
 from storage.sources.request import Request, array_names
 
@@ -157,7 +157,7 @@ def open_npy(location: SourcePath, request: Request) -> Source:
         raise InputError(f"{location.name}: an .npy file holds no labels; give a labels file too")
     array = read_npy(location)
     names, places = array_names(location.name, check_features(array), request)
-    part = SourceFile("features", location.basename, location)
+    part = FileOfSource("features", location.basename, location)
     return Source(
         "npy", (location.name,), names, None, array.shape[0], (part,), ArrayReader(array, places)
     )
@@ -167,7 +167,7 @@ def open_npz(location: SourcePath, request: Request) -> Source:
     """Features `X` and labels `y` (or the array `request.label`) in an npz file."""
     with readable(location.name):
         found = [name.removesuffix(".npy") for name in _member_sizes(location)]
-    part = SourceFile("features", location.basename, location)
+    part = FileOfSource("features", location.basename, location)
 
     def read(name: str) -> NpyRows:
         return read_npy(location, f"{name}.npy")

@@ -15,7 +15,7 @@ from pyarrow import types
 from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import Block, Floats
-from storage.sources.files import SourceFile, SourcePath, readable
+from storage.sources.files import FileOfSource, SourcePath, readable
 from storage.sources.request import Request, choose_columns, matches
 from storage.sources.values.labels import Label, Labels, label_array, label_value
 from storage.sources.values.texts import (
@@ -435,7 +435,7 @@ def open_tables(
         label_name=label,
         n_rows=n_rows,
         parts=tuple(
-            SourceFile("features", name, file) for name, file in zip(inside, files, strict=True)
+            FileOfSource("features", name, file) for name, file in zip(inside, files, strict=True)
         ),
         reader=TablesReader(tuple(tables), features),
         id_name=id_column,

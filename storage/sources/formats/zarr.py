@@ -13,7 +13,7 @@ from zarr.storage import FsspecStore, LocalStore
 from storage.errors import InputError, KnnoiseError
 from storage.files.stores import StrictStore
 from storage.sources.base import Source
-from storage.sources.files import SourceFile, SourcePath, readable
+from storage.sources.files import FileOfSource, SourcePath, readable
 from storage.sources.formats.arrays import open_arrays
 from storage.sources.request import Request
 
@@ -134,10 +134,10 @@ def open_zarr(location: SourcePath, request: Request) -> Source:
     return open_arrays("zarr", location, found, read, files, request)
 
 
-def _parts(location: SourcePath, role: str, array: str) -> tuple[SourceFile, ...]:
+def _parts(location: SourcePath, role: str, array: str) -> tuple[FileOfSource, ...]:
     """Every stored file of one array."""
     folder = f"{location.path.rstrip('/')}/{array}"
     with readable(location.name):
         files = [location.child(path) for path in sorted(location.fs.find(folder))]
     prefix = len(location.path.rstrip("/")) + 1
-    return tuple(SourceFile(role, file.path[prefix:], file) for file in files)
+    return tuple(FileOfSource(role, file.path[prefix:], file) for file in files)
