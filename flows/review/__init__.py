@@ -108,7 +108,8 @@ def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
     if n_rows > report.n_rows:
         place = places(Pool(trained.run, "pool", report.n_rows, report.n_features), shown)
     rows = PageRows(trained.run, names, n_rows, report.label_name, place)
-    with Page(rows, desk, params, shown) as page:
+    with Page(rows, desk, params) as page:
+        page.show(shown)
         page.wait()
 
 

@@ -64,30 +64,29 @@ def _short(value: float) -> float:
 class Shown:
     """One column of a file with a row per training row, as far as the review needs it."""
 
-    def __init__(
-        self,
-        path: str,
-        column: str | None,
-        rows: npt.NDArray[np.int64],
-        n_rows: int,
-        root: str | None,
-    ) -> None:
+    def __init__(self, path: str, column: str | None, n_rows: int, root: str | None) -> None:
+        """n_rows : that the file is to have. No value is read yet.
+
+        Raises `InputError` where the file cannot be read, or has no such column.
+        """
+        self.root, self.n_rows = root, n_rows
+        self.values: dict[int, str] = {}
+        self._table = open_cells(path, lambda name, names: [_chosen(name, names, column)])
+        self._name = _chosen(self._table.files[0], self._table.feature_names, column)
+
+    def read(self, rows: npt.NDArray[np.int64]) -> None:
         """Read the values of some rows, in one pass.
 
         Raises
         ------
         InputError
-            the file cannot be read, has no such column, or another number of rows.
+            the file cannot be read, or has another number of rows.
         """
-        self.root = root
-        self.values: dict[int, str] = {}
-        table = open_cells(path, lambda name, names: [_chosen(name, names, column)])
-        name = _chosen(table.files[0], table.feature_names, column)
-        wanted, stop = np.unique(rows), 0
+        table, n_rows, wanted, stop = self._table, self.n_rows, np.unique(rows), 0
         for start, batch in batches(table):
             stop = start + batch.num_rows
             here = wanted[(wanted >= start) & (wanted < stop)]
-            taken = batch.column(name).take(pa.array(here - start)).to_pylist()
+            taken = batch.column(self._name).take(pa.array(here - start)).to_pylist()
             for row, value in zip(here.tolist(), taken, strict=True):
                 if value is not None:
                     self.values[row] = str(value)[:LONGEST_TEXT]

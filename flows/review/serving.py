@@ -44,10 +44,7 @@ class Page:
     Raises `InputError` where the rows cannot be shown as asked, or the port is taken.
     """
 
-    def __init__(
-        self, rows: PageRows, desk: Desk, params: Paged, listed: npt.NDArray[np.int64]
-    ) -> None:
-        """listed : rows that the page may show"""
+    def __init__(self, rows: PageRows, desk: Desk, params: Paged) -> None:
         import uvicorn
 
         from flows.review.server import About, application, listening
@@ -60,7 +57,9 @@ class Page:
             "answers": str(desk.file.path),
             "n_rows": rows.n_rows,
         }
-        app = application(desk, _exhibit(rows, params, listed), about, token)
+        exhibit = _exhibit(rows, params)
+        self._shown = exhibit.shown
+        app = application(desk, exhibit, about, token)
         self._listener = listening(params.port, rows.run.location.url)
         self._server: uvicorn.Server = uvicorn.Server(
             uvicorn.Config(app, log_level="warning", access_log=False)
@@ -69,7 +68,6 @@ class Page:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/{token}/"
 
     def __enter__(self) -> Self:
-        print(f"review: {self.url}  (Ctrl-C ends it)", file=sys.stderr, flush=True)
         return self
 
     def __exit__(
@@ -83,8 +81,17 @@ class Page:
             self._thread.join(timeout=10)
         self._listener.close()
 
+    def show(self, rows: npt.NDArray[np.int64]) -> None:
+        """Read what a file has of rows that are about to be asked for, and of their neighbors.
+
+        rows : (any,) -1 in empty places. Raises `InputError` where the file is not as it should be.
+        """
+        if self._shown is not None:
+            self._shown.read(rows[rows >= 0])
+
     def wait(self) -> None:
         """Serve until the process is interrupted."""
+        self._announce()
         with suppress(KeyboardInterrupt):  # the way a review ends
             self._server.run([self._listener])
 
@@ -92,7 +99,11 @@ class Page:
         """Serve beside what this process does."""
         work = threading.Thread(target=self._server.run, args=([self._listener],), daemon=True)
         self._thread = work
+        self._announce()
         work.start()
+
+    def _announce(self) -> None:
+        print(f"review: {self.url}  (Ctrl-C ends it)", file=sys.stderr, flush=True)
 
     def check(self) -> None:
         """Raise `StorageError` where the page started has ended."""
@@ -100,7 +111,7 @@ class Page:
             raise StorageError("the page has ended; what was answered is kept: run again to resume")
 
 
-def _exhibit(rows: PageRows, params: Paged, listed: npt.NDArray[np.int64]) -> Exhibit:
+def _exhibit(rows: PageRows, params: Paged) -> Exhibit:
     from flows.review.rows import Features, Shown
     from flows.review.server import Exhibit
 
@@ -114,7 +125,7 @@ def _exhibit(rows: PageRows, params: Paged, listed: npt.NDArray[np.int64]) -> Ex
             )
         shape = height, width
     if params.show is not None:
-        shown = Shown(params.show, params.show_column, listed, rows.n_rows, params.image_root)
+        shown = Shown(params.show, params.show_column, rows.n_rows, params.image_root)
     elif params.show_column is not None or params.image_root is not None:
         raise InputError("--show-column and --image-root belong to a file: give --show FILE too")
     return Exhibit(Features(rows.run, len(names), rows.place), names, shape, shown)

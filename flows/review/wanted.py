@@ -38,14 +38,10 @@ class People:
         """Their labels of rows, as soon as there is one for each."""
         known = {one.row: one.label for one in self.desk.file.answers.rows()}
         place = {label: at for at, label in enumerate(self.desk.labels)}
-        self.desk.put(
-            questions(
-                np.array(rows, np.int64),
-                self.x,
-                self.neighbor,
-                {row: place[label] for row, label in known.items() if label in place},
-            )
-        )
+        codes = {row: place[label] for row, label in known.items() if label in place}
+        asked = questions(np.array(rows, np.int64), self.x, self.neighbor, codes)
+        self.page.show(np.concatenate([asked["row"], asked["neighbor"].ravel()]))
+        self.desk.put(asked)
         while not self.desk.labeled(rows):
             self.page.check()
             time.sleep(LOOK_SECONDS)
@@ -72,8 +68,7 @@ def people(
     """
     nothing = questions(np.empty(0, np.int64), x, neighbor, {})
     desk = Desk(nothing, file, labels, params.budget, 0.0, optional=False, waiting=True)
-    listed = np.arange(rows.n_rows) if params.show is not None else np.empty(0, np.int64)
-    with Page(rows, desk, params, listed) as page:
+    with Page(rows, desk, params) as page:
         page.start()
         yield People(desk, page, x, neighbor)
         desk.waiting = False

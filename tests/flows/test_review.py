@@ -158,7 +158,8 @@ def page(made: Made, tmp_path: Path) -> Iterator[Served]:
     run = prepared(trained, params, Reporter(quiet=True))
     desk = desk_of(trained, run, open_answers(trained, str(log)), BUDGET)
     every = np.arange(N)
-    shown = Shown(str(made.folder / "texts.parquet"), None, every, N, None)
+    shown = Shown(str(made.folder / "texts.parquet"), None, N, None)
+    shown.read(every)
     features = Features(trained.run, 16)
     exhibit = Exhibit(features, [f"x{i}" for i in range(16)], (4, 4), shown)
     about: About = {
@@ -186,7 +187,10 @@ def test_what_no_name_of_a_file_can_hold_is_shown_as_text(tmp_path: Path) -> Non
     texts = ["x" * 300 + ".png", "a\0.png", f"{'../' * 5000}a.png", "there.png"]
     (tmp_path / "there.png").write_bytes(b"")
     pq.write_table(pa.table({"text": texts}), tmp_path / "texts.parquet")
-    shown = Shown(str(tmp_path / "texts.parquet"), None, np.arange(4), 4, str(tmp_path))
+    shown = Shown(str(tmp_path / "texts.parquet"), None, 4, str(tmp_path))
+    shown.read(np.arange(1, 3))
+    assert [*map(shown.of, range(4))] == [{}, {"text": texts[1]}, {"text": texts[2]}, {}]
+    shown.read(np.array([0, 3]))  # as rows are asked for: what a page holds is bounded by these
     assert [*map(shown.of, range(3))] == [{"text": text} for text in texts[:3]]
     assert shown.of(3) == {"image": "image/3"}
 
