@@ -60,10 +60,10 @@ study: $(VENV)/.installed
 
 faults: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[faults]"
-	PYTHONPATH=tests $(BIN)/python -m faults --faults $(FAULTS) --seed $(SEED) --jobs 2
+	PYTHONPATH=tests $(BIN)/python -m faults --faults $(FAULTS) --seed $(SEED)
 
 fuzz: $(VENV)/.installed
-	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES) --seed $(SEED) --jobs 2
+	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES) --seed $(SEED)
 
 soak: $(VENV)/.installed
 	PYTHONPATH=tests $(BIN)/python -m soak.run --runs $(RUNS)

@@ -66,8 +66,7 @@ def prepared(stack: contextlib.ExitStack, *, with_s3: bool) -> dict[str, Bench]:
     }
     if with_s3 and s3.installed():
         stack.enter_context(s3.served())
-        # Two blocks have the steps and operations of four, and a quarter fewer files to ask for.
-        benches["S3"] = Bench.prepare(f"{s3.BUCKET}/runs", place / "S3", n_rows=120)
+        benches["S3"] = Bench.prepare(f"{s3.BUCKET}/runs", place / "S3")
     return benches
 
 
@@ -115,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--faults", type=int, default=1100, help="faults to inject (1100)")
     parser.add_argument("--seed", type=int, default=0, help="chooses them (0)")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--jobs", type=int, default=3, help="processes, of which some wait (3)")
     parser.add_argument("--only", default="", help="faults whose name or family contains this")
     parser.add_argument("--quick", action="store_true", help="only faults that take seconds, no S3")
     parser.add_argument("--no-s3", action="store_true", help="leave the object store out")

@@ -21,6 +21,8 @@ from faults import checker
 from faults.injector import Fault, plant
 from faults.kinds import KINDS, Kind
 
+N_ROWS = 120
+"""Of a pool: in two blocks, which have the steps and operations of more, and fewer files."""
 HANGS = 90.0
 """Seconds after which a command is killed."""
 TRAIN = (
@@ -145,14 +147,12 @@ class Bench:
     made: int = 0
 
     @classmethod
-    def prepare(
-        cls, root: str, sources: Path, kind: Kind = KINDS["disk"], n_rows: int = 240
-    ) -> Bench:
+    def prepare(cls, root: str, sources: Path, kind: Kind = KINDS["disk"]) -> Bench:
         """Write the sources, and make the reference in this process, which warms it."""
         from flows.cli import main
 
         bench = cls(root, sources, kind)
-        kind.write(sources, n_rows)
+        kind.write(sources, N_ROWS)
         run, out = f"{root}/reference", bench.sources / "reference.parquet"
         with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
             assert main(list(map(str, bench.train(run)))) == 0

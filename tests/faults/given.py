@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from faults import checker
-from faults.bench import Bench, Child, begin, command
+from faults.bench import N_ROWS, Bench, Child, begin, command
 from faults.conduct import _planted
 from faults.families import Case, Trial, resume
 from faults.injector import ERRORS
@@ -79,7 +79,7 @@ def _other(file: Path) -> None:
 
 def _replaced(file: Path) -> None:
     other = file.with_suffix(".other")
-    np.savez(other.open("wb"), X=np.ones((240, 3), np.float32), y=np.arange(240) % 2)
+    np.savez(other.open("wb"), X=np.ones((N_ROWS, 3), np.float32), y=np.arange(N_ROWS) % 2)
     other.replace(file)
 
 
@@ -173,7 +173,9 @@ DAMAGE: dict[str, Harm] = {
     "nested": _line(4, lambda line: b"[" * 100_000),
     "no text": _line(4, lambda line: b"\xff\xfe" + line),
     "origin lost": lambda lines: b"\n".join(lines[2:]),
-    "origin changed": _line(1, lambda line: line.replace(b'"n_rows": 240', b'"n_rows": 24')),
+    "origin changed": _line(
+        1, lambda line: line.replace(b'"n_rows": %d' % N_ROWS, b'"n_rows": 24')
+    ),
     "emptied": lambda lines: b"",
     "joined lines": lambda lines: b"".join(lines),
 }
@@ -195,7 +197,7 @@ def _log(bench: Bench, file: Path) -> None:
     from storage.runs.run import Run
 
     config = Run(Location.of(f"{bench.root}/reference")).config()
-    log = AnswersFile.open(str(file), Origin.of_config(config, (0, 1), 240, "reference"))
+    log = AnswersFile.open(str(file), Origin.of_config(config, (0, 1), N_ROWS, "reference"))
     for row in range(5):
         asked = (Asked(row, 0, "rows", False),)
         log.add(Answer(f"id{row}", asked, 1, "ann", "2026-01-01T00:00:00+00:00"))
@@ -290,7 +292,7 @@ def _setting(bench: Bench, oracle: str, place: Path, run: str) -> tuple[object, 
     if oracle == "column":
         return _acquire(bench.source, run, "--label-column", "y")
     (place / "given_oracle.py").write_text(FUNCTION)
-    rows = "".join(f"{row},{row % 2}\n" for row in range(120))
+    rows = "".join(f"{row},{row % 2}\n" for row in range(N_ROWS // 2))
     (place / "answers.csv").write_text(f"row,label\n{rows}")
     more: dict[str, tuple[object, ...]] = {
         "function": ("--oracle", "given_oracle:label"),
@@ -313,7 +315,7 @@ def _bought(oracle: str, effect: str, nth: int) -> Trial:
     def trial(bench: Bench, outcome: Outcome) -> None:
         place, run = Path(tempfile.mkdtemp()), bench.new()
         call = _setting(bench, oracle, place, run)
-        true = np.load(bench.source)["y"] if oracle == "column" else np.arange(120) % 2
+        true = np.load(bench.source)["y"] if oracle == "column" else np.arange(N_ROWS // 2) % 2
         n = len(true) if oracle == "answers" else BUDGET
 
         def faulty() -> None:
