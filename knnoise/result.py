@@ -58,6 +58,17 @@ class Training:
         return pd.DataFrame(rows, ["p0", "p1"], ["estimate", "low", "high"])
 
     @property
+    def share_wrong(self) -> pd.Series[float]:
+        """Share of the labels that are wrong, with its 95 % interval, which allows for mistakes at
+        the boundary of the classes; NaN where most classes have too few rows to tell."""
+        import pandas as pd
+
+        self._of_labels()
+        low, high = self.summary["share_wrong_interval"] or (None, None)
+        found = [self.summary["share_wrong"], low, high]
+        return pd.Series(found, ["estimate", "low", "high"], dtype=float, name="share_wrong")
+
+    @property
     def matrix(self) -> npt.NDArray[np.float64]:
         """(class, class) P(given | true): a row for each true class, each adds up to 1."""
         import numpy as np

@@ -179,7 +179,7 @@ def _of_labels(report: TrainReport | ClassReport) -> list[str]:
 
 
 def _wrong_in_all(report: Training) -> list[str]:
-    share, interval = report.share_wrong(), report.share_wrong_interval()
+    share, interval = report.share_wrong, report.share_wrong_interval
     if share is None or interval is None or report.noise == "given":
         return []
     return [
@@ -222,7 +222,7 @@ def _pca(report: PoolReport) -> list[str]:
 
 def _of_classes(report: ClassReport) -> list[str]:
     """Classes, matrix and rule."""
-    wrong = report.share_wrong()
+    wrong = report.share_wrong
     share = "not known" if wrong is None else f"{wrong:.1%}"
     matrix = "report.json" if len(report.classes) <= FULL else "results.zarr/transition"
     counts = Counter(report.class_support)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, computed_field, model_validator
 
 from flows.engine.results import LabelValue, Outcome
 from flows.intake.health import Health
@@ -205,11 +205,15 @@ class Training(PoolReport):
             "class_noise_interval": [(1.0 - high, 1.0 - low) for low, high in bounds],
         }
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
     def share_wrong(self) -> float | None:
         """Share of wrong labels by the estimated rates, of the classes whose share is known; None
         where these have fewer than half of the rows."""
         return self._over_classes(self.class_noise)
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
     def share_wrong_interval(self) -> Interval | None:
         """The same by the ends of the rates' intervals, which allow for mistakes that look like
         overlap of the classes."""

@@ -55,7 +55,7 @@ def test_shares_are_said_of_classes_with_support(run: Path) -> None:
     assert [share is not None for share in report.clean_prior] == known
     assert not all(known)
     if sum(np.array(report.class_counts)[known]) < report.n_rows / 2:
-        assert report.share_wrong() is None
+        assert report.share_wrong is None
 
 
 def test_text_page_and_comparison(

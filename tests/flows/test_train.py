@@ -19,11 +19,13 @@ from runs import PoolWriter, fit, results
 from flows.engine.job import Output
 from flows.engine.parts import Part
 from flows.report.content import load
+from flows.report.page.words import percent
 from flows.score import run_score
 from flows.steps.graph.lists import receive_lists, send_lists
 from flows.steps.ingest.pool import _Reading as Pass
 from flows.steps.ingest.pool import _Write
 from flows.steps.labels.rknn import deal
+from knnoise.result import Training
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.lists import Neighbors
 from pipeline.methods.rknn import GRID, predict, select
@@ -443,11 +445,16 @@ def test_the_share_of_wrong_labels_allows_for_mistakes_at_the_boundary(tmp_path:
     np.savez(tmp_path / "p.npz", X=x.astype(np.float32), y=clean ^ wrong)
     fit(tmp_path / "p.npz", tmp_path / "run", builder="exact")
     report = load(Run(Location.of(str(tmp_path / "run"))))
-    low, high = report.share_wrong_interval()
-    assert report.share_wrong() < 0.6 * wrong.mean()  # rates are those of pure neighborhoods
+    share, (low, high) = report.share_wrong, report.share_wrong_interval
+    assert share < 0.6 * wrong.mean()  # rates are those of pure neighborhoods
     assert low <= wrong.mean() <= high
-    said = f"labels wrong in all: {report.share_wrong():.1%}, 95 % interval {low:.1%} to {high:.1%}"
+    said = f"labels wrong in all: {share:.1%}, 95 % interval {low:.1%} to {high:.1%}"
     assert said in (tmp_path / "run" / "report.txt").read_text()
+    summary = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert (summary["share_wrong"], summary["share_wrong_interval"]) == (share, [low, high])
+    found = Training(str(tmp_path / "run"), summary)
+    assert found.share_wrong.tolist() == [share, low, high]
+    assert f"<b>{percent(share)}</b><span>{percent(low)} to {percent(high)}" in found.report()
 
 
 def test_known_rates_are_taken_at_their_word(pool: PoolWriter, tmp_path: Path) -> None:

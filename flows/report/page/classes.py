@@ -12,7 +12,7 @@ from flows.report.content import corrected
 from flows.report.model import ClassReport, PoolReport
 from flows.report.page.gather import ingested
 from flows.report.page.suspects import FEATURES, NEAREST
-from flows.report.page.words import percent
+from flows.report.page.words import percent, wrong_in_all
 from flows.steps.graph.lookup import lists_of, pick
 from pipeline.diagnostics.top_rows import Greatest
 from storage.arrays.groups import read_array
@@ -189,7 +189,7 @@ def lines(report: ClassReport) -> list[ClassLine]:
 def verdict(report: ClassReport) -> str:
     """The whole result in one plain sentence."""
     n, suspect = report.n_rows, report.n_label_issues
-    wrong = report.share_wrong()
+    wrong = report.share_wrong
     listed = f"{suspect:,} of {n:,} labels ({percent(suspect / n)}) are probably wrong"
     if wrong is None:
         return (
@@ -218,6 +218,7 @@ def facts(report: ClassReport) -> list[tuple[str, str, str]]:
     good = sum(verdict == "supported" for verdict in report.class_support)
     return [
         ("classes", f"{len(report.classes):,}", f"{good:,} with a supported rate"),
+        *wrong_in_all(report),
         ("suspect labels", f"{report.n_label_issues:,}", f"of {report.n_rows:,} rows"),
         ("correction of the vote", f"{report.decision.part:.0%}", f"of {report.k} neighbors"),
         ("recall of neighbors", f"{report.recall:.4f}", f"{low:.4f} to {high:.4f}"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from flows.engine.results import Outcome
 from flows.report.content import served
-from flows.report.model import PoolReport, TrainReport
+from flows.report.model import PoolReport, Training, TrainReport
 from pipeline.noise.rates import NoiseRates
 
 METHODS = {
@@ -74,9 +74,18 @@ def facts(report: TrainReport) -> list[tuple[str, str, str]]:
         (f"p0, truly {zero} labeled {one}", f"{report.p0:.3f}", spans[0]),
         (f"p1, truly {one} labeled {zero}", f"{report.p1:.3f}", spans[1]),
         ("threshold", f"{report.threshold:.3f}", f"share of {report.k} neighbors"),
+        *wrong_in_all(report),
         ("suspect labels", f"{report.n_label_issues:,}", f"of {report.n_rows:,} rows"),
         ("recall of neighbors", f"{report.recall:.4f}", f"{low:.4f} to {high:.4f}"),
     ]
+
+
+def wrong_in_all(report: Training) -> list[tuple[str, str, str]]:
+    """The share of wrong labels among the numbers to keep, where it was estimated."""
+    if report.share_wrong is None or report.share_wrong_interval is None or report.noise == "given":
+        return []
+    low, high = report.share_wrong_interval
+    return [("wrong labels", percent(report.share_wrong), f"{percent(low)} to {percent(high)}")]
 
 
 def estimates(report: TrainReport) -> list[tuple[str, bool, NoiseRates]]:
