@@ -188,7 +188,7 @@ def case(
     shares = np.bincount(most, minlength=c) / n
     weight = distance_weights(distance)
     judged, sums, skills = consensus_of(
-        neighbor[:, :NEAR], weight, labels, n_annotators, given.matrix, shares, given.support
+        neighbor[:, :NEAR], weight, labels, n_annotators, given.matrix, shares
     )
     found = {
         "majority": (most, of_most / of_most.sum(axis=2, keepdims=True)),
@@ -197,7 +197,7 @@ def case(
     }
     accuracy = realized(votes, y, n_annotators)
     agreement = Agreement.of(start, labels.label, c)
-    shared, by_themselves = is_shared(agreement, n), alone(agreement, n, given.support)
+    shared, by_themselves = is_shared(agreement, n), alone(skills)
     every = told(range(n_annotators), sums, skills, shared, by_themselves)
     inside = [one.interval[0] <= accuracy[int(one.value)] <= one.interval[1] for one in every]
     supported = [hit for hit, one in zip(inside, every, strict=True) if one.support == "supported"]

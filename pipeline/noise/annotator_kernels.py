@@ -141,13 +141,14 @@ def expect_rows(
     sure_sums: Floats,
     prior_sums: Floats,
     right: Floats,
+    predicted: Floats,
     consensus: Codes,
     certainty: Floats,
     n_annotations: Codes,
     n_agreeing: Codes,
 ) -> None:
     """Judge rows and add up what they say: the arguments are those of `annotators.expect`, one by
-    one, with the logarithms of the matrices; the last eight are written."""
+    one, with the logarithms of the matrices; the last nine are written."""
     c, width = logs.shape[1], min(logs.shape[1], CANDIDATES)
     found, votes = np.empty(width, np.int64), np.zeros(c, np.int64)
     like, used_weight = np.empty((near.shape[1], width)), np.empty(near.shape[1])
@@ -194,6 +195,7 @@ def expect_rows(
             n_annotations[i] += 1
             n_agreeing[i] += label[at] == codes[best]
             right[j, 0] += 1.0
+            predicted[codes[top], label[at]] += 1.0
             for a in range(n):
                 counts[j, codes[a], label[at]] += q[a]
                 if codes[a] == label[at]:

@@ -24,7 +24,6 @@ from pipeline.noise.annotators import (
     Skills,
     expect,
 )
-from pipeline.noise.rates import Support
 
 DRAWN = 10.0
 """Labels of each true class that an annotator's skill counts for."""
@@ -39,6 +38,11 @@ STILL = 0.001
 """Change of the matrices that ends the rounds: absolute, summed over a row, mean of all labels."""
 SHARED = 0.2
 """Share of the rows with several annotations from which these tell how good annotators are."""
+HELD_OUT, CLEAR = 0.05, 0.25
+"""How far a class is ahead of any other, at least, where neighbors are asked about single labels:
+among the labels of rows whose neighbors alone say it, and in the annotators' matrices."""
+SEEN = 10.0
+"""Labels of a class by which it is judged."""
 STANDING = (0.6, 0.95)
 """Bounds of how often labels that stand are taken to be right."""
 MOST_CELLS = 1 << 23
@@ -107,10 +111,26 @@ def started(matrix: Floats, n_annotators: int, shares: Floats) -> Skills:
     )
 
 
-def alone(agreement: Agreement, n_rows: int, support: Support) -> bool:
-    """Whether the labels given stand: annotators share few rows, and neighbors do not tell how
-    often labels are wrong, by the verdict on the whole's matrix. Rounds from it end anywhere."""
-    return support == "unsupported" and not is_shared(agreement, n_rows)
+def earned(sums: Expected) -> bool:
+    """Whether neighbors are to be asked where labels are single: each class that they say is the
+    commonest among the labels, which are no part of what they say, and in the matrices that
+    come of it. Else rounds end anywhere: a class whose labels are as often another's takes all."""
+    return _ahead(sums.predicted) >= HELD_OUT and _ahead(sums.counts.sum(axis=0)) >= CLEAR
+
+
+def _ahead(count: Floats) -> float:
+    """How far each class' own labels are ahead of any other's, as a share of the row of counts
+    (class, class) of the class worst off; -1 where no class has labels enough."""
+    rows = np.flatnonzero(count.sum(axis=1) >= SEEN)
+    share = count[rows] / count[rows].sum(axis=1, keepdims=True)
+    own = share[np.arange(len(rows)), rows]
+    share[np.arange(len(rows)), rows] = 0.0
+    return float((own - share.max(axis=1)).min(initial=1.0)) if len(rows) else -1.0
+
+
+def alone(skills: Skills) -> bool:
+    """Whether the labels given stand, as neighbors are not asked."""
+    return bool((skills.sure == NOTHING).all())
 
 
 def standing(n_annotators: int, given: Floats) -> Skills:
@@ -188,25 +208,23 @@ def consensus_of(
     n_annotators: int,
     given: Floats,
     shares: Floats,
-    support: Support = "supported",
 ) -> tuple[Judged, Expected, Skills]:
     """All rounds over a pool in memory.
 
     ``near`` and ``weight`` are (row, rank), self excluded; ``given`` and ``shares`` the matrix
-    (class, class) and shares (class,) of the labels given, ``support`` the verdict on that matrix.
+    (class, class) and shares (class,) of the labels given.
     """
     n, c = len(near), len(given)
     own = np.arange(n)
     agreement = Agreement.of(labels.start, labels.label, c)
     skills = started(first_matrix(agreement, n, given), n_annotators, shares)
-    rounds = most_rounds(agreement, n)
-    if alone(agreement, n, support):
-        skills, rounds = standing(n_annotators, given), 0
-    for _ in range(rounds):
+    for _ in range(most_rounds(agreement, n)):
         _, sums = expect(own, near, weight, labels, skills)
         before, skills = skills, maximize(sums)
         if change(before, skills, sums.counts) < STILL:
             break
+    if not (is_shared(agreement, n) or earned(sums)):
+        skills = standing(n_annotators, given)
     judged, sums = expect(own, near, weight, labels, skills)
     return judged, sums, skills
 

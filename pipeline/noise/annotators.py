@@ -71,11 +71,13 @@ class Expected:
     right: Floats
     """(annotator, 4) labels, the right ones, the variance of their number, and the right ones where
     a row's own annotations count half."""
+    predicted: Floats
+    """(class that a row's neighbors say, given class) labels, of which none is its own evidence."""
 
     @staticmethod
     def none(n_annotators: int, c: int) -> Expected:
         """The sums over no row."""
-        shapes = (n_annotators, c, c), (c, len(EDGES), 2), (c,), (n_annotators, 4)
+        shapes = (n_annotators, c, c), (c, len(EDGES), 2), (c,), (n_annotators, 4), (c, c)
         return Expected(*(np.zeros(shape) for shape in shapes))
 
 
@@ -121,7 +123,7 @@ def expect(
     expect_rows(
         *(own, near, weight, labels.start, labels.annotator, labels.label),
         *(logs, skills.prior, skills.sure, EDGES),
-        *(sums.counts, sums.sure, sums.prior, sums.right),
+        *(sums.counts, sums.sure, sums.prior, sums.right, sums.predicted),
         *(judged.consensus, judged.certainty, judged.n_annotations, judged.n_agreeing),
     )
     return judged, sums

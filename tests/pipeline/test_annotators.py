@@ -23,7 +23,9 @@ from pipeline.noise.annotator_kernels import (
 )
 from pipeline.noise.annotator_matrices import (
     Agreement,
+    alone,
     consensus_of,
+    earned,
     first_matrix,
     maximize,
     started,
@@ -110,6 +112,7 @@ def twin(case: Drawn) -> tuple[np.ndarray, Expected]:
         sums.sure[top, level] += 1, q[top]
         for j, b in some:
             if j != CERTAIN:
+                sums.predicted[top, b] += 1
                 sums.counts[j, :, b] += q
                 sums.right[j] += 1, q[b], q[b] * (1 - q[b]), half[b]
     return posterior, sums
@@ -227,14 +230,29 @@ def test_single_labels_take_the_matrix_of_the_labels_given() -> None:
 def test_single_labels_stand_where_neighbors_tell_nothing() -> None:
     pool, rng = simulated([0.9, 0.8, 0.6], 1), np.random.default_rng(0)
     pool = pool._replace(near=rng.integers(0, len(pool.true), pool.near.shape))
-    given, shares = np.full((3, 3), 1 / 3), np.full(3, 1 / 3)
-    case = pool.near, pool.weight, pool.labels, 3, given, shares
-    judged, sums, skills = consensus_of(*case, "unsupported")
-    assert np.array_equal(judged.consensus, pool.labels.label)
-    assert {one.support for one in told("abc", sums, skills, False, alone=True)} == {"unsupported"}
-    wandered = consensus_of(*case)[0].consensus
+    for start in (np.full((3, 3), 1 / 3), pool.matrix.mean(axis=0)):
+        judged, sums, skills = consensus(pool, start)
+        assert alone(skills)
+        assert np.array_equal(judged.consensus, pool.labels.label)
+        verdicts = {one.support for one in told("abc", sums, skills, False, alone=True)}
+        assert verdicts == {"unsupported"}
+
+
+def test_neighbors_are_asked_about_single_labels_as_far_as_they_predict_them() -> None:
+    pool = simulated([0.95, 0.75, 0.5, 0.34], 1, n=2000)
     majority = (pool.labels.label == pool.true).mean()
-    assert (wandered == pool.true).mean() < majority - 0.05
+    judged, _, skills = consensus(pool, np.full((3, 3), 0.2) + 0.4 * np.eye(3))
+    assert not alone(skills)
+    right = (judged.consensus == pool.true).mean()
+    assert right > majority + 0.1
+    assert judged.certainty.mean() == pytest.approx(right, abs=0.05)
+    sums = Expected.none(4, 3)
+    for among_labels, in_matrices, asked in ((0.1, 0.3, True), (0.1, 0.2, False), (0, 0.3, False)):
+        sums.predicted[:] = 100 * (np.full((3, 3), (1 - among_labels) / 3))
+        sums.predicted[np.eye(3, dtype=bool)] += 100 * among_labels
+        sums.counts[0] = 100 * (np.full((3, 3), (1 - in_matrices) / 3))
+        sums.counts[0][np.eye(3, dtype=bool)] += 100 * in_matrices
+        assert earned(sums) == asked
 
 
 def test_intervals_hold_where_rows_are_hard() -> None:
@@ -303,11 +321,13 @@ def test_annotators_start_as_good_as_they_agree() -> None:
 
 
 def test_who_labeled_little_is_taken_for_the_whole() -> None:
-    counts = np.zeros((2, 2, 2))
+    sums = Expected.none(2, 2)
+    sums.prior[:] = 1
+    counts = sums.counts
     counts[0] = [[900, 100], [300, 700]]
-    skills = maximize(Expected(counts, np.zeros((2, len(EDGES), 2)), np.ones(2), np.zeros((2, 4))))
+    skills = maximize(sums)
     assert skills.matrix[1] == pytest.approx(skills.matrix[0], abs=0.01)
     counts[1] = [[0, 4], [0, 0]]
-    skills = maximize(Expected(counts, np.zeros((2, len(EDGES), 2)), np.ones(2), np.zeros((2, 4))))
+    skills = maximize(sums)
     assert 0.3 < skills.matrix[1, 0, 0] < 0.8
     assert skills.matrix[1, 1, 1] < skills.matrix[0, 1, 1]

@@ -29,6 +29,7 @@ from pipeline.noise.annotator_matrices import (
     STILL,
     alone,
     change,
+    earned,
     first_matrix,
     is_shared,
     maximize,
@@ -114,18 +115,13 @@ def find_consensus(
             portion=None,
         )
 
-    support = (
-        crossfitted(estimated) if isinstance(estimated, RateEstimates) else estimated
-    ).support
-    by_themselves = alone(about.agreement, pool.n_rows, support)
-    rounds = 0 if by_themselves else most_rounds(about.agreement, pool.n_rows)
+    shared = is_shared(about.agreement, pool.n_rows)
+    rounds = most_rounds(about.agreement, pool.n_rows)
 
     def start(run: Run) -> Output:
         given = _given_matrix(run, estimated)
         first = first_matrix(about.agreement, pool.n_rows, given)
         skills = started(first, shape[0], np.array(counts) / sum(counts))
-        if by_themselves:
-            skills = standing(shape[0], given)
         return _keep(run, 0, skills, Expected.none(*shape), 1.0)
 
     job.once(_matrices(0), start)
@@ -136,7 +132,11 @@ def find_consensus(
         def fit(run: Run, number: int = number, said: Sendings = said) -> Output:
             sums = _summed(said, shape)
             before, after = read_skills(run, number), maximize(sums)
-            return _keep(run, number + 1, after, sums, change(before, after, sums.counts))
+            moved = change(before, after, sums.counts)
+            ends = moved < STILL or number + 1 == rounds
+            if ends and not (shared or earned(sums)):
+                after = standing(shape[0], _given_matrix(run, estimated))
+            return _keep(run, number + 1, after, sums, moved)
 
         moved = Moved.of(job.once(_matrices(number + 1), fit)).change
         number += 1
@@ -145,7 +145,7 @@ def find_consensus(
 
     def finish(run: Run) -> Output:
         sums, skills = _summed(judged, shape), read_skills(run, number)
-        shared = is_shared(about.agreement, pool.n_rows)
+        by_themselves = alone(skills)
         write_group(run.store, GROUP, "annotators", _columns(skills, sums))
         found = Annotators(
             told(names.names, sums, skills, shared, by_themselves),
