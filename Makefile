@@ -43,6 +43,7 @@ lint: $(VENV)/.installed
 
 formats: $(VENV)/.installed
 	PYTHONPATH=tests $(BIN)/python -m formats.stored
+	PYTHONPATH=tests $(BIN)/python -m formats.typed
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"

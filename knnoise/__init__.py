@@ -1,5 +1,6 @@
-"""Learn from wrongly labeled rows: `train`, `score`, `open_run`, `check`, which take the extra
-`flows`, and for scikit-learn `RobustKNeighborsClassifier` and `CleanedClassifier`.
+"""Learn from wrongly labeled rows: `train`, `score`, `open_run`, `check`, `clean`, `review`,
+`certify`, `acquire`, which take the extra `flows`, and for scikit-learn
+`RobustKNeighborsClassifier` and `CleanedClassifier`.
 
 Nothing is imported before it is used.
 """
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from knnoise._shadows import check_shadows
 
 if TYPE_CHECKING:
-    from knnoise.api import check, open_run, score, train
+    from knnoise.api import acquire, certify, check, clean, open_run, review, score, train
     from knnoise.result import Cleaned, Scores, Training
     from pipeline.cleaned import CleanedClassifier
     from pipeline.estimator import RobustKNeighborsClassifier
@@ -22,8 +23,12 @@ __all__ = [
     "Scores",
     "Training",
     "__version__",
+    "acquire",
+    "certify",
     "check",
+    "clean",
     "open_run",
+    "review",
     "score",
     "train",
 ]

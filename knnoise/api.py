@@ -1,20 +1,67 @@
-"""Training and scoring from Python."""
+"""The commands from Python: a function each, with the options of the command as keywords."""
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, TypeVar, Unpack
 
+from flows.options import params
+from knnoise import options as typed
 from knnoise.inputs import as_files, in_python, in_words_of_python
-from knnoise.result import Scores, Training
+from knnoise.options import (
+    AcquireOptions,
+    CertifyOptions,
+    CheckOptions,
+    CleanOptions,
+    ReviewOptions,
+    ScoreOptions,
+    TrainOptions,
+)
+from knnoise.result import Cleaned, Scores, Training
 from storage.errors import InputError
 
 _FILES = ("source", "labels")
+_F = TypeVar("_F", bound=Callable[..., Any])
+Folder = str | os.PathLike[str] | Training
+"""Of a finished training, or what `train` gave."""
 
 
-def train(source: Any, run: str | os.PathLike[str] | None = None, **options: Any) -> Training:
+def _with_options(function: _F) -> _F:
+    """List the options of a command in the signature and the docstring of its function."""
+    name = function.__name__.capitalize()
+    types = getattr(typed, f"{name}Options").__annotations__
+    fields = {key: getattr(params, f"{name}Params").model_fields[key] for key in types}
+    own = [p for p in inspect.signature(function).parameters.values() if p.name != "options"]
+    listed = [
+        inspect.Parameter(
+            key,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=... if field.is_required() else field.default,
+            annotation=types[key],
+        )
+        for key, field in fields.items()
+    ]
+    function.__signature__ = inspect.Signature([*own, *listed])  # type: ignore[attr-defined]
+    lines = [f"{key} : {in_python(params.described(field))}" for key, field in fields.items()]
+    text = inspect.cleandoc(function.__doc__ or "")
+    function.__doc__ = text.replace("**options", "\n".join(lines), 1)
+    return function
+
+
+def _path(run: Folder) -> str:
+    return run.run if isinstance(run, Training) else os.fspath(run)
+
+
+@_with_options
+def train(
+    source: Any,
+    run: str | os.PathLike[str] | None = None,
+    **options: Unpack[TrainOptions],
+) -> Training:
     """Train on a noisily labeled source, or resume or open a training.
 
     Parameters
@@ -22,9 +69,9 @@ def train(source: Any, run: str | os.PathLike[str] | None = None, **options: Any
     source : path, pandas, polars or Dask data frame, Arrow table or stream, or (row, feature)
         NumPy or Dask array
     run : folder of the run; by default a new temporary one, which stays
-    **options : those of `knnoise train`, such as `label_column`, `labels` (also an array or a
-        series), `id_column` (by default the index of a data frame, where it has one of its own),
-        `exclude`, `k`, `workers`, `quiet`
+        `labels` may be an array or a series, too; `id_column` is by default the index of a data
+        frame, where it has one of its own
+    **options
 
     Raises
     ------
@@ -42,11 +89,12 @@ def train(source: Any, run: str | os.PathLike[str] | None = None, **options: Any
     return Training(folder, found)
 
 
+@_with_options
 def score(
     source: Any,
-    run: str | os.PathLike[str] | Training,
+    run: Folder,
     out: str | os.PathLike[str] | None = None,
-    **options: Any,
+    **options: Unpack[ScoreOptions],
 ) -> Scores:
     """Score new rows with a finished training.
 
@@ -55,7 +103,7 @@ def score(
     source : as for `train`
     run : folder of the training, or what `train` gave
     out : file of the scores; by default a new temporary one, which stays
-    **options : those of `knnoise score`
+    **options
     """
     from flows.orchestration.calls import call
 
@@ -81,14 +129,15 @@ def open_run(run: str | os.PathLike[str]) -> Training:
         return Training(folder, load_any(Run(Location.of(folder))).as_json())
 
 
-def check(source: Any, **options: Any) -> Any:
+@_with_options
+def check(source: Any, **options: Unpack[CheckOptions]) -> Any:
     """Look at a source: what is understood of it, and what is suspicious; printing it shows one
     screen, and `train(source, **found.remedies)` trains with every remedy.
 
     Parameters
     ----------
     source : as for `train`
-    **options : those of `knnoise check`, such as `label_column`
+    **options
     """
     from flows.intake.health import Health
     from flows.intake.preflight import run_check
@@ -112,3 +161,83 @@ def check(source: Any, **options: Any) -> Any:
     ]
     remedies = health.remedies and {k: v for k, v in health.remedies.items() if k not in _FILES}
     return health.model_copy(update={"findings": findings, "remedies": remedies})
+
+
+@_with_options
+def clean(
+    source: Any,
+    run: Folder,
+    out: str | os.PathLike[str] | None = None,
+    **options: Unpack[CleanOptions],
+) -> Cleaned:
+    """Write what a training learned from without its suspect labels, for other models.
+
+    Parameters
+    ----------
+    source : that of the training, as for `train`
+    run : folder of the training, or what `train` gave
+    out : table to write; by default a new temporary one, which stays
+    **options
+
+    Raises
+    ------
+    storage.errors.InputError
+        the source is not that of the training, or its labels are sets, or several per row.
+    """
+    from flows.clean import run_clean
+
+    target = str(Path(mkdtemp(prefix="knnoise-")) / "clean.parquet") if out is None else out
+    with as_files(source) as files:
+        given = {"source": files.path, "run": _path(run), "out": os.fspath(target)}
+        return Cleaned(os.fspath(target), run_clean(**{**options, **given}))
+
+
+@_with_options
+def certify(run: Folder, **options: Unpack[CertifyOptions]) -> dict[str, Any]:
+    """Bounds of the error of a finished training's neighbors; the report.
+
+    Parameters
+    ----------
+    run : folder of the training, or what `train` gave
+    **options
+    """
+    return _called("certify", {**options, "run": _path(run)})
+
+
+@_with_options
+def review(run: Folder, **options: Unpack[ReviewOptions]) -> dict[str, Any]:
+    """Serve a page on which people judge suspect labels, until it is interrupted; what their
+    answers measure.
+
+    Parameters
+    ----------
+    run : folder of the training, or what `train` gave
+    **options
+    """
+    from flows.review import run_review
+
+    with in_words_of_python():
+        return run_review(**{**options, "run": _path(run)})
+
+
+@_with_options
+def acquire(
+    source: Any, run: str | os.PathLike[str], **options: Unpack[AcquireOptions]
+) -> dict[str, Any]:
+    """Choose which rows without labels are worth one, ask for these, and predict all; the report.
+
+    Parameters
+    ----------
+    source : as for `train`
+    run : folder of the run; the same again goes on
+    **options
+    """
+    with as_files(source) as files:
+        return _called("acquire", {**options, "source": files.path, "run": os.fspath(run)})
+
+
+def _called(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    from flows.orchestration.calls import call
+
+    with in_words_of_python():
+        return call(name, given)

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
 
 from flows.options.extras import needs
 from storage.errors import InputError
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Suspects shown in a notebook."""
+
+How = Literal["drop", "relabel", "weight", "soft"]
+"""What becomes of suspect labels."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,7 @@ class Training:
         return found.sort_values(["label_quality", "row"]).head(n).reset_index(drop=True)
 
     def clean(
-        self, source: Any, out: str | os.PathLike[str] | None = None, how: str = "drop", **more: Any
+        self, source: Any, out: str | os.PathLike[str] | None = None, how: How = "drop", **more: Any
     ) -> Cleaned:
         """Write what this was trained on without its suspect labels, for other models.
 
@@ -180,13 +183,9 @@ class Training:
         storage.errors.InputError
             the source is not that of the training, or its labels are sets, or several per row.
         """
-        from flows.clean import run_clean
-        from knnoise.inputs import as_files
+        from knnoise.api import clean
 
-        target = str(Path(mkdtemp(prefix="knnoise-")) / "clean.parquet") if out is None else out
-        with as_files(source) as files:
-            given = {"source": files.path, "run": self.run, "out": os.fspath(target)}
-            return Cleaned(os.fspath(target), run_clean(**given, how=how, **more))
+        return clean(source, self, out, how=how, **more)
 
     def report(self, path: str | None = None) -> str:
         """Write the run's page to `path` and return that; without a path, return the page."""

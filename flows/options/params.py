@@ -144,7 +144,7 @@ class Params(BaseModel):
     @classmethod
     def help(cls) -> str:
         """One line per parameter, in the style of docstrings that Prefect reads."""
-        return "\n".join(f"    {name}: {f.description}" for name, f in cls.model_fields.items())
+        return "\n".join(f"    {name}: {described(f)}" for name, f in cls.model_fields.items())
 
 
 class Written(Params):
@@ -701,6 +701,22 @@ def option(name: str) -> str:
 def is_many(field: FieldInfo) -> bool:
     """Whether a parameter is a list."""
     return any(get_origin(arg) is list for arg in (field.annotation, *get_args(field.annotation)))
+
+
+def described(field: FieldInfo) -> str:
+    """What a parameter is for, and the bounds of its value."""
+    words = {"ge": "at least {}", "gt": "above {}", "le": "at most {}", "lt": "below {}"}
+    notes: list[Any] = [*field.metadata]
+    for part in get_args(field.annotation):
+        for note in get_args(part) if get_origin(part) is Annotated else ():
+            notes += getattr(note, "metadata", [])
+    bounds = [
+        words[name].format(f"{getattr(note, name):,}")
+        for note in notes
+        for name in words
+        if getattr(note, name, None) is not None
+    ]
+    return f"{field.description} ({', '.join(bounds)})" if bounds else str(field.description)
 
 
 def choices(field: FieldInfo) -> tuple[str, ...] | None:

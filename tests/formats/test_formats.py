@@ -11,6 +11,7 @@ import pytest
 
 from flows.cli import main
 from flows.orchestration.run_folders import dated
+from formats import typed
 from formats.stored import FILE, HERE, fingerprint, released
 from storage.version import FORMAT_VERSION, VERSION
 
@@ -127,3 +128,8 @@ def test_what_reaches_disk_is_confirmed() -> None:
         "commit tests/formats/stored.txt"
     )
     assert FORMAT_VERSION not in released().values() or old[0] == f"format {FORMAT_VERSION}"
+
+
+def test_types_of_options_are_those_of_the_parameters() -> None:
+    """`make formats` writes them."""
+    assert typed.FILE.read_text() == typed.rendered()

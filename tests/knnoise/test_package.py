@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pydoc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -133,3 +135,41 @@ def test_the_package_says_its_version_and_names() -> None:
     assert knnoise.__version__ == VERSION
     assert {"train", "check", "__version__"} <= set(dir(knnoise))
     assert (Path(knnoise.__file__).parent / "py.typed").exists()
+
+
+SCRIPT = """
+import knnoise
+found = knnoise.train("pool.csv", label_column="y", k=30, metric="auto", exclude=["id"])
+scores = knnoise.score("new.csv", found, workers=0)
+knnoise.clean("pool.csv", found, how="weight")
+{line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("print(scores.frame())", ""),
+        ("knnoise.train('pool.csv', labell_column='y')", 'keyword argument "labell_column"'),
+        ("knnoise.train('pool.csv', k='many')", 'has incompatible type "str"'),
+        ("knnoise.score('new.csv', found, metric='cosine')", 'keyword argument "metric"'),
+        ("knnoise.train('pool.csv', metric='euclid')", 'has incompatible type "Literal'),
+    ],
+)
+def test_a_script_is_type_checked(line: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.format(line=line))
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--follow-imports=silent", str(tmp_path / "script.py")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (checked.returncode == 0) == (said == ""), checked.stdout
+    assert said in checked.stdout
+
+
+def test_help_lists_the_options_with_their_bounds() -> None:
+    text = pydoc.render_doc(knnoise.train, renderer=pydoc.plaintext)
+    assert "label_column: str | None = None" in text
+    assert re.search(r"k : neighbors per row.*\(at least 5\)", text)
+    assert "--label" not in text
