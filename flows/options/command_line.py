@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
+_LONG = 25
+"""Options of a command from which its help shows those first that most people need."""
+_FIRST = (
+    *("run", "out", "label_column", "labels", "id_column", "exclude", "candidates", "annotations"),
+    *("budget", "oracle", "answers", "show", "reviewer", "workers", "config"),
+)
+"""The options that most people need, of all commands."""
+
+
 class OfModel(click.Command):
     """A command with the fields of a model in `flows.options.params`, read when it is used."""
 
@@ -37,7 +46,51 @@ class OfModel(click.Command):
             callback=_configured,
             help="TOML file of options, those of this command in a table of its name",
         )
-        return [*made, config, *super().get_params(ctx)]
+        everything = click.Option(
+            ["--help-all"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_with_everything,
+            help="show all options and exit",
+        )
+        more = [everything] if len(made) > _LONG else []
+        return [*made, config, *super().get_params(ctx), *more]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """By heading, if there are many; first, and unless all are asked for alone, those that most
+        people need."""
+        from flows.options import params
+
+        model, options = getattr(params, self.model), self.get_params(ctx)
+        if len(options) <= _LONG:
+            return super().format_options(ctx, formatter)
+        of_heading: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for one in options:
+            line = one.get_help_record(ctx)
+            if line is not None:
+                heading = "Options" if one.name in _FIRST else model.heading_of(one.name)
+                of_heading.setdefault(heading, []).append(line)
+        shown = of_heading if ctx.meta.get(_EVERYTHING) else {"Options": of_heading["Options"]}
+        for heading, lines in shown.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines)
+        if len(shown) < len(of_heading):
+            left = (f"{len(of_heading[name])} on {name.lower()}" for name in [*of_heading][1:])
+            formatter.write_paragraph()
+            formatter.write_text(f"More options, by --help-all: {', '.join(left)}.")
+        return None
+
+
+_EVERYTHING = "knnoise.everything"
+
+
+def _with_everything(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Print the help with all options."""
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_EVERYTHING] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
 def of_model(model: str, **more: bool) -> type[click.Command]:

@@ -141,6 +141,15 @@ class Params(BaseModel):
             return_annotation=dict[str, Any],
         )
 
+    heading: ClassVar[str] = "This command"
+    """Of the fields of a class in the command line's help."""
+
+    @classmethod
+    def heading_of(cls, name: str | None) -> str:
+        """The heading of a field, or of what all commands have."""
+        owners = (c for c in cls.__mro__ if name in inspect.get_annotations(c))
+        return str(next((vars(c).get("heading", Params.heading) for c in owners), Params.heading))
+
     @classmethod
     def help(cls) -> str:
         """One line per parameter, in the style of docstrings that Prefect reads."""
@@ -149,6 +158,8 @@ class Params(BaseModel):
 
 class Written(Params):
     """How text files are written, those of labels included."""
+
+    heading: ClassVar[str] = "Text files"
 
     sep: Annotated[str, Metavar("CHAR")] | None = Field(
         None,
@@ -179,6 +190,8 @@ class Written(Params):
 class Given(Written):
     """A source and its labels."""
 
+    heading: ClassVar[str] = "Source and labels"
+
     source: Text = Field(
         description="CSV, Parquet (file or folder), Excel, npy, npz or Zarr; a path or fsspec URL"
     )
@@ -189,6 +202,8 @@ class Given(Written):
 class Labeled(Given):
     """A labeled source and the run that learns from it."""
 
+    heading: ClassVar[str] = "Source and labels"
+
     run: Folder = Field(
         description="folder of the run, new or begun by the same call; "
         "`{date:%G-W%V}` in it is replaced"
@@ -197,6 +212,8 @@ class Labeled(Given):
 
 class Chosen(Params):
     """Which columns of a source are features."""
+
+    heading: ClassVar[str] = "Columns"
 
     id_column: Name = Field(
         None, description="column (or array) that names the rows: no feature, but in every output"
@@ -293,6 +310,8 @@ class Chosen(Params):
 
 class Method(Chosen):
     """What decides the results of a training, besides its source; recorded with the run."""
+
+    heading: ClassVar[str] = "Method"
 
     encode: Literal["none", "one-hot"] = Field(
         "none",
@@ -427,6 +446,8 @@ class Method(Chosen):
 class Compute(Params):
     """Where and how a flow computes; no part of what it computes."""
 
+    heading: ClassVar[str] = "Computing"
+
     workers: Annotated[int, Field(ge=0), Metavar("N")] | None = Field(
         None, description="local processes; auto is one per core, 0 computes in the flow's process"
     )
@@ -503,6 +524,8 @@ class TrainParams(Compute, Method, Labeled):
 class Unscored(Written):
     """New rows and the finished run that scores them; text is written as that of the training,
     where nothing else is given."""
+
+    heading: ClassVar[str] = "Source and labels"
 
     source: Text = Field(
         description="rows with the features of training; its label column, if any, is ignored"
@@ -586,6 +609,8 @@ class CertifyParams(Compute):
 
 class Paged(Params):
     """The page on which people label rows, and what it shows of them."""
+
+    heading: ClassVar[str] = "The page"
 
     port: Annotated[int, Field(ge=0, le=65535), Metavar("P")] = Field(
         0, description="port of the page on this host; 0 takes a free one"

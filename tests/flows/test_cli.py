@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -215,3 +216,18 @@ def test_defect_is_one_line_with_a_trace_on_file(
     (said,) = [line for line in capsys.readouterr().err.splitlines() if "surprise" in line]
     assert status == 4
     assert "Traceback" in Path(said.rsplit(" ", 1)[1]).read_text()
+
+
+def test_help_shows_first_what_most_people_need(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--help"]) == 0
+    short = capsys.readouterr().out
+    assert len(short.splitlines()) < 36
+    assert "--label-column" in short
+    assert "--step-timeout" not in short
+    assert re.search(r"by\s+--help-all: .*19\s+on\s+method", short, re.DOTALL)
+    assert main(["train", "--help-all"]) == 0
+    whole = capsys.readouterr().out
+    assert all(f"--{name.replace('_', '-')} " in whole for name in ("step_timeout", "k", "sep"))
+    assert {"Text files:", "Columns:", "Method:", "Computing:"} <= set(whole.splitlines())
+    assert main(["certify", "--help"]) == 0
+    assert "--step-timeout" in capsys.readouterr().out
