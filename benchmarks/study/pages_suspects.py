@@ -68,6 +68,28 @@ def lost_accuracy(rows: Rows) -> list[str]:
     return [r["case"] for r in rows if r["classes"] > 2 and r["gain"] + 2 * r["gain_se"] < 0]
 
 
+def flags(rows: Rows) -> list[list[str]]:
+    """By rule: precision, recall and F1 of flags by noise, and the cells that lose F1."""
+    rules = {name: None for row in rows for name in row["flags"]}
+    now, kinds = next(iter(rules)), each(rows, lambda r: r["kind"])
+    lines = []
+    for rule in rules:
+        there = [r for r in rows if rule in r["flags"]]
+        cells = each(there, lambda r: (r["set"], r["kind"]))
+        lost = [
+            float(np.mean([r["flags"][rule][2] - r["flags"][now][2] for r in some]))
+            for some in cells.values()
+        ]
+        means = [
+            np.mean([r["flags"][rule] for r in some if rule in r["flags"]], axis=0)
+            for some in (there, *kinds.values())
+        ]
+        shown = [", ".join(f"{value:.2f}" for value in mean) for mean in means]
+        behind = sum(gain < -0.02 for gain in lost)
+        lines.append([rule, *shown, f"{behind} of {len(lost)}", f"{min(lost):+.3f}"])
+    return lines
+
+
 def suspects(rows: Rows, docs: Path) -> None:
     by_set = []
     precision = leads(rows, "precision")
@@ -157,6 +179,15 @@ def suspects(rows: Rows, docs: Path) -> None:
         ),
         "## By noise",
         table(["noise", "sets", "AP before", f"AP {lead}", "ECE before", "ECE ours"], by_kind),
+        "## Flags",
+        "Precision, recall and F1 of flags, means of the cases. A label is flagged where its own "
+        "chance to be right is below ½. Other bounds, the rows of lowest quality as many as wrong "
+        "labels are expected (the sum of 1 - quality), the plain vote of the 50 nearest, and "
+        "cleanlab's filter with the same neighbors stand beside it; `behind`: cells (set and "
+        "noise) whose F1 is lower by more than .02, and the worst.",
+        table(
+            ["flagged by", "all", *each(rows, lambda r: r["kind"]), "behind", "worst"], flags(rows)
+        ),
         "## Accuracy of the tempered prediction, more than two classes",
         "Leave-one-out on the training rows against clean labels, 50 neighbors; `likely` is the "
         "likeliest class with the row's own label for evidence.",

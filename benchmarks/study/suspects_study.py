@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cleanlab.filter import find_label_issues
 from cleanlab.rank import get_label_quality_scores
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
@@ -45,6 +46,8 @@ LARGEST = 12_000
 LIST = 100
 SCORES = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
 BINS = 10
+BOUNDS = (0.5, 0.6, 0.7)
+"""Qualities below which a label is flagged; the first is that of the report."""
 Floats = NDArray[np.float64]
 
 
@@ -125,6 +128,7 @@ def case(
         "support": noise.support,
         "errors": int(wrong.sum()),
         "ap": {m: float(average_precision_score(wrong, -q)) for m, q in scores.items()},
+        "flags": {m: _flagged(f, wrong) for m, f in _flags(ours.label_quality, share, given)},
         "precision": {m: _at_errors(wrong, q) for m, q in scores.items()},
         "distinct": {m: len(np.unique(scores[m])) / n for m in ("before", "ours")},
         "reliability": {m: _bins(scores[m], ~wrong) for m in ("before", "ours")},
@@ -153,6 +157,35 @@ def _peers(share: Floats, given: NDArray[np.int64]) -> dict[str, Floats]:
                     continue
                 found[f"cleanlab {method}{', adjusted' * adjusted}"] = np.asarray(score)
     return found
+
+
+def _flags(
+    quality: Floats, share: Floats, given: NDArray[np.int64]
+) -> list[tuple[str, NDArray[np.bool_]]]:
+    """(row,) flags by several rules: bounds of the quality, the expected number of wrong labels,
+    the plain vote, and cleanlab's filter with the shares of the same neighbors."""
+    first = np.zeros(len(quality), bool)
+    number = round(float((1.0 - quality).sum()))
+    first[np.argsort(quality, kind="stable")[:number]] = True
+    found = [(f"quality below {at}", quality < at) for at in BOUNDS]
+    found += [("expected number", first), ("plain vote", share.argmax(axis=1) != given)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            theirs = find_label_issues(given, share, n_jobs=1)
+        except ValueError:  # a class without a row that is given it
+            return found
+    return [*found, ("cleanlab's filter", np.asarray(theirs, bool))]
+
+
+def _flagged(flag: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> list[float]:
+    """Precision, recall and F1 of flags."""
+    hit = float((flag & wrong).sum())
+    return [
+        hit / max(1, int(flag.sum())),
+        hit / max(1, int(wrong.sum())),
+        2.0 * hit / max(1, int(flag.sum()) + int(wrong.sum())),
+    ]
 
 
 def _at_errors(wrong: NDArray[np.bool_], quality: Floats) -> float:
