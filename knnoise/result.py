@@ -13,8 +13,6 @@ from flows.options.extras import needs
 from storage.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
@@ -72,9 +70,10 @@ class Training:
         return pd.Series(found, ["estimate", "low", "high"], dtype=float, name="share_wrong")
 
     @property
-    def matrix(self) -> npt.NDArray[np.float64]:
-        """(class, class) P(given | true): a row for each true class, each adds up to 1."""
-        import numpy as np
+    def matrix(self) -> pd.DataFrame:
+        """(class, class) P(given | true) by the labels' names: a row for each true class, each adds
+        up to 1."""
+        import pandas as pd
 
         from storage.arrays.groups import read_array
         from storage.files.location import Location
@@ -82,9 +81,10 @@ class Training:
 
         self._of_labels()
         found = self.summary["transition_matrix"]
-        if found is not None:
-            return np.array(found)
-        return read_array(Run(Location.of(self.run)).group("transition"), "matrix")
+        if found is None:
+            found = read_array(Run(Location.of(self.run)).group("transition"), "matrix")
+        named = {"index": pd.Index(self.label_values, name="true")}
+        return pd.DataFrame(found, columns=pd.Index(self.label_values, name="given"), **named)
 
     @property
     def groups(self) -> pd.DataFrame:
@@ -157,6 +157,13 @@ class Training:
 
         path = f"{self.run.rstrip('/')}/label_issues.parquet"
         return pd.read_parquet(path)
+
+    @property
+    def data_issues(self) -> pd.DataFrame:
+        """A row for each training row: ids, outlier score, near duplicates and data value."""
+        import pandas as pd
+
+        return pd.read_parquet(f"{self.run.rstrip('/')}/data_issues.parquet")
 
     def suspects(self, n: int = 20) -> pd.DataFrame:
         """The n rows whose given label is most likely wrong, the worst first."""

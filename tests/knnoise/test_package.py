@@ -52,6 +52,10 @@ def test_a_data_frame_is_trained_on_and_its_index_names_the_rows(
     assert worst["label_quality"].is_monotonic_increasing
     assert trained.rates.loc["p0", "estimate"] == trained.summary["p0"]
     assert np.allclose(trained.matrix.sum(axis=1), 1)
+    assert [*trained.matrix.index] == [*trained.matrix.columns] == trained.label_values
+    assert 0 < trained.matrix.loc["no", "yes"] < 0.5
+    assert {"outlier_score", "data_value"} <= set(trained.data_issues.columns)
+    assert len(trained.data_issues) == len(trained.label_issues)
     assert "patient" in trained._repr_html_()
     assert "noise rates" in str(trained)
     assert trained.report().startswith("<!doctype html>")
