@@ -218,9 +218,20 @@ class Coding:
 
     def spelling(self, name: str, decimal: str) -> Spelling | None:
         """How the numbers of a column are written; None for plain numbers."""
-        kinds = (kind for pattern, kind in self.parse.items() if matches(name, pattern))
-        kind = next(kinds, None)
+        kind = self._kind(name)
         return None if kind is None else Spelling(kind, decimal)
+
+    def _kind(self, name: str) -> str | None:
+        return next((kind for pattern, kind in self.parse.items() if matches(name, pattern)), None)
+
+    def written(self, name: str, value: float) -> str:
+        """A value of a feature for people: a date or a percentage where the column has such."""
+        kind = self._kind(name) or ""
+        if kind == "percent":
+            return f"{100 * value:.4g} %"
+        if kind == "datetime" or "%" in kind:
+            return str(np.datetime64("1970-01-01") + round(value // 1))
+        return f"{value:.4g}"
 
     def fills_of(self, names: tuple[str, ...]) -> npt.NDArray[np.float32] | None:
         """(feature,) values for gaps, NaN where there is none; None where no feature has one."""

@@ -17,12 +17,13 @@ from flows.report.page import annotators, candidates, classes, figures, groups, 
 from flows.report.page.files import files
 from flows.report.page.gather import block_recalls, picture, sample, scan
 from flows.report.page.render import render
-from flows.report.page.suspects import FEATURES, suspects
+from flows.report.page.suspects import FEATURES, STRIP, suspects
 from flows.report.page.truth import Truth, reliability
 from flows.report.varying import varying
 from storage.errors import InputError
 from storage.export import write_bytes
 from storage.runs.run import Run, below
+from storage.sources.request import Coding
 
 Rows = npt.NDArray[np.int64]
 Features = npt.NDArray[np.float32]
@@ -80,6 +81,8 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
         files=files(run, target),
         recall=pictures.recall(block_recalls(run, report), report),
         feature_names=names[:FEATURES],
+        written=Coding.of_json(report.config.coding).written,
+        strip_labels=STRIP,
         id_name=report.config.id_name,
         n_features=len(names),
         **(_labelers(report) if isinstance(report, Training) else {"whose": None, "several": None}),

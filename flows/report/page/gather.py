@@ -33,7 +33,7 @@ class VerdictsSeen:
     votes: npt.NDArray[np.int64]
     """(k + 1, 2) training rows by neighbors given 1 and by own given label"""
     suspects: npt.NDArray[np.int64]
-    """Most suspect rows, the most suspect first."""
+    """Most suspect rows of each given label, the most suspect first."""
     sampled_quality: npt.NDArray[np.float32]
     """Label quality of the rows asked for, in their order."""
 
@@ -75,7 +75,7 @@ def ingested(run: Run) -> Ingested:
 def scan(run: Run, report: TrainReport, sampled: npt.NDArray[np.int64]) -> VerdictsSeen:
     """Read the verdicts once; `sampled` are rows to pick out."""
     k = report.k
-    most = Greatest(SUSPECTS, report.seed)
+    most = [Greatest(SUSPECTS // 2, report.seed) for _ in report.label_values]
     votes = np.zeros((k + 1, 2), np.int64)
     quality = np.empty(len(sampled), np.float32)
     group = run.group("labels")
@@ -85,10 +85,12 @@ def scan(run: Run, report: TrainReport, sampled: npt.NDArray[np.int64]) -> Verdi
         count = np.rint(read_array(group, "eta_corr", span).astype(np.float64) * k).astype(int)
         votes += vote_table(count, given, k)
         found = read_array(group, "label_quality", span)
-        most.see(np.arange(rows.start, rows.stop), 1.0 - found.astype(np.float64))
+        for label, worst in enumerate(most):
+            own = np.flatnonzero(given == label)
+            worst.see(rows.start + own, 1.0 - found[own].astype(np.float64))
         here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
         quality[here] = found[sampled[here] - rows.start]
-    return VerdictsSeen(votes, most.row, quality)
+    return VerdictsSeen(votes, np.concatenate([worst.row for worst in most]), quality)
 
 
 def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:

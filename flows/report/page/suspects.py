@@ -13,6 +13,8 @@ from storage.runs.run import Run
 
 FEATURES = 12
 """Features shown of a row; a page is no place for hundreds."""
+STRIP = 40
+"""Neighbors whose labels a strip shows."""
 NEAREST = 3
 """Neighbors named by row number."""
 

@@ -121,3 +121,11 @@ def test_what_nothing_matches_is_refused(tmp_path: Path) -> None:
         open_source(tmp_path / "t.csv", label_column="y", coding=coding)
     with pytest.raises(InputError, match="an array has none"):
         open_source(tmp_path / "t.npz", coding=coding)
+
+
+def test_values_are_written_as_the_column_has_them() -> None:
+    coding = Coding(parse={"b*": "percent", "when": "datetime", "day": "%d.%m.%Y"})
+    assert coding.written("bonus", np.float32(0.125)) == "12.5 %"
+    assert coding.written("when", np.float32(19701.75)) == coding.written("day", 19701.0)
+    assert coding.written("day", 19701.0) == "2023-12-10"
+    assert coding.written("other", 1234567.0) == "1.235e+06"
