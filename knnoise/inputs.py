@@ -35,8 +35,8 @@ class Source:
 @contextmanager
 def as_files(source: Any, labels: Any = None) -> Iterator[Source]:
     """A source and its labels by path: a path as it is; a data frame (pandas, polars, Dask), an
-    Arrow table or record batch reader, an array (NumPy, Dask) and anything with an Arrow stream as
-    files that are removed afterwards.
+    Arrow table or record batch reader, a Dataset of Hugging Face, an array (NumPy, Dask) and
+    anything with an Arrow stream as files that are removed afterwards.
 
     Raises
     ------
@@ -64,7 +64,10 @@ def in_words_of_python(folder: str | None = None, source: Any = None) -> Iterato
 
 
 _OPTION = re.compile(r"(?<![\w-])--([a-z](?:[a-z0-9-]*[a-z0-9])?)( '[^']*'| [^\s;:,?]+|  ?,)?")
-_BEFORE, _PLAIN = ("give", "or", "as"), {"and", "or", "too", "as", "is", "if", "where", "which"}
+_BEFORE, _PLAIN = (
+    ("give", "or", "as", "with"),
+    {"and", "or", "too", "as", "is", "if", "where", "which"},
+)
 """Words before an option with its value, and words after one that are no value."""
 
 
@@ -124,6 +127,10 @@ def _table(source: Any) -> tuple[Any, str | None]:
         return source, None
     if _is_of(source, "pandas") and hasattr(source, "columns"):
         return of_pandas(source)
+    if _is_of(source, "datasets") and getattr(source, "features", None) is not None:
+        parts = source.with_format("arrow").iter(BATCH_ROWS)
+        batches = (batch for part in parts for batch in part.to_batches())
+        return pa.RecordBatchReader.from_batches(source.features.arrow_schema, batches), None
     if hasattr(source, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(source), None
     raise InputError(

@@ -191,6 +191,15 @@ def test_a_mask_in_memory_is_one(tmp_path: Path) -> None:
         assert chunk.label.tolist() == [(0, 1), (2,)]
 
 
+def test_a_dataset_of_hugging_face_is_read_as_it_is_selected() -> None:
+    datasets = pytest.importorskip("datasets", reason="an extra of the benchmarks brings it")
+    table = frame(200).drop(columns="vector").reset_index()
+    source = datasets.Dataset.from_pandas(table).select(range(50, 200)).with_format("numpy")
+    with as_files(source) as files:
+        read = pd.read_feather(files.path)
+    pd.testing.assert_frame_equal(read, table[50:].reset_index(drop=True))
+
+
 def test_errors_are_in_words_of_python() -> None:
     said = {
         "t: give --impute median or --impute drop": "t: give impute='median' or impute='drop'",
@@ -202,6 +211,7 @@ def test_errors_are_in_words_of_python() -> None:
         "--p0 and --p1 belong together": "p0 and p1 belong together",
         "give --exclude 'a b'; see": "give exclude='a b'; see",
         "a--b and x -- y stay": "a--b and x -- y stay",
+        "or leave it out with --exclude when": "or leave it out with exclude='when'",
     }
     for typed, plain in said.items():
         assert in_python(typed) == plain
