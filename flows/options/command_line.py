@@ -18,6 +18,7 @@ _LONG = 25
 _FIRST = (
     *("run", "out", "label_column", "labels", "id_column", "exclude", "candidates", "annotations"),
     *("budget", "oracle", "answers", "show", "reviewer", "workers", "config"),
+    *("json", "verbose", "quiet", "help"),
 )
 """The options that most people need, of all commands."""
 

@@ -82,7 +82,7 @@ def test_damage_to_the_matrix_is_named(run: Path, capsys: pytest.CaptureFixture[
 def test_reports_of_before_are_read(run: Path) -> None:
     """Those held the matrix in full and no noise by class."""
     saved = json.loads((run / "report.json").read_text())
-    matrix = Training(str(run), saved).matrix
+    matrix = Training(str(run), saved).matrix.to_numpy()
     before = {name: value for name, value in saved.items() if "class_noise" not in name}
     before["transition_matrix"] = matrix.tolist()
     before["transition_interval"] = np.stack([matrix, matrix], axis=2).tolist()

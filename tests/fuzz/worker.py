@@ -133,7 +133,8 @@ def shown(folder: Path, name: str) -> int:
 
     try:
         rows = np.arange(seeds.MODEL_ROWS)
-        file = Shown(str(folder / name), None, rows, seeds.MODEL_ROWS, str(folder))
+        file = Shown(str(folder / name), None, seeds.MODEL_ROWS, str(folder))
+        file.read(rows)
         for row in rows.tolist():
             json.dumps(file.of(row)).encode()
     except KnnoiseError as error:
