@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from pipeline.knn.closest import collect, lists_of, no_keys, reach
 from pipeline.knn.distance import Float32, rank_lists
@@ -83,7 +84,11 @@ def nearest(
             again = again[low & (limit[again] < most[again])]
             limit[again] = most[again]
 
-    threads.over(len(query), search, step)
+    if threads.number == 1:
+        threads.over(len(query), search, step)
+    else:
+        with threadpool_limits(1, user_api="blas"):  # products within pieces take no more cores
+            threads.over(len(query), search, step)
     return index, distance
 
 

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 PIECE_ROWS = 1 << 14
 """Rows of a piece: enough that its own arrays, some of them a byte per row of all, cost little."""
@@ -37,8 +36,7 @@ class Threads:
                 do(start, stop)
             return
         contexts = [copy_context() for _ in starts]
-        one = threadpool_limits(1, user_api="blas")  # products within pieces take no more cores
-        with one, ThreadPoolExecutor(min(self.number, len(starts))) as pool:
+        with ThreadPoolExecutor(min(self.number, len(starts))) as pool:
             for _ in pool.map(lambda own, *piece: own.run(do, *piece), contexts, starts, stops):
                 pass
 
