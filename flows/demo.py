@@ -3,6 +3,8 @@ large enough for local joins and several blocks. What was estimated is shown aga
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +63,13 @@ class DemoPool:
 def demo(folder: str, *, quiet: bool = False) -> dict[str, DemoPool]:
     """Make both pools below a folder, train on each, score its test rows; by name of the pool."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    return {data.name: _one(Path(folder), data, quiet) for data in (_cancer(), _sheets())}
+    results = {}
+    for at, data in enumerate((_cancer(), _sheets()), 1):
+        if not quiet:
+            rows = f"{data.n_train:,} rows to train on, {len(data.y) - data.n_train:,} to score"
+            print(f"pool {at} of {len(RATES)}: {data.name}, {rows} …", file=sys.stderr, flush=True)
+        results[data.name] = _one(Path(folder), data)
+    return results
 
 
 def _cancer() -> _Data:
@@ -76,7 +84,7 @@ def _sheets() -> _Data:
     return _Data("sheets", x, y, N_SIMULATED, "none")
 
 
-def _one(folder: Path, data: _Data, quiet: bool) -> DemoPool:
+def _one(folder: Path, data: _Data) -> DemoPool:
     p0, p1 = RATES[data.name]
     n, clean = data.n_train, data.y
     given = flip(clean[:n], p0, p1, SEED)
@@ -85,10 +93,10 @@ def _one(folder: Path, data: _Data, quiet: bool) -> DemoPool:
     run, out = str(folder / data.name), str(folder / f"{data.name}-scores.parquet")
     source, queries = (str(folder / f"{data.name}-{part}.npz") for part in ("train", "test"))
     trained = TrainReport.model_validate(
-        call("train", {"source": source, "run": run, "scale": data.scale, "quiet": quiet})
+        call("train", {"source": source, "run": run, "scale": data.scale, "quiet": True})
     )
     scored = ScoreReport.model_validate(
-        call("score", {"source": queries, "run": run, "out": out, "quiet": quiet})
+        call("score", {"source": queries, "run": run, "out": out, "quiet": True})
     )
     table = pq.read_table(out)
     eta = table["eta_corr"].to_numpy()
@@ -138,7 +146,14 @@ def demo_text(results: dict[str, DemoPool]) -> str:
             f"  results                {one.run}, {one.scores}",
             "",
         ]
-    return "\n".join(lines)
+    run = list(results.values())[-1].run
+    typed, page = shlex.quote(run), shlex.quote(f"{run}.html")
+    lines += [
+        "To look at it:",
+        f"  knnoise report --run {typed} --html {page}    # then open {page}",
+        f"  knnoise review --run {typed}    # its suspect labels, to judge",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _rate_line(one: DemoPool, rate: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -82,6 +83,22 @@ def test_verbose_traces_an_error_without_its_secrets(run: str, capsys: Capture) 
     assert err.startswith("Traceback (most recent call last)")
     assert err.splitlines()[-1].startswith("knnoise: ")
     assert "hunter2" not in err
+
+
+def test_the_demo_names_its_pools_and_ends_with_what_to_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("flows.demo.N_SIMULATED", 2000)
+    monkeypatch.setattr("flows.demo.N_TEST", 200)
+    assert main(["demo", "--dir", str(tmp_path / "a demo")]) == 0
+    shown = capsys.readouterr()
+    assert [line.partition(",")[0] for line in shown.err.splitlines()] == [
+        "pool 1 of 2: cancer",
+        "pool 2 of 2: sheets",
+    ]
+    (page,) = [line for line in shown.out.splitlines() if "knnoise report" in line]
+    assert main(shlex.split(page, comments=True)[1:]) == 0
+    assert (tmp_path / "a demo" / "sheets.html").exists()
 
 
 def test_scores_on_stdout_are_the_file(run: str, source: Path, tmp_path: Path) -> None:
