@@ -87,7 +87,7 @@ def _trained(report: PoolReport) -> str:
         "neighbors of each row": f"{report.k:,}",
         **_recall(report),
         "built by": f"{report.builder}, {report.n_blocks:,} blocks, "
-        f"{report.copies:.2f} copies a row",
+        f"each row in {report.copies:.2f} of them on average",
         **_time(report),
     }
     verdict = "**candidate sets**: no noise rates are estimated"

@@ -156,7 +156,7 @@ def train_text(report: AnyTraining) -> str:
         *_coding_lines(report),
         _recall_line(report),
         f"  {report.builder} in {report.n_blocks} blocks, "
-        f"{report.copies:.2f} copies a row; {report.builder_reason}",
+        f"each row in {report.copies:.2f} of them on average; {report.builder_reason}",
         *(f"  {line}" for line in report.notes),
         *(f"WARNING: {line}" for line in report.warnings),
         "",

@@ -85,12 +85,16 @@ def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> t
     rows = min(side["informative_rows"] for side in sides)
     told = (
         f"rate p{worse} is known to about {halves[worse]:.3f} while the share of given 1s differs "
-        f"by {gap:.3f} between the classes, and the smaller class has {rows:,.0f} informative rows"
+        f"by {gap:.3f} between the classes, and the smaller class tells as much as {rows:,.0f} "
+        "rows with clean labels"
     )
     if relative > UNSUPPORTED or rows < TOO_FEW:
         return "unsupported", f"No neighborhood is surely pure in class {worse}: {told}."
     if max(side["impurity"] for side in sides) > MIXED:
-        return "weak", f"The classes blend gradually, so the extremes are extrapolated: {told}."
+        return (
+            "weak",
+            f"The classes blend gradually, so rates are read beyond the purest rows: {told}.",
+        )
     if rows < MANY and max(side["impurity"] for side in sides) > MIXED_FEW:
         return "weak", f"The classes overlap and the pool is small: {told}."
     if min(side["plateau_steps"] for side in sides) < SETTLED:

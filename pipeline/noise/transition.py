@@ -231,8 +231,8 @@ def _judge(
     prior = np.zeros(n_classes)
     prior[seen] = clean.mean(axis=0)
     reason = (
-        f"The worst-off class has {informative.min():.0f} informative rows; impurity is up to "
-        f"{impurity.max():.2f}."
+        f"The class that is known worst tells as much as {informative.min():.0f} rows with clean "
+        f"labels; where a class lies, up to {impurity.max():.0%} of the rows belong to others."
     )
     if varies:
         reason = (

@@ -95,8 +95,8 @@ def widen_until(
         if not low or wanted.exact or attempt == TRIES - 1:
             return graph
         note = (
-            f"recall was {graph.recall.value:.4f} with {len(graph.blocks.sizes)} blocks and "
-            f"{graph.copies:.2f} copies a row, below {wanted.target_recall:g}: widened"
+            f"recall was {graph.recall.value:.4f} with {len(graph.blocks.sizes)} blocks, each row "
+            f"in {graph.copies:.2f} of them on average, below {wanted.target_recall:g}: widened"
         )
         job.reporter.say(note)
         job.reporter.recall = None  # of a graph that is given up
