@@ -11,7 +11,7 @@ author = "the authors of knnoise"
 version = release = installed("knnoise")
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
-root_doc = "site/index"
+root_doc = "index"
 exclude_patterns = ["README.md"]
 nitpicky = False
 
