@@ -32,8 +32,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: $(VENV)/.installed
 	$(BIN)/knnoise demo --dir demo
 
+# One thread a library: those of tests that run beside each other would wait for each other's cores.
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -78,7 +78,8 @@ def drift(before: AnyReport, after: AnyReport) -> Drift:
         changes = {str(name): _change_of_class(sides, name) for name in _common_classes(sides)}
         meanings = {name: f"P(given another | true {name})" for name in changes}
     features = _other_features(*sides)
-    but = "" if features is None else f"; {features}, so this need not be the noise"
+    others = [other for other in (features, _checked(*sides)) if other is not None]
+    but = f"; {' and '.join(others)}, so this need not be the noise" if others else ""
     warnings = [
         f"{rate} = {meanings[rate]} {'rose' if c.change > 0 else 'fell'} from {c.before:.3f} to "
         f"{c.after:.3f}, by {abs(c.change):.3f} (95 % interval of the change {c.interval[0]:+.3f} "
@@ -98,6 +99,12 @@ def _other_features(before: AnyReport, after: AnyReport) -> str | None:
     if before.scale != after.scale:
         told.append(f"their scale was {before.scale} and is {after.scale}")
     return f"the features changed ({', '.join(told)})" if told else None
+
+
+def _checked(before: AnyReport, after: AnyReport) -> str | None:
+    """How many labels people have checked, in words, where that differs."""
+    old, new = (0 if r.corrections is None else r.corrections.n_rows for r in (before, after))
+    return None if old == new else f"people have checked {new:,} of these labels ({old:,} before)"
 
 
 def since_text(name: str, before: AnyReport, after: AnyReport, found: Drift) -> list[str]:

@@ -11,7 +11,7 @@ from flows.report.annotators import warnings as annotator_warnings
 from flows.report.candidates import length_warning
 from flows.report.content import AnyTraining, builder_reason, recall_warning
 from flows.report.estimates import of_candidates, of_classes, of_two
-from flows.report.findings import order_warning
+from flows.report.findings import chosen_warning, order_warning
 from flows.report.model import CandidateReport, ClassReport, RunConfig, TrainReport
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.building import Graph
@@ -109,6 +109,10 @@ def composed(
     common |= {"k_curve": estimated.k_curve, "rule": params.rule, "groups": groups}
     common["annotators"] = annotators
     common["corrections"] = corrections_used(job.run)
-    if isinstance(estimated, RateEstimates):
-        return TrainReport(**common, **of_two(estimated, ingested.class_counts or []))
-    return ClassReport(**common, **of_classes(job.run, estimated, ingested))
+    report = (
+        TrainReport(**common, **of_two(estimated, ingested.class_counts or []))
+        if isinstance(estimated, RateEstimates)
+        else ClassReport(**common, **of_classes(job.run, estimated, ingested))
+    )
+    report.warnings.extend(chosen_warning(report))
+    return report

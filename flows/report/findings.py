@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from flows.report.model import PoolReport, Scoring
+from flows.report.model import PoolReport, Scoring, Training
 from pipeline.diagnostics.file_order import FileOrder
 from pipeline.diagnostics.segments import Segment
+from pipeline.knn.recall import wilson
 
 NOTICEABLE = 0.01
 """Share of scored rows, beyond what is usual in the training pool, that is worth a warning."""
@@ -48,6 +49,22 @@ def order_warning(order: FileOrder | None) -> list[str]:
         f"{_apart(order)}, in a shuffled file {_percent(order.expected)}. Is the source sorted or "
         "drifting, or are rows repeated measurements? Intervals take rows as independent; cut test "
         "sets by time or group, not at random"
+    ]
+
+
+def chosen_warning(report: Training) -> list[str]:
+    """What every output says where far more of the checked labels were wrong than of all labels."""
+    used, interval = report.corrections, report.share_wrong_interval
+    if not used or not used.n_rows or interval is None or report.noise == "given":
+        return []
+    changed = used.n_changed / used.n_rows
+    if wilson(changed, used.n_rows)[0] <= interval[1]:
+        return []
+    return [
+        f"people changed {changed:.0%} of the {used.n_rows:,} labels they checked, and about "
+        f"{report.share_wrong:.0%} of all are wrong: rows were checked because neighbors doubt "
+        "them, and mistakes that neighbors do not doubt are left. Rates are likely too low; "
+        "answers on rows drawn at random, as the review asks for, measure what is left"
     ]
 
 

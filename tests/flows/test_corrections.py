@@ -12,6 +12,7 @@ import pytest
 from runs import PoolWriter, fit, results
 
 from flows.cli import main
+from flows.report.compare import drift
 from flows.report.content import train_text
 from flows.report.model import TrainReport
 from storage.answers import Answer, AnswersFile, Asked, Origin
@@ -44,6 +45,14 @@ def test_corrected_labels_are_certain(pool: PoolWriter, tmp_path: Path) -> None:
     assert report["corrections"] == used
     assert "25 from answers.jsonl, which count as certain, 20 of them corrected" in train_text(
         TrainReport.model_validate(report)
+    )
+    (warning,) = report["warnings"]
+    assert warning.startswith("people changed 80% of the 25 labels they checked, and about ")
+    sides = [TrainReport.model_validate(one) for one in (plain, report)]
+    lower = sides[1].model_copy(update={"p0": 0.0, "p0_interval": (0.0, 0.01)})
+    (moved,) = drift(sides[0], lower).warnings
+    assert moved.endswith(
+        "people have checked 25 of these labels (0 before), so this need not be the noise"
     )
     after = pq.read_table(tmp_path / "run/label_issues.parquet").to_pandas()
     checked = after.loc[sorted(labels)]
@@ -82,6 +91,7 @@ def test_any_label_values_and_a_disagreement(tmp_path: Path, pool: PoolWriter) -
     options = {"label_column": "sick", "corrections": str(tmp_path / "checked.csv")}
     report = fit(tmp_path / "pool.csv", tmp_path / "run", **options)
     assert (report["corrections"]["n_rows"], report["corrections"]["n_conflicts"]) == (1, 1)
+    assert not report["warnings"]  # one row tells nothing of how rows were chosen
     verdicts = pq.read_table(tmp_path / "run/label_issues.parquet").to_pandas()
     assert (verdicts.label_quality[9], verdicts.given_label[9]) == (1, "yes")
     assert verdicts.given_label[7] == table["sick"][7]
