@@ -70,7 +70,7 @@ class Source:
         if self.kind in ("npy", "npz", "zarr"):
             names = self.feature_names
             return np.full(len(names), len(names) >= EMBEDDING)
-        lists = self.kind in ("parquet", "arrow")
+        lists = self.kind in ("parquet", "arrow", "jsonl")
         return np.array([lists and is_place(name) for name in self.feature_names], np.bool_)
 
     @property

@@ -293,7 +293,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 def _features(
     columns: dict[str, pa.Array], features: tuple[Feature, ...], source: Source
 ) -> Iterator[FeatureCandidate]:
-    typed = source.kind in ("parquet", "arrow")  # text is not read as numbers unasked
+    typed = source.kind in ("parquet", "arrow", "jsonl")  # text is not read as numbers unasked
     lists: dict[str, np.ndarray] = {}
     for name, place, length, _, spelling in features:
         column = columns[name]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
-from storage.answers import SUFFIX, Answers, Origin, source_identity
+from storage.answers import LONGEST_LINE, SUFFIX, Answers, Origin, source_identity
 from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import ROW, Annotations, Codes, Corrections, Keys, keys, majority
@@ -295,9 +295,16 @@ def read_answers(path: str) -> LatestLabels:
     """
     location = SourcePath.of(path)
     reading = _LabelFile(location)
-    if location.basename.lower().endswith(SUFFIX):
-        return reading.log()
-    return reading.table(path)
+    return reading.log() if _is_log(location) else reading.table(path)
+
+
+def _is_log(location: SourcePath) -> bool:
+    """Whether a file holds answers, not a line for each label."""
+    if not location.basename.lower().endswith(SUFFIX):
+        return False
+    with readable(location.name), location.open() as file:
+        start = file.readline(LONGEST_LINE)
+    return b'"origin"' in start or f'"{ROW}"'.encode() not in start
 
 
 class _LabelFile:

@@ -11,7 +11,7 @@ import numpy as np
 from storage.errors import InputError, listed, no_column, patiently
 from storage.sources.base import Source
 from storage.sources.files import FileOfSource, SourcePath, packed, readable
-from storage.sources.formats import arrow, csv, parquet, xlsx
+from storage.sources.formats import arrow, csv, jsonl, parquet, xlsx
 from storage.sources.formats.arrays import ArrayRows, LabeledReader, check_labels, is_mask
 from storage.sources.formats.csv import CsvReader, read_header
 from storage.sources.formats.npy import open_npy, open_npz, read_npy
@@ -23,12 +23,13 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[SourcePath, Request], Look]]]
     "csv": (packed(".csv", ".tsv"), csv.look),
     "parquet": ((".parquet", ".pq"), parquet.look),
     "arrow": ((".feather", ".arrow", ".ipc"), arrow.look),
+    "jsonl": (packed(".jsonl", ".ndjson"), jsonl.look),
     "xlsx": ((".xlsx", ".xlsm"), xlsx.look),
 }
 """Kinds of tables: their extensions, and what looks at a file."""
 KNOWN = (
-    ".csv, .tsv (also .gz, .bz2, .xz, .zst, .zip), .parquet, .feather, .arrow, .xlsx, .npy, .npz, "
-    "a folder or pattern of tables, or a Zarr group"
+    ".csv, .tsv, .jsonl (also .gz, .bz2, .xz, .zst, .zip), .parquet, .feather, .arrow, .xlsx, "
+    ".npy, .npz, a folder or pattern of tables, or a Zarr group"
 )
 TEXT = packed(".csv", ".tsv", ".txt")
 """Extensions of files of labels that are text."""

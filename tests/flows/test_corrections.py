@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -81,15 +82,21 @@ def test_corrected_labels_are_certain(pool: PoolWriter, tmp_path: Path) -> None:
         fit(source, tmp_path / "run")
 
 
-def test_any_label_values_and_a_disagreement(tmp_path: Path, pool: PoolWriter) -> None:
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_any_label_values_and_a_disagreement(tmp_path: Path, pool: PoolWriter, kind: str) -> None:
     data = np.load(pool())
     table = pd.DataFrame(data["X"], columns=list("abcd"))
     table["sick"] = np.where(data["y"] == 1, "yes", "no")
-    table.to_csv(tmp_path / "pool.csv", index=False)
     text = "row,label,reviewer\n7,yes,ann\n7,no,bob\n9,yes,ann\n11,,ann\n"
-    (tmp_path / "checked.csv").write_text(text)
-    options = {"label_column": "sick", "corrections": str(tmp_path / "checked.csv")}
-    report = fit(tmp_path / "pool.csv", tmp_path / "run", **options)
+    lines = {"orient": "records", "lines": True}
+    if kind == "csv":
+        table.to_csv(tmp_path / "pool.csv", index=False)
+        (tmp_path / "checked.csv").write_text(text)
+    else:
+        table.to_json(tmp_path / "pool.jsonl", **lines)
+        pd.read_csv(io.StringIO(text)).to_json(tmp_path / "checked.jsonl", **lines)
+    options = {"label_column": "sick", "corrections": str(tmp_path / f"checked.{kind}")}
+    report = fit(tmp_path / f"pool.{kind}", tmp_path / "run", **options)
     assert (report["corrections"]["n_rows"], report["corrections"]["n_conflicts"]) == (1, 1)
     assert not report["warnings"]  # one row tells nothing of how rows were chosen
     verdicts = pq.read_table(tmp_path / "run/label_issues.parquet").to_pandas()

@@ -202,7 +202,7 @@ def mutated(rng: Rng, seed: Seed, canary: str) -> Seed:
         if rng.random() < 0.7:
             if name.endswith(("json", ".zarray", ".zgroup", ".zmetadata", ".zattrs")):
                 change = in_json
-            elif name.endswith((".csv", ".tsv", ".txt", ".toml", ".jsonl")):
+            elif name.endswith((".csv", ".tsv", ".txt", ".toml", ".jsonl", ".ndjson")):
                 change = in_text
             elif name.endswith(".npy"):
                 change = in_header

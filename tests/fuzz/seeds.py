@@ -6,6 +6,7 @@ import bz2
 import decimal
 import gzip
 import io
+import json
 import lzma
 import tempfile
 import zipfile
@@ -143,9 +144,21 @@ def feather(rng: Rng) -> Seed:
     return Seed("arrow", {name: sink.getvalue()}, name, column="y")
 
 
+def lines(rng: Rng) -> Seed:
+    """JSON lines, some without all keys, some with what JSON has no word for."""
+    rows = arrow(rng).to_pylist()
+    for row in rows:
+        if rng.random() < 0.1:
+            row.popitem()
+    content = "".join(json.dumps(row, default=str) + "\n" for row in rows).encode()
+    packing = str(rng.choice(["", "", "", *PACKERS]))
+    name = f"t.{rng.choice(['jsonl', 'ndjson'])}{packing}"
+    return Seed("jsonl", {name: PACKERS.get(packing, bytes)(content)}, name, column="y")
+
+
 def parquet(rng: Rng) -> Seed:
     if rng.random() < 0.3:
-        return feather(rng)
+        return feather(rng) if rng.random() < 0.7 else lines(rng)
     sink = io.BytesIO()
     pq.write_table(
         arrow(rng),

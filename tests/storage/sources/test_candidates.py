@@ -80,7 +80,7 @@ def test_bits_tell_the_sets_again(raw: list[list[str]], size: int) -> None:
         assert {names[code] for bit, code in enumerate(place) if bits >> bit & 1} == set(one)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "large", "coded", "feather", "xlsx"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "large", "coded", "feather", "jsonl", "xlsx"])
 def test_tables_of_sets(tmp_path: Path, kind: str) -> None:
     x = np.arange(6.0)
     if kind in ("csv", "xlsx"):
@@ -95,8 +95,12 @@ def test_tables_of_sets(tmp_path: Path, kind: str) -> None:
         if kind == "coded":
             column = column.cast(pa.list_(inner))
         stored = pa.table({"a": x, "y": column})
-        name = "t.feather" if kind == "feather" else "t.parquet"
-        (feather.write_feather if kind == "feather" else pq.write_table)(stored, tmp_path / name)
+        if kind == "jsonl":
+            stored.to_pandas().to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+        elif kind == "feather":
+            feather.write_feather(stored, tmp_path / "t.feather")
+        else:
+            pq.write_table(stored, tmp_path / "t.parquet")
     (file,) = tmp_path.iterdir()
     opened = open_source(file, None, "y", candidates="|")
     assert opened.feature_names == ("a",)

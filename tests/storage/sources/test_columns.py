@@ -34,13 +34,16 @@ def ids(source: Source) -> list[str]:
 
 def write(folder: Path, kind: str) -> Path:
     path = folder / f"t.{kind}"
+    if kind == "jsonl":
+        TABLE.to_json(path, orient="records", lines=True)
+        return path
     {"csv": TABLE.to_csv, "parquet": TABLE.to_parquet, "feather": TABLE.to_feather}[kind](
         path, **({"index": False} if kind == "csv" else {})
     )
     return path
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "feather", "jsonl"])
 def test_columns_are_chosen_by_name_and_pattern(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path, kind)
     for columns, names in (

@@ -77,6 +77,29 @@ def test_csv(tmp_path: Path, content: str | bytes, parts: list[str]) -> None:
     assert len(message) < 400
 
 
+ROW = '{"a": 1, "y": "no"}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("\n \n", ["no keys in its lines"]),
+        (ROW * 3 + "\n" + ROW[:-4], ["line 5 is no JSON object"]),
+        (ROW + '{"a": tru, "y": 1}', ["line 2 cannot be read (Invalid value); correct it"]),
+        (f"[\n{ROW}]", ["line 1 is no JSON object; give one a line"]),
+        (ROW + ROW.strip() * 2, ["line 2 holds several objects"]),
+        (ROW + '{"a": 1, "a": 2}', ["line 2", "was specified twice"]),
+        (ROW * 70_000 + ROW.replace("1", '"x"'), ["line 70001", "from number to string"]),
+        (b'{"a": 1, "y": "no"}\n{"y": "n\xe9"}', ["line 2 is not UTF-8"]),
+        (ROW + '{"y": ' + "[" * 20_000 + "]" * 20_000 + "}", ["line 2 is nested too deeply"]),
+        (ROW + " " * (6 << 20), ["line after line 1 has more than 4,194,304 bytes"]),
+        ('{"a": {"b": 1}, "y": 1}', ["column 'a' is struct", "{'b': 1} at row 0", "--exclude a"]),
+    ],
+)
+def test_json_lines(tmp_path: Path, content: str | bytes, parts: list[str]) -> None:
+    refused("t.jsonl", *parts, source=text(tmp_path, content, "t.jsonl"), label_column="y")
+
+
 def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused("/no/such.csv: no such file or folder", source="/no/such.csv", label_column="y")
     refused("nothing.npz: no such file", source="memory://nothing.npz")
@@ -98,7 +121,9 @@ def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("cut", [0.5, 0.9])
-@pytest.mark.parametrize("name", ["t.npz", "packed.npz", "t.parquet", "t.npy", "t.csv.gz"])
+@pytest.mark.parametrize(
+    "name", ["t.npz", "packed.npz", "t.parquet", "t.npy", "t.csv.gz", "t.jsonl"]
+)
 def test_cut_short(tmp_path: Path, name: str, cut: float) -> None:
     x = np.random.default_rng(0).normal(size=(4000, 3))
     path = tmp_path / name
@@ -111,6 +136,9 @@ def test_cut_short(tmp_path: Path, name: str, cut: float) -> None:
     elif name == "t.npy":
         np.save(path, x)
         labels = {"with_labels": False}
+    elif name == "t.jsonl":
+        path.write_text("".join(f'{{"a": {v}, "y": 1}}\n' for v in x[:, 0]) * 3)
+        labels = {"label_column": "y"}
     else:
         path.write_bytes(gzip.compress(b"a,y\n" + b"\n".join(b"%r,1" % v for v in x[:, 0])))
         labels = {"label_column": "y"}

@@ -43,6 +43,8 @@ def write(folder: Path, kind: str) -> Path:
             for name, value in (("x", TABLE[["a", "b"]].to_numpy(np.float32)), ("who", who)):
                 group.create_array(name, data=value)
             group.create_array("y", data=TABLE["y"].to_numpy())
+    elif kind == "jsonl":
+        TABLE.to_json(path, orient="records", lines=True)
     else:
         option = {"index": False} if kind == "csv" else {}
         {"csv": TABLE.to_csv, "parquet": TABLE.to_parquet, "feather": TABLE.to_feather}[kind](
@@ -51,7 +53,7 @@ def write(folder: Path, kind: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "feather", "npz", "zarr"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "feather", "jsonl", "npz", "zarr"])
 def test_groups_are_read_and_no_feature(tmp_path: Path, kind: str) -> None:
     label = {} if kind in ("npz", "zarr") else {"label_column": "y"}
     source = open_source(write(tmp_path, kind), columns=Columns(group="who"), **label)

@@ -1,5 +1,6 @@
 """Sources of several files, of folders that are columns, of Arrow files and of lists of numbers."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ def write(table: pd.DataFrame, path: Path) -> Path:
         table.to_parquet(path, index=False, row_group_size=7)
     elif path.suffix in (".feather", ".arrow"):
         pyarrow.feather.write_feather(pa.Table.from_pandas(table), path, chunksize=7)
+    elif "jsonl" in path.name:
+        table.to_json(path, orient="records", lines=True)
     else:
         table.to_csv(path, index=False)
     return path
@@ -40,7 +43,7 @@ def read(source: Source, rows: int = 11, first: int = 0) -> tuple[np.ndarray, li
     return np.concatenate([c.x for c in chunks]), labels, ids
 
 
-EXTENSIONS = ["csv", "csv.gz", "parquet", "feather", "arrow"]
+EXTENSIONS = ["csv", "csv.gz", "parquet", "feather", "arrow", "jsonl", "jsonl.gz"]
 CUTS = [0, 5, 5, 30, 60]
 """The second of the four files has no rows."""
 
@@ -51,7 +54,7 @@ CUTS = [0, 5, 5, 30, 60]
 def test_folders_and_patterns_are_their_files_in_order(
     tmp_path: Path, extension: str, first: int, rows: int
 ) -> None:
-    cuts = [0, 5, 29, 30, 60] if "csv" in extension else CUTS
+    cuts = CUTS if extension in ("parquet", "feather", "arrow") else [0, 5, 29, 30, 60]
     for number, (a, b) in enumerate(pairwise(cuts)):
         part = TABLE.iloc[a:b]
         part = part[["b", "y", "a"]] if number == 2 else part
@@ -118,7 +121,7 @@ def test_what_no_table_can_be_made_of(tmp_path: Path) -> None:
         read(open_source(tmp_path / "e", label_column="y"))
 
 
-@pytest.mark.parametrize("extension", ["csv", "parquet", "feather"])
+@pytest.mark.parametrize("extension", ["csv", "parquet", "feather", "jsonl"])
 def test_folders_that_are_columns(tmp_path: Path, extension: str) -> None:
     parts = []
     for year in (2019, 2020):
@@ -151,7 +154,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("kind", sorted(LISTS))
-@pytest.mark.parametrize("extension", ["parquet", "feather"])
+@pytest.mark.parametrize("extension", ["parquet", "feather", "jsonl"])
 def test_embeddings(tmp_path: Path, kind: str, extension: str) -> None:
     values = np.random.default_rng(1).integers(-9, 9, (50, 3)).astype(np.float32)
     more = np.random.default_rng(2).normal(size=(50, 2)).astype(np.float32)
@@ -173,6 +176,8 @@ def test_embeddings(tmp_path: Path, kind: str, extension: str) -> None:
     path = tmp_path / f"t.{extension}"
     if extension == "parquet":
         pq.write_table(table, path, row_group_size=8)
+    elif extension == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
     else:
         pyarrow.feather.write_feather(table, path, chunksize=8)
     source = open_source(path, label_column="y")

@@ -35,6 +35,26 @@ def test_types_that_change_after_the_first_block(tmp_path: Path) -> None:
     assert label[n:].tolist() == [1, 1, 0, 0]
 
 
+def test_json_lines_whose_keys_and_types_change_after_the_first_piece(tmp_path: Path) -> None:
+    lines = ['{"a": 1, "y": "2024-03-05", "none": null}', *['{"a": 2, "y": "no"}'] * 70_000]
+    lines += ['{"y": "no", "b": -0.5}', "", '{"y": null, "a": 0.25, "extra": 3}\r']
+    path = tmp_path / "t.jsonl"
+    path.write_text("\ufeff" + "\n".join(lines))
+    assert path.stat().st_size > 1 << 20
+    source = open_source(path, label_column="y")
+    assert source.feature_names == ("a", "none", "b", "extra")
+    x, label = read(source, 4096)
+    nan = np.nan
+    expected = [[1, nan, nan, nan], [2, nan, nan, nan], [nan, nan, -0.5, nan], [0.25, nan, nan, 3]]
+    np.testing.assert_array_equal(x[[0, 1, -2, -1]], np.array(expected, np.float32))
+    assert label[[0, 1, -2, -1]].tolist() == ["2024-03-05", "no", "no", None]
+    tracemalloc.start()
+    later = next(source.chunks(1000, 70))
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20  # Python's part; Arrow holds one piece
+    tracemalloc.stop()
+    np.testing.assert_array_equal(later.x, x[70_000:])
+
+
 def test_labels_that_turn_to_text(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "1,1\n" * 400_000 + "1,no\n1,1.0\n")
