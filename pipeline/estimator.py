@@ -127,7 +127,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, knn_graph: Any = None) -> Self:
         """Find neighbors, choose k, and read the noise off the given labels.
 
         All rows count alike: as in scikit-learn's own neighbors there is no `sample_weight`.
@@ -137,6 +137,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         X : (row, feature), finite, dense or sparse; searched in float32. Sparse rows stay sparse,
             and give what they give as a dense array
         y : (row,) given labels of any classes
+        knn_graph : (row, row) sparse matrix of distances to nearest neighbors, as of scikit-learn's
+            `KNeighborsTransformer` or of cleanlab's Datalab; rows may be their own neighbors, which
+            does not count. It stands in place of the search; X is searched for new rows, and for
+            lists of 460 to read the noise off where those of the graph are shorter. The metric
+            "auto" is then "euclidean"
 
         Raises
         ------
@@ -149,11 +154,16 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}: nothing to tell apart")
         self._check(x)
-        self._learn_metric(x)
+        self._learn_metric(x, knn_graph is not None)
         self._x = self._rows(x)
         with self._told(f"neighbors of {x.shape[0]:,} rows"):
             index, distance, anchors, reach = training_lists(
-                self._x, self.n_neighbors, self.builder, self.random_state, self._threads()
+                self._x,
+                self.n_neighbors,
+                self.builder,
+                self.random_state,
+                self._threads(),
+                knn_graph,
             )
         near = self._label[index]
         self.n_neighbors_ = self._choose_k(near) if self.n_neighbors == "auto" else near.shape[1]
@@ -238,13 +248,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                     f"{' or '.join(map(repr, allowed))}, or a transition matrix"
                 )
 
-    def _learn_metric(self, x: Rows) -> None:
+    def _learn_metric(self, x: Rows, has_graph: bool) -> None:
         """Choose the metric, on a sample of rows."""
         self.metric_, self.metric_choice_, self._weights = self.metric, None, Scaling()
         if self.metric in METRICS:
             return
         self.metric_ = METRICS[0]
-        if issparse(x) or x.shape[0] < LEAST_ROWS:
+        if issparse(x) or x.shape[0] < LEAST_ROWS or (has_graph and self.metric == "auto"):
             return
         order = np.argsort(
             row_hash(np.arange(len(x)), self.random_state, Stream.PARTITION), kind="stable"

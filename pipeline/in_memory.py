@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
@@ -9,7 +11,7 @@ from scipy.sparse import issparse
 from pipeline.blocks.sampling import row_hash
 from pipeline.graph.build import BUILDERS, NeighborParams, build_lists, choose_builder
 from pipeline.knn.rows import Rows, nearest_rows
-from pipeline.knn.threads import Threads
+from pipeline.knn.threads import ALONE, Threads
 from pipeline.methods.rules import RULES
 from pipeline.noise.extrema import anchor_plan
 from pipeline.streams import Stream
@@ -19,7 +21,12 @@ Floats = npt.NDArray[np.float32]
 
 
 def training_lists(
-    x: Rows, n_neighbors: int | str, builder: str, seed: int, threads: Threads
+    x: Rows,
+    n_neighbors: int | str,
+    builder: str,
+    seed: int,
+    threads: Threads = ALONE,
+    graph: Any = None,
 ) -> tuple[Int64, Floats, Int64, Floats]:
     """Neighbors of every row with their distances, and longer exact lists of the anchors, each its
     own first, with theirs.
@@ -31,11 +38,12 @@ def training_lists(
     builder : "auto" or how neighbors are found; sparse rows are searched exactly
     seed : of the search and of the draw of anchors
     threads : that share the search; no part of what is found
+    graph : None, or as of `lists_of_graph`; anchors are searched where its lists are too short
 
     Raises
     ------
     ValueError
-        for a builder that there is not, or that takes no sparse rows.
+        for a builder that there is not, or that takes no sparse rows; as `lists_of_graph`.
     """
     n, sparse = x.shape[0], issparse(x)
     if builder not in BUILDERS:
@@ -46,21 +54,61 @@ def training_lists(
     asked = None if n_neighbors == "auto" else int(n_neighbors)
     longest = min(RULES["corrected"].list_length(asked, n, builder), n - 1)
     n_anchors, width = anchor_plan(*x.shape)
-    if n_anchors == n and builder == "exact":
-        index, distance = nearest_rows(
-            x, x, max(longest, width - 1), exclude=np.arange(n), threads=threads
-        )
-        row, more, reach = np.arange(n), index, distance
+    if graph is not None:
+        index, distance = lists_of_graph(graph, n, asked)
+    elif sparse or (n_anchors == n and builder == "exact"):
+        length = max(longest, width - 1) if n_anchors == n else longest
+        index, distance = nearest_rows(x, x, length, exclude=np.arange(n), threads=threads)
     else:
-        if sparse:
-            index, distance = nearest_rows(x, x, longest, exclude=np.arange(n))
-        else:
-            index, distance, _ = build_lists(
-                x, NeighborParams(longest, builder, seed=seed), threads
-            )
-        order = np.argsort(row_hash(np.arange(n), seed, Stream.ANCHORS), kind="stable")
-        row = np.sort(order[:n_anchors])
+        index, distance, _ = build_lists(x, NeighborParams(longest, builder, seed=seed), threads)
+    order = np.argsort(row_hash(np.arange(n), seed, Stream.ANCHORS), kind="stable")
+    row = np.sort(order[:n_anchors])
+    if index.shape[1] >= width - 1 and (graph is not None or builder == "exact"):
+        more, reach = index[row], distance[row]
+    else:
         more, reach = nearest_rows(x[row], x, width - 1, exclude=row, threads=threads)
     lists = np.column_stack([row, more[:, : width - 1]])
     away = np.column_stack([np.zeros(len(row), np.float32), reach[:, : width - 1]])
     return index[:, :longest], distance[:, :longest], lists, away
+
+
+def lists_of_graph(graph: Any, n: int, k: int | None) -> tuple[Int64, Floats]:
+    """Lists of a graph of nearest neighbors as scikit-learn and cleanlab have it.
+
+    Parameters
+    ----------
+    graph : (row, row) sparse, entries are distances; entries of a row in any order, those on the
+        diagonal left out
+    n : rows
+    k : neighbors that every row has to have, None for one
+
+    Returns
+    -------
+    index, distance : (row, length), nearest first, ties by row number; as long as the shortest
+
+    Raises
+    ------
+    ValueError
+        for what is no such graph.
+    """
+    if not issparse(graph) or graph.shape != (n, n):
+        what = f"sparse {graph.shape}" if issparse(graph) else type(graph).__name__
+        raise ValueError(f"knn_graph is {what}: need a sparse matrix ({n}, {n}) of distances")
+    entries = graph.tocoo()
+    row, column = (part.astype(np.int64) for part in (entries.row, entries.col))
+    away = row != column
+    row, column, distance = row[away], column[away], entries.data[away].astype(np.float32)
+    if not (np.isfinite(distance).all() and (distance >= 0).all()):
+        raise ValueError("knn_graph: negative or infinite distances")
+    if len(distance) and (distance == 1).all():
+        raise ValueError("knn_graph: all entries are 1; make it with mode='distance'")
+    order = np.lexsort((column, distance, row))
+    size = np.bincount(row, minlength=n)
+    length, least = int(size.min()), k or 1
+    if length < least:
+        raise ValueError(
+            f"knn_graph: row {size.argmin()} has {length} neighbors besides itself: need {least}"
+        )
+    first = np.cumsum(size) - size
+    kept = order[first[:, None] + np.arange(length)]
+    return column[kept], distance[kept]

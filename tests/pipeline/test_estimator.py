@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given as given_values
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -255,6 +256,49 @@ def test_sparse_rows_give_what_dense_ones_do(metric: str, n: int) -> None:
         for kind in (np.asarray, csr_array, wide_indices):
             assert np.array_equal(model.predict_proba(kind(x)), chances)
     assert (sparse.predict(csr_array(x)) == y).mean() > 0.97
+
+
+FITTED = ("label_quality_", "label_issues_", "likely_label_", "transition_matrix_")
+
+
+@pytest.mark.parametrize("k", ["auto", 7])
+@pytest.mark.parametrize("has_self", [False, True])
+@pytest.mark.parametrize("length", [100, 600])
+def test_a_graph_gives_what_the_search_gives(k: int | str, has_self: bool, length: int) -> None:
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 3, 900)
+    x = (1000 * (rng.normal(size=(900, 4)) + 2.5 * y[:, None])).round()  # sums are exact
+    given = np.where(rng.random(900) < 0.2, (y + 1) % 3, y)
+    if has_self:
+        graph = KNeighborsTransformer(n_neighbors=length).fit_transform(x)
+    else:  # as cleanlab's Datalab has it
+        graph = NearestNeighbors(n_neighbors=length).fit(x).kneighbors_graph(mode="distance")
+    own = RobustKNeighborsClassifier(k, metric="euclidean").fit(x, given)
+    for one in (graph, graph.tocoo(), csr_array(graph).sorted_indices()):
+        model = RobustKNeighborsClassifier(k).fit(x, given, knn_graph=one)
+        assert (model.n_neighbors_, model.support_) == (own.n_neighbors_, own.support_)
+        for name in FITTED:
+            np.testing.assert_array_equal(getattr(model, name), getattr(own, name))
+        np.testing.assert_array_equal(model.predict_proba(x), own.predict_proba(x))
+
+
+def test_graphs_of_any_lengths_and_what_is_no_graph() -> None:
+    x, y = np.arange(12.0)[:, None], np.arange(12) // 6
+    radius = NearestNeighbors(radius=2.5).fit(x).radius_neighbors_graph(mode="distance")
+    assert RobustKNeighborsClassifier().fit(x, y, knn_graph=radius).n_neighbors_ <= 2
+    wrong = radius.copy()
+    wrong.data[3] = -1
+    for graph, k, words in (
+        (radius.toarray(), 1, "knn_graph is ndarray: need a sparse matrix (12, 12) of distances"),
+        (radius[:5], 1, "knn_graph is sparse (5, 12): need"),
+        (wrong, 1, "knn_graph: negative or infinite distances"),
+        (radius, 3, "knn_graph: row 0 has 2 neighbors besides itself: need 3"),
+        (radius * 0, 13, "n_neighbors=13"),
+        (csr_array((12, 12)), "auto", "row 0 has 0 neighbors besides itself: need 1"),
+        (NearestNeighbors().fit(x).kneighbors_graph(), 2, "all entries are 1; make it with mode="),
+    ):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            RobustKNeighborsClassifier(k).fit(x, y, knn_graph=graph)
 
 
 def test_cosine_does_not_see_lengths() -> None:
