@@ -15,8 +15,9 @@ from storage.sources.request import PLAIN, PLAIN_NUMBERS, Coding, Dialect, Gaps,
 from storage.sources.values.candidates import as_sets
 from storage.sources.values.labels import are_there
 
-_SOUGHT = ("npy", "parquet", "zarr")
-"""Kinds that are read from any row on without reading those before."""
+_SOUGHT = ("csv", "npy", "parquet", "zarr")
+"""Kinds that are read from any row on without reading those before, CSV where its lines have been
+counted."""
 EMBEDDING = 64
 """Features from which an array is taken for an embedding."""
 
@@ -90,7 +91,7 @@ class Source:
     @property
     def divides(self) -> bool:
         """Whether several processes may read its chunks, each some: they can be sought, and what is
-        made of a row depends on no row before."""
+        made of a row depends on no row before. Of CSV `n_rows` says whether it can be sought."""
         alone = (self.annotations, self.candidates, self.group_name)
         fills = self.coding.fills_of(self.feature_names)
         return (

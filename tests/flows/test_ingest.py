@@ -51,6 +51,16 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
     for file, rows in enumerate(np.array_split(np.arange(N), 2)):
         part = table.slice(rows[0], len(rows))
         pq.write_table(part, folder / "tables" / f"{file}.parquet", row_group_size=900)
+    cells = table.drop_columns(["id"])
+    cells = cells.append_column("id", pa.array([f"é{n}" for n in range(N)]))
+    (folder / "texts").mkdir()
+    for file, (rows, line_end) in enumerate(
+        zip(np.array_split(np.arange(N), 2), ("\n", "\r\n"), strict=True)
+    ):
+        lines = cells.slice(rows[0], len(rows)).to_pandas().to_csv(index=False).splitlines()
+        lines.insert(1000, "")
+        text = line_end.join(["", *lines]) + line_end * (1 - file)
+        (folder / f"texts/{file}.csv").write_bytes(text.encode())
     checked = pd.DataFrame({"row": [1, N - 3], "label": [2, 2]})
     checked.to_csv(folder / "checked.csv", index=False)
     npy = open_source(str(folder / "x.npy"), labels=str(folder / "y.npy"))
@@ -60,6 +70,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
         "parquet": open_source(
             str(folder / "tables"), label_column="label", columns=Columns(id="id")
         ),
+        "csv": open_source(str(folder / "texts"), label_column="label", columns=Columns(id="id")),
     }
 
 
@@ -84,6 +95,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     monkeypatch.setattr(reading, "_read_apart", noted)
     monkeypatch.setattr(reading, "READ_BYTES", 1)
+    monkeypatch.setattr(reading, "TEXT_BYTES", 1)
     monkeypatch.setattr(reading, "FEWEST_READS", 2)
     return found
 
@@ -95,7 +107,7 @@ def two() -> Iterator[Compute]:
         yield Compute(scheduler=cluster.scheduler_address, quiet=True)
 
 
-@pytest.mark.parametrize("kind", ["npy", "zarr", "parquet"])
+@pytest.mark.parametrize("kind", ["npy", "zarr", "parquet", "csv"])
 def test_readers_make_the_pool_of_one(
     sources: dict[str, Source], apart: list[bool], two: Compute, tmp_path: Path, kind: str
 ) -> None:

@@ -30,6 +30,7 @@ from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
 from storage.runs.run import Run
 from storage.sources.base import Source, unchanged
 from storage.sources.blocks import Chunk, Corrections, FiniteCheck, Votes
+from storage.sources.formats.csv import counted
 from storage.sources.request import Gaps
 from storage.sources.values.candidates import WORDS, CandidateCodes
 from storage.sources.values.labels import GroupCodes, LabelCodes
@@ -42,6 +43,8 @@ _AT_ONCE = 2
 """Chunks written at once."""
 READ_BYTES = 64 << 20
 """About how many bytes of features a worker reads at a time."""
+TEXT_BYTES = 32 << 20
+"""The same of features that are text: they take longer."""
 FEWEST_READS = 8
 """Such parts from which workers read: until they have started, this process has read as much."""
 MAX_MAGNITUDE = 1e15
@@ -304,7 +307,7 @@ def ingest(
             seen = None
             if damaged is None and pca is None and source.divides:
                 seen = _read_apart(job, source, path, seed, tick)
-            writer = _writer(run, path, source, None if seen is None else source.n_rows)
+            writer = _writer(run, path, source, None if seen is None else seen.source.n_rows)
             if seen is None:
                 seen = _Reading(source, seed, pca, classes)
                 for record in _written(run, step, _parts(seen, writer)):
@@ -341,8 +344,11 @@ def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _R
     """
     n_features = len(source.feature_names)
     rows = pool_chunk_rows(n_features)
+    text = source.kind == "csv"
+    if text and source.n_bytes >= FEWEST_READS * TEXT_BYTES and job.n_workers() > 1:
+        source = counted(source)
     n_chunks = -(-(source.n_rows or 0) // rows)
-    size = max(1, READ_BYTES // (4 * n_features * rows))
+    size = max(1, (TEXT_BYTES if text else READ_BYTES) // (4 * n_features * rows))
     if n_chunks < FEWEST_READS * size or job.n_workers() < 2:  # one has threads that decode
         return None
     step = f"ingest-{path}"
