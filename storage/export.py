@@ -159,8 +159,8 @@ def open_writer(target: str, sink: Any, schema: pa.Schema) -> Any:
 _COPY_BYTES = 16 << 20
 _MASK_ROWS = 1 << 14
 CANDIDATES = "candidates"
-LABELS, CODES = "_label", "_code"
-"""Endings of columns of labels, and of columns of their codes."""
+LABELS = "_label"
+"""Ending of columns of labels."""
 
 
 def write_table(
@@ -179,9 +179,8 @@ def write_table(
 
     metadata : key-value pairs for the file's schema
     ids : group of the same rows whose ids, if it has any, are the first column
-    classes : the label of each code. Columns `…_label` hold these labels; their codes stand in the
-        columns `…_code` at the end, unless they are the labels. Masks of `candidates` are lists of
-        labels. Lists are left out of CSV and Excel
+    classes : the label of each code. Columns `…_label` hold these labels, masks of
+        `candidates` lists of them. Lists are left out of CSV and Excel
     more : what reads further columns of some rows, and how many rows at once
 
     Raises
@@ -212,12 +211,6 @@ def write_table(
             name: _sets(column, classes) if name == CANDIDATES else _arrow(column, name, names)
             for name, column in data.items()
         }
-        if names is not None:
-            found |= {
-                name.removesuffix(LABELS) + CODES: pa.array(column)
-                for name, column in data.items()
-                if name.endswith(LABELS) and column.ndim == 1
-            }
         if more is not None:
             found |= {name: pa.array(column) for name, column in more[0](rows).items()}
         return pa.table(found)

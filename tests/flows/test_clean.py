@@ -126,7 +126,7 @@ def test_many_classes_rows_left_out_and_checked_labels(tmp_path: Path) -> None:
     assert soft.frame["kind"][5] == checked["label"][0]  # row 7, of which 3 and 5 are left out
     chance = soft.frame[[f"posterior_{name}" for name in names(4)]].to_numpy()
     assert np.allclose(chance.sum(axis=1), 1.0, atol=1e-6)
-    codes = issues["given_code"].to_numpy()
+    codes = pd.Index(names(4)).get_indexer(issues["given_label"])
     assert np.allclose(chance[np.arange(len(rows)), codes], issues["label_quality"], atol=1e-6)
     suspect = issues["is_label_issue"].to_numpy()
     assert (kept.frame["a"].to_numpy() == pool["a"].to_numpy()[rows[~suspect]]).all()

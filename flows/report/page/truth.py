@@ -9,15 +9,14 @@ import numpy as np
 from flows.report.model import ClassReport, TrainReport
 from pipeline.diagnostics.reliability import Reliability, ReliabilityCounter
 from storage.errors import InputError
-from storage.export import are_codes, read_columns
+from storage.export import read_columns
 from storage.sources.blocks import Chunk
 from storage.sources.opening import open_source
 from storage.sources.request import Columns
 from storage.sources.values.labels import LabelCodes
 
-COLUMNS = ("eta_corr", "posterior", "predicted_label")
-CLASS_COLUMNS = ("vote_share", "posterior", "predicted_label")
-CODE = "predicted_code"
+COLUMNS, CLASS_COLUMNS = ("eta_corr", "posterior"), ("vote_share", "posterior")
+PREDICTED = "predicted_label"
 CHUNK_ROWS = 1 << 18
 TOLERANCE = 1e-4
 """Of posteriors computed again from rounded shares."""
@@ -63,27 +62,28 @@ def reliability(test: Truth, report: TrainReport | ClassReport) -> Reliability:
         the scores are of another training.
     """
     columns = COLUMNS if isinstance(report, TrainReport) else CLASS_COLUMNS
-    if not are_codes(report.classes):
-        columns = (*columns[:2], CODE)
     found = read_columns(test.scores)
-    if found and not {*columns, "row"} <= set(found):
+    if found and not {*columns, PREDICTED, "row"} <= set(found):
         raise InputError(
             f"--scores {test.scores}: not written by knnoise score with this --run: no {columns[1]}"
         )
-    ours = Columns(keep=columns)
+    ours = Columns(keep=columns, group=PREDICTED)
     source = open_source(test.scores, test.truth, test.column, features=columns, columns=ours)
     known = tuple(report.classes)
     codes = LabelCodes(len(known), f"--truth {test.truth}", values=known)
+    foreseen = LabelCodes(len(known), f"--scores {test.scores}: {PREDICTED}", values=known)
     counter = ReliabilityCounter()
     for chunk in source.chunks(CHUNK_ROWS):
         assert chunk.label is not None
+        assert chunk.group is not None
         truth = codes.encode(chunk.label, chunk.start)
         if codes.n_missing:
             raise InputError(
                 f"--truth {test.truth}: the label of row {codes.first_missing} (from 0) is "
                 "missing; leave such rows out of scores and labels"
             )
-        share, scored, predicted = chunk.x.T
+        share, scored = chunk.x.T
+        predicted = foreseen.encode(chunk.group, chunk.start)
         if isinstance(report, TrainReport):
             _check_fit(test, report, chunk)
             counter.see(share, scored, predicted.astype(np.int8), truth)
@@ -95,7 +95,7 @@ def reliability(test: Truth, report: TrainReport | ClassReport) -> Reliability:
 
 def _check_fit(test: Truth, report: TrainReport, chunk: Chunk) -> None:
     """`InputError` where posteriors are not those of the training's rates."""
-    eta, scored, _ = chunk.x.T
+    eta, scored = chunk.x.T
     fits = np.isclose(scored, report.decision_rule.posterior(eta), rtol=0, atol=TOLERANCE)
     if not fits.all():
         raise InputError(
