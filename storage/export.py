@@ -234,12 +234,9 @@ def write_tables(target: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> 
         its name has another end, or it is of a protocol that is not allowed.
     """
     ending(target)
-    try:
-        with _whole_file(target) as sink, open_writer(target, sink, schema) as writer:
-            for table in tables:
-                writer.write_table(table.cast(schema))
-    except (OSError, ValueError) as error:  # ValueError: a protocol that fsspec does not know
-        raise StorageError(f"cannot write {target}: {error}") from error
+    with _whole_file(target) as sink, open_writer(target, sink, schema) as writer:
+        for table in tables:
+            writer.write_table(table.cast(schema))
 
 
 @dataclass(frozen=True)
@@ -319,11 +316,8 @@ def write_bytes(target: str, content: bytes) -> None:
     InputError
         it is of a protocol that is not allowed.
     """
-    try:
-        with _whole_file(target) as sink:
-            sink.write(content)
-    except OSError as error:
-        raise StorageError(f"cannot write {target}: {error}") from error
+    with _whole_file(target) as sink:
+        sink.write(content)
 
 
 PAGES = (".html", ".htm")
@@ -372,16 +366,20 @@ def _read_schema(target: str) -> pa.Schema | None:
 
 @contextmanager
 def _whole_file(target: str) -> Iterator[Any]:
+    """What a file is written to; raises as `write_bytes`."""
     check_address(target)
-    if "://" in target:
+    try:
+        if "://" not in target:
+            with durable.whole(Path(target)) as sink:
+                yield sink
+            return
         with tempfile.TemporaryFile() as staged:  # closing a remote file would publish half of it
             yield staged
             staged.seek(0)
             with fsspec.open(target, "wb") as sink:
                 shutil.copyfileobj(staged, sink, _COPY_BYTES)
-        return
-    with durable.whole(Path(target)) as sink:
-        yield sink
+    except (OSError, ValueError) as error:  # ValueError: a protocol that fsspec does not know
+        raise StorageError(f"cannot write {target}: {error}") from error
 
 
 def export_answers(file: AnswersFile, target: str) -> int:

@@ -144,7 +144,7 @@ class Job:
         for step in records:
             for part in ledger.unreadable(step):
                 self.reporter.say(f"{step} {part}: its record is damaged, will be made again")
-        for record in ledger.damaged(r for parts in records.values() for r in parts.values()):
+        for record, _ in ledger.damaged(r for parts in records.values() for r in parts.values()):
             self.reporter.say(
                 f"{record.step} {record.part}: damaged or missing, will be made again"
             )

@@ -72,7 +72,7 @@ def _steps(run: Run, finished: bool) -> dict[str, StepState]:
     among = lasting if finished else lambda key: True
     for step in [*plans, *(step for step in ledger.steps() if step not in plans)]:
         records = ledger.records(step)
-        damaged = [record.part for record in ledger.damaged(records.values(), among)]
+        damaged = [record.part for record, _ in ledger.damaged(records.values(), among)]
         done = len(records) - len(damaged)
         damaged += ledger.unreadable(step)
         known = {*records, *damaged}

@@ -39,8 +39,16 @@ def _label(description: str, *dims: str) -> Column:
     return Column(("row", *dims), LABEL, -1, description)
 
 
-def _row(description: str) -> Column:
-    return Column(("row",), "int64", -1, description)
+def _int64(description: str, *dims: str) -> Column:
+    return Column(("row", *dims), "int64", -1, description)
+
+
+def _int32(description: str, *dims: str) -> Column:
+    return Column(("row", *dims), "int32", -1, description)
+
+
+def _flag(description: str) -> Column:
+    return Column(("row",), "bool", False, description)
 
 
 def _number(description: str, *dims: str) -> Column:
@@ -63,14 +71,14 @@ _CANDIDATES = Column(
     0,
     "candidates of the row: class c is bit c % 64 of word c // 64",
 )
-_NEAR = Column(("row",), "int32", -1, "neighbors that are near duplicates")
+_NEAR = _int32("neighbors that are near duplicates")
 
 GROUPS: dict[str, dict[str, Column]] = {
     "pool": {
         "x": _number("features as read, unscaled", "feature"),
         "y": _GIVEN,
-        "row": _row("position in the source"),
-        "source_id": Column(("row",), "int32", -1, "index in the attribute `files`"),
+        "row": _int64("position in the source"),
+        "source_id": _int32("index in the attribute `files`"),
         "id": _ID,
         "group": _GROUP,
         "candidates": Column(
@@ -83,20 +91,20 @@ GROUPS: dict[str, dict[str, Column]] = {
     },
     "queries": {
         "x": _number("features as read, unscaled", "feature"),
-        "row": _row("position in the source"),
+        "row": _int64("position in the source"),
         "id": _ID,
         "candidates": replace(_CANDIDATES, optional=True),
     },
     "sample": {
         "x": _X,
-        "row": _row("training row, in the order of its sampling hash"),
+        "row": _int64("training row, in the order of its sampling hash"),
     },
     "corrections": {
-        "row": _row("position in the source, ascending"),
-        "y": Column(("row",), "int32", -1, "label that somebody checked, as a class"),
+        "row": _int64("position in the source, ascending"),
+        "y": _int32("label that somebody checked, as a class"),
     },
     "annotations": {
-        "row": _row("training row, ascending"),
+        "row": _int64("training row, ascending"),
         "annotator": Column(("row",), "int16", -1, "place in `annotator_values` of the pool"),
         "label": Column(("row",), "int16", -1, "place in `annotation_values` of the pool"),
     },
@@ -107,11 +115,11 @@ GROUPS: dict[str, dict[str, Column]] = {
         "prior": _parameter("shares of the classes", "true"),
     },
     "consensus": {
-        "row": _row("position in the source"),
+        "row": _int64("position in the source"),
         "given_label": _GIVEN,
         "consensus_label": _label("likeliest class by annotators and neighbors"),
         "certainty": _number("P(the consensus is true)"),
-        "n_annotations": Column(("row",), "int32", -1, "labels that annotators gave the row"),
+        "n_annotations": _int32("labels that annotators gave the row"),
         "agreement": _number("share of these labels that are the consensus"),
     },
     "projection": {
@@ -131,18 +139,18 @@ GROUPS: dict[str, dict[str, Column]] = {
         "spread": _parameter("factor of the logits", "one"),
     },
     "review": {
-        "row": _row("training row, in the order of the review"),
-        "given_label": Column(("row",), "int32", -1, "code of the given label"),
-        "likely_label": Column(("row",), "int32", -1, "code of the likeliest label"),
+        "row": _int64("training row, in the order of the review"),
+        "given_label": _int32("code of the given label"),
+        "likely_label": _int32("code of the likeliest label"),
         "label_quality": _number("low is bad"),
-        "is_label_issue": Column(("row",), "bool", False, "more likely wrong than right"),
-        "moved": Column(("row",), "int64", -1, "verdicts that a correction of the label changes"),
-        "suspect_draw": Column(("row",), "int64", -1, "place in a random draw of the suspects"),
-        "row_draw": Column(("row",), "int64", -1, "place in a random draw of all rows"),
-        "group": Column(("row",), "int64", -1, "place here of the first of its alike suspects"),
-        "neighbor": Column(("row", "rank"), "int64", -1, "training rows nearest first"),
+        "is_label_issue": _flag("more likely wrong than right"),
+        "moved": _int64("verdicts that a correction of the label changes"),
+        "suspect_draw": _int64("place in a random draw of the suspects"),
+        "row_draw": _int64("place in a random draw of all rows"),
+        "group": _int64("place here of the first of its alike suspects"),
+        "neighbor": _int64("training rows nearest first", "rank"),
         "distance": _number("Euclidean, ascending", "rank"),
-        "neighbor_label": Column(("row", "rank"), "int32", -1, "code of its given label"),
+        "neighbor_label": _int32("code of its given label", "rank"),
     },
     "bounds": {
         "bound": _number("distance that holds all neighbors"),
@@ -152,89 +160,75 @@ GROUPS: dict[str, dict[str, Column]] = {
     },
     "blocks": {
         "x": _number("features, scaled", "feature"),
-        "row": _row("training row, ascending"),
+        "row": _int64("training row, ascending"),
         "given_label": _GIVEN,
-        "home": Column(("row",), "int32", -1, "block the row is at home in"),
-        "core": Column(("row",), "bool", False, "at home in this block; otherwise a halo copy"),
+        "home": _int32("block the row is at home in"),
+        "core": _flag("at home in this block; otherwise a halo copy"),
     },
     "graph": {
-        "row": _row("training row, ascending"),
+        "row": _int64("training row, ascending"),
         "given_label": _GIVEN,
-        "neighbor": Column(
-            ("row", "rank"), "int64", -1, "training rows nearest first, ties by row, self excluded"
-        ),
+        "neighbor": _int64("training rows nearest first, ties by row, self excluded", "rank"),
         "distance": _number("Euclidean, ascending", "rank"),
         "neighbor_label": _label("given label of the neighbor", "rank"),
     },
     "network": {
-        "place": Column(("row",), "int32", -1, "rows of the block, near ones next to each other"),
-        "link": Column(
-            ("row", "link"), "int32", -1, "where walks go from each, as numbers in this order"
-        ),
+        "place": _int32("rows of the block, near ones next to each other"),
+        "link": _int32("where walks go from each, as numbers in this order", "link"),
     },
     "regression": {
-        "row": _row("training row, ascending"),
-        "count": Column(
-            ("row", "k"), "int32", -1, "neighbors given 1 among the first k, self excluded"
-        ),
+        "row": _int64("training row, ascending"),
+        "count": _int32("neighbors given 1 among the first k, self excluded", "k"),
     },
     "anchors": {
-        "row": _row("training row drawn as anchor, ascending"),
-        "neighbor": Column(
-            ("row", "rank"), "int64", -1, "exact nearest training rows, the anchor itself first"
-        ),
+        "row": _int64("training row drawn as anchor, ascending"),
+        "neighbor": _int64("exact nearest training rows, the anchor itself first", "rank"),
         "distance": _number("Euclidean, ascending", "rank"),
         "neighbor_label": _label("given label of the neighbor", "rank"),
     },
     "labels": {
-        "row": _row("position in the source"),
+        "row": _int64("position in the source"),
         "given_label": _GIVEN,
         "predicted_label": _label("label by the corrected rule, without the row itself"),
         "label_quality": _number("P(the given label is the true one); low is bad"),
-        "is_label_issue": Column(
-            ("row",), "bool", False, "the given label is more likely wrong than right"
-        ),
+        "is_label_issue": _flag("the given label is more likely wrong than right"),
         "eta_corr": _number("share of the k neighbors given 1, self excluded"),
     },
     "checks": {
-        "row": _row("position in the source"),
+        "row": _int64("position in the source"),
         "outlier_score": _number("exp(-mean distance / its median); low is far out"),
-        "is_outlier": Column(("row",), "bool", False, "far above the upper quartile of distances"),
-        "nearest_row": _row("position of the nearest row"),
+        "is_outlier": _flag("far above the upper quartile of distances"),
+        "nearest_row": _int64("position of the nearest row"),
         "nearest_distance": _number("to that row"),
         "near_duplicates": _NEAR,
-        "contradicting_duplicates": Column(
-            ("row",), "int32", -1, "near duplicates with another given label"
-        ),
+        "contradicting_duplicates": _int32("near duplicates with another given label"),
         "data_value": _number("sum of KNN-Shapley values over rows that list it"),
     },
     "class_labels": {
-        "row": _row("position in the source"),
+        "row": _int64("position in the source"),
         "given_label": _GIVEN,
         "predicted_label": _label("label by the corrected vote, without the row itself"),
         "label_quality": _number("P(the given label is the true one); low is bad"),
-        "is_label_issue": Column(
-            ("row",), "bool", False, "the given label is more likely wrong than right"
-        ),
+        "is_label_issue": _flag("the given label is more likely wrong than right"),
         "likely_label": _label("likeliest true class, the given label among the evidence"),
         "given_share": _number("share of the k neighbors with the given label"),
     },
     "candidate_labels": {
-        "row": _row("position in the source"),
+        "row": _int64("position in the source"),
         "candidates": _CANDIDATES,
         "predicted_label": _label("label by PL A-kNN, without the row itself"),
         "disambiguated_label": _label("the likeliest of the row's own candidates"),
         "in_candidates": Column(("row",), "bool", True, "the predicted label is a candidate"),
-        "n_neighbors": Column(("row",), "int32", -1, "neighbors used"),
-        "n_labels": Column(("row",), "int32", -1, "labels left; 1 where the neighbors decided"),
+        "n_neighbors": _int32("neighbors used"),
+        "n_labels": _int32("labels left; 1 where the neighbors decided"),
         "label_quality": _number("exp(-lead² / 2) of the predicted label; low is bad"),
-        "is_label_issue": Column(("row",), "bool", False, "the predicted label is no candidate"),
+        "is_label_issue": _flag("the predicted label is no candidate"),
     },
     "candidate_scores": {
-        "row": _row("position in the source"),
+        "row": _int64("position in the source"),
         "predicted_label": _label("label by PL A-kNN"),
-        "n_neighbors": Column(("row",), "int32", -1, "neighbors used"),
-        "n_labels": Column(("row",), "int32", -1, "labels left; 1 where the neighbors decided"),
+        "n_neighbors": _int32("neighbors used"),
+        "n_labels": _int32("labels left; 1 where the neighbors decided"),
         "in_candidates": Column(
             ("row",),
             "bool",
@@ -245,7 +239,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "near_duplicates": _NEAR,
     },
     "class_scores": {
-        "row": _row("position in the source"),
+        "row": _int64("position in the source"),
         "predicted_label": _label("label by the corrected vote"),
         "posterior": _number("P(the predicted label is the true one)"),
         "vote_share": _number("share of the k nearest given the predicted label"),
@@ -269,7 +263,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "elsewhere": _parameter("mean over the true classes", "given"),
     },
     "scores": {
-        "row": _row("position in the source"),
+        "row": _int64("position in the source"),
         "eta_corr": _number("share of the k nearest given 1"),
         "posterior": _number("P(true label 1), noise removed"),
         "predicted_label": Column(("row",), "int8", -1, "label by the corrected threshold"),

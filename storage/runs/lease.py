@@ -215,22 +215,19 @@ def _take(location: Location, say: Callable[[str], None]) -> Lease:
 def _create(location: Location, key: str, owner: Owner) -> bool:
     """Create a lease and remove the older ones; False where another process was quicker."""
     _OWNED.add(owner.owner)  # before others in this process can see it
+    won = False
     try:
-        if not location.create(key, owner.to_json()):
-            won = False
-        elif _newest(location) != key:  # others have taken, and released, the ones between
-            location.remove(key)
-            won = False
-        else:
+        if location.create(key, owner.to_json()):
+            if _newest(location) != key:  # others have taken, and released, the ones between
+                location.remove(key)
+                return False
             for older in location.files("lease"):
                 if older != key:
                     location.remove(older)
             won = True
-    except BaseException:
-        _OWNED.discard(owner.owner)
-        raise
-    if not won:
-        _OWNED.discard(owner.owner)
+    finally:
+        if not won:
+            _OWNED.discard(owner.owner)
     return won
 
 
@@ -244,7 +241,7 @@ def _wait_until_free(location: Location, key: str, say: Callable[[str], None]) -
         if owner.is_alive:
             raise _busy(location, owner)
         return
-    who = "another process" if owner is None else f"process {owner.pid} on {owner.host}"
+    who = _who(owner)
     say(f"{location.url} belongs to {who}: watching up to {STALE_SECONDS:g} s for a sign of life")
     end = time.monotonic() + STALE_SECONDS
     while time.monotonic() < end:
@@ -260,12 +257,13 @@ def _wait_until_free(location: Location, key: str, say: Callable[[str], None]) -
 
 
 def _busy(location: Location, owner: Owner | None) -> BusyError:
-    who = (
-        "another process"
-        if owner is None
-        else f"process {owner.pid} on {owner.host} (since {owner.since})"
-    )
+    since = "" if owner is None else f" (since {owner.since})"
+    who = _who(owner) + since
     return BusyError(f"{location.url}: {who} works on this run; wait for it to end, or end it")
+
+
+def _who(owner: Owner | None) -> str:
+    return "another process" if owner is None else f"process {owner.pid} on {owner.host}"
 
 
 def _key(number: int) -> str:

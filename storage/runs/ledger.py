@@ -177,20 +177,18 @@ class Ledger:
 
     def damaged(
         self, records: Iterable[Record], among: Callable[[str], bool] = lambda key: True
-    ) -> list[Record]:
-        """The records whose files are missing or differ from their digests; reads every byte of the
-        files whose keys `among` accepts."""
-        with ThreadPoolExecutor(8) as threads:
-            listed = list(records)
-            keys = threads.map(lambda record: self.damaged_file(record, among), listed)
-            return [record for record, key in zip(listed, keys, strict=True) if key is not None]
+    ) -> list[tuple[Record, str]]:
+        """The records whose files are missing or differ from their digests, with the key of the
+        first such file; reads every byte of the files whose keys `among` accepts."""
 
-    def damaged_file(
-        self, record: Record, among: Callable[[str], bool] = lambda key: True
-    ) -> str | None:
-        """Key of the first file of a record that is missing or differs from its digest."""
-        wanted = (pair for pair in record.files.items() if among(pair[0]))
-        return next((key for key, told in wanted if self.location.digest(key) != told), None)
+        def first(record: Record) -> str | None:
+            wanted = (pair for pair in record.files.items() if among(pair[0]))
+            return next((key for key, told in wanted if self.location.digest(key) != told), None)
+
+        with ThreadPoolExecutor(8) as threads:
+            every = list(records)
+            keys = threads.map(first, every)
+            return [(record, key) for record, key in zip(every, keys, strict=True) if key]
 
 
 def digest(records: Iterable[Record]) -> str:

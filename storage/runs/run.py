@@ -200,8 +200,7 @@ class Run:
 
     def check_records(self, records: Iterable[Record], among: Callable[[str], bool]) -> None:
         """Raise `StorageError` naming the first file of some records that is not as committed."""
-        for record in self.ledger.damaged(records, among):
-            key = self.ledger.damaged_file(record, among) or record.step
+        for _, key in self.ledger.damaged(records, among):
             raise StorageError(f"{self.location.path(key)} is damaged or missing; {_REPAIR}")
 
     def read_json(self, key: str) -> dict[str, Any] | None:

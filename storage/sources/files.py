@@ -136,13 +136,13 @@ class SourcePath:
         return SourcePath(self.fs, *fixed)
 
     def entries(self) -> list[tuple["SourcePath", bool]]:
-        """The direct children of this folder, ordered by name, and whether each is a folder."""
+        """The direct children of this folder, ordered by name, and whether each is a folder
+        or a link to one."""
         listed = sorted(self.fs.ls(self.path, detail=True), key=lambda info: str(info["name"]))
-        return [(self.child(info["name"]), info["type"] == "directory") for info in listed]
-
-    def children(self) -> list["SourcePath"]:
-        """The direct children of this folder, ordered by name."""
-        return [self.child(path) for path in sorted(self.fs.ls(self.path, detail=False))]
+        return [
+            (self.child(info["name"]), info["type"] != "file" and self.fs.isdir(info["name"]))
+            for info in listed
+        ]
 
     def open(self, cache_type: str = "readahead") -> IO[bytes]:
         """Open for reading bytes, as they lie.
@@ -213,10 +213,8 @@ def open_zip(where: str, file: IO[bytes]) -> zipfile.ZipFile:
 def _field(tail: bytes, signature: bytes, offset: int, kind: str) -> int:
     """A number of the last record of its kind; 0 where there is none."""
     at = tail.rfind(signature)
-    field = tail[at + offset : at + offset + struct.calcsize(kind)]
-    return (
-        int(struct.unpack(kind, field)[0]) if at >= 0 and len(field) == struct.calcsize(kind) else 0
-    )
+    there = at >= 0 and at + offset + struct.calcsize(kind) <= len(tail)
+    return int(struct.unpack_from(kind, tail, at + offset)[0]) if there else 0
 
 
 def open_member(name: str, archive: zipfile.ZipFile, member: str) -> IO[bytes]:
@@ -260,7 +258,7 @@ class _Unpacked(io.RawIOBase):
         return len(found)
 
 
-class _Xz(io.RawIOBase):
+class _Xz:
     """An `.xz` file of one stream or several, whose header cannot claim any memory it likes."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -270,25 +268,21 @@ class _Xz(io.RawIOBase):
     def _new() -> lzma.LZMADecompressor:
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_BYTES)
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
+    def read(self, size: int) -> bytes:
+        """At most so many bytes of the content; none at its end."""
         while True:
             packed = b""
             if self._stream.eof:
                 packed = self._stream.unused_data or self._file.read(1 << 16)
                 if not packed.strip(b"\0"):
-                    return 0
+                    return b""
                 self._stream = self._new()
             elif self._stream.needs_input:
                 packed = self._file.read(1 << 16)
                 if not packed:
                     raise EOFError("it ends too early")
-            found = self._stream.decompress(packed, len(buffer))
-            if found:
-                buffer[: len(found)] = found
-                return len(found)
+            if content := self._stream.decompress(packed, size):
+                return content
 
 
 def _zstandard(name: str, file: IO[bytes]) -> Any:

@@ -4,8 +4,6 @@ their columns, or some of them column by column."""
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import islice
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +47,8 @@ def stored_schema(source: Source) -> pa.Schema:
     is, without leading zeros.
     """
     if not isinstance(source.reader, TablesReader):
-        kind = _stored_dtype(source.reader)
-        return pa.schema([(name, pa.from_numpy_dtype(kind)) for name in source.feature_names])
+        kind = pa.from_numpy_dtype(next(source.reader.blocks(0, 1)).x.dtype)
+        return pa.schema([(name, kind) for name in source.feature_names])
     found: dict[str, pa.DataType] = {}
     for _, batch in batches(source):
         if source.kind not in ("csv", "xlsx"):
@@ -99,15 +97,10 @@ def as_stored(source: Source) -> Source:
 
 def _unrounded(reader: Reader) -> Reader:
     if isinstance(reader, LabeledReader):
-        return _unrounded(reader.features)
+        return replace(reader, features=_unrounded(reader.features))
     if isinstance(reader, ArrayReader):
-        return replace(reader, dtype=_stored_dtype(reader))
+        return replace(reader, dtype=widened(np.empty(0, reader.array.dtype)).dtype)
     return reader
-
-
-def _stored_dtype(reader: Reader) -> np.dtype[Any]:
-    assert isinstance(reader, ArrayReader)
-    return widened(np.empty(0, reader.array.dtype)).dtype
 
 
 def _point(column: pa.Array, source: Source) -> pa.Array:
@@ -206,15 +199,8 @@ def _cut(found: Glance, rows: int) -> Glance:
     return Glance(cut, label, ids, rows, False)
 
 
-def _exact(reader: Reader) -> Reader:
-    """A reader that does not round."""
-    if isinstance(reader, LabeledReader):
-        return replace(reader, features=_exact(reader.features))
-    return replace(reader, dtype=np.float64) if isinstance(reader, ArrayReader) else reader
-
-
 def _arrays(source: Source, starts: list[int], step: int) -> Glance:
-    taken, reader = [], _exact(source.reader)
+    taken, reader = [], _unrounded(source.reader)
     for start in starts:
         room = step
         for block in reader.blocks(start, step):
@@ -274,12 +260,11 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
 def _values(pieces: Iterator[np.ndarray], count: int) -> Labels:
     """The first `count` labels of some pieces."""
     found: list[Labels] = []
-    while count > 0:
-        piece = [plain_labels(array)[:count] for array in islice(pieces, 1)]
-        if not piece:
+    for piece in pieces:
+        found.append(plain_labels(piece)[:count])
+        count -= len(found[-1])
+        if count <= 0:
             break
-        found += piece
-        count -= len(piece[0])
     return join_values(found) if found else np.empty(0, object)
 
 

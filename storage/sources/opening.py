@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -13,7 +12,7 @@ from storage.sources.base import Source
 from storage.sources.files import FileOfSource, SourcePath, packed, readable
 from storage.sources.formats import arrow, csv, jsonl, parquet, xlsx
 from storage.sources.formats.arrays import ArrayRows, LabeledReader, check_labels, is_mask
-from storage.sources.formats.csv import CsvReader, read_header
+from storage.sources.formats.csv import CsvTable, read_header
 from storage.sources.formats.npy import open_npy, open_npz, read_npy
 from storage.sources.formats.tables import Look, Selection, TablesReader, open_tables
 from storage.sources.formats.zarr import MARKS, open_zarr
@@ -27,6 +26,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[SourcePath, Request], Look]]]
     "xlsx": ((".xlsx", ".xlsm"), xlsx.look),
 }
 """Kinds of tables: their extensions, and what looks at a file."""
+ARRAYS = {".npy": open_npy, ".npz": open_npz}
+"""What opens files of arrays, by extension."""
 KNOWN = (
     ".csv, .tsv, .jsonl (also .gz, .bz2, .xz, .zst, .zip), .parquet, .feather, .arrow, .xlsx, "
     ".npy, .npz, a folder or pattern of tables, or a Zarr group"
@@ -122,17 +123,16 @@ def _list(location: SourcePath) -> list[str]:
     with readable(location.name):
         if location.fs.info(location.path)["type"] != "directory":
             raise InputError(f"{location.name}: not a folder; give the folder that files come to")
-        children = [child for child in location.children() if child.basename[:1] not in "._"]
-        if any(child.basename in MARKS for child in location.children()):
+        children = location.entries()
+        if any(child.basename in MARKS for child, _ in children):
             raise InputError(
                 f"{location.name}: a Zarr group is one source; give the folder it is in"
             )
         return [
             child.url
-            for child in children
-            if _table_kind(child) is not None
-            or child.basename.lower().endswith((".npy", ".npz"))
-            or child.fs.isdir(child.path)
+            for child, is_folder in children
+            if child.basename[:1] not in "._"
+            and (is_folder or _table_kind(child) or child.basename.lower().endswith(tuple(ARRAYS)))
         ]
 
 
@@ -145,11 +145,9 @@ def _open(location: SourcePath, request: Request) -> Source:
     kind = _table_kind(location)
     if kind is not None:
         return open_tables(kind, TABLES[kind][1], [location], request, location)
-    lower = location.basename.lower()
-    if lower.endswith(".npy"):
-        return open_npy(location, request)
-    if lower.endswith(".npz"):
-        return open_npz(location, request)
+    for extension, open_ in ARRAYS.items():
+        if location.basename.lower().endswith(extension):
+            return open_(location, request)
     raise InputError(f"{location.name}: unknown kind of file; give {KNOWN}")
 
 
@@ -161,13 +159,11 @@ def _table_kind(location: SourcePath) -> str | None:
 
 
 def _open_folder(location: SourcePath, request: Request) -> Source:
-    children = location.children()
+    children = [child for child, _ in location.entries()]
     if any(child.basename in MARKS for child in children):
         return open_zarr(location, request)
     partitioned = partitions(location)
-    files = (
-        list(partitioned) if partitioned else [c for c in children if c.basename[:1] not in "._"]
-    )
+    files = list(partitioned) or [c for c in children if c.basename[:1] not in "._"]
     kinds = {kind for file in files if (kind := _table_kind(file)) is not None}
     if len(kinds) > 1:
         raise InputError(
@@ -248,17 +244,10 @@ def _value(raw: str, numeric: bool) -> str | float | None:
 
 
 @dataclass(frozen=True)
-class TextRows:
+class TextRows(ArrayRows):
     """The label column of a text file."""
 
-    reader: CsvReader
-    shape: tuple[int, ...]
-    dtype: ClassVar[np.dtype[Any]] = np.dtypes.StringDType()
-
-    @property
-    def name(self) -> str:
-        """The file, for messages."""
-        return self.reader.location.name
+    reader: CsvTable
 
     def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
         """The labels from `start` on."""
@@ -314,16 +303,11 @@ def _read_text(location: SourcePath, n_rows: int, column: str | None, dialect: D
     if column is not None and column not in header.cells:
         raise InputError(f"{location.name}: {no_column(column, header.cells)}")
     names = ("label",) if column is None else header.cells
-    reader = CsvReader(
-        location,
-        names,
-        Selection((), column or "label"),
-        dialect,
-        header.blank_lines,
-        has_header=column is not None,
-    )
+    selection = Selection((), column or "label")
+    lines, named = header.blank_lines, column is not None
+    reader = CsvTable(location, None, selection, names, dialect, lines, has_header=named)
     with readable(location.name):
         count = sum(batch.num_rows for batch in reader.batches(0, 1))
     if column is None and count == n_rows + 1:
-        return TextRows(replace(reader, has_header=True), (n_rows,))
-    return TextRows(reader, (count,))
+        reader, count = replace(reader, has_header=True), n_rows
+    return TextRows(location.name, (count,), np.dtypes.StringDType(), reader)

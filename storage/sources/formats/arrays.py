@@ -1,9 +1,10 @@
 """Arrays of rows (npy files, members of npz, Zarr arrays): checks, features and labels."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,27 +22,20 @@ BFLOAT16 = np.dtype("V2")
 """What NumPy stores bfloat16 as, which it does not know by name."""
 
 
-class ArrayRows(Protocol):
+@dataclass(frozen=True)
+class ArrayRows(ABC):
     """An array that can be read a few rows at a time."""
 
-    @property
-    def name(self) -> str:
-        """File and array, for messages."""
-        ...
+    name: str
+    """File and array, for messages."""
+    shape: tuple[int, ...]
+    """Rows first."""
+    dtype: np.dtype[Any]
+    """Type as stored."""
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows first."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type as stored."""
-        ...
-
+    @abstractmethod
     def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
         """The rows from `start` on, in pieces of about `rows`."""
-        ...
 
 
 def check_features(array: ArrayRows) -> int:

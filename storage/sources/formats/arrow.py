@@ -13,19 +13,15 @@ import pyarrow.ipc
 from storage.errors import InputError
 from storage.sources.blocks import piece_rows
 from storage.sources.files import SourcePath, readable
-from storage.sources.formats.tables import Look, Selection, is_list, stored_columns
+from storage.sources.formats.tables import Look, Table, is_list, stored_columns
 
 BATCH_BYTES = 512 << 20
 """Largest batch that is read, as far as its columns are numbers."""
 
 
 @dataclass(frozen=True)
-class ArrowTable:
+class ArrowTable(Table):
     """Rows of one file; a stored batch is read at a time."""
-
-    location: SourcePath
-    n_rows: int
-    selection: Selection
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """The rows from `start` on."""

@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ import pyarrow.csv
 from storage.errors import InputError, shown
 from storage.sources.base import Source
 from storage.sources.files import PACKED, SourcePath, readable, unpacked
-from storage.sources.formats.tables import Look, Selection, TablesReader
+from storage.sources.formats.tables import Look, Table, TablesReader
 from storage.sources.request import (
     Dialect,
     Request,
@@ -280,13 +281,11 @@ _BAD_VALUE = re.compile(r"invalid value '(.*)'", re.S)
 
 
 @dataclass(frozen=True)
-class CsvReader:
+class CsvTable(Table):
     """Rows of one file; every feature is read as float64, the label as text."""
 
-    location: SourcePath
     columns: tuple[str, ...]
     """Names of all columns in file order."""
-    selection: Selection
     dialect: Dialect
     blank_lines: int = 0
     has_header: bool = True
@@ -296,21 +295,18 @@ class CsvReader:
     """Where rows begin, if they have been counted."""
 
     @property
-    def n_rows(self) -> int | None:
-        """Rows of the file; None unless they have been counted: only reading tells."""
-        return None if self.lines is None else self.lines.n - self.has_header
-
-    @property
     def _separator(self) -> str:
         return self.dialect.separator(self.location.basename)
 
-    def counted(self) -> "CsvReader":
+    def counted(self) -> "CsvTable":
         """This reader, with the rows counted of a plain file of this host that can be sought."""
         plain = self.location.is_local and self.dialect.encoding == "utf-8"
         if not plain or self.location.basename.lower().endswith(PACKED[1:]):
             return self
         with readable(self.location.name), self.location.open() as file:
-            return replace(self, lines=count_lines(file, self._separator))
+            lines = count_lines(file, self._separator)
+        n_rows = None if lines is None else lines.n - self.has_header
+        return replace(self, lines=lines, n_rows=n_rows)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -423,16 +419,15 @@ def look(location: SourcePath, request: Request) -> Look:
     if not header.has_rows:
         raise InputError(f"{location.name}: no rows below the header; give at least one")
 
-    def reader(selection: Selection) -> CsvReader:
-        return CsvReader(
-            location,
-            header.cells,
-            selection,
-            request.dialect,
-            header.blank_lines,
-            watched=tuple(name for name in header.cells if name == request.ignore),
-        )
-
+    reader = partial(
+        CsvTable,
+        location,
+        None,
+        columns=header.cells,
+        dialect=request.dialect,
+        blank_lines=header.blank_lines,
+        watched=tuple(name for name in header.cells if name == request.ignore),
+    )
     kinds = dict.fromkeys(header.cells)
     hint = separator_hint(header.cells)
     return Look(location, kinds, header.cells, None, lambda name: None, reader, hint)
@@ -445,7 +440,7 @@ def counted(source: Source) -> Source:
     if not isinstance(reader, TablesReader):
         return source
     tables = tuple(
-        table.counted() if isinstance(table, CsvReader) else table for table in reader.tables
+        table.counted() if isinstance(table, CsvTable) else table for table in reader.tables
     )
     rows = [table.n_rows for table in tables]
     if None in rows:

@@ -20,7 +20,7 @@ from storage.errors import InputError
 from storage.sources.blocks import piece_rows
 from storage.sources.files import SourcePath, readable
 from storage.sources.formats.csv import opened
-from storage.sources.formats.tables import Look, Selection
+from storage.sources.formats.tables import Look, Table
 from storage.sources.request import Request, check_width
 
 PIECE_BYTES, LINE_BYTES, DEEPEST = 1 << 20, 4 << 20, 64
@@ -34,14 +34,11 @@ _AT = re.compile(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)$", re.S)
 
 
 @dataclass(frozen=True)
-class JsonTable:
+class JsonTable(Table):
     """Rows of one file."""
 
-    location: SourcePath
     schema: pa.Schema
     """Of all columns."""
-    n_rows: int
-    selection: Selection
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """The rows from `start` on; those before are parsed, too."""
@@ -151,5 +148,5 @@ def look(location: SourcePath, _: Request) -> Look:
     if not schema.names:
         raise InputError(f"{location.name}: no keys in its lines; give an object a line")
     kinds = dict(zip(schema.names, schema.types, strict=True))
-    reader = partial(JsonTable, location, schema, n_rows)
+    reader = partial(JsonTable, location, n_rows, schema=schema)
     return Look(location, kinds, tuple(kinds), n_rows, first.get, reader)

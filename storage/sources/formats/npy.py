@@ -16,7 +16,13 @@ from numpy.lib import format as npy_format
 from storage.errors import InputError
 from storage.sources.base import Source
 from storage.sources.files import FileOfSource, Parts, SourcePath, open_member, open_zip, readable
-from storage.sources.formats.arrays import ArrayReader, check_features, check_real, open_arrays
+from storage.sources.formats.arrays import (
+    ArrayReader,
+    ArrayRows,
+    check_features,
+    check_real,
+    open_arrays,
+)
 from storage.sources.request import Request, array_names
 
 HEADER_BYTES = 1 << 16
@@ -26,22 +32,15 @@ _LENGTH = {(1, 0): "<H", (2, 0): "<I", (3, 0): "<I"}
 
 
 @dataclass(frozen=True)
-class NpyRows:
+class NpyRows(ArrayRows):
     """An npy file, or the npy member of a zip file."""
 
     location: SourcePath
     member: str | None
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
     by_column: bool
     """Fortran order."""
     offset: int
     """Bytes before the data."""
-
-    @property
-    def name(self) -> str:
-        """File and array, for messages."""
-        return _name(self.location, self.member)
 
     def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
         """The rows from `start` on, in pieces of `rows`."""
@@ -115,7 +114,7 @@ def read_npy(location: SourcePath, member: str | None = None) -> NpyRows:
     with readable(name), _open(location, member) as file:
         with readable(name, "not a NumPy array", "write it with numpy.save"):
             shape, by_column, dtype = _read_header(file)
-        array = NpyRows(location, member, shape, dtype, by_column, file.tell())
+        array = NpyRows(name, shape, dtype, location, member, by_column, file.tell())
     check_real(name, dtype, "values", "biufSUcVmM")
     stored = location.size() if member is None else _member_sizes(location)[member]
     expected = array.offset + dtype.itemsize * int(np.prod(shape, dtype=object))

@@ -17,7 +17,7 @@ from pyarrow import types
 from storage.errors import InputError
 from storage.sources.blocks import PIECE_BYTES, piece_rows
 from storage.sources.files import SourcePath, readable
-from storage.sources.formats.tables import Look, Selection, stored_columns
+from storage.sources.formats.tables import Look, Table, stored_columns
 
 FOOTER_BYTES = 32 << 20
 """Longest footer that is read; it takes some ten times as much memory."""
@@ -26,19 +26,13 @@ BUFFER_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class ParquetTable:
+class ParquetTable(Table):
     """Rows of one file."""
 
-    location: SourcePath
     groups: tuple[int, ...]
     """Number of rows of each row group."""
     texts: tuple[str, ...]
     """Columns of text."""
-    selection: Selection
-
-    @property
-    def n_rows(self) -> int:
-        return sum(self.groups)
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """The rows from `start` on; row groups before it are not read."""
@@ -116,7 +110,7 @@ def look(location: SourcePath, *_: Any) -> Look:
         tuple(names),
         sum(groups),
         partial(_first, location),
-        partial(ParquetTable, location, groups, texts),
+        partial(ParquetTable, location, sum(groups), groups=groups, texts=texts),
     )
 
 

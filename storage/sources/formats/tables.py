@@ -2,9 +2,10 @@
 float32 features and label values; one file, or several with the same columns."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -241,27 +242,19 @@ def check_label_type(where: str, name: str, kind: pa.DataType) -> None:
         )
 
 
-class TableReader(Protocol):
-    """What a format of tables implements, for one file."""
+@dataclass(frozen=True)
+class Table(ABC):
+    """The rows of one file, as a format of tables reads them."""
 
-    @property
-    def location(self) -> SourcePath:
-        """The file."""
-        ...
+    location: SourcePath
+    n_rows: int | None
+    """Rows of the file; None where only reading tells."""
+    selection: Selection
+    """What is read of it."""
 
-    @property
-    def n_rows(self) -> int | None:
-        """Rows of the file; None where only reading tells."""
-        ...
-
-    @property
-    def selection(self) -> Selection:
-        """What is read of it."""
-        ...
-
+    @abstractmethod
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """The rows from `start` on, in batches of any length; `rows` is the length wanted."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -276,7 +269,7 @@ class Look:
     n_rows: int | None
     first: Callable[[str], Any]
     """The first value of a column."""
-    reader: Callable[[Selection], TableReader]
+    reader: Callable[[Selection], Table]
     hint: str = ""
     """What may be wrong where the columns are not as wanted."""
 
@@ -340,7 +333,7 @@ Constants = Mapping[str, str | float | None]
 class TablesReader:
     """The rows of several tables, one table after the other."""
 
-    tables: tuple[TableReader, ...]
+    tables: tuple[Table, ...]
     features: tuple[Feature, ...]
 
     def blocks(self, start: int, rows: int) -> Iterator[Block]:
@@ -402,12 +395,12 @@ def open_tables(
     Raises `InputError` where they have other columns than the first, or not those wanted.
     """
     first: Look | None = None
-    tables: list[TableReader] = []
+    tables: list[Table] = []
     for number, location in enumerate(files):
         found = _with(look(location, request), constants[number] if constants else {})
         if first is None:
             first, places = found, found.expanded(request)
-            names, label, id_column, group = _chosen(found, list(found.names), places, request)
+            names, label, id_column, group = _chosen(found, places, request)
             _check_parse(found.location.name, found.names, request)
             features = tuple(places[name] for name in names)
         elif set(found.names) != set(first.names):
@@ -418,7 +411,8 @@ def open_tables(
         given = tuple(constants[number].items()) if constants else ()
         selection = Selection(features, label, number, given, id_column, group=group)
         if request.raw:
-            selection = Selection((), None, number, given, raw=tuple(_stored(selection)))
+            read = replace(selection, constants=()).columns  # those that the path gives among them
+            selection = Selection((), None, number, given, raw=tuple(read))
         else:
             found.check(selection)
         tables.append(found.reader(selection))
@@ -445,12 +439,12 @@ def open_tables(
 
 
 def _chosen(
-    look: Look, stored: list[str], places: Mapping[str, Feature], request: Request
+    look: Look, places: Mapping[str, Feature], request: Request
 ) -> tuple[tuple[str, ...], str | None, str | None, str | None]:
     """Feature names in the order wanted, and the columns of labels, ids and groups."""
-    twice = len(set(stored)) < len(stored)
+    twice = len(set(look.names)) < len(look.names)
     try:
-        return choose_columns(look.location.name, stored if twice else list(places), request)
+        return choose_columns(look.location.name, list(look.names if twice else places), request)
     except InputError as error:
         if not look.hint:
             raise
@@ -464,11 +458,6 @@ def _check_parse(where: str, names: tuple[str, ...], request: Request) -> None:
             raise InputError(
                 f"{where}: --parse {pattern}={kind} matches no column; columns are {listed(names)}"
             )
-
-
-def _stored(selection: Selection) -> list[str]:
-    """The columns that are read, those that the path gives among them."""
-    return replace(selection, constants=()).columns
 
 
 def _with(look: Look, constants: Constants) -> Look:

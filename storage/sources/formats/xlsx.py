@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 from itertools import islice
 from math import nan
 from typing import IO, Any
@@ -20,7 +21,7 @@ import pyarrow.csv
 from storage.errors import InputError, listed, shown
 from storage.sources.blocks import piece_rows
 from storage.sources.files import SourcePath, open_zip, readable
-from storage.sources.formats.tables import Look, Selection
+from storage.sources.formats.tables import Look, Table
 from storage.sources.request import Request, check_width, number_hint
 
 PART_BYTES, TEXT_BYTES, ROW_BYTES = 16 << 20, 64 << 20, 2 << 20
@@ -43,17 +44,13 @@ Cells = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class XlsxTable:
+class XlsxTable(Table):
     """Rows of one sheet; every feature is read as float64, the rest as text."""
 
-    location: SourcePath
     columns: tuple[str, ...]
     """Names of all columns in the order of the sheet."""
-    selection: Selection
     sheet: str | None
     decimal: str
-    n_rows: None = None
-    """Only reading tells."""
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """The rows from `start` on."""
@@ -285,7 +282,6 @@ def look(location: SourcePath, request: Request) -> Look:
         )
     check_width(location.name, len(names))
 
-    def reader(selection: Selection) -> XlsxTable:
-        return XlsxTable(location, names, selection, sheet, request.dialect.decimal)
-
+    decimal = request.dialect.decimal
+    reader = partial(XlsxTable, location, None, columns=names, sheet=sheet, decimal=decimal)
     return Look(location, dict.fromkeys(names), names, None, lambda name: None, reader)

@@ -14,7 +14,7 @@ from storage.errors import InputError, KnnoiseError
 from storage.files.stores import StrictStore
 from storage.sources.base import Source
 from storage.sources.files import FileOfSource, SourcePath, readable
-from storage.sources.formats.arrays import open_arrays
+from storage.sources.formats.arrays import ArrayRows, open_arrays
 from storage.sources.request import Request
 
 MARKS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
@@ -29,21 +29,14 @@ _REMEDY = "write it as plain numbers, such as float32"
 
 
 @dataclass(frozen=True)
-class ZarrRows:
+class ZarrRows(ArrayRows):
     """One array of a group."""
 
     location: SourcePath
     """The group."""
     array: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
     chunk_rows: int
     """Rows that are decoded together: those stored together, fewer where these are too wide."""
-
-    @property
-    def name(self) -> str:
-        """File and array, for messages."""
-        return f"{self.location.name}[{self.array}]"
 
     def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
         """The rows from `start` on, in pieces that end where stored chunks end."""
@@ -93,24 +86,21 @@ def _array(location: SourcePath, name: str) -> "zarr.Array[Any]":
 
 
 def _rows(location: SourcePath, name: str) -> ZarrRows:
-    array = _array(location, name)
-    with readable(
-        f"{location.name}[{name}]",
-        "not a readable array",
-        _REMEDY,
-    ):
+    array, where = _array(location, name), f"{location.name}[{name}]"
+    with readable(where, "not a readable array", _REMEDY):
         dtype = np.dtype(array.dtype)
         chunks, shards = array.chunks, array.shards or array.chunks
         if 0 in chunks or 0 in shards:
             raise ValueError(f"its chunks have shape {chunks}")
     if dtype.itemsize * prod(chunks) > CHUNK_BYTES:
         raise InputError(
-            f"{location.name}[{name}]: chunks of shape {chunks}, {dtype.itemsize * prod(chunks):,} "
+            f"{where}: chunks of shape {chunks}, {dtype.itemsize * prod(chunks):,} "
             f"bytes each; write smaller ones, of {CHUNK_BYTES:,} bytes at most"
         )
     most = max(1, BAND_BYTES // max(1, dtype.itemsize * prod(array.shape[1:])))
     together = [unit[0] for unit in (shards, chunks) if unit and unit[0] <= most]
-    return ZarrRows(location, name, array.shape, dtype, together[0] if together else most)
+    chunk_rows = together[0] if together else most
+    return ZarrRows(where, array.shape, dtype, location, name, chunk_rows)
 
 
 def _check_metadata(node: SourcePath) -> None:
@@ -129,7 +119,7 @@ def open_zarr(location: SourcePath, request: Request) -> Source:
     """Features `x` and labels `y` (or the array `request.label`) in a Zarr group."""
     _group(location)  # refuses an array in place of a group
     with readable(location.name):
-        found = [child.basename for child in location.children() if child.fs.isdir(child.path)]
+        found = [child.basename for child, is_folder in location.entries() if is_folder]
     read, files = partial(_rows, location), partial(_parts, location)
     return open_arrays("zarr", location, found, read, files, request)
 

@@ -71,7 +71,7 @@ def test_damage_is_found_in_the_part_it_is_in(
     records = [commit(ledger, "a"), commit(ledger, "b")]
     assert ledger.damaged(records) == []
     harm(tmp_path / "data" / part / "y")
-    assert [record.part for record in ledger.damaged(records)] == [part]
+    assert [record.part for record, _ in ledger.damaged(records)] == [part]
 
 
 def test_digest_tells_outputs_apart_but_not_costs(ledger: Ledger) -> None:
@@ -125,7 +125,7 @@ def test_second_commit_keeps_the_first_record(ledger: Ledger) -> None:
 def test_files_that_grew_are_damaged(ledger: Ledger, tmp_path: Path) -> None:
     record, file = commit(ledger, "a"), tmp_path / "data" / "a" / "x"
     file.write_bytes(file.read_bytes() + b"0")
-    assert ledger.damaged([record]) == [record]
+    assert [one for one, _ in ledger.damaged([record])] == [record]
 
 
 def test_single_files_can_be_committed(ledger: Ledger) -> None:
