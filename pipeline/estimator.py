@@ -156,7 +156,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self._check(x)
         self._learn_metric(x, knn_graph is not None)
         self._x = self._rows(x)
-        with self._told(f"neighbors of {x.shape[0]:,} rows"):
+        with self._timed(f"neighbors of {x.shape[0]:,} rows"):
             index, distance, anchors, reach = training_lists(
                 self._x,
                 self.n_neighbors,
@@ -168,7 +168,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         near = self._label[index]
         self.n_neighbors_ = self._choose_k(near) if self.n_neighbors == "auto" else near.shape[1]
         near = near[:, : self.n_neighbors_]
-        with self._told(f"noise, with k = {self.n_neighbors_}"):
+        with self._timed(f"noise, with k = {self.n_neighbors_}"):
             noise = self._noise(near, anchors, reach)
         self.support_, self.reason_ = noise.support, noise.reason
         self.transition_interval_, self.class_support_ = noise.interval, noise.class_support
@@ -178,7 +178,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self._rule = rule_of(noise.rates, tempered(noise.rates, votes, self.objective))
             self.noise_rates_ = (noise.rates.p0, noise.rates.p1)
             self.threshold_ = self._rule.threshold
-        with self._told("suspect labels"):
+        with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
             suspects = self._suspects(index, distance, noise)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
@@ -211,7 +211,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         return Threads(effective_n_jobs(self.n_jobs))
 
     @contextmanager
-    def _told(self, stage: str) -> Iterator[None]:
+    def _timed(self, stage: str) -> Iterator[None]:
         """Print a stage when it begins, and the seconds it took."""
         begun = time.perf_counter()
         if self.verbose:
@@ -260,7 +260,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             row_hash(np.arange(len(x)), self.random_state, Stream.PARTITION), kind="stable"
         )
         rows = order[:SAMPLE_ROWS]
-        with self._told(f"metric, on {len(rows):,} rows"):
+        with self._timed(f"metric, on {len(rows):,} rows"):
             self.metric_choice_, self._weights = choose_metric(
                 x[rows], self._label[rows], self.random_state, self.metric
             )
@@ -348,7 +348,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         """(row, class) chances of the true class, and (row,) place of the one predicted."""
         check_is_fitted(self)
         x = self._rows(validate_data(self, X, **_ROWS, reset=False))
-        with self._told(f"neighbors of {x.shape[0]:,} new rows"):
+        with self._timed(f"neighbors of {x.shape[0]:,} new rows"):
             near = self._label[
                 nearest_rows(x, self._x, self.n_neighbors_, threads=self._threads())[0]
             ]
@@ -356,8 +356,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             share = near.mean(axis=1)
             one = self._rule.posterior(share)
             return np.stack([1.0 - one, one], axis=1), self._rule.predict(share).astype(np.int64)
-        found = decide(near, len(self.classes_), self.n_neighbors_, self._matrix)
+        chances = decide(near, len(self.classes_), self.n_neighbors_, self._matrix)
         chance = np.zeros((x.shape[0], len(self.classes_)))
-        row, place = np.nonzero(found.code >= 0)
-        chance[row, found.code[row, place]] = found.chance[row, place]
-        return chance, found.predicted
+        row, place = np.nonzero(chances.code >= 0)
+        chance[row, chances.code[row, place]] = chances.chance[row, place]
+        return chance, chances.predicted

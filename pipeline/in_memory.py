@@ -51,11 +51,11 @@ def training_lists(
     if sparse and builder not in ("auto", "exact"):
         raise ValueError(f"builder={builder!r} with sparse X: need 'auto' or 'exact'")
     builder = "exact" if sparse else choose_builder(builder, *x.shape)
-    asked = None if n_neighbors == "auto" else int(n_neighbors)
-    longest = min(RULES["corrected"].list_length(asked, n, builder), n - 1)
+    requested = None if n_neighbors == "auto" else int(n_neighbors)
+    longest = min(RULES["corrected"].list_length(requested, n, builder), n - 1)
     n_anchors, width = anchor_plan(*x.shape)
     if graph is not None:
-        index, distance = lists_of_graph(graph, n, asked)
+        index, distance = lists_of_graph(graph, n, requested)
     elif sparse or (n_anchors == n and builder == "exact"):
         length = max(longest, width - 1) if n_anchors == n else longest
         index, distance = nearest_rows(x, x, length, exclude=np.arange(n), threads=threads)

@@ -35,8 +35,8 @@ class LabelSpace:
     def __post_init__(self) -> None:
         n = len(self.class_names)
         if n < 2:
-            found = f"one class, {short(self.class_names[0])}" if n else "no class"
-            raise ValueError(f"labels have {found}: two classes are needed to learn from")
+            classes = f"one class, {short(self.class_names[0])}" if n else "no class"
+            raise ValueError(f"labels have {classes}: two classes are needed to learn from")
         if n > MOST_CLASSES:
             raise ValueError(
                 f"labels have {n:,} classes: at most {MOST_CLASSES:,} are possible; "
@@ -78,11 +78,11 @@ class LabelSpace:
         place = {name: code for code, name in enumerate(self.class_names)}
         if self.has_missing:
             place[None] = self.absent  # type: ignore[index]
-        found = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
         try:
-            return np.fromiter((place[label] for label in found), self.dtype, len(found))
+            return np.fromiter((place[label] for label in values), self.dtype, len(values))
         except KeyError as error:
-            row, label = found.index(error.args[0]), error.args[0]
+            row, label = values.index(error.args[0]), error.args[0]
             known = ", ".join(map(short, self.class_names[:5]))
             more = f" and {self.n_classes - 5:,} more" if self.n_classes > 5 else ""
             raise ValueError(

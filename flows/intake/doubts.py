@@ -74,7 +74,9 @@ def doubtful(
         wide = spreads(np.column_stack([column.values[:SPREAD_ROWS] for column in numeric]))
         if wide.apart:
             names = [numeric[wide.narrow].name, numeric[wide.wide].name]
-            text = f"columns are on very different scales: {wide.told([c.name for c in numeric])}"
+            text = (
+                f"columns are on very different scales: {wide.described([c.name for c in numeric])}"
+            )
             if asked.scale == "auto":
                 text += " (--scale auto standardizes them)"
             option = "--scale standard" if asked.scale == "none" else None

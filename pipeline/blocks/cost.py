@@ -119,13 +119,13 @@ def cuts(
         return [Cut(centroid, Halo(0.0, 1), 1.0, 1.0, _cost(np.ones(1), n_rows), n_rows)]
     a, b = nearest_blocks(pairs.anchor, centroid), nearest_blocks(pairs.neighbor, centroid)
     block, distance = nearest_blocks(sample[:_COPIES_SAMPLE], centroid)
-    found = []
+    tried = []
     for halo in halos:
         inside = in_halo(distance, halo)
         rows = np.bincount(block[inside], minlength=len(centroid)) / len(block)
         ceiling, largest = share_together(a, b, halo), round(float(rows.max()) * n_rows)
-        found.append(Cut(centroid, halo, float(rows.sum()), ceiling, _cost(rows, n_rows), largest))
-    return found
+        tried.append(Cut(centroid, halo, float(rows.sum()), ceiling, _cost(rows, n_rows), largest))
+    return tried
 
 
 def _cost(share: npt.NDArray[np.float64], n_rows: int) -> float:

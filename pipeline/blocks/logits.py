@@ -60,12 +60,12 @@ class Forests(NamedTuple):
 def fold_of(x: Float32) -> npt.NDArray[np.int64]:
     """(row,) the fold of each, by its features: equal rows are in the same one."""
     bits = (np.ascontiguousarray(x, np.float32) + np.float32(0)).view(np.uint32)
-    found = np.full(len(x), 0x9E3779B97F4A7C15, np.uint64)
+    mixed = np.full(len(x), 0x9E3779B97F4A7C15, np.uint64)
     for feature in bits.T:
-        found ^= feature
-        found *= np.uint64(0xFF51AFD7ED558CCD)
-        found ^= found >> np.uint64(32)
-    return (found % np.uint64(FOLDS)).astype(np.int64)
+        mixed ^= feature
+        mixed *= np.uint64(0xFF51AFD7ED558CCD)
+        mixed ^= mixed >> np.uint64(32)
+    return (mixed % np.uint64(FOLDS)).astype(np.int64)
 
 
 def rounds(n_classes: int) -> int:
@@ -111,7 +111,7 @@ def fit_forests(x: Float32, y: Codes, seed: int) -> Forests | None:
             left.append(n + np.where(leaf, np.arange(len(nodes)), place[nodes["left"]]))
             value.append(np.where(leaf, nodes["value"], 0.0))
             n += len(nodes)
-    found = Forests(
+    forests = Forests(
         np.concatenate(feature).astype(np.int32),
         np.concatenate(threshold),
         np.concatenate(left).astype(np.int32),
@@ -120,8 +120,8 @@ def fit_forests(x: Float32, y: Codes, seed: int) -> Forests | None:
         np.array(start),
         np.ones(1),
     )
-    spread = spread_of(found.apply(x))
-    return found._replace(spread=np.array([1.0 / spread])) if spread > 0 else None
+    spread = spread_of(forests.apply(x))
+    return forests._replace(spread=np.array([1.0 / spread])) if spread > 0 else None
 
 
 def spread_of(x: Float32) -> float:

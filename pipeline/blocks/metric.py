@@ -108,7 +108,7 @@ def choose_metric(
     x: Float32,
     y: Codes,
     seed: int,
-    asked: str = "auto",
+    requested: str = "auto",
     *,
     angles: bool = True,
     weigh: bool = True,
@@ -130,10 +130,10 @@ def choose_metric(
     n_judged = min(len(x), JUDGED_ROWS)
     losses = {AS_SCALED: label_losses(x, y, np.arange(n_judged))}
     directions = Scaling(directions=True)
-    if angles or asked == COSINE:
+    if angles or requested == COSINE:
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged))
     beyond: Floats = np.zeros(0)
-    if weigh or asked in LEARNED:
+    if weigh or requested in LEARNED:
         shares, loss = [], np.empty((2, *losses[AS_SCALED].shape))
         for judged, learned in folds(len(x), n_judged):
             shares.append(relevance(x[learned], y[learned], seed))
@@ -147,7 +147,7 @@ def choose_metric(
         rows = [judged for judged, _ in folds(len(x), n_judged)]
         parts = [(mine, weights(x, p[strict])) for mine, p in zip(rows, shares, strict=True)]
         fitted = slice(max(FEWEST_ROWS, FITTED_VALUES // x.shape[1]))
-        forests = None if asked == WEIGHTED else fit_forests(x[fitted], y[fitted], seed)
+        forests = None if requested == WEIGHTED else fit_forests(x[fitted], y[fitted], seed)
     beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
     for name, columns in beside.items():
         if columns is not None:
@@ -157,14 +157,14 @@ def choose_metric(
                 losses[name][judged] = label_losses(z, y, judged)
     tried = compared(losses, sizes(len(x)))
     best = next(metric for metric in tried if metric.behind <= metric.standard_error)
-    taken = asked if asked in losses else best.metric
-    found = MetricChoice(taken, tried, beyond.tolist(), n_judged)
+    taken = requested if requested in losses else best.metric
+    choice = MetricChoice(taken, tried, beyond.tolist(), n_judged)
     if taken == COSINE:
-        return replace(found, no_direction=float((~x.any(axis=1)).mean())), directions
+        return replace(choice, no_direction=float((~x.any(axis=1)).mean())), directions
     if taken == AS_SCALED:
-        return found, Scaling()
+        return choice, Scaling()
     by = weights(x, beyond if strict else share) if WEIGHTED in losses else unweighted(x)
-    return found, Modeled(by.offset, by.factor, forests=forests) if taken == MODEL else by
+    return choice, Modeled(by.offset, by.factor, forests=forests) if taken == MODEL else by
 
 
 def folds(n_rows: int, n_judged: int) -> Iterator[tuple[Rows, Rows]]:
@@ -188,8 +188,8 @@ def relevance(x: Float32, y: Codes, seed: int) -> Floats:
     few do.
     """
     shuffled = np.random.default_rng([seed, len(y)]).permutation(y)
-    found = _purified(x, y, seed)
-    both = np.stack([found, found - _purified(x, shuffled, seed)])
+    relevant = _purified(x, y, seed)
+    both = np.stack([relevant, relevant - _purified(x, shuffled, seed)])
     total = np.maximum(both, 0.0).sum(axis=1, keepdims=True)
     return np.asarray(np.divide(both, total, out=np.zeros_like(both), where=total > 0))
 
@@ -201,8 +201,8 @@ def _purified(x: Float32, y: Codes, seed: int) -> Floats:
     leaf = max(LEAF[0], int(LEAF[1] * len(y)))
     trees = ExtraTreesClassifier(TREES, min_samples_leaf=leaf, random_state=seed, n_jobs=1)
     each = trees.fit(x, y).estimators_
-    found = [tree.tree_.compute_feature_importances(normalize=False) for tree in each]
-    return np.asarray(np.mean(found, axis=0), np.float64)
+    importances = [tree.tree_.compute_feature_importances(normalize=False) for tree in each]
+    return np.asarray(np.mean(importances, axis=0), np.float64)
 
 
 def weights(x: Float32, share: Floats) -> Scaling:

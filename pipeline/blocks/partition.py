@@ -134,10 +134,10 @@ def share_together(
 
     a, b : `nearest_blocks` of the two rows of each pair
     """
-    return share_held(a, b, halo, halo)
+    return share_covered(a, b, halo, halo)
 
 
-def share_held(
+def share_covered(
     query: tuple[npt.NDArray[np.int32], Float32],
     row: tuple[npt.NDArray[np.int32], Float32],
     probed: Halo,
@@ -148,9 +148,9 @@ def share_held(
     query, row : `nearest_blocks` of the two of each pair
     probed, halo : the blocks that a query probes, and that a row is in
     """
-    asked, there = in_halo(query[1], probed), in_halo(row[1], halo)
-    held = (query[0][:, :, None] == row[0][:, None, :]) & asked[:, :, None] & there[:, None, :]
-    return float(held.any(axis=(1, 2)).mean())
+    reachable, there = in_halo(query[1], probed), in_halo(row[1], halo)
+    same = (query[0][:, :, None] == row[0][:, None, :]) & reachable[:, :, None]
+    return float((same & there[:, None, :]).any(axis=(1, 2)).mean())
 
 
 def spread(

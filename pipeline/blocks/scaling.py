@@ -67,7 +67,7 @@ class Spreads:
         """Whether the widest column decides nearly alone who is near."""
         return self.ratio > APART
 
-    def told(self, names: Sequence[str]) -> str:
+    def described(self, names: Sequence[str]) -> str:
         """The columns that lie furthest apart, in words."""
         return (
             f"{names[self.narrow]!r} spreads over {self.least:.3g}, {names[self.wide]!r} over "
@@ -81,7 +81,7 @@ def spreads(x: npt.NDArray[Any]) -> Spreads:
     like ranges; heavy tails have like quantiles. Gaps (NaN) are left aside, and constants.
     """
     x = np.asarray(x[:SPREAD_ROWS], np.float64)
-    found = [Spreads(1.0, 0, 0, 0.0, 0.0)]
+    ratios = [Spreads(1.0, 0, 0, 0.0, 0.0)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of columns that are all gaps
         low, high = np.nanquantile(x, (0.05, 0.95), axis=0) if len(x) else np.zeros((2, x.shape[1]))
@@ -89,11 +89,11 @@ def spreads(x: npt.NDArray[Any]) -> Spreads:
     for width in (np.where(high > low, high - low, whole), whole):
         there = np.flatnonzero(np.isfinite(width) & (width > 0))
         if len(there) < 2:
-            return found[0]
+            return ratios[0]
         narrow, wide = there[width[there].argmin()], there[width[there].argmax()]
         least, most = float(width[narrow]), float(width[wide])
-        found.append(Spreads(most / least, int(narrow), int(wide), least, most))
-    return min(found[1:], key=lambda spread: spread.ratio)
+        ratios.append(Spreads(most / least, int(narrow), int(wide), least, most))
+    return min(ratios[1:], key=lambda spread: spread.ratio)
 
 
 class FeatureStatistics:

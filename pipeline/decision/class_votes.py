@@ -125,32 +125,32 @@ def _add_losses(losses: Sums, near: Codes, own: Codes, n_classes: int, grid: Sum
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _choose(code: Codes, near: Codes, own: Codes, n_classes: int) -> None:
     """Of each row the own class and those of most votes; of equal votes the lower code."""
-    count, seen = np.zeros(n_classes, np.int64), np.empty(near.shape[1] + 1, np.int64)
+    count, observed = np.zeros(n_classes, np.int64), np.empty(near.shape[1] + 1, np.int64)
     for i in range(len(near)):
         n = 0
         if 0 <= own[i] < n_classes:
-            seen[0], n = own[i], 1
+            observed[0], n = own[i], 1
             count[own[i]] = near.shape[1] + 1  # before all others
         for label in near[i]:
             if 0 <= label < n_classes:
                 if count[label] == 0:
-                    seen[n] = label
+                    observed[n] = label
                     n += 1
                 count[label] += 1
         kept = min(n, code.shape[1])
         if n > kept:
             rank = np.empty(n, np.int64)
             for j in range(n):
-                rank[j] = seen[j] - count[seen[j]] * n_classes
+                rank[j] = observed[j] - count[observed[j]] * n_classes
             rank.sort()
             for j in range(n):
-                count[seen[j]] = 0
+                count[observed[j]] = 0
             for j in range(kept):
                 code[i, j] = rank[j] % n_classes
         else:
             for j in range(n):
-                count[seen[j]] = 0
-                code[i, j] = seen[j]
+                count[observed[j]] = 0
+                code[i, j] = observed[j]
         code[i, :kept].sort()
 
 

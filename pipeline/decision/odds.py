@@ -210,12 +210,12 @@ def _fit(
     bounds = [(0.0 if i < rising else None, None) for i in range(len(start))] + [(None, None)]
     loss = loss_of(features, given, by, start)
     with threadpool_limits(1, user_api="blas"):  # the number of threads decides the last bits
-        found = minimize(
+        optimum = minimize(
             *(loss, np.append(start, 0.0), (), "L-BFGS-B", True),
             bounds=bounds,
             options={"maxiter": 100},
         )
-    *weight, bias = np.asarray(found.x, np.float64).tolist()
+    *weight, bias = np.asarray(optimum.x, np.float64).tolist()
     return tuple(weight), bias
 
 

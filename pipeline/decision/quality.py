@@ -213,9 +213,11 @@ def fit_weights(
     bounds = [(0.0, None)] * n_features + [(None, None)] * c
     free = np.concatenate([start, np.zeros(c)])
     with threadpool_limits(1, user_api="blas"):  # the number of threads decides the last bits
-        found = minimize(loss, free, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100})
-    weight, bias = np.split(np.asarray(found.x, np.float64), [n_features])
-    return Weights(weight, bias, float(loss(found.x)[0]) / max(1, len(rows)))
+        best = minimize(
+            loss, free, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100}
+        )
+    weight, bias = np.split(np.asarray(best.x, np.float64), [n_features])
+    return Weights(weight, bias, float(loss(best.x)[0]) / max(1, len(rows)))
 
 
 def chances(features: Floats, code: npt.NDArray[np.int32], weights: Weights) -> Chances:
@@ -226,13 +228,13 @@ def chances(features: Floats, code: npt.NDArray[np.int32], weights: Weights) -> 
     return Chances(f, rest)
 
 
-def with_own_label(found: Chances, votes: ClassVotes, by: Correction) -> Chances:
+def with_own_label(chances: Chances, votes: ClassVotes, by: Correction) -> Chances:
     """The same after the row's own given label is taken for evidence, by Bayes' rule."""
     row, known = np.arange(len(votes.own)), votes.own != NONE
     label = np.maximum(votes.code[row, np.maximum(votes.own, 0)], 0)
     likely = np.where(known[:, None], by.matrix[np.maximum(votes.code, 0), label[:, None]], 1.0)
-    chance = found.chance * likely
-    rest = found.rest * np.where(known, by.elsewhere[label], 1.0)
+    chance = chances.chance * likely
+    rest = chances.rest * np.where(known, by.elsewhere[label], 1.0)
     total = chance.sum(axis=1) + rest
     return Chances(chance / total[:, None], rest / total)
 

@@ -67,11 +67,11 @@ def verdicts_moved(
     neighbor, neighbor_label : (row, k) the voters, negative where lists end
     """
     portion = max(1, VOTES // n_classes)
-    found = [
+    moved = [
         _moved(neighbor[i : i + portion], neighbor_label[i : i + portion], n_classes, verdict)
         for i in range(0, len(neighbor), portion)
     ]
-    row, times = np.unique(np.concatenate([np.empty(0, np.int64), *found]), return_counts=True)
+    row, times = np.unique(np.concatenate([np.empty(0, np.int64), *moved]), return_counts=True)
     return row, times.astype(np.int64)
 
 
@@ -152,14 +152,14 @@ def alike(row: Ints, pair: Ints, neighbor: Ints, most: int) -> Ints:
     for start in range(len(row)):
         if group[start] >= 0:
             continue
-        members, seen = [start], 0
+        members, visited = [start], 0
         group[start] = start
-        while seen < len(members) and len(members) < most:
-            for other in near[members[seen]]:
+        while visited < len(members) and len(members) < most:
+            for other in near[members[visited]]:
                 if group[other] < 0 and len(members) < most:
                     group[other] = start
                     members.append(other)
-            seen += 1
+            visited += 1
     return group
 
 

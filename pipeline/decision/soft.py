@@ -31,9 +31,9 @@ def soft_labels(given: Codes, likely: Codes, quality: Floats, matrix: Floats) ->
     np.fill_diagonal(share, 0.0)
     share = np.where(share.sum(axis=1, keepdims=True) > 0, share, 1.0 - np.eye(len(matrix)))
     share /= share.sum(axis=1, keepdims=True)
-    found = (1.0 - quality)[:, None] * share[given]
+    soft = (1.0 - quality)[:, None] * share[given]
     other = likely != given
-    found[other] = 0.0
-    found[n[other], likely[other]] = 1.0 - quality[other]
-    found[n, given] = quality
-    return np.asarray(found)
+    soft[other] = 0.0
+    soft[n[other], likely[other]] = 1.0 - quality[other]
+    soft[n, given] = quality
+    return np.asarray(soft)

@@ -127,11 +127,11 @@ def suspects_of(
     few = np.array_split(sample, -(-len(sample) // PORTION))
     sampled = np.concatenate([features(rows) for rows in few])
     second = fit_second(sampled, take(votes, sample), by)
-    found = [second_pass(features(rows), take(votes, rows), by, second) for rows in portions]
+    judged = [second_pass(features(rows), take(votes, rows), by, second) for rows in portions]
     return Suspects(
-        np.concatenate([part.label_quality for part in found]),
-        np.concatenate([part.is_label_issue for part in found]),
-        np.concatenate([part.likely_class for part in found]),
+        np.concatenate([part.label_quality for part in judged]),
+        np.concatenate([part.is_label_issue for part in judged]),
+        np.concatenate([part.likely_class for part in judged]),
     )
 
 
@@ -147,15 +147,15 @@ def suspects_of_two(
     count = counts(given[index], grid)
     votes = [vote_table(of_k, given, k) for of_k, k in zip(count.T, grid, strict=True)]
     by, sizes = odds.assumed(rates, votes).correction(), odds.sizes_among(grid)
-    told = odds.count_odds(count[:, [grid.index(k) for k in sizes]], sizes, by)
-    first = odds.fit_first(told[sample], given[sample], by)
-    chance = odds.first_pass(told, given, by, first)
+    evidence = odds.count_odds(count[:, [grid.index(k) for k in sizes]], sizes, by)
+    first = odds.fit_first(evidence[sample], given[sample], by)
+    chance = odds.first_pass(evidence, given, by, first)
     parts = [
         odds.smoothed_odds(chance[index[at : at + PORTION]], distance[at : at + PORTION])
         for at in range(0, len(index), PORTION)
     ]
     around, reach = (np.concatenate(column) for column in zip(*parts, strict=True))
-    second = odds.fit_second(told[sample], around[sample], reach[sample], given[sample], by)
-    quality = odds.second_pass(told, around, reach, given, by, second)
+    second = odds.fit_second(evidence[sample], around[sample], reach[sample], given[sample], by)
+    quality = odds.second_pass(evidence, around, reach, given, by, second)
     issue = quality < 0.5
     return Suspects(quality, issue, np.where(issue, 1 - given, given).astype(np.int32))

@@ -52,11 +52,11 @@ def believed(
     A class of few rows takes the mistakes of large ones for its own labels: corrected by such a
     row, votes would move whole classes to it, and the inverse of the matrix would praise that.
     """
-    found = matrix.copy()
+    tempered = matrix.copy()
     weak = np.array([one == "unsupported" for one in class_support], np.bool_)
     weak |= np.diag(matrix) < matrix.max(axis=1)
-    found[weak] = _symmetric(matrix, given_counts)[weak]
-    return found
+    tempered[weak] = _symmetric(matrix, given_counts)[weak]
+    return tempered
 
 
 def _symmetric(matrix: Floats, given_counts: npt.NDArray[np.integer]) -> Floats:

@@ -97,27 +97,27 @@ def gaps(
     list_of[own] = np.arange(len(own))
     mutual = 0
     for rank in range(fence):
-        asked = np.flatnonzero(there[:, rank])
-        asked = asked[list_of[at[asked, rank]] != ABSENT]
-        theirs = at[list_of[at[asked, rank]]]
-        mutual += int((theirs == own[asked, None]).any(axis=1).sum())
+        lists = np.flatnonzero(there[:, rank])
+        lists = lists[list_of[at[lists, rank]] != ABSENT]
+        theirs = at[list_of[at[lists, rank]]]
+        mutual += int((theirs == own[lists, None]).any(axis=1).sum())
     apart = np.abs(listed - row[own, None])[there]
     _, exponent = np.frexp((apart - 1).astype(np.float64))
     counts = np.bincount(exponent, minlength=DISTANCES)
     return FileDistances(tuple(counts.tolist()), int(np.square(shared).sum()), mutual)
 
 
-def together(found: Iterable[FileDistances]) -> FileDistances:
+def together(distances: Iterable[FileDistances]) -> FileDistances:
     """The sum over blocks."""
     counts, squares, mutual = np.zeros(DISTANCES, np.int64), 0, 0
-    for one in found:
+    for one in distances:
         counts += one.counts
         squares += one.squares
         mutual += one.mutual
     return FileDistances(tuple(counts.tolist()), squares, mutual)
 
 
-def over_shuffles(found: FileDistances, within: int, n_rows: int) -> tuple[float, float]:
+def over_shuffles(distances: FileDistances, within: int, n_rows: int) -> tuple[float, float]:
     """Mean and variance, over all orders of the file, of the number of neighbors at most `within`
     rows apart, 1 to n_rows - 1; at least 4 rows.
 
@@ -125,7 +125,7 @@ def over_shuffles(found: FileDistances, within: int, n_rows: int) -> tuple[float
     kind the chance that both are within the distance is a count of places. As in Friedman & Rafsky
     1979 for trees.
     """
-    n, d, edges = n_rows, within, sum(found.counts)
+    n, d, edges = n_rows, within, sum(distances.counts)
     a = min(d, n - 1 - d)
     close = d * (2 * n - d - 1)
     squares = 2 * (_squares(d + a - 1) - _squares(d - 1)) + (n - 2 * a) * min(2 * d, n - 1) ** 2
@@ -133,8 +133,8 @@ def over_shuffles(found: FileDistances, within: int, n_rows: int) -> tuple[float
     chance = Fraction(close, pairs)
     chance_one = Fraction(one, pairs * (n - 2))
     chance_none = Fraction(close**2 - 2 * close - 4 * one, pairs * (n - 2) * (n - 3))
-    same = edges + found.mutual
-    sharing = found.squares - 2 * same
+    same = edges + distances.mutual
+    sharing = distances.squares - 2 * same
     second = same * chance + sharing * chance_one + (edges**2 - same - sharing) * chance_none
     return float(edges * chance), float(second - (edges * chance) ** 2)
 
@@ -144,19 +144,19 @@ def _squares(m: int) -> int:
     return m * (m + 1) * (2 * m + 1) // 6
 
 
-def file_order(found: FileDistances, n_rows: int) -> FileOrder | None:
+def file_order(distances: FileDistances, n_rows: int) -> FileOrder | None:
     """The test at all distances; None where there are too few neighbors to say anything.
 
     Counts of near places come in heaps, so that their right tail is longer than the normal
     distribution's: p-values are those of the gamma distribution with their mean and variance, times
     the number of distances.
     """
-    edges, reached = sum(found.counts), np.cumsum(found.counts)
+    edges, reached = sum(distances.counts), np.cumsum(distances.counts)
     tried: list[tuple[float, float, int, float]] = []
     for place in range(DISTANCES if n_rows > 3 else 0):
         if 2**place >= n_rows - 1:
             break
-        mean, variance = over_shuffles(found, 2**place, n_rows)
+        mean, variance = over_shuffles(distances, 2**place, n_rows)
         if mean**2 > FEWEST * variance > 0:
             count = int(reached[place])
             p_value = float(gammaincc(mean**2 / variance, count * mean / variance))

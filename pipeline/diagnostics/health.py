@@ -92,15 +92,15 @@ def is_coarse_in_float32(values: Values) -> bool:
 def equal_columns(columns: list[tuple[Values, bytes]]) -> dict[int, int]:
     """Places of columns that equal an earlier one, gaps included, and which; a column is its
     numbers and, where these are codes, a digest of what they stand for."""
-    seen: dict[tuple[bytes, bytes], int] = {}
-    found = {}
+    first_place: dict[tuple[bytes, bytes], int] = {}
+    equal = {}
     for place, (values, coded) in enumerate(columns):
         content = np.ascontiguousarray(values + 0.0)  # of -0.0 and 0.0 one
         digest = blake2b(content.tobytes(), digest_size=16).digest()
-        first = seen.setdefault((digest, coded), place)
+        first = first_place.setdefault((digest, coded), place)
         if first != place:
-            found[place] = first
-    return found
+            equal[place] = first
+    return equal
 
 
 def contradictions(columns: list[Values], y: npt.NDArray[np.int64]) -> tuple[int, int, int]:

@@ -64,16 +64,16 @@ def worst_segments(
     suspect : (row,) whether the label is suspect
     """
     half = len(x) // 2
-    grown, told = slice(0, half), slice(half, None)
+    grown, test = slice(0, half), slice(half, None)
     fewest = max(FEWEST, math.ceil(SMALLEST * half))
     if half < 2 * fewest or not 0 < suspect[grown].sum() < half:
         return ()
-    found = [
+    segments = [
         segment
         for bounds in _leaves(x[grown], suspect[grown], fewest, 2 * math.log(x[grown].size))
-        if (segment := _told(bounds, x[told], suspect[told], fewest)) is not None
+        if (segment := _tested(bounds, x[test], suspect[test], fewest)) is not None
     ]
-    return tuple(sorted(found, key=lambda segment: -segment.share)[:SHOWN])
+    return tuple(sorted(segments, key=lambda segment: -segment.share)[:SHOWN])
 
 
 def inside(x: npt.NDArray[np.float32], bounds: tuple[Bound, ...]) -> npt.NDArray[np.bool_]:
@@ -167,7 +167,7 @@ def _sorted(
     return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(np.float32), keys & 1
 
 
-def _told(
+def _tested(
     bounds: tuple[Bound, ...],
     x: npt.NDArray[np.float32],
     suspect: npt.NDArray[np.bool_],

@@ -35,9 +35,9 @@ _CELL_ROWS, _LARGE_CELL_ROWS = 256, 1024
 _GROUP_ROWS = 64
 _LOOK = 3
 """Carvings after which the share found tells how many dimensions the data have."""
-_FEW_FOUND = 0.35
+_LOW_RECALL = 0.35
 """Share found by `_LOOK` carvings below which cells are made large and lists long."""
-_MUCH_FOUND = 0.7
+_HIGH_RECALL = 0.7
 """Share found from which neighbors of neighbors find more than another carving does."""
 _CARVINGS, _PASSES = 10, 8
 """The most of each."""
@@ -68,9 +68,9 @@ class Sample:
         """Evenly spread rows of a block in spatial order."""
         size = int(np.clip(_TRIED_SHARE * len(x), *_TRIED))
         rows = np.linspace(0, len(x) - 1, min(size, len(x))).astype(np.int64)
-        found = GrowingLists.none(len(rows), k + 4 * _SPARE)
-        join_all(x, rows, found, threads)
-        distance = rank_lists(x[rows], x, found.index, np.arange(len(x)), k)[1]
+        lists = GrowingLists.none(len(rows), k + 4 * _SPARE)
+        join_all(x, rows, lists, threads)
+        distance = rank_lists(x[rows], x, lists.index, np.arange(len(x)), k)[1]
         center = x.mean(axis=0)
         spread = float(np.maximum(x.max(axis=0) - center, center - x.min(axis=0)).max(initial=0.0))
         fine = bool(np.quantile(distance[:, -1], 0.1) < _FINE * spread)
@@ -108,30 +108,30 @@ def lists_of_recall(
     (row, any) int32, at least k + 2 unless there are fewer rows; nearest first by float32
     """
     sample = Sample.of(x, k, threads)
-    found, share = _carved(x, k, recall, seed, sample, threads)
-    base = min(found.index.shape[1], max(k, base_length(k)))
+    lists, share = _carved(x, k, recall, seed, sample, threads)
+    base = min(lists.index.shape[1], max(k, base_length(k)))
     axes = _leading_axes(x, sample, threads)
-    found = found.widened(k + _SPARE)
-    forward, reached = _tried(x, axes, found, base, k, recall, sample, threads)
-    if share >= _MUCH_FOUND and reached < recall:
+    lists = lists.widened(k + _SPARE)
+    forward, reached = _tried(x, axes, lists, base, k, recall, sample, threads)
+    if share >= _HIGH_RECALL and reached < recall:
         forward = base // 2
         groups = carve(x, _GROUP_ROWS, seed + _CARVINGS, threads)
-        join_groups(x, groups, forward, forward // 2, found, threads)
-        forward, reached = _tried(x, axes, found, base, k, recall, sample, threads)
+        join_groups(x, groups, forward, forward // 2, lists, threads)
+        forward, reached = _tried(x, axes, lists, base, k, recall, sample, threads)
     missing, longest = 1.0, _MOST_GROWN * base
     for _ in range(_PASSES):
-        joined = near(found, forward, forward // 2, threads=threads)
-        join_near(x, axes, joined, np.arange(len(x)), found, threads)
+        joined = near(lists, forward, forward // 2, threads=threads)
+        join_near(x, axes, joined, np.arange(len(x)), lists, threads)
         if reached >= recall:
             break
         if 1.0 - reached > _STALLED * missing:
             if base >= longest:
                 break
             base = min(round(_GROWN * base), longest)
-            found = found.widened(round(_LONGER * base))
+            lists = lists.widened(round(_LONGER * base))
         missing = 1.0 - reached
-        forward, reached = _tried(x, axes, found, base, k, recall, sample, threads)
-    return found.index
+        forward, reached = _tried(x, axes, lists, base, k, recall, sample, threads)
+    return lists.index
 
 
 def _carved(
@@ -139,18 +139,18 @@ def _carved(
 ) -> tuple[GrowingLists, float]:
     """Short lists from as many carvings as pay, and the share found of the nearest."""
     width, cell_rows = base_length(k), _CELL_ROWS
-    found = GrowingLists.none(len(x), width)
+    lists = GrowingLists.none(len(x), width)
     share = 0.0
     for number in range(_CARVINGS):
-        join_cells(x, carve(x, cell_rows, seed + number, threads), found, threads)
+        join_cells(x, carve(x, cell_rows, seed + number, threads), lists, threads)
         if number + 1 < _LOOK:
             continue
-        share = float(sample.recall(x, found.of(sample.rows), min(width, k)).mean())
-        if number + 1 == _LOOK and share < _FEW_FOUND:
-            cell_rows, found = _LARGE_CELL_ROWS, found.widened(round(_LONGER * k))
-        if share >= min(_MUCH_FOUND, recall):
+        share = float(sample.recall(x, lists.of(sample.rows), min(width, k)).mean())
+        if number + 1 == _LOOK and share < _LOW_RECALL:
+            cell_rows, lists = _LARGE_CELL_ROWS, lists.widened(round(_LONGER * k))
+        if share >= min(_HIGH_RECALL, recall):
             break
-    return found, share
+    return lists, share
 
 
 def base_length(k: int) -> int:
@@ -161,7 +161,7 @@ def base_length(k: int) -> int:
 def _tried(
     x: Float32,
     axes: Float32,
-    found: GrowingLists,
+    growing: GrowingLists,
     base: int,
     k: int,
     recall: float,
@@ -173,11 +173,11 @@ def _tried(
     below the sample's."""
 
     def reached(forward: int) -> float:
-        lists = found.of(sample.rows)
-        joined = near(found, forward, forward // 2, sample.rows, threads)
+        lists = growing.of(sample.rows)
+        joined = near(growing, forward, forward // 2, sample.rows, threads)
         join_near(x, axes, joined, sample.rows, lists)
-        found_of = sample.recall(x, lists, k)
-        return float(found_of.mean() - found_of.std() / np.sqrt(len(found_of)))
+        recalls = sample.recall(x, lists, k)
+        return float(recalls.mean() - recalls.std() / np.sqrt(len(recalls)))
 
     *fewer, most = (round(share * base) for share in _SHARES)
     best = reached(most)

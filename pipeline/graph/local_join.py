@@ -87,7 +87,7 @@ class Near:
     """Neighbors of a list's beginning that are taken"""
 
 
-def join_cells(x: Float32, cells: Cells, found: GrowingLists, threads: Threads = ALONE) -> None:
+def join_cells(x: Float32, cells: Cells, lists: GrowingLists, threads: Threads = ALONE) -> None:
     """Compare all rows of each cell with each other.
 
     One row of the cell is made the origin, so that products of float32 lose little: nothing where
@@ -98,12 +98,12 @@ def join_cells(x: Float32, cells: Cells, found: GrowingLists, threads: Threads =
 
     def join(a: int, b: int) -> None:
         start = cells.start[a : b + 1]
-        _join_cells(x, cells.row, start, found.index, found.far, found.joined)
+        _join_cells(x, cells.row, start, lists.index, lists.far, lists.joined)
 
     threads.over(len(cells.start) - 1, join, _PIECE_CELLS)
 
 
-def join_all(x: Float32, rows: Int64, found: GrowingLists, threads: Threads = ALONE) -> None:
+def join_all(x: Float32, rows: Int64, lists: GrowingLists, threads: Threads = ALONE) -> None:
     """Compare some rows with all rows.
 
     found : lists of `rows`, in their order
@@ -111,7 +111,7 @@ def join_all(x: Float32, rows: Int64, found: GrowingLists, threads: Threads = AL
     some = rows.astype(np.int32)
 
     def join(a: int, b: int) -> None:
-        _join_all(x, some[a:b], found.index[a:b], found.far[a:b], found.joined[a:b])
+        _join_all(x, some[a:b], lists.index[a:b], lists.far[a:b], lists.joined[a:b])
 
     threads.over(len(some), join, _QUERIES)
 
@@ -121,14 +121,14 @@ def join_groups(
     groups: Cells,
     forward: int,
     backward: int,
-    found: GrowingLists,
+    lists: GrowingLists,
     threads: Threads = ALONE,
 ) -> None:
     """Compare the rows of each group with the first `forward` neighbors of all rows of the group,
     and with up to `backward` rows that list them, as lists were before."""
-    listed = np.ascontiguousarray(found.index[:, :forward])
+    listed = np.ascontiguousarray(lists.index[:, :forward])
     every = np.ones(len(listed), np.bool_)
-    old = np.zeros_like(found.joined)
+    old = np.zeros_like(lists.joined)
     links = _links_of(listed, old, listed.shape[1], every, threads)
     listing = np.full((len(listed), backward), ABSENT, np.int32)
     piece = -(-len(listed) // _LINKED)
@@ -136,13 +136,13 @@ def join_groups(
 
     def join(a: int, b: int) -> None:
         start = groups.start[a : b + 1]
-        _join_groups(x, groups.row, start, listed, listing, found.index, found.far, found.joined)
+        _join_groups(x, groups.row, start, listed, listing, lists.index, lists.far, lists.joined)
 
     threads.over(len(groups.start) - 1, join, 4 * _PIECE_CELLS)
 
 
 def near(
-    found: GrowingLists,
+    lists: GrowingLists,
     forward: int,
     backward: int,
     rows: Int64 | None = None,
@@ -154,20 +154,24 @@ def near(
     rows : (any,) whose neighbors' neighbors are asked for; other rows than these and their
         neighbors may be left without any. None: all rows
     """
-    asked = np.full(len(found.index), rows is None)
+    wanted = np.full(len(lists.index), rows is None)
     if rows is not None:
-        asked[rows] = True
-        first = _near(found, forward, backward, asked, threads).index[rows]
-        asked[first[first != ABSENT]] = True
-    return _near(found, forward, backward, asked, threads)
+        wanted[rows] = True
+        first = _near(lists, forward, backward, wanted, threads).index[rows]
+        wanted[first[first != ABSENT]] = True
+    return _near(lists, forward, backward, wanted, threads)
 
 
 def _near(
-    found: GrowingLists, forward: int, backward: int, asked: npt.NDArray[np.bool_], threads: Threads
+    lists: GrowingLists,
+    forward: int,
+    backward: int,
+    wanted: npt.NDArray[np.bool_],
+    threads: Threads,
 ) -> Near:
     """The same for the rows that are asked for."""
-    n = len(asked)
-    links = _links_of(found.index, found.joined, forward, asked, threads)
+    n = len(wanted)
+    links = _links_of(lists.index, lists.joined, forward, wanted, threads)
     made = Near(
         np.full((n, forward + backward), ABSENT, np.int32),
         np.zeros(n, np.int32),
@@ -177,7 +181,7 @@ def _near(
 
     def fill(a: int, b: int) -> None:
         _fill_near(
-            *(found.index, found.joined, forward, backward, asked, *links, a, b),
+            *(lists.index, lists.joined, forward, backward, wanted, *links, a, b),
             *(made.index, made.count, made.n_new),
         )
 
@@ -186,7 +190,7 @@ def _near(
 
 
 def _links_of(
-    index: Int32, joined: UInt8, forward: int, asked: npt.NDArray[np.bool_], threads: Threads
+    index: Int32, joined: UInt8, forward: int, wanted: npt.NDArray[np.bool_], threads: Threads
 ) -> tuple[Int32, Int32, Int64]:
     """Rows and the rows asked for that they list among their first `forward`, by age, rank and row;
     and where each rank of each age begins."""
@@ -194,7 +198,7 @@ def _links_of(
     count = np.zeros((-(-len(index) // piece), 2 * forward), np.int64)
     threads.over(
         len(index),
-        lambda a, b: _count_links(index, joined, asked, a, b, count[a // piece]),
+        lambda a, b: _count_links(index, joined, wanted, a, b, count[a // piece]),
         piece,
     )
     start = np.concatenate([[0], np.cumsum(count.sum(axis=0))])
@@ -202,7 +206,7 @@ def _links_of(
     source, target = np.empty(start[-1], np.int32), np.empty(start[-1], np.int32)
     threads.over(
         len(index),
-        lambda a, b: _fill_links(index, joined, asked, a, b, place[a // piece], source, target),
+        lambda a, b: _fill_links(index, joined, wanted, a, b, place[a // piece], source, target),
         piece,
     )
     return source, target, start
@@ -213,7 +217,7 @@ def join_near(
     axes: Float32,
     near: Near,
     rows: Int64,
-    found: GrowingLists,
+    lists: GrowingLists,
     threads: Threads = ALONE,
 ) -> None:
     """Compare rows with their neighbors' neighbors; pairs of which neither link is new are left
@@ -227,12 +231,12 @@ def join_near(
     rows : (list,) the rows whose lists these are
     found : lists of `rows`, in their order
     """
-    found.joined[:, : near.forward] = 1
+    lists.joined[:, : near.forward] = 1
 
     def join(a: int, b: int) -> None:
         _join_near(
             *(x, axes, near.index, near.count, near.n_new, rows[a:b]),
-            *(found.index[a:b], found.far[a:b], found.joined[a:b]),
+            *(lists.index[a:b], lists.far[a:b], lists.joined[a:b]),
         )
 
     threads.over(len(rows), join)
@@ -366,13 +370,13 @@ def _join_groups(
     largest = np.diff(start).max()
     a, b = np.empty((largest, x.shape[1]), np.float32), np.empty((_CHUNK, x.shape[1]), np.float32)
     product = np.empty(largest * _CHUNK, np.float32)
-    seen = np.full(len(x), ABSENT, np.int32)
+    met = np.full(len(x), ABSENT, np.int32)
     candidate = np.empty(largest * (1 + listed.shape[1] + listing.shape[1]), np.int32)
     for c in range(len(start) - 1):
         rows = row[start[c] : start[c + 1]]
         n = 0
         for i in rows:
-            seen[i] = c
+            met[i] = c
             candidate[n] = i
             n += 1
         for i in rows:
@@ -380,8 +384,8 @@ def _join_groups(
                 for j in lists[i]:
                     if j == ABSENT:
                         break
-                    if seen[j] != c:
-                        seen[j] = c
+                    if met[j] != c:
+                        met[j] = c
                         candidate[n] = j
                         n += 1
         _compare(x, rows, candidate[:n], rows, index, far, joined, a, b, product)
@@ -393,13 +397,13 @@ def _fill_near(
     joined: UInt8,
     forward: int,
     backward: int,
-    asked: npt.NDArray[np.bool_],
+    wanted: npt.NDArray[np.bool_],
     source: Int32,
     target: Int32,
     start: Int64,
     first: int,
     stop: int,
-    found: Int32,
+    lists: Int32,
     count: Int32,
     n_new: Int32,
 ) -> None:
@@ -407,11 +411,11 @@ def _fill_near(
     n_back = np.zeros(stop - first, np.int32)
     for old in range(2):
         for i in range(first, stop):
-            if not asked[i]:
+            if not wanted[i]:
                 continue
             for r in range(forward):
                 if index[i, r] != ABSENT and joined[i, r] == old:
-                    found[i, count[i]] = index[i, r]
+                    lists[i, count[i]] = index[i, r]
                     count[i] += 1
         for e in range(start[old * forward], start[(old + 1) * forward]):
             if e + _AHEAD < len(target):
@@ -425,7 +429,7 @@ def _fill_near(
             for s in range(forward):
                 listed += index[j, s] == i
             if listed == 0:
-                found[j, count[j]] = i
+                lists[j, count[j]] = i
                 count[j] += 1
                 n_back[j - first] += 1
         if old == 0:
@@ -436,7 +440,7 @@ def _fill_near(
 def _count_links(
     index: Int32,
     joined: UInt8,
-    asked: npt.NDArray[np.bool_],
+    wanted: npt.NDArray[np.bool_],
     first: int,
     stop: int,
     count: Int64,
@@ -446,7 +450,7 @@ def _count_links(
     for i in range(first, stop):
         for r in range(forward):
             j = index[i, r]
-            if j != ABSENT and asked[j]:
+            if j != ABSENT and wanted[j]:
                 count[joined[i, r] * forward + r] += 1
 
 
@@ -454,7 +458,7 @@ def _count_links(
 def _fill_links(
     index: Int32,
     joined: UInt8,
-    asked: npt.NDArray[np.bool_],
+    wanted: npt.NDArray[np.bool_],
     first: int,
     stop: int,
     place: Int64,
@@ -466,7 +470,7 @@ def _fill_links(
     for i in range(first, stop):
         for r in range(forward):
             j = index[i, r]
-            if j != ABSENT and asked[j]:
+            if j != ABSENT and wanted[j]:
                 rank = joined[i, r] * forward + r
                 source[place[rank]], target[place[rank]] = i, j
                 place[rank] += 1
@@ -485,35 +489,35 @@ def _join_near(
     joined: UInt8,
 ) -> None:
     width = index.shape[1]
-    seen, stamp = np.zeros(len(x), np.uint8), np.uint8(0)  # a byte: it stays in the cache
+    met, stamp = np.zeros(len(x), np.uint8), np.uint8(0)  # a byte: it stays in the cache
     candidate = np.empty(near.shape[1] * (near.shape[1] + 1) + 1, np.int32)
     least = np.empty(len(candidate), np.float32)
     for p in range(len(rows)):
         i = rows[p]
         if stamp == _STAMPS:
-            seen[:] = 0
+            met[:] = 0
             stamp = np.uint8(0)
         stamp += np.uint8(1)
         if p + 1 < len(rows):
             for h in range(count[rows[p + 1]]):
                 prefetch(near, near[rows[p + 1], h])
-        seen[i] = stamp
+        met[i] = stamp
         for j in index[p]:
             if j != ABSENT:
-                seen[j] = stamp
+                met[j] = stamp
         n = 0
         for h in range(count[i]):
             j = near[i, h]
             candidate[n] = j
-            n += seen[j] != stamp  # overwritten if it was seen: a branch would cost more
-            seen[j] = stamp
+            n += met[j] != stamp  # overwritten if it was seen: a branch would cost more
+            met[j] = stamp
         for h in range(count[i]):
             j = near[i, h]
             for r in range(count[j] if h < n_new[i] else n_new[j]):
                 c = near[j, r]
                 candidate[n] = c
-                n += seen[c] != stamp
-                seen[c] = stamp
+                n += met[c] != stamp
+                met[c] = stamp
         limit = far[p, width - 1]
         n_near = 0
         for q in range(n):

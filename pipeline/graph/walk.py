@@ -91,7 +91,7 @@ def met_by_effort(
     query: Float32,
     network: Network,
     true_distance: Float32,
-    held: npt.NDArray[np.bool_],
+    listed: npt.NDArray[np.bool_],
     own: Int64,
     steps: Sequence[int],
     most: float,
@@ -112,14 +112,14 @@ def met_by_effort(
     -------
     (step,) int64, of `held.sum()`
     """
-    n_held, k = held.sum(axis=1), held.shape[1]
+    n_listed, k = listed.sum(axis=1), listed.shape[1]
     place = np.append(np.argsort(network.order), ABSENT)
     met: list[int] = []
     for effort in steps:
-        if not met or met[-1] < most * n_held.sum():
+        if not met or met[-1] < most * n_listed.sum():
             distance = walk(query, network, k, effort, place[own])[1]
             within = (distance <= true_distance[:, -1:]).sum(axis=1)
-            met.append(int(np.minimum(within, n_held).sum()))
+            met.append(int(np.minimum(within, n_listed).sum()))
         else:
             met.append(met[-1])
     return np.array(met, np.int64)
@@ -170,12 +170,23 @@ def walk(
     """
     place = np.full((len(query), max(k, steps) + _SPARE), ABSENT, np.int32)
     scaled, unit = network.scaled
-    asked = query if unit == 1.0 else query * np.float32(unit)
+    point = query if unit == 1.0 else query * np.float32(unit)
     gates = network.gate.astype(np.int32)
     unmet = np.full(len(query), ABSENT, np.int64) if left_out is None else left_out
-    order = spatial_order(asked)
+    order = spatial_order(point)
     n_first = min(_GATES, len(gates))
-    _walk(asked, order, unmet, gates, scaled[gates], n_first, scaled, network.link, steps, place)
+    _walk(
+        point,
+        order,
+        unmet,
+        gates,
+        scaled[gates],
+        n_first,
+        scaled,
+        network.link,
+        steps,
+        place,
+    )
     return rank_lists(query, network.x, place, network.order, k)
 
 

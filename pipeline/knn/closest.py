@@ -61,7 +61,7 @@ def collect(
     unit: float,
     k: int,
     most: Float32,
-    held: Int64,
+    filled: Int64,
     keys: Keys,
 ) -> None:
     """Take the rows of one tile into the keys of every query.
@@ -81,7 +81,7 @@ def collect(
     most, held : (query,) greatest summand that is looked at, places taken; changed in place
     keys : (query, any) changed in place
     """
-    _collect(query, x, bounds, first, left_out, own, unit, k, most, held, keys, *_parts(keys))
+    _collect(query, x, bounds, first, left_out, own, unit, k, most, filled, keys, *_parts(keys))
 
 
 def _parts(keys: Keys) -> tuple[npt.NDArray[np.uint32], Float32]:
@@ -100,7 +100,7 @@ def _collect(
     unit: float,
     k: int,
     most: Float32,
-    held: Int64,
+    filled: Int64,
     keys: Keys,
     row: npt.NDArray[np.uint32],
     far: Float32,
@@ -112,13 +112,13 @@ def _collect(
             r = first + j
             if bounds[i, j] > most[i] or r == left_out[i]:
                 continue
-            at = held[i]
+            at = filled[i]
             row[i, 2 * at], far[i, 2 * at + 1] = r, one_distance(query[i], x[r])
-            held[i] = at + 1
-            if held[i] == width and width > k:
+            filled[i] = at + 1
+            if filled[i] == width and width > k:
                 _bring_forward(keys[i], k)
                 keys[i, k:] = NOTHING
-                held[i] = k
+                filled[i] = k
                 d = np.float64(far[i, 2 * k - 1])
                 limit = d * d * (1.0 + 2.0**-21) + 1e-80
                 lower = np.float32(limit * unit * unit + _UNDERFLOW - own[i])
@@ -148,10 +148,10 @@ def _bring_forward(key: Keys, k: int) -> None:
 
 
 @njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _below(bound: Float32, most: np.float32, found: npt.NDArray[np.int32]) -> int:
+def _below(bound: Float32, most: np.float32, below: npt.NDArray[np.int32]) -> int:
     """How many bounds are low enough; their places go to `found`. Without a branch."""
     n = 0
     for j in range(len(bound)):
-        found[n] = j
+        below[n] = j
         n += int(bound[j] <= most)
     return n

@@ -72,13 +72,13 @@ def nearest(
 
     def search(start: int, stop: int) -> None:
         part = slice(start, stop)
-        asked = query[part]
-        most = np.full(len(asked), np.inf) if bound is None else _squared(bound[part])
-        left_out = np.full(len(asked), ABSENT) if exclude is None else exclude[part]
-        limit = most if np.isfinite(most).all() else np.minimum(most, sample.guess(asked))
-        again = np.arange(len(asked))
+        queries = query[part]
+        most = np.full(len(queries), np.inf) if bound is None else _squared(bound[part])
+        left_out = np.full(len(queries), ABSENT) if exclude is None else exclude[part]
+        limit = most if np.isfinite(most).all() else np.minimum(most, sample.guess(queries))
+        again = np.arange(len(queries))
         while len(again):
-            near, far = tiles.closest(asked[again], limit[again], left_out[again], k)
+            near, far = tiles.closest(queries[again], limit[again], left_out[again], k)
             index[start + again], distance[start + again] = near, far
             low = np.square(far[:, -1].astype(np.float64)) > limit[again]
             again = again[low & (limit[again] < most[again])]
@@ -163,11 +163,11 @@ class _Tiles:
     ) -> tuple[Int64, Float32]:
         """The k nearest of each query among all rows up to a squared limit, and some more."""
         own, tiles = self.lower(query)
-        most, held = reach(limit, self.unit, own), np.zeros(len(query), np.int64)
+        most, filled = reach(limit, self.unit, own), np.zeros(len(query), np.int64)
         keys = no_keys(len(query), min(len(self.x), 2 * k + _ROOM))
         query, x = np.ascontiguousarray(query), np.ascontiguousarray(self.x)
         for first, bounds in tiles:
-            collect(query, x, bounds, first, left_out, own, self.unit, k, most, held, keys)
+            collect(query, x, bounds, first, left_out, own, self.unit, k, most, filled, keys)
         return lists_of(keys, k)
 
 

@@ -121,10 +121,10 @@ def _merge(
     """Go through both lists at once, the one that comes and the one that is there; a row that is in
     both stands in one place."""
     k = row.shape[1]
-    held = np.zeros(len(to_row), np.int64)
+    filled = np.zeros(len(to_row), np.int64)
     for p in range(len(home)):
         h = home[p]
-        n, at = held[h], 0
+        n, at = filled[h], 0
         for q in range(k):
             r, d = row[p, q], distance[p, q]
             if r == ABSENT:
@@ -143,4 +143,4 @@ def _merge(
                 to_label[h, later] = to_label[h, later - 1]
             to_row[h, at], to_distance[h, at], to_label[h, at] = r, d, label[p, q]
             n = min(n + 1, k)
-        held[h] = n
+        filled[h] = n

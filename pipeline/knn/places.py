@@ -83,21 +83,21 @@ def distinct(row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     table = np.full(1 << 10, ABSENT, np.int64)
     while True:
         done = _gather(flat, done, table)
-        found = table[table != ABSENT]
+        numbers = table[table != ABSENT]
         if done == len(flat):
-            return np.sort(found)
+            return np.sort(numbers)
         table = np.full(4 * len(table), ABSENT, np.int64)
-        _gather(found, 0, table)
+        _gather(numbers, 0, table)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _listed(row: npt.NDArray[np.int64], span: int) -> npt.NDArray[np.bool_]:
     """(span,) which numbers there are."""
-    found = np.zeros(span, np.bool_)
+    listed = np.zeros(span, np.bool_)
     for number in row:
         if number != ABSENT:
-            found[number] = True
-    return found
+            listed[number] = True
+    return listed
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

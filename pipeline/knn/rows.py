@@ -54,17 +54,17 @@ def nearest_rows(
     """`pipeline.knn.exact.nearest` for any two kinds of rows: of sparse queries to dense rows a few
     are dense at a time. Threads share dense queries."""
     if issparse(x):
-        asked = query if issparse(query) else csr_array(query)
-        return nearest_sparse(asked, x, k, exclude=exclude)
+        queries = query if issparse(query) else csr_array(query)
+        return nearest_sparse(queries, x, k, exclude=exclude)
     if not issparse(query):
         return nearest(query, x, k, exclude=exclude, threads=threads)
     step = max(1, _TILE_BYTES // (4 * x.shape[1]))
-    found = []
+    lists = []
     for start in range(0, query.shape[0], step):
         part = slice(start, start + step)
         left_out = None if exclude is None else exclude[part]
-        found.append(nearest(query[part].toarray(), x, k, exclude=left_out))
-    index, distance = zip(*found, strict=True)
+        lists.append(nearest(query[part].toarray(), x, k, exclude=left_out))
+    index, distance = zip(*lists, strict=True)
     return np.concatenate(index), np.concatenate(distance)
 
 

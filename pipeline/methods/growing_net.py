@@ -83,7 +83,7 @@ class Surroundings:
         first, near, second, labeled = self.label, self.distance, self.other, self.labeled
         for code in np.unique(label).tolist():
             some = np.sort(rows[label == code])
-            place, apart = (found[:, 0] for found in nearest(x, x[some], 1))
+            place, apart = (lists[:, 0] for lists in nearest(x, x[some], 1))
             same = first == code
             ahead = (apart < near) | ((apart == near) & (some[place] < labeled))
             second = np.where(same, second, np.where(ahead, near, np.minimum(second, apart)))

@@ -147,8 +147,8 @@ class Marmann:
         for cell in cells:
             if (scale, cell) not in self._cell_label:
                 drawn = self._rng.choice(members[cell], self._queries)
-                found, votes = np.unique(self.labels(drawn), return_counts=True)
-                self._cell_label[scale, cell] = int(found[votes.argmax()])
+                labels, votes = np.unique(self.labels(drawn), return_counts=True)
+                self._cell_label[scale, cell] = int(labels[votes.argmax()])
         return np.array([self._cell_label[scale, cell] for cell in cells], np.int64)
 
     def estimate_error(self, scale: float, theta: float) -> float:
@@ -189,6 +189,6 @@ class Marmann:
     def _net(self, scale: float) -> tuple[Net, list[Ints]]:
         """The net at half the scale, by which a scale is labeled, and its cells' rows."""
         if scale not in self._nets:
-            found = net(self.x, scale / 2.0)
-            self._nets[scale] = found, found.members()
+            centers = net(self.x, scale / 2.0)
+            self._nets[scale] = centers, centers.members()
         return self._nets[scale]

@@ -131,7 +131,7 @@ def disambiguate(
     neighbor: NDArray[np.integer[Any]],
     mask: Masks,
     own: Masks,
-    found: Predictions,
+    predictions: Predictions,
     n_classes: int,
     n: int,
     params: AdaptiveParams = AdaptiveParams(),
@@ -149,14 +149,14 @@ def disambiguate(
     found : what `predict` said of the same rows with the same arguments; ``neighbor`` leaves the
         row itself out
     """
-    inside = holds(own, found.label)
-    label, quality = found.label.copy(), np.ones(len(own))
+    inside = holds(own, predictions.label)
+    label, quality = predictions.label.copy(), np.ones(len(own))
     out = np.flatnonzero(~inside)
     stops = np.array([params.most_neighbors], np.int64)
     near, margin = np.ascontiguousarray(neighbor[out]), params.margin(n, n_classes)
     label[out] = _adaptive(near, mask, n_classes, margin, stops, own[out])[0][:, 0]
-    ahead = _ahead(near, mask, found.label[out], label[out], found.n_closest[out])
-    lead = np.maximum(ahead, 0) / np.sqrt(np.maximum(found.n_closest[out], 1))
+    ahead = _ahead(near, mask, predictions.label[out], label[out], predictions.n_closest[out])
+    lead = np.maximum(ahead, 0) / np.sqrt(np.maximum(predictions.n_closest[out], 1))
     quality[out] = np.exp(-0.5 * np.square(lead))
     return Disambiguation(label, inside, quality)
 

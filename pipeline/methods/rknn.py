@@ -124,11 +124,11 @@ def gains(
     others. ``rates`` as for ``select``.
     """
     eta = ones / np.maximum(sizes, 1)
-    found = np.zeros((eta.shape[1], eta.shape[1]))
+    table = np.zeros((eta.shape[1], eta.shape[1]))
     for j, (least, greatest) in enumerate(ends.T):
         for i, column in enumerate(eta.T):
-            found[i, j] = _gain(predict(column, least, 1.0 - greatest), label, rates)
-    return found
+            table[i, j] = _gain(predict(column, least, 1.0 - greatest), label, rates)
+    return table
 
 
 def select(

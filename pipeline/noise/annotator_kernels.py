@@ -150,13 +150,13 @@ def expect_rows(
     """Judge rows and add up what they say: the arguments are those of `annotators.expect`, one by
     one, with the logarithms of the matrices; the last nine are written."""
     c, width = logs.shape[1], min(logs.shape[1], CANDIDATES)
-    found, votes = np.empty(width, np.int64), np.zeros(c, np.int64)
+    candidates, votes = np.empty(width, np.int64), np.zeros(c, np.int64)
     like, used_weight = np.empty((near.shape[1], width)), np.empty(near.shape[1])
     room = np.empty((6, width))
     for i in range(len(own)):
-        n = _candidates(i, own, near, weight, start, label, c, votes, found)
-        codes, f, g, q = found[:n], room[0, :n], room[1, :n], room[2, :n]
-        share, said, half = room[3, :n], room[4, :n], room[5, :n]
+        n = _candidates(i, own, near, weight, start, label, c, votes, candidates)
+        codes, f, g, q = candidates[:n], room[0, :n], room[1, :n], room[2, :n]
+        share, likelihood, half = room[3, :n], room[4, :n], room[5, :n]
         used = 0
         for r in range(near.shape[1]):
             if weight[i, r] > 0:
@@ -177,15 +177,15 @@ def expect_rows(
             _believed(f, top, sure[codes[top], level])
         _likelihood(own[i], codes, start, annotator, label, logs, q)
         for a in range(n):
-            said[a], half[a] = f[a] * q[a] ** SAID, f[a] * q[a] ** HALVED
+            likelihood[a], half[a] = f[a] * q[a] ** SAID, f[a] * q[a] ** HALVED
             q[a] *= f[a]
         _scale(q)
-        _scale(said)
+        _scale(likelihood)
         _scale(half)
         sure_sums[codes[top], level, 0] += 1.0
         sure_sums[codes[top], level, 1] += q[top]
-        best = np.argmax(said)
-        consensus[i], certainty[i] = codes[best], said[best]
+        best = np.argmax(likelihood)
+        consensus[i], certainty[i] = codes[best], likelihood[best]
         for a in range(n):
             prior_sums[codes[a]] += q[a]
         for at in range(start[own[i]], start[own[i] + 1]):

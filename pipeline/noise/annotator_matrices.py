@@ -41,7 +41,7 @@ SHARED = 0.2
 HELD_OUT, CLEAR = 0.05, 0.25
 """How far a class is ahead of any other, at least, where neighbors are asked about single labels:
 among the labels of rows whose neighbors alone say it, and in the annotators' matrices."""
-SEEN = 10.0
+FEWEST_LABELS = 10.0
 """Labels of a class by which it is judged."""
 STANDING = (0.6, 0.95)
 """Bounds of how often labels that stand are taken to be right."""
@@ -121,7 +121,7 @@ def earned(sums: Expected) -> bool:
 def _ahead(count: Floats) -> float:
     """How far each class' own labels are ahead of any other's, as a share of the row of counts
     (class, class) of the class worst off; -1 where no class has labels enough."""
-    rows = np.flatnonzero(count.sum(axis=1) >= SEEN)
+    rows = np.flatnonzero(count.sum(axis=1) >= FEWEST_LABELS)
     share = count[rows] / count[rows].sum(axis=1, keepdims=True)
     own = share[np.arange(len(rows)), rows]
     share[np.arange(len(rows)), rows] = 0.0

@@ -71,7 +71,7 @@ class Annotators:
     """Whether neither shared rows nor neighbors tell anything: the consensus is the label given."""
 
 
-def told(
+def verdicts_on(
     values: Sequence[ClassName],
     sums: Expected,
     skills: Skills,
@@ -95,7 +95,7 @@ def told(
     known = np.where(open_ < 1e-9, labels, known)
     rows = sums.counts.sum(axis=2)
     whole = skills.matrix.size <= MOST_NUMBERS
-    found = [
+    verdicts = [
         Annotator(
             value=values[j],
             labels=int(labels[j]),
@@ -108,7 +108,7 @@ def told(
         for j in np.lexsort((np.arange(len(labels)), accuracy))
         if labels[j] > 0
     ]
-    return found
+    return verdicts
 
 
 def _reaching(accuracy: float, known: float, moved: float) -> tuple[float, float]:

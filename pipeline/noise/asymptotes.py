@@ -30,7 +30,7 @@ SLOPE_LIMIT = 50.0
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldOutLabels:
     """Held-out labels of m rows, row i's own labels not used in row i's score."""
 
     ones: Floats
@@ -39,9 +39,9 @@ class Held:
     """(m,) weight of the held-out labels, positive. A label held out by c rows weighs 1/c in each,
     so that weights add up to numbers of distinct labels."""
 
-    def flipped(self) -> Held:
+    def flipped(self) -> HeldOutLabels:
         """The same labels with 0 and 1 exchanged."""
-        return Held(self.trials - self.ones, self.trials)
+        return HeldOutLabels(self.trials - self.ones, self.trials)
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,17 @@ def _curve(free: Floats, design: Floats, probit: bool) -> tuple[float, float, Fl
     return lower, upper, f, f * (1.0 - f)
 
 
-def _loss(free: Floats, design: Floats, held: Held, probit: bool) -> tuple[float, Floats]:
+def _loss(
+    free: Floats, design: Floats, sample: HeldOutLabels, probit: bool
+) -> tuple[float, Floats]:
     """Negative log likelihood of the held-out labels with its gradient."""
     lower, upper, f, df = _curve(free, design, probit)
     p = np.clip(lower + (upper - lower) * f, 1e-9, 1.0 - 1e-9)
-    zeros = held.trials - held.ones
-    loss = -float(held.ones @ np.log(p) + zeros @ np.log1p(-p)) + RIDGE * float(free[3:] @ free[3:])
-    g = zeros / (1.0 - p) - held.ones / p
+    zeros = sample.trials - sample.ones
+    loss = -float(sample.ones @ np.log(p) + zeros @ np.log1p(-p)) + RIDGE * float(
+        free[3:] @ free[3:]
+    )
+    g = zeros / (1.0 - p) - sample.ones / p
     gz = g * (upper - lower) * df
     d_upper = float(g @ f)
     share = float(expit(free[1]))
@@ -83,9 +87,9 @@ def _loss(free: Floats, design: Floats, held: Held, probit: bool) -> tuple[float
     return loss, np.concatenate([head, [gz.sum()], design.T @ gz + 2 * RIDGE * free[3:]])
 
 
-def _fit(design: Floats, held: Held, slopes: Floats, probit: bool) -> Floats:
+def _fit(design: Floats, sample: HeldOutLabels, slopes: Floats, probit: bool) -> Floats:
     """Most likely free parameters; ``slopes`` are the starting slopes, kept >= 0 for the probit."""
-    rate = held.ones / held.trials
+    rate = sample.ones / sample.trials
     order = np.argsort(design @ slopes, kind="stable")
     tail = max(1, len(order) // 20)
     low = float(np.clip(rate[order[:tail]].mean(), 0.02, 0.9))
@@ -93,7 +97,7 @@ def _fit(design: Floats, held: Held, slopes: Floats, probit: bool) -> Floats:
     start = np.concatenate([[logit(low), logit((high - low) / (1.0 - low)), 0.0], slopes])
     slope_bounds = (0.0 if probit else -SLOPE_LIMIT, SLOPE_LIMIT)
     bounds = [(-9.0, 9.0), (-9.0, 9.0), (-50.0, 50.0)] + [slope_bounds] * len(slopes)
-    arguments = (design, held, probit)
+    arguments = (design, sample, probit)
     from scipy.optimize import minimize  # slow to import: only where it is used
 
     result = minimize(_loss, start, arguments, "L-BFGS-B", True, bounds=bounds)
@@ -106,7 +110,7 @@ def _standardized(columns: Floats) -> Floats:
     return centered / np.where(spread > 0, spread, 1.0)
 
 
-def fit_index(features: Floats, held: Held) -> Floats:
+def fit_index(features: Floats, sample: HeldOutLabels) -> Floats:
     """One score per row out of several: ``(m,)`` float64, higher = more surely positive.
 
     ``features`` is (m, g) float64, averages of the labels of g neighborhoods, none using the row's
@@ -114,19 +118,19 @@ def fit_index(features: Floats, held: Held) -> Floats:
     """
     design = _standardized(features)
     slopes = np.full(design.shape[1], 2.0 / design.shape[1])
-    return np.asarray(design @ _fit(design, held, slopes, probit=False)[3:], dtype=np.float64)
+    return np.asarray(design @ _fit(design, sample, slopes, probit=False)[3:], dtype=np.float64)
 
 
-def fit_asymptotes(index: Floats, held: Held, n_rows: int) -> Asymptotes:
+def fit_asymptotes(index: Floats, sample: HeldOutLabels, n_rows: int) -> Asymptotes:
     """The two asymptotes of the label rate over ``index`` (m,), for a pool of ``n_rows`` rows."""
     t = _standardized(index[:, None])[:, 0]
     design = np.stack([t, t**3], axis=1)
-    free = _fit(design, held, np.array([2.0, 0.05]), probit=True)
+    free = _fit(design, sample, np.array([2.0, 0.05]), probit=True)
     lower, upper, f, df = _curve(free, design, probit=True)
     p = np.clip(lower + (upper - lower) * f, 1e-9, 1.0 - 1e-9)
     gz = ((upper - lower) * df)[:, None]
     jacobian = np.concatenate([(1.0 - f)[:, None], f[:, None], gz, gz * design], axis=1)
-    weight = held.trials / (p * (1.0 - p))
+    weight = sample.trials / (p * (1.0 - p))
     fisher = jacobian.T @ (jacobian * weight[:, None])
     scale = np.sqrt(np.maximum(np.diag(fisher), 1e-12))
     inverse = np.linalg.pinv(fisher / np.outer(scale, scale), rcond=1e-10) / np.outer(scale, scale)
@@ -135,8 +139,8 @@ def fit_asymptotes(index: Floats, held: Held, n_rows: int) -> Asymptotes:
     for side, (rate, of_side) in enumerate(((lower, 1.0 - f), (upper, f))):
         labels = max(1.0, n_rows * float(of_side.mean()))
         own = rate * (1.0 - rate)
-        spread = float(held.trials @ (influence[:, side] ** 2 * p * (1.0 - p)))
-        shared = float(held.trials @ (influence[:, side] * of_side)) * own / labels
+        spread = float(sample.trials @ (influence[:, side] ** 2 * p * (1.0 - p)))
+        shared = float(sample.trials @ (influence[:, side] * of_side)) * own / labels
         errors.append(np.sqrt(max(spread - 2.0 * shared + own / labels, 0.0)))
     return Asymptotes(lower, upper, float(errors[0]), float(errors[1]), f)
 
@@ -146,7 +150,7 @@ def fewest_rows(m: int) -> int:
     return min(m, max(40, m // 200))
 
 
-def read_plateau(score: Floats, held: Held, z: float) -> tuple[float, float, int]:
+def read_plateau(score: Floats, sample: HeldOutLabels, z: float) -> tuple[float, float, int]:
     """Lowest honest label rate: (rate, its standard error, number of rows it averages).
 
     Rows are taken in order of ``score`` (m,), ties in row order; of a geometric grid of counts the
@@ -155,8 +159,8 @@ def read_plateau(score: Floats, held: Held, z: float) -> tuple[float, float, int
     order = np.argsort(score, kind="stable")
     m = len(order)
     rows = np.unique(np.geomspace(fewest_rows(m), max(1, int(0.7 * m)), 60).astype(int))
-    ones = np.cumsum(held.ones[order])[rows - 1]
-    trials = np.cumsum(held.trials[order])[rows - 1]
+    ones = np.cumsum(sample.ones[order])[rows - 1]
+    trials = np.cumsum(sample.trials[order])[rows - 1]
     counted = trials + z * z
     center = (ones + 0.5 * z * z) / counted
     error = np.sqrt(center * (1.0 - center) / counted)

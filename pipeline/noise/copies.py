@@ -96,8 +96,8 @@ def copies(distance: NDArray[np.floating]) -> NDArray[np.int64]:
     gap *= np.arange(1, half + 1)
     widest = gap.argmax(axis=1)
     apart = gap[np.arange(len(gap)), widest] * np.nan_to_num(dimension, nan=1.0, posinf=50.0)
-    found = np.where(apart > APART, widest + 1, 0)
-    return np.where(distance[:, half + 1] == 0, half + 1, found)
+    widths = np.where(apart > APART, widest + 1, 0)
+    return np.where(distance[:, half + 1] == 0, half + 1, widths)
 
 
 def one_of_each(
@@ -144,7 +144,7 @@ def one_of_each(
     column = np.concatenate(
         [np.zeros((len(anchor), 1), np.int64), 1 + left[:, None] + np.arange(width - 1)], axis=1
     )
-    found = OneEach(
+    sample = OneEach(
         anchor,
         np.take_along_axis(neighbor[anchor], column, axis=1),
         np.take_along_axis(label[anchor], column, axis=1),
@@ -155,4 +155,4 @@ def one_of_each(
         opposed,
     )
     alike = opposed or disagree <= HARDLY * away  # few groups, and no rates to compare with
-    return found if found.enough or (exact and alike) else None
+    return sample if sample.enough or (exact and alike) else None

@@ -37,8 +37,8 @@ def near_anchors(x: NDArray[np.floating]) -> NDArray[np.int64]:
     if not issparse(x):
         spread = x.std(axis=0, dtype=np.float64)
         x = np.ascontiguousarray(x / np.where(spread > 0, spread, 1.0), np.float32)
-    found, _ = nearest_rows(x, x[among], k, exclude=own)
-    return np.where(found == ABSENT, ABSENT, among[found])
+    nearest, _ = nearest_rows(x, x[among], k, exclude=own)
+    return np.where(nearest == ABSENT, ABSENT, among[nearest])
 
 
 def in_core(chance: NDArray[np.float64], near: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from pipeline.noise.asymptotes import Held, fewest_rows, fit_asymptotes, fit_index, read_plateau
+from pipeline.noise.asymptotes import (
+    HeldOutLabels,
+    fewest_rows,
+    fit_asymptotes,
+    fit_index,
+    read_plateau,
+)
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import in_core, near_anchors
 from pipeline.noise.rates import FEW, HIDDEN, MINGLED, TOO_FEW, NoiseRates, verdict, worst
@@ -93,15 +99,15 @@ def crossfit(
     order = np.argsort(neighbor[:, 0], kind="stable")
     exchanged = 2 * int(label.sum(dtype=np.int64)) > label.size  # the rarer label is 1 in all fits,
     rarer = 1 - label if exchanged else label  # so that exchanging the classes changes nothing else
-    held, features, sizes = held_out(neighbor[order], rarer[order], n_rows, params.coverage)
+    sample, features, sizes = held_out(neighbor[order], rarer[order], n_rows, params.coverage)
     if label.min() == label.max():
         return _one_class(float(label[0, 0]))
     with threadpool_limits(1, user_api="blas"):  # else the number of threads decides the last bits
-        index = fit_index(features, held)
-        curve = fit_asymptotes(index, held, n_rows)
+        index = fit_index(features, sample)
+        curve = fit_asymptotes(index, sample, n_rows)
     scores = np.concatenate([index[:, None], features], axis=1)
-    lows = [read_plateau(column, held, params.z) for column in scores.T]
-    highs = [read_plateau(-column, held.flipped(), params.z) for column in scores.T]
+    lows = [read_plateau(column, sample, params.z) for column in scores.T]
+    highs = [read_plateau(-column, sample.flipped(), params.z) for column in scores.T]
     sides = [
         _side((curve.lower, curve.lower_se), lows, 1.0 - curve.clean, params),
         _side((1.0 - curve.upper, curve.upper_se), highs, curve.clean, params),
@@ -111,7 +117,7 @@ def crossfit(
     ranges = honest_range(lows[1:], highs[1:], sizes)
     rates = _judge(sides, ranges, n_rows, params)
     if x is not None:
-        tests = _regions(x[order], curve.clean, held)
+        tests = _regions(x[order], curve.clean, sample)
         rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
     return rates
 
@@ -134,14 +140,14 @@ def _differ(rates: NoiseRates) -> float:
     rates, by the rates as they are."""
     shares = [rates.diagnostics.get(name, {}).get("class_share", 0.5) for name in ("p0", "p1")]
     z = 0.0 if rates.support == "unsupported" else 1.96
-    found = zip((rates.p0, rates.p1), rates.standard_errors, strict=True)
-    wrong = [max(0.0, p - z * error) for p, error in found]
+    fitted = zip((rates.p0, rates.p1), rates.standard_errors, strict=True)
+    wrong = [max(0.0, p - z * error) for p, error in fitted]
     return 2.0 * float(sum(share * p * (1.0 - p) for share, p in zip(shares, wrong, strict=True)))
 
 
 def held_out(
     neighbor: NDArray[np.int64], label: NDArray[np.int8], n_rows: int, coverage: int
-) -> tuple[Held, Floats, list[int]]:
+) -> tuple[HeldOutLabels, Floats, list[int]]:
     """Held-out labels of each anchor, its (anchor, g) averages without them, and the g sizes."""
     kept, sizes = _plan(neighbor.shape, n_rows, coverage)
     edges = kept + np.array([0, *sizes[:-1]])
@@ -151,7 +157,11 @@ def held_out(
     middle = float(label[:, kept:].mean())
     features = (sums + 2.0 * middle) / (np.array(sizes) + 2.0)
     weight = _weights(neighbor[:, :kept])
-    return Held((weight * label[:, :kept]).sum(axis=1), weight.sum(axis=1)), features, sizes
+    return (
+        HeldOutLabels((weight * label[:, :kept]).sum(axis=1), weight.sum(axis=1)),
+        features,
+        sizes,
+    )
 
 
 def held_out_classes(
@@ -175,8 +185,8 @@ def held_out_classes(
     share += 2.0 * middle
     share /= np.array(sizes)[:, None, None] + 2.0
     weight, near = _weights(neighbor[:, :kept]), label[:, :kept]
-    held = [(weight * (near == b)).sum(axis=1) for b in range(n_classes)]
-    return np.stack(held, axis=1), share
+    counts = [(weight * (near == b)).sum(axis=1) for b in range(n_classes)]
+    return np.stack(counts, axis=1), share
 
 
 def _plan(shape: tuple[int, ...], n_rows: int, coverage: int) -> tuple[int, list[int]]:
@@ -194,13 +204,13 @@ def _weights(neighbor: NDArray[np.int64]) -> Floats:
 
 
 def _regions(
-    x: NDArray[np.floating], clean: Floats, held: Held
+    x: NDArray[np.floating], clean: Floats, sample: HeldOutLabels
 ) -> tuple[RegionTest | None, RegionTest | None]:
     """The test of class 0, whose wrong labels are 1, and of class 1."""
-    zeros, near = held.flipped().ones, near_anchors(x)
+    zeros, near = sample.flipped().ones, near_anchors(x)
     return (
-        region_test(x, 1.0 - clean, held.ones, held.trials, in_core(1.0 - clean, near)),
-        region_test(x, clean, zeros, held.trials, in_core(clean, near)),
+        region_test(x, 1.0 - clean, sample.ones, sample.trials, in_core(1.0 - clean, near)),
+        region_test(x, clean, zeros, sample.trials, in_core(clean, near)),
     )
 
 
@@ -258,8 +268,8 @@ def _judge(
     gap = max(1.0 - p0 - p1, 0.02)
     halves = []
     for side in sides:
-        side["informative_rows"] = told = max(1.0, n_rows * side["class_share"]) * gap**2
-        blur = params.resolution / np.sqrt(told) * (1.0 + TOO_FEW / told)
+        side["informative_rows"] = informative = max(1.0, n_rows * side["class_share"]) * gap**2
+        blur = params.resolution / np.sqrt(informative) * (1.0 + TOO_FEW / informative)
         apart = 0.5 * (side["fitted"] - side["plateau"])
         slope = 0.5 * gap * side["impurity"] ** 2
         errors = (params.curve_floor / 2, np.sqrt(side["variance"]), blur, apart, slope)

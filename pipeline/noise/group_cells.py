@@ -107,9 +107,9 @@ def together(parts: Iterable[GroupCells]) -> GroupCells:
 
 def table(at: tuple[Ints, ...], count: Ints, shape: tuple[int, ...]) -> Ints:
     """Sums of counts (cell,) by their places in an array."""
-    found = np.zeros(shape, np.int64)
-    np.add.at(found, at, count)
-    return found
+    counts = np.zeros(shape, np.int64)
+    np.add.at(counts, at, count)
+    return counts
 
 
 def _summed(cells: GroupCells) -> GroupCells:
@@ -132,8 +132,8 @@ def apart(group: npt.NDArray[np.integer], near: npt.NDArray[np.integer]) -> floa
     if own.sum() < 2 or len(counts[counts > 0]) < 2:
         return 0.0
     share = counts[group[own]] / own.sum()
-    chance, found = float(share.mean()), float((near[own] == group[own, None]).mean())
-    return max(0.0, (found - chance) / (1.0 - chance))
+    chance, same = float(share.mean()), float((near[own] == group[own, None]).mean())
+    return max(0.0, (same - chance) / (1.0 - chance))
 
 
 def level_of(chance: Floats) -> npt.NDArray[np.int8]:
@@ -185,6 +185,6 @@ def certain_rows(rows: Ints, wrong: Ints, matrix: Floats, prior: Floats) -> Cert
             continue
         level[a] = filled[int(np.argmax(sure))]
         n, bad = rows[a, level[a] :].sum(), wrong[a, level[a] :].sum()
-        found = (1.0 - bad / n - other[a]) / (right[a] - other[a])
-        purity[a] = min(1.0, float(found))
+        estimate = (1.0 - bad / n - other[a]) / (right[a] - other[a])
+        purity[a] = min(1.0, float(estimate))
     return Certain(level, purity, right, other)

@@ -72,10 +72,10 @@ def estimates(
     for a in range(n.shape[1]):
         there = n[:, a] > 0
         if there.any():
-            told = n[there, a] * purity[there, a] ** 2
-            drawn[a], weight[a] = _prior(middle[there, a] * told, told)
+            size = n[there, a] * purity[there, a] ** 2
+            drawn[a], weight[a] = _prior(middle[there, a] * size, size)
             shrunk[:, a] = drawn[a]
-            shrunk[there, a] = (middle[there, a] * told + weight[a] * drawn[a]) / (told + weight[a])
+            shrunk[there, a] = (middle[there, a] * size + weight[a] * drawn[a]) / (size + weight[a])
     lean = error * (times - 1.0)
     return Rates(n, bad, purity, mixed, lean, middle, low, high, shrunk), drawn, weight
 
@@ -85,14 +85,14 @@ def _purity(rows: Floats, certain: Certain) -> tuple[Floats, Floats]:
     times as high as in the whole the odds are that one is not: where a group has fewer of a class,
     more of what looks like it is of another."""
     pure = np.nan_to_num(certain.purity, nan=1.0)
-    found = rows * pure
-    whole = found.sum(axis=0) / max(float(found.sum()), 1.0)
+    pure_rows = rows * pure
+    whole = pure_rows.sum(axis=0) / max(float(pure_rows.sum()), 1.0)
     odds, apart = (1.0 - pure) / pure, _odds(whole)
     for _ in range(ROUNDS):
-        mixture = found + STEADY * whole
+        mixture = pure_rows + STEADY * whole
         times = apart / _odds(mixture / np.maximum(mixture.sum(axis=1, keepdims=True), 1e-6))
         purity = 1.0 / (1.0 + odds * times)
-        found = rows * purity
+        pure_rows = rows * purity
     return purity, times
 
 
@@ -114,8 +114,8 @@ def _prior(wrong: Floats, rows: Floats) -> tuple[float, float]:
     weights; the mean is that of the least variance. (group,) each, not whole numbers after what was
     taken off."""
     weight = WEIGHTS[:, None]
-    told = rows / (1.0 + np.maximum(rows - 1.0, 0.0) / (weight + 1.0))
-    mean = (told * (wrong / rows)).sum(axis=1, keepdims=True) / told.sum(axis=1, keepdims=True)
+    size = rows / (1.0 + np.maximum(rows - 1.0, 0.0) / (weight + 1.0))
+    mean = (size * (wrong / rows)).sum(axis=1, keepdims=True) / size.sum(axis=1, keepdims=True)
     mean = np.clip(mean, LEAST, 1.0 - LEAST)
     a, b = mean * weight, (1.0 - mean) * weight
     likelihood = (betaln(wrong + a, rows - wrong + b) - betaln(a, b)).sum(axis=1)
@@ -132,15 +132,15 @@ def differ(rates: Rates, certain: Certain, a: int) -> tuple[float, float, float]
         return None
     n, bad, purity = (column[there, a] for column in (rates.rows, rates.wrong, rates.purity))
     taken = (1.0 - purity) * (1.0 - certain.other[a])
-    told = n * purity
-    rate = float(np.clip((bad - n * taken).sum() / told.sum(), 0.0, 1.0))
+    size = n * purity
+    rate = float(np.clip((bad - n * taken).sum() / size.sum(), 0.0, 1.0))
     expected = np.clip(taken + purity * rate, 0.0, 1.0)
     alone = n * expected * (1.0 - expected)
     if not (alone > 0).all():
         return None
     variance = alone + (n * rates.mixed[there, a]) ** 2
     part = alone / variance
-    less = 1.0 - told / told.sum()  # as the one rate is fitted
+    less = 1.0 - size / size.sum()  # as the one rate is fitted
     away, lean = bad - n * expected, n * rates.lean[there, a]
     leaning = (away * lean / variance).sum() ** 2 / (1.0 + (lean**2 / variance).sum())
     statistic = float((away**2 / variance).sum() - leaning)

@@ -98,10 +98,10 @@ class Whole:
 
     def most(self, classes: list[int]) -> Support:
         """The verdict that a rate of some classes has at most."""
-        found = [self.support[a] for a in classes]
+        supports = [self.support[a] for a in classes]
         if self.apart > APART:
-            found.append("weak")
-        return worst(found) if classes else "unsupported"
+            supports.append("weak")
+        return worst(supports) if classes else "unsupported"
 
 
 class _Of:
@@ -116,8 +116,8 @@ class _Of:
         """Clean shares of the classes that it has rows of, if its rows are as often nearly certain
         as the whole's."""
         there = self.rows > 0
-        found = prior[there] * self.rows[there] / self._total[there]
-        return np.asarray(found / max(float(found.sum()), 1e-12))
+        shares = prior[there] * self.rows[there] / self._total[there]
+        return np.asarray(shares / max(float(shares.sum()), 1e-12))
 
 
 def group_rates(
@@ -133,15 +133,15 @@ def group_rates(
     """
     group, kind, level = layout.places(cells)
     n, n_classes = layout.n_groups + 1, layout.n_classes
-    told = kind < n_classes
+    labeled = kind < n_classes
     at_level, wrong_there = (
-        table((kind[told], level[told]), count[told], (n_classes, layout.n_levels))
+        table((kind[labeled], level[labeled]), count[labeled], (n_classes, layout.n_levels))
         for count in (cells.rows, cells.wrong)
     )
     certain = certain_rows(at_level, wrong_there, whole.matrix, whole.prior)
-    told &= level >= np.append(certain.level, [layout.n_levels] * 2)[kind]
+    labeled &= level >= np.append(certain.level, [layout.n_levels] * 2)[kind]
     rows, wrong = (
-        table((group[told], kind[told]), count[told], (n, n_classes)).astype(np.float64)
+        table((group[labeled], kind[labeled]), count[labeled], (n, n_classes)).astype(np.float64)
         for count in (cells.rows, cells.wrong)
     )
     rates, drawn, weight = estimates(rows, wrong, certain, whole.error)
@@ -157,13 +157,13 @@ def group_rates(
         ],
         axis=1,
     )
-    found = [
+    groups = [
         _group(value, counts[g], _Of(rates, g, total), certain, whole)
         for g, value in enumerate(values)
     ]
     return Groups(
         column,
-        sorted(found, key=lambda group: (-group.wrong_shrunk, -group.rows, str(group.value))),
+        sorted(groups, key=lambda group: (-group.wrong_shrunk, -group.rows, str(group.value))),
         int(counts[-1, 0]),
         p_value(*np.sum(known, axis=0)) if known else None,
         [None if test is None else p_value(*test) for test in tests],

@@ -83,25 +83,25 @@ def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> t
     relative = max(halves) / gap
     worse = 1 if halves[1] > halves[0] else 0
     rows = min(side["informative_rows"] for side in sides)
-    told = (
+    detail = (
         f"rate p{worse} is known to about {halves[worse]:.3f} while the share of given 1s differs "
         f"by {gap:.3f} between the classes, and the smaller class tells as much as {rows:,.0f} "
         "rows with clean labels"
     )
     if relative > UNSUPPORTED or rows < TOO_FEW:
-        return "unsupported", f"No neighborhood is surely pure in class {worse}: {told}."
+        return "unsupported", f"No neighborhood is surely pure in class {worse}: {detail}."
     if max(side["impurity"] for side in sides) > MIXED:
         return (
             "weak",
-            f"The classes blend gradually, so rates are read beyond the purest rows: {told}.",
+            f"The classes blend gradually, so rates are read beyond the purest rows: {detail}.",
         )
     if rows < MANY and max(side["impurity"] for side in sides) > MIXED_FEW:
-        return "weak", f"The classes overlap and the pool is small: {told}."
+        return "weak", f"The classes overlap and the pool is small: {detail}."
     if min(side["plateau_steps"] for side in sides) < SETTLED:
-        return "weak", f"An extreme is reached by hardly more rows than are looked at: {told}."
+        return "weak", f"An extreme is reached by hardly more rows than are looked at: {detail}."
     if relative > WEAK or rows < FEW:
-        return "weak", f"The purest neighborhoods rest on little: {told}."
+        return "weak", f"The purest neighborhoods rest on little: {detail}."
     return (
         "supported",
-        f"Both classes have pure neighborhoods enough, and rates are those there: {told}.",
+        f"Both classes have pure neighborhoods enough, and rates are those there: {detail}.",
     )

@@ -116,11 +116,11 @@ def at_most_weak(rates: NoiseRates, tests: tuple[RegionTest | None, ...]) -> Noi
     spans the rates of its regions.
     """
     record = [None if test is None else test.to_json() for test in tests]
-    found = replace(rates, diagnostics={**rates.diagnostics, "regions": record})
+    weakened = replace(rates, diagnostics={**rates.diagnostics, "regions": record})
     for side, test in enumerate(tests):
         if test is None or not test.disagree:
             continue
-        low, high = getattr(found, f"p{side}_interval")
+        low, high = getattr(weakened, f"p{side}_interval")
         span = (min(low, test.span[0]), max(high, test.span[1]))
         first, last = test.regions[0], test.regions[-1]
         reason = (
@@ -128,10 +128,10 @@ def at_most_weak(rates: NoiseRates, tests: tuple[RegionTest | None, ...]) -> Noi
             f"the given labels are another class, in a second one {last.rate:.0%}; "
             f"no one p{side} holds everywhere"
         )
-        support = "weak" if found.support == "supported" else found.support
+        support = "weak" if weakened.support == "supported" else weakened.support
         changes = {f"p{side}_interval": span, "support": support, "reason": f"{reason}."}
-        found = replace(found, **changes)  # type: ignore[arg-type]
-    return found
+        weakened = replace(weakened, **changes)  # type: ignore[arg-type]
+    return weakened
 
 
 def region_test(
@@ -162,12 +162,12 @@ def region_test(
         return None
     of = _Class(features, chance, wrong, trials)
     halves = [_half(of, rows[part::2], rows[1 - part :: 2], fewest) for part in (0, 1)]
-    told = [half for half in halves if half is not None]
-    if not told:
+    tested = [half for half in halves if half is not None]
+    if not tested:
         return None
-    z = sum(half.difference for half in told) / float(np.sqrt(sum(h.variance for h in told)))
-    found = sorted(told[0].regions, key=lambda region: region.rate)
-    return RegionTest(tuple(found), z > ALARM, z)
+    z = sum(half.difference for half in tested) / float(np.sqrt(sum(h.variance for h in tested)))
+    regions = sorted(tested[0].regions, key=lambda region: region.rate)
+    return RegionTest(tuple(regions), z > ALARM, z)
 
 
 class _Class(NamedTuple):
@@ -191,8 +191,8 @@ class _Half(NamedTuple):
 def _half(of: _Class, grow: NDArray[np.intp], read: NDArray[np.intp], fewest: int) -> _Half | None:
     """Regions of the rows `grow`, and their rates on the rows `read`; None: fewer than two."""
     _, chance, wrong, trials = of
-    found = _tree(of.features[grow], wrong[grow] / trials[grow], trials[grow], fewest)
-    tree, leaf = found.tree_, found.apply(of.features[read])
+    fitted = _tree(of.features[grow], wrong[grow] / trials[grow], trials[grow], fewest)
+    tree, leaf = fitted.tree_, fitted.apply(of.features[read])
     nodes = [node for node in np.unique(leaf).tolist() if (leaf == node).sum() >= fewest // 6]
     if len(nodes) < 2:
         return None

@@ -70,7 +70,7 @@ def transition_matrix(
     params: TransitionParams = FIT,
     x: NDArray[np.floating] | None = None,
     distance: NDArray[np.floating] | None = None,
-    held: int = CrossfitParams.coverage,
+    coverage: int = CrossfitParams.coverage,
 ) -> Transition:
     """P(given | true) from anchors' neighbor lists, the same in whatever order anchors come.
 
@@ -89,13 +89,13 @@ def transition_matrix(
         raise ValueError(f"labels {label.min()} to {label.max()}: need 0 to {n_classes - 1}")
     if n_classes == 2:
         return of_rates(crossfit(neighbor, label.astype(np.int8), n_rows, x=x, distance=distance))
-    seen, rows = np.unique(label[:, 0], return_counts=True)
+    observed, rows = np.unique(label[:, 0], return_counts=True)
     if rows.max() * n_rows < TOO_FEW * len(label):
         return _nothing(n_classes, f"No class has {TOO_FEW:.0f} rows.")
-    seen = np.unique(label)
-    if len(seen) == 1:
+    observed = np.unique(label)
+    if len(observed) == 1:
         return _nothing(n_classes)
-    one = None if distance is None else one_of_each(neighbor, label, distance, len(seen))
+    one = None if distance is None else one_of_each(neighbor, label, distance, len(observed))
     if one is not None:
         alone = _one_each(one, n_rows, n_classes, params, x)
         if one.copied(_differ(alone)):
@@ -103,11 +103,11 @@ def transition_matrix(
             support, reason = worst([alone.support, one.at_most]), one.reason(alone.reason)
             return replace(alone, support=support, reason=reason, class_support=tuple(verdicts))
     order = np.argsort(neighbor[:, 0], kind="stable")
-    c = len(seen)
+    c = len(observed)
     most_anchors = max(FEWEST_ANCHORS, min(MOST_CELLS // (8 * c), MOST_WORK // c**2))
     order = order[np.linspace(0, len(order) - 1, min(len(order), most_anchors)).astype(np.int64)]
     near, given = neighbor[order], label[order]
-    labels, share = held_out_classes(near, np.searchsorted(seen, given), c, n_rows, held)
+    labels, share = held_out_classes(near, np.searchsorted(observed, given), c, n_rows, coverage)
     with threadpool_limits(1, user_api="blas"):  # as in crossfit
         fitted, clean = fit(share, labels, n_rows, params)
     tests: tuple[RegionTest | None, ...] = ()
@@ -117,7 +117,7 @@ def transition_matrix(
             region_test(x[order], clean[:, a], trials - labels[:, a], trials) for a in range(c)
         )
     fitted = _averaged(fitted, clean, labels, tests)
-    return _judge(fitted, clean, (n_rows, n_classes), seen, tests)
+    return _judge(fitted, clean, (n_rows, n_classes), observed, tests)
 
 
 def _one_each(
@@ -132,16 +132,18 @@ def _one_each(
         return _nothing(n_classes, one.too_few)
     distinct = max(1, round(n_rows * one.share))
     anchors = None if x is None else x[one.anchor]
-    return transition_matrix(one.neighbor, one.label, distinct, n_classes, params, anchors, held=1)
+    return transition_matrix(
+        one.neighbor, one.label, distinct, n_classes, params, anchors, coverage=1
+    )
 
 
-def _differ(found: Transition) -> float:
+def _differ(transition: Transition) -> float:
     """Chance, at least, that two given labels of one clean class differ; where nothing supports the
     matrix, as it is."""
-    right = np.diag(found.matrix)
-    if found.support != "unsupported" and found.interval is not None:
-        right = np.diagonal(found.interval[:, :, 1])
-    prior = np.full(len(right), 1.0 / len(right)) if found.prior is None else found.prior
+    right = np.diag(transition.matrix)
+    if transition.support != "unsupported" and transition.interval is not None:
+        right = np.diagonal(transition.interval[:, :, 1])
+    prior = np.full(len(right), 1.0 / len(right)) if transition.prior is None else transition.prior
     return 2.0 * float(prior @ (right * (1.0 - right)))
 
 
@@ -181,26 +183,26 @@ def _half_widths(fitted: Floats, clean: Floats, n_rows: int) -> Floats:
 
 
 def _averaged(
-    fitted: Floats, clean: Floats, held: Floats, tests: tuple[RegionTest | None, ...]
+    fitted: Floats, clean: Floats, counts: Floats, tests: tuple[RegionTest | None, ...]
 ) -> Floats:
     """The matrix with the rows of classes whose regions disagree averaged over these regions.
 
     One row for all places takes a region of more mistakes for a mixture of classes, and is that of
     the region of fewest. The average holds what other classes mix in, as the regions' rates do.
     """
-    found = fitted.copy()
+    averaged = fitted.copy()
     for a, test in enumerate(tests):
         if test is not None and test.disagree:
-            labels = held[clean[:, a] >= SURELY].sum(axis=0)
-            found[a] = labels / labels.sum()
-    return found
+            labels = counts[clean[:, a] >= SURELY].sum(axis=0)
+            averaged[a] = labels / labels.sum()
+    return averaged
 
 
 def _judge(
     fitted: Floats,
     clean: Floats,
     shape: tuple[int, int],
-    seen: NDArray[np.integer],
+    observed: NDArray[np.integer],
     tests: tuple[RegionTest | None, ...],
 ) -> Transition:
     """Intervals, and a verdict per class: how many informative rows, and how pure they are."""
@@ -214,7 +216,7 @@ def _judge(
     verdicts: list[Support] = ["unsupported"] * n_classes
     placed: list[RegionTest | None] = [None] * n_classes
     varies = []
-    for at, code in enumerate(seen.tolist()):
+    for at, code in enumerate(observed.tolist()):
         verdicts[code] = _verdict(float(informative[at]), float(impurity[at]))
         test = placed[code] = tests[at] if tests else None
         if test is not None and test.disagree:
@@ -224,12 +226,12 @@ def _judge(
             verdicts[code] = "weak" if verdicts[code] == "supported" else verdicts[code]
     matrix, interval = np.eye(n_classes), np.zeros((n_classes, n_classes, 2))
     interval[:, :, 1] = 1.0
-    matrix[np.ix_(seen, seen)] = fitted
-    interval[np.ix_(seen, seen)] = np.stack([low, high], axis=2)
+    matrix[np.ix_(observed, observed)] = fitted
+    interval[np.ix_(observed, observed)] = np.stack([low, high], axis=2)
     diagnostics = {"impurity": impurity.tolist(), "informative_rows": informative.tolist()}
     diagnostics["class_share"] = clean.mean(axis=0).tolist()
     prior = np.zeros(n_classes)
-    prior[seen] = clean.mean(axis=0)
+    prior[observed] = clean.mean(axis=0)
     reason = (
         f"The class that is known worst tells as much as {informative.min():.0f} rows with clean "
         f"labels; where a class lies, up to {impurity.max():.0%} of the rows belong to others."

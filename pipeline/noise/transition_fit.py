@@ -46,7 +46,7 @@ class TransitionParams:
 
 
 def fit(
-    share: Floats, held: Floats, n_rows: int, params: TransitionParams
+    share: Floats, counts: Floats, n_rows: int, params: TransitionParams
 ) -> tuple[Floats, Floats]:
     """Matrix (c, c), row = true class, and chances of clean classes (m, c).
 
@@ -55,14 +55,14 @@ def fit(
     the matrix, a mixing matrix, weights of the g sizes, biases.
     """
     g, _, c = share.shape
-    first = first_matrix(share, held, n_rows, params)
+    first = first_matrix(share, counts, n_rows, params)
     target = np.linalg.pinv(0.95 * first + 0.05 / c)
     target -= target.mean(axis=1, keepdims=True)
     free = np.concatenate([np.log(first).ravel(), target.ravel(), np.full(g, 6.0 / g), np.zeros(c)])
     steps = min(params.iterations, ALL_WORK // (share.shape[1] * c * c))
     limit = {"maxiter": steps, "maxfun": 2 * steps}
     for times in (1000.0, 1.0):
-        data = (share, held, target, times * params.mixing_penalty, params)
+        data = (share, counts, target, times * params.mixing_penalty, params)
         free = minimize(loss, free, data, "L-BFGS-B", True, options=limit).x
     of_matrix, mixing, weight, bias = np.split(np.asarray(free), [c * c, 2 * c * c, 2 * c * c + g])
     clean = softmax(np.tensordot(weight, share, 1) @ mixing.reshape(c, c) + bias, axis=1)
@@ -72,7 +72,7 @@ def fit(
 def loss(
     free: Floats,
     share: Floats,
-    held: Floats,
+    counts: Floats,
     target: Floats,
     mixing_penalty: float,
     params: TransitionParams,
@@ -84,12 +84,12 @@ def loss(
     mixed = np.tensordot(weight, share, 1)
     clean = softmax(mixed @ mixing + bias, axis=1)
     chance = np.clip(clean @ matrix, 1e-9, None)
-    away, pure = mixing - target, params.purity * held.sum(axis=1, keepdims=True)
+    away, pure = mixing - target, params.purity * counts.sum(axis=1, keepdims=True)
     apart = np.diag(matrix) - np.diag(matrix).mean()
     value = 1e-2 * float(weight @ weight) + mixing_penalty * float((away**2).sum())
-    value -= float((held * np.log(chance)).sum()) + float((pure * clean**2).sum())
+    value -= float((counts * np.log(chance)).sum()) + float((pure * clean**2).sum())
     value += 0.5 * float(apart @ apart) / params.diagonal_spread**2
-    d_chance = -held / chance
+    d_chance = -counts / chance
     d_matrix = clean.T @ d_chance + np.diag(apart) / params.diagonal_spread**2
     d_index = _softmax_gradient(clean, d_chance @ matrix.T - 2.0 * pure * clean)
     d_weight = np.tensordot(share, d_index @ mixing.T, 2) + 2e-2 * weight
@@ -102,14 +102,14 @@ def _softmax_gradient(of: Floats, gradient: Floats) -> Floats:
     return np.asarray(of * (gradient - (of * gradient).sum(axis=1, keepdims=True)))
 
 
-def first_matrix(share: Floats, held: Floats, n_rows: int, params: TransitionParams) -> Floats:
+def first_matrix(share: Floats, counts: Floats, n_rows: int, params: TransitionParams) -> Floats:
     """Held-out labels of the rows richest in each class; (c, c), every entry positive.
 
     Diagonals below the average, that of the log odds, are lifted towards it as far as their
     binomial variance outweighs ``first_spread``.
     """
     _, m, c = share.shape
-    fewest = int(np.ceil(20.0 * m / held.sum()))  # as many as hold out 20 labels
+    fewest = int(np.ceil(20.0 * m / counts.sum()))  # as many as hold out 20 labels
     rows = min(m, max(fewest, int(params.anchor_share * m / c)))
     of_class = n_rows * share[-1].mean(axis=0)
     most = np.clip(params.first_part * of_class, *params.first_sizes)
@@ -117,12 +117,12 @@ def first_matrix(share: Floats, held: Floats, n_rows: int, params: TransitionPar
     at = np.maximum((sizes[:, None] <= most).sum(axis=0) - 1, 0)
     richness = share[at, :, np.arange(c)].T
     anchors = np.argsort(-richness, axis=0, kind="stable")[:rows]
-    labels: Floats = held[anchors].sum(axis=0) + 0.5 / c
-    found: Floats = labels / labels.sum(axis=1, keepdims=True)
-    kept = np.diag(found)
+    labels: Floats = counts[anchors].sum(axis=0) + 0.5 / c
+    matrix: Floats = labels / labels.sum(axis=1, keepdims=True)
+    kept = np.diag(matrix)
     chance = kept * (1.0 - kept) / labels.sum(axis=1)
     lift = np.maximum(expit(logit(kept).mean()) - kept, 0.0)
     lifted = kept + chance / (chance + params.first_spread**2) * lift
-    found *= ((1.0 - lifted) / (1.0 - kept))[:, None]
-    np.fill_diagonal(found, lifted)
-    return found
+    matrix *= ((1.0 - lifted) / (1.0 - kept))[:, None]
+    np.fill_diagonal(matrix, lifted)
+    return matrix

@@ -30,7 +30,7 @@ from pipeline.noise.annotator_matrices import (
     maximize,
     started,
 )
-from pipeline.noise.annotator_verdicts import told
+from pipeline.noise.annotator_verdicts import verdicts_on
 from pipeline.noise.annotators import (
     CERTAIN,
     EDGES,
@@ -211,12 +211,12 @@ def test_simulated_skills_are_found_again() -> None:
         (judged.consensus == pool.true).mean(), abs=0.03
     )
     assert np.abs(skills.matrix - pool.matrix).sum(axis=2).mean() < 0.12
-    found = {one.value: one for one in told("abcde", sums, skills, shared=True)}
+    found = {one.value: one for one in verdicts_on("abcde", sums, skills, shared=True)}
     assert next(iter(found)) == "e"
     for name, skill in zip("abcde", [0.95, 0.85, 0.75, 0.6, 0.34], strict=True):
         assert found[name].interval[0] - 0.03 < skill < found[name].interval[1] + 0.03
         assert found[name].support == "supported"
-    assert {one.support for one in told("abcde", sums, skills, shared=False)} == {"weak"}
+    assert {one.support for one in verdicts_on("abcde", sums, skills, shared=False)} == {"weak"}
 
 
 def test_single_labels_take_the_matrix_of_the_labels_given() -> None:
@@ -234,7 +234,7 @@ def test_single_labels_stand_where_neighbors_tell_nothing() -> None:
         judged, sums, skills = consensus(pool, start)
         assert alone(skills)
         assert np.array_equal(judged.consensus, pool.labels.label)
-        verdicts = {one.support for one in told("abc", sums, skills, False, alone=True)}
+        verdicts = {one.support for one in verdicts_on("abc", sums, skills, False, alone=True)}
         assert verdicts == {"unsupported"}
 
 
@@ -268,7 +268,7 @@ def test_intervals_hold_where_rows_are_hard() -> None:
     hard = pool._replace(labels=RowLabels(start, who, label))
     _, sums, skills = consensus(hard)
     share = np.bincount(who, right) / np.bincount(who)
-    found = told(range(10), sums, skills, shared=True)
+    found = verdicts_on(range(10), sums, skills, shared=True)
     held = [one.interval[0] <= share[int(one.value)] <= one.interval[1] for one in found]
     assert all(held)
 
@@ -287,7 +287,7 @@ def test_renamed_classes_rename_the_matrices() -> None:
 def test_one_perfect_annotator_is_right_where_the_others_agree_on_nothing() -> None:
     pool = simulated([1.0, 0.5, 0.45, 0.4], 4)
     judged, sums, skills = consensus(pool)
-    assert told("abcd", sums, skills, shared=True)[-1].value == "a"
+    assert verdicts_on("abcd", sums, skills, shared=True)[-1].value == "a"
     assert (judged.consensus == pool.true).mean() > 0.97
 
 

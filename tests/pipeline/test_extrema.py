@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 
 from pipeline.knn.exact import nearest
-from pipeline.noise.asymptotes import Held, fit_asymptotes, read_plateau
+from pipeline.noise.asymptotes import HeldOutLabels, fit_asymptotes, read_plateau
 from pipeline.noise.extrema import (
     CrossfitParams,
     anchor_plan,
@@ -302,7 +302,7 @@ def test_plateau_is_the_mean_of_a_prefix() -> None:
     """Against a loop over every candidate count, from the definition."""
     rng = np.random.default_rng(1)
     score = rng.random(500)
-    held = Held((rng.random(500) < 0.1 + 0.8 * (score > 0.5)).astype(float), np.ones(500))
+    held = HeldOutLabels((rng.random(500) < 0.1 + 0.8 * (score > 0.5)).astype(float), np.ones(500))
     rate, error, rows = read_plateau(score, held, 3.0)
     ranked = held.ones[np.argsort(score)]
     assert rate == pytest.approx(ranked[:rows].mean())
@@ -319,7 +319,7 @@ def test_asymptotes_of_a_known_curve() -> None:
     t = rng.normal(size=20_000)
     clean = rng.random(20_000) < 1 / (1 + np.exp(-8 * t))
     label = np.where(clean, rng.random(20_000) < 0.7, rng.random(20_000) < 0.2)
-    fit = fit_asymptotes(t, Held(label.astype(float), np.ones(20_000)), 20_000)
+    fit = fit_asymptotes(t, HeldOutLabels(label.astype(float), np.ones(20_000)), 20_000)
     assert abs(fit.lower - 0.2) < 0.02
     assert abs(fit.upper - 0.7) < 0.02
     assert 0.0 < fit.lower_se < 0.02

@@ -15,7 +15,7 @@ from pipeline.blocks.partition import (
     fit_centroids,
     in_halo,
     nearest_blocks,
-    share_held,
+    share_covered,
     share_together,
     spread,
 )
@@ -197,7 +197,7 @@ def test_rows_held_where_queries_look_are_brute_force(
     rows = near[0][order], near[1][order]
     looked, held = reference.held(*near, eps, probed), reference.held(*rows, 0.2, copies)
     expected = np.mean([bool(set(a) & set(b)) for a, b in zip(looked, held, strict=True)])
-    found = share_held(near, rows, Halo(eps, probed), Halo(0.2, copies))
+    found = share_covered(near, rows, Halo(eps, probed), Halo(0.2, copies))
     assert found == pytest.approx(expected)
 
 

@@ -38,7 +38,7 @@ from pipeline.noise.annotator_matrices import (
     started,
     together,
 )
-from pipeline.noise.annotator_verdicts import Annotators, LookAt, told
+from pipeline.noise.annotator_verdicts import Annotators, LookAt, verdicts_on
 from pipeline.noise.annotators import Expected, Floats, RowLabels, Skills, distance_weights, expect
 from pipeline.noise.transition import of_rates
 from storage.arrays.groups import Arrays, read_array, read_group, write_group
@@ -148,7 +148,7 @@ def find_consensus(
         by_themselves = alone(skills)
         write_group(run.store, GROUP, "annotators", _columns(skills, sums))
         found = Annotators(
-            told(names.names, sums, skills, shared, by_themselves),
+            verdicts_on(names.names, sums, skills, shared, by_themselves),
             about.agreement,
             shared,
             about.n_annotations,

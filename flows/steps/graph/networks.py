@@ -17,7 +17,7 @@ from flows.engine.results import Result
 from flows.steps.graph.anchors import anchor_features
 from flows.steps.graph.partition import Blocks
 from pipeline.blocks.cost import HALOS, Pairs
-from pipeline.blocks.partition import Halo, in_halo, nearest_blocks, share_held
+from pipeline.blocks.partition import Halo, in_halo, nearest_blocks, share_covered
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.walk import (
     LINKS,
@@ -119,7 +119,7 @@ def choose_probes(
         looks = []
         for halo in HALOS:
             probes = float(in_halo(query[1], halo).sum(axis=1).mean())
-            looks.append(Reachable(halo, probes, share_held(query, held, halo, blocks.halo)))
+            looks.append(Reachable(halo, probes, share_covered(query, held, halo, blocks.halo)))
         wanted = 1.0 - (_LOST_EXACT if exact else _LOST) * (1.0 - target_recall)
         look, walk = cheapest(looks, _walks(tried, efforts(k)), wanted)
         return Output([], Probes(*look, *walk))

@@ -225,7 +225,7 @@ class _Reading:
         if not wide.apart:
             return "none", "auto: the columns are on one scale"
         kept = ", embeddings stay as they are" if len(plain) < len(self.source.embedded) else ""
-        return "standard", f"auto: {wide.told(names)}{kept}"
+        return "standard", f"auto: {wide.described(names)}{kept}"
 
     def largest(self, scaling: Scaling | None = None) -> npt.NDArray[np.float32]:
         """(feature,) largest magnitude, scaled if asked for."""

@@ -121,11 +121,11 @@ def clean_range(
         raise ValueError(f"p0 in {p0}, p1 in {p1}: need intervals with p0 + p1 < 1")
     corners = list(itertools.product(p0, p1))
     corners += [(e, e) for e in (max(p0[0], p1[0]), min(p0[1], p1[1])) if _in(e, p0) and _in(e, p1)]
-    found = []
+    certificates = []
     for a, b in corners:
         loss = clean_loss(np.array([[1.0 - a, a], [b, 1.0 - b]]))
-        found.append(certify(counts, design, delta, loss, n_rules=n_rules))
-    return min(c.lower for c in found), max(c.upper for c in found)
+        certificates.append(certify(counts, design, delta, loss, n_rules=n_rules))
+    return min(c.lower for c in certificates), max(c.upper for c in certificates)
 
 
 def _in(value: float, interval: tuple[float, float]) -> bool:
