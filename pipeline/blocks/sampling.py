@@ -50,9 +50,10 @@ class RowSample:
 
     def __init__(self, size: int, seed: int, stream: int, n_rows: int | None = None) -> None:
         """`n_rows`, where there are so many in all: rows that are surely none of the lowest are not
-        kept, so that samples of parts are small; six standard deviations are allowed for."""
+        kept, so that samples of parts are small; six standard deviations are allowed for, and 30
+        rows, as the counts of small samples are far from normal."""
         self.size, self.seed, self.stream = size, seed, stream
-        share = 1.0 if n_rows is None else (size + 6.0 * size**0.5) / max(1, n_rows)
+        share = 1.0 if n_rows is None else (size + 6.0 * size**0.5 + 30.0) / max(1, n_rows)
         self._below = np.uint64(min(2.0**64 - 2048, share * 2.0**64)) if share < 1 else None
         self._hash = np.empty(0, np.uint64)
         self._row = np.empty(0, np.int64)

@@ -213,9 +213,7 @@ def fit_weights(
     bounds = [(0.0, None)] * n_features + [(None, None)] * c
     free = np.concatenate([start, np.zeros(c)])
     with threadpool_limits(1, user_api="blas"):  # the number of threads decides the last bits
-        best = minimize(
-            loss, free, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100}
-        )
+        best = minimize(loss, free, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100})
     weight, bias = np.split(np.asarray(best.x, np.float64), [n_features])
     return Weights(weight, bias, float(loss(best.x)[0]) / max(1, len(rows)))
 
