@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import os
 import sys
@@ -21,7 +20,7 @@ from flows.engine.signals import Terminated, terminated_by_signal
 from flows.engine.spared import collecting_seldom, without_unused
 from flows.options.command_line import completed, of_model, path, quiet
 from flows.options.extras import needs
-from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
+from storage.errors import ClusterError, InputError, KnnoiseError, StorageError, did_you_mean
 from storage.redaction import RedactedStream, redacted, redacted_values
 from storage.version import VERSION
 
@@ -130,8 +129,7 @@ class _Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            meant = difflib.get_close_matches(args[0], self.list_commands(ctx), 1)
-            more = f", did you mean {meant[0]}?" if meant else ""
+            more = did_you_mean(args[0], self.list_commands(ctx))
             raise click.UsageError(f"there is no command {args[0]}{more}", ctx) from error
 
 

@@ -39,7 +39,10 @@ check_shadows()
 def __getattr__(name: str) -> Any:
     """The public names, when they are used."""
     if name not in __all__:
-        raise AttributeError(f"module 'knnoise' has no attribute {name!r}")
+        from storage.errors import did_you_mean
+
+        more = did_you_mean(name, __all__)
+        raise AttributeError(f"module 'knnoise' has no attribute {name!r}{more}")
     if name == "__version__":
         from storage.version import VERSION
 

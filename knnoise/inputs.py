@@ -64,6 +64,7 @@ def in_words_of_python(folder: str | None = None, source: Any = None) -> Iterato
 
 
 _OPTION = re.compile(r"(?<![\w-])--([a-z](?:[a-z0-9-]*[a-z0-9])?)( '[^']*'| [^\s;:,?]+|  ?,)?")
+_PLAIN_VALUE = re.compile(r"'.*|-?\d+(\.\d+)?")
 _BEFORE, _PLAIN = (
     ("give", "or", "as", "with"),
     {"and", "or", "too", "as", "is", "if", "where", "which"},
@@ -80,7 +81,7 @@ def in_python(text: str) -> str:
         given = before in ([word] for word in _BEFORE) or after == ":"
         if not value or value in _PLAIN or value.startswith("--") or not given:
             return name + (found[2] or "")
-        return f"{name}={value if value[:1] == chr(39) or value.isdigit() else repr(value)}"
+        return f"{name}={value if _PLAIN_VALUE.fullmatch(value) else repr(value)}"
 
     return _OPTION.sub(said, text)
 

@@ -220,19 +220,19 @@ class Training:
 
     def plot_rates(self, ax: Axes | None = None) -> Axes:
         """The rates with their intervals."""
-        ax = _axes(ax)
         rates = self.rates
+        ax = _axes(ax, max(2.5, 1 + 0.4 * len(rates)))
         names = [str(name) for name in self.label_values]
         if len(names) == 2:
             zero, one = names
             names = [f"p0: truly {zero}, given {one}", f"p1: truly {one}, given {zero}"]
-        for place, (name, row) in enumerate(rates.iterrows()):
+        for place, (_, row) in enumerate(rates.iterrows()):
             ax.plot([row["low"], row["high"]], [place, place], color="0.6", linewidth=3)
             ax.plot(row["estimate"], place, "o", color="black")
-            ax.annotate(f"{row['estimate']:.3f}", (row["estimate"], place + 0.12), ha="center")
-            del name
+            number, at = f"{row['estimate']:.3f}", (row["estimate"], place)
+            ax.annotate(number, at, (0, 7), textcoords="offset points", ha="center")
         ax.set_yticks(range(len(names)), names)
-        ax.set(ylim=(len(names) - 0.5, -0.5), xlabel="share of wrong labels, with 95 % interval")
+        ax.set(ylim=(len(names) - 0.4, -0.6), xlabel="share of wrong labels, with 95 % interval")
         ax.set_xlim(left=0)
         return ax
 
@@ -343,10 +343,10 @@ def _read(path: str) -> pd.DataFrame:
     return pd.read_excel(path) if name.endswith(".xlsx") else pd.read_parquet(path)
 
 
-def _axes(ax: Axes | None) -> Axes:
+def _axes(ax: Axes | None, inches: float = 2.5) -> Axes:
     if ax is not None:
         return ax
     needs("report", "a figure")
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=(6, 2.5), layout="constrained")[1]
+    return plt.subplots(figsize=(6, inches), layout="constrained")[1]

@@ -79,9 +79,18 @@ def listed(names: Iterable[object], limit: int = 12) -> str:
 def no_column(name: object, columns: Iterable[str]) -> str:
     """That there is no such column, which there are, and which may be meant."""
     there = list(columns)
-    meant = difflib.get_close_matches(str(name), there, 1)
-    more = f"; did you mean {meant[0]!r}?" if meant else ""
-    return f"no column {name!r}; columns are {listed(there)}{more}"
+    return f"no column {name!r}; columns are {listed(there)}{did_you_mean(name, there, '; ', repr)}"
+
+
+def did_you_mean(
+    name: object,
+    known: Iterable[str],
+    before: str = ", ",
+    written: Callable[[str], str] = str,
+) -> str:
+    """The end of a sentence on a name that is not known: which may be meant; else nothing."""
+    meant = difflib.get_close_matches(str(name), list(known), 1)
+    return f"{before}did you mean {written(meant[0])}?" if meant else ""
 
 
 def reason_of(error: BaseException) -> str:

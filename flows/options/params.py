@@ -5,7 +5,6 @@ The command line, the flows' signatures and Prefect's page all come from these m
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import os
@@ -40,7 +39,7 @@ from pydantic.fields import FieldInfo
 
 from pipeline.decision.threshold import cost_share
 from pipeline.methods.rules import RULES
-from storage.errors import InputError
+from storage.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from storage.sources.request import Columns, Dialect
@@ -779,12 +778,15 @@ def _sentence(found: Any, known: Iterable[str]) -> str:
     if found["type"] == "missing":
         return f"{name} is missing"
     if found["type"] == "extra_forbidden":
-        meant = difflib.get_close_matches(name, map(option, known), 1)
-        more = f", did you mean {meant[0]}?" if meant else ""
+        more = did_you_mean(found["loc"][0], known, written=option)
         return f"{name}: there is no such parameter{more}"
     if found["type"] == "literal_error":
-        return f"{name} {value}: must be one of {context['expected'].replace(chr(39), '')}"
+        words = context["expected"].replace("'", "")
+        more = did_you_mean(value, re.split(", | or ", words), "; ")
+        return f"{name} {value}: must be one of {words}{more}"
     bounds = {
+        "int_parsing": "must be a whole number",
+        "float_parsing": "must be a number",
         "greater_than_equal": "must be {ge} or more",
         "greater_than": "must be above {gt}",
         "less_than_equal": "must be {le} or less",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from storage.errors import InputError, reason_of
+from storage.errors import InputError, did_you_mean, reason_of
 
 LONGEST = 1 << 20
 """Bytes of a file of options."""
@@ -55,8 +54,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _refuse(path: str, table: str, key: str, known: Mapping[str, bool]) -> None:
-    meant = difflib.get_close_matches(key, known, 1)
-    more = f", did you mean {meant[0]}?" if meant else ""
+    more = did_you_mean(key, known)
     raise InputError(f"--config {path}: {table}{key}: there is no such option{more}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ table = pd.DataFrame(x, columns=["a", "b", "c"], index=[f"P{i}" for i in range(3
 table["sick"] = np.where(clean ^ (rng.random(300) < 0.15), "yes", "no")
 print(check(table, label_column="sick"))
 """,
-    'found = train(table, "run", label_column="sick", quiet=True)\nfound',
+    'found = train(table, "run", label_column="sick")\nfound',
     "found.plot_rates();",
     'train(table, label_column="sik", quiet=True)',
 )
@@ -42,6 +43,7 @@ def test_train_in_a_notebook(tmp_path: Path) -> None:
     ]
     assert "nothing suspicious" in looked[0]["text"]
     assert "ids: 'index'" in looked[0]["text"]
-    (shown,) = trained  # and nothing on stderr
+    bar, shown = trained  # and nothing on stderr
+    assert re.fullmatch(r"\d\d steps, \d+(\.\d)? s", bar["data"]["text/plain"])
     assert "labels are suspect" in shown["data"]["text/html"]
     assert "image/png" in drawn[-1]["data"]

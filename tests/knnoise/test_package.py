@@ -68,7 +68,11 @@ def test_figures_are_drawn(trained: knnoise.Training) -> None:
     import matplotlib
 
     matplotlib.use("agg")
-    assert len(trained.plot_rates().lines) == 4
+    ax = trained.plot_rates()
+    assert len(ax.lines) == 4
+    ax.figure.draw_without_rendering()
+    marks = [line.get_window_extent() for line in ax.lines]  # with their markers
+    assert not any(text.get_window_extent().overlaps(one) for text in ax.texts for one in marks)
     assert trained.plot_posterior().get_ylabel() == "rows"
 
 
@@ -99,6 +103,26 @@ def test_arrays_with_labels_beside(tmp_path: Path) -> None:
     assert "nothing suspicious" in str(found)
     trained = knnoise.train(x, tmp_path / "run", labels=y, **QUIET)
     assert trained.label_values == ["no", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"noise": "crosfit"},
+            "noise='crosfit': must be one of crossfit or minmax; did you mean c",
+        ),
+        (
+            {"label_colum": "y"},
+            "label_colum: there is no such parameter, did you mean label_column?",
+        ),
+        ({"k": "ten"}, "k='ten': must be a whole number"),
+        ({"workers": -1}, "workers=-1: must be 0 or more"),
+    ],
+)
+def test_wrong_options_are_said_in_python_s_words(given: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        knnoise.train(frame(), **given)  # type: ignore[arg-type]
 
 
 def test_what_is_no_source_is_refused() -> None:
@@ -137,7 +161,10 @@ def test_a_program_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
 
 def test_the_package_says_its_version_and_names() -> None:
     assert knnoise.__version__ == VERSION
-    assert {"train", "check", "__version__"} <= set(dir(knnoise))
+    assert dir(knnoise) == sorted(knnoise.__all__)
+    assert all(getattr(knnoise, name) is not None for name in knnoise.__all__)
+    with pytest.raises(AttributeError, match=r"no attribute 'trian', did you mean train\?"):
+        knnoise.trian  # noqa: B018
     assert (Path(knnoise.__file__).parent / "py.typed").exists()
 
 

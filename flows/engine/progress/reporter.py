@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from flows.engine.progress.run_log import Logged
-from flows.engine.progress.terminal import Terminal
+from flows.engine.progress.terminal import Notebook, Terminal
 from flows.engine.progress.watcher import Step, Watcher
 from storage.redaction import redacted
 from storage.runs.ledger import Record
@@ -63,8 +63,11 @@ class Reporter:
     def __init__(self, *, quiet: bool = False) -> None:
         logged = Logged()
         self._watchers: list[Watcher] = [logged]
-        self._terminal = None if quiet else Terminal(prefect_prints=logged.by_prefect)
-        if self._terminal is not None:
+        self._terminal: Terminal | None = None
+        if not quiet and Notebook.is_here():
+            self._watchers.insert(0, Notebook())
+        elif not quiet:
+            self._terminal = Terminal(prefect_prints=logged.by_prefect)
             self._watchers.insert(0, self._terminal)
         self._count = _Count(lambda: None)
         self.recall: float | None = None

@@ -1,4 +1,4 @@
-"""A live line for each step on a terminal; plain lines where stderr is none."""
+"""A live line for each step on a terminal, one bar in a notebook; plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from flows.engine.progress.watcher import Step, Watcher
+from flows.engine.progress.watcher import Step, Watcher, spell
 from storage.runs.ledger import Record
 
 _PLAIN_SECONDS = 10.0
@@ -97,3 +99,44 @@ class Terminal(Watcher):
                 self._progress = None
         elif error is None:
             self.say(step.line())
+
+
+class Notebook(Watcher):
+    """Progress as one display of a notebook, which changes; what is said is printed."""
+
+    def __init__(self) -> None:
+        self._display: Any = None
+        self._started, self._shown, self._ended = time.monotonic(), 0.0, 0
+
+    @staticmethod
+    def is_here() -> bool:
+        """Whether this process is the kernel of a notebook."""
+        ipython = sys.modules.get("IPython")
+        shell = None if ipython is None else ipython.get_ipython()
+        return getattr(shell, "kernel", None) is not None
+
+    def say(self, message: str) -> None:
+        print(message, file=sys.stderr, flush=True)
+
+    def begin(self, step: Step) -> None:
+        self._show(step)
+
+    def advance(self, step: Step, record: Record | None) -> None:
+        if time.monotonic() - self._shown > 1 / _REFRESH:
+            self._show(step)
+
+    def end(self, step: Step, error: BaseException | None) -> None:
+        self._ended += error is None
+        self._show(step, f"{self._ended} steps, {spell(time.monotonic() - self._started)}")
+
+    def _show(self, step: Step, text: str = "") -> None:
+        from IPython.display import display
+
+        self._shown = time.monotonic()
+        bar = "" if text else f'<progress max="{step.total or 1}" value="{step.done}"></progress> '
+        text = text or step.line()
+        shown = {"text/plain": text, "text/html": bar + escape(text)}
+        if self._display is None:
+            self._display = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._display.update(shown, raw=True)
