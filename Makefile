@@ -33,8 +33,9 @@ demo: $(VENV)/.installed
 	$(BIN)/knnoise demo --dir demo
 
 # One thread a library: those of tests that run beside each other would wait for each other's cores.
+# Files in their order, which has those of the longest tests first, not those of the most tests.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(PYTEST)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

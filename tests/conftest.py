@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one file run in one process, those that share a Prefect server in one, too."""
     for item in items:
         folder = item.path.parent.name
-        together = folder if folder in ("deploy", "under_prefect") else str(item.path)
+        together = folder if folder == "under_prefect" else str(item.path)
         item.add_marker(pytest.mark.xdist_group(together))
 
 
