@@ -66,8 +66,8 @@ def train(
 
     Parameters
     ----------
-    source : path, pandas, polars or Dask data frame, Arrow table or stream, Dataset of Hugging
-        Face, or (row, feature) NumPy or Dask array
+    source : path, pandas, polars or Dask data frame, Arrow table or stream, relation of DuckDB,
+        Dataset of Hugging Face, or (row, feature) NumPy or Dask array
     run : folder of the run; by default a new temporary one, which stays
         `labels` may be an array or a series, too; `id_column` is by default the index of a data
         frame, where it has one of its own

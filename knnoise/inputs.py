@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from knnoise.dask_inputs import write_array, write_frame
-from storage.errors import InputError, KnnoiseError
+from storage.errors import InputError, KnnoiseError, reason_of
 
 BATCH_ROWS = 1 << 16
 _SETS = (list, tuple, set, frozenset, np.ndarray)
@@ -36,7 +36,8 @@ class Source:
 def as_files(source: Any, labels: Any = None) -> Iterator[Source]:
     """A source and its labels by path: a path as it is; a data frame (pandas, polars, Dask), an
     Arrow table or record batch reader, a Dataset of Hugging Face, an array (NumPy, Dask) and
-    anything with an Arrow stream as files that are removed afterwards.
+    anything with an Arrow stream, such as a relation of DuckDB, as files that are removed
+    afterwards.
 
     Raises
     ------
@@ -100,8 +101,9 @@ def _source(source: Any, folder: Path) -> tuple[str, str | None]:
     if _is_of(source, "polars") and hasattr(source, "sink_parquet"):  # lazy: streamed by itself
         source.sink_parquet(folder / "table.parquet")
         return str(folder / "table.parquet"), None
-    table, id_column = _table(source)
-    write_arrow(table, folder / "table.arrow")
+    with _told(f"the {type(source).__name__}"):
+        table, id_column = _table(source)
+        write_arrow(table, folder / "table.arrow")
     return str(folder / "table.arrow"), id_column
 
 
@@ -136,7 +138,7 @@ def _table(source: Any) -> tuple[Any, str | None]:
         return pa.RecordBatchReader.from_stream(source), None
     raise InputError(
         f"a source of type {type(source).__name__} cannot be read; give a path, a data frame, an "
-        "Arrow table or a NumPy array"
+        "Arrow table or stream, a relation of DuckDB or a NumPy array"
     )
 
 
@@ -150,9 +152,8 @@ def of_pandas(frame: Any) -> tuple[Any, str | None]:
     if not counts and not isinstance(frame.index, pd.MultiIndex):
         id_column = str(frame.index.name or INDEX)
         frame = frame.rename_axis(id_column).reset_index()
-    with _told("the data frame"):
-        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        table = pa.Table.from_pandas(frame, preserve_index=False)
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
     return table.replace_schema_metadata(None), id_column
 
 
@@ -162,8 +163,8 @@ def _told(what: str) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputError(f"{what} cannot be read as a table: {error}") from error
+    except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+        raise InputError(f"{what} cannot be read as a table: {reason_of(error)}") from error
 
 
 def _labels(labels: Any, folder: Path) -> str | None:

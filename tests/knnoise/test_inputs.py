@@ -200,6 +200,29 @@ def test_a_dataset_of_hugging_face_is_read_as_it_is_selected() -> None:
     pd.testing.assert_frame_equal(read, table[50:].reset_index(drop=True))
 
 
+def test_a_query_of_duckdb_is_streamed(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(tmp_path / "pool.db")) as base:
+        base.sql(
+            "create table rows as select range as id, range * 0.5 as a, sum(range) over () as b,"
+            " case when range % 3 = 0 then 'no' else 'yes' end as y from range(200000)"
+        )
+        query = base.sql("select * from rows where id % 2 = 0 order by id desc")
+        with as_files(query) as files:
+            opened = open_source(files.path, label_column="y", columns=Columns(id="id"))
+            chunks = list(opened.chunks(1 << 16))
+            assert sum(len(chunk.x) for chunk in chunks) == 100_000
+            assert chunks[0].x[0].tolist() == [99_999.0, np.float32(19_999_900_000)]
+            assert chunks[0].id is not None
+            assert chunks[0].label is not None
+            assert (str(chunks[0].id[0]), chunks[0].label[0]) == ("199998", "no")
+        wrong = base.sql("select a, cast(y as integer) as y from rows")
+        with pytest.raises(
+            InputError, match=r"the DuckDBPyRelation cannot be read as a table: .*'no'"
+        ):
+            knnoise.check(wrong, label_column="y")
+
+
 def test_errors_are_in_words_of_python() -> None:
     said = {
         "t: give --impute median or --impute drop": "t: give impute='median' or impute='drop'",
