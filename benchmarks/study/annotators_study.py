@@ -4,6 +4,7 @@ majority and Dawid-Skene."""
 from __future__ import annotations
 
 import zlib
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,20 +17,26 @@ from benchmarks.study import metric_study
 from benchmarks.study.data import Absent, load
 from benchmarks.study.results import Results
 from pipeline.knn.exact import nearest
-from pipeline.noise.annotator_matrices import Agreement, alone, consensus_of, is_shared
-from pipeline.noise.annotator_verdicts import told
+from pipeline.noise.annotator_matrices import Agreement, consensus_of, is_shared
+from pipeline.noise.annotator_verdicts import verdicts_on
 from pipeline.noise.annotators import NEAR, RowLabels, distance_weights
 from pipeline.noise.transition import transition_matrix
 
 Floats = NDArray[np.float64]
 SETS = ("magic04@5000", "landsat@5000", "pendigits@5000", "letter@5000", "fashion_mnist@5000")
 SEEDS = 2
-HARD_SETS = (
-    *("magic04", "landsat", "rare class", "overlap", "german", "splice", "vehicle"),
-    *("ten classes", "nothing"),
+TUNED = (
+    *("ionosphere", "diabetes", "splice", "heart", "landsat", "letter", "magic04", "fourclass"),
+    *("optdigits", "nothing", "rare class", "ten classes"),
 )
-"""Sets of hard rows, at most `HARD_ROWS` of each; in the last, features tell nothing."""
-HARD_ROWS, SPREAD = 2000, 1.5
+UNTUNED = (
+    *("cancer", "german", "housing", "mushroom", "optdigits13", "pendigits", "segment", "shuttle"),
+    *("usps", "vehicle", "w8a", "fashion_mnist", "overlap", "many columns", "small"),
+)
+"""Sets by which constants were chosen, and others; in `nothing`, features tell nothing."""
+ROWS, SPREAD = 1500, 1.5
+"""Rows of each at most, and the deviation of how easy a row is."""
+SUPPORTS = ("supported", "weak", "unsupported")
 SMOOTHED = 0.01
 """Labels added to each count of the majority's matrices, of which some have none."""
 
@@ -56,6 +63,10 @@ CROWDS = (
     Crowd(30, 1, 5, 4),
     Crowd(30, 2, 2, 6),
     Crowd(10, 1, 1, 2),
+)
+CROWDS_OF_EACH = (
+    *(Crowd(5, 1, 1, 0), Crowd(10, 1, 1, 2), Crowd(30, 1, 1, 4)),
+    *(Crowd(5, 2, 2, 0), Crowd(10, 1, 3, 2), Crowd(10, 3, 3, 2), Crowd(30, 1, 5, 4)),
 )
 
 
@@ -117,33 +128,40 @@ def of_hard_rows(y: NDArray[np.int64], crowd: Crowd, rng: np.random.Generator) -
     return Votes(row, who, label, count / np.maximum(count.sum(axis=2, keepdims=True), 1.0), seen)
 
 
-def hard(folder: Path, results: Results) -> None:
+def every(folder: Path, results: Results) -> None:
     """Annotators with and without hard rows, on sets whose neighbors tell much, little, nothing."""
-    for name in HARD_SETS:
+    for name in (*TUNED, *UNTUNED):
+        try:
+            x, y = few_rows(folder, name)
+        except Absent as reason:
+            print(f"{name}: skipped, {reason}", flush=True)
+            continue
+        others = min(100, len(x) - 1)
+        neighbor, distance = nearest(x, x, others, exclude=np.arange(len(x)))
+        kinds = (("alike", drawn), ("hard", of_hard_rows))
+        for seed, crowd, (rows, draw) in product(range(SEEDS), CROWDS_OF_EACH, kinds):
+            if (key := f"{rows}/{name}/{crowd.told}/{seed}/fresh") not in results:
+                votes = draw(y, crowd, np.random.default_rng(zlib.crc32(key.encode())))
+                found = case(x, y, votes, neighbor, distance)
+                about = {"set": name, "crowd": crowd.told, "single": crowd.most == 1}
+                results.add(key, {"rows": rows, "tuned": name in TUNED, **about, **found})
+        print(f"annotators, every set: {name}", flush=True)
+
+
+def few_rows(folder: Path, name: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """`ROWS` rows of a set at most, and their classes."""
+    if name == "nothing":
         rng = np.random.default_rng(4)
-        if name == "nothing":
-            x = rng.normal(size=(HARD_ROWS, 10)).astype(np.float32)
-            y = rng.integers(0, 4, HARD_ROWS)
-        else:
-            try:
-                x, y = (part[:HARD_ROWS] for part in metric_study.load(folder, name))
-            except Absent as reason:
-                print(f"{name}: skipped, {reason}", flush=True)
-                continue
-        y = np.unique(y, return_inverse=True)[1].astype(np.int64)
-        neighbor, distance = nearest(x, x, 100, exclude=np.arange(len(x)))
-        for crowd in (CROWDS[2], CROWDS[3], CROWDS[5]):
-            for rows, draw in (("hard", of_hard_rows), ("alike", drawn)):
-                if (key := f"{rows}/{name}/{crowd.told}") not in results:
-                    votes = draw(y, crowd, np.random.default_rng(zlib.crc32(key.encode())))
-                    found = case(x, y, votes, neighbor, distance)
-                    results.add(key, {"rows": rows, "set": name, "crowd": crowd.told, **found})
-        print(f"annotators, hard rows, {name}", flush=True)
+        x = rng.normal(size=(1000, 10)).astype(np.float32)
+        return x, rng.integers(0, 4, 1000)
+    x, y = metric_study.load(folder, name)
+    rows = np.random.default_rng(77).permutation(len(x))[:ROWS]
+    return x[rows], np.unique(y[rows], return_inverse=True)[1].astype(np.int64)
 
 
 def run(folder: Path, work: Path) -> None:
     results = Results(work, "annotators")
-    hard(folder, results)
+    every(folder, results)
     for name in SETS:
         keys = [(crowd, seed) for crowd in CROWDS for seed in range(SEEDS)]
         left = [(c, s) for c, s in keys if f"{name}/{c.told}/{s}" not in results]
@@ -197,10 +215,13 @@ def case(
     }
     accuracy = realized(votes, y, n_annotators)
     agreement = Agreement.of(start, labels.label, c)
-    shared, by_themselves = is_shared(agreement, n), alone(skills)
-    every = told(range(n_annotators), sums, skills, shared, by_themselves)
-    inside = [one.interval[0] <= accuracy[int(one.value)] <= one.interval[1] for one in every]
-    supported = [hit for hit, one in zip(inside, every, strict=True) if one.support == "supported"]
+    shared = is_shared(agreement, n)
+    every_one = verdicts_on(range(n_annotators), sums, skills, shared)
+    inside = [one.interval[0] <= accuracy[int(one.value)] <= one.interval[1] for one in every_one]
+    of = {
+        support: [hit for hit, one in zip(inside, every_one, strict=True) if one.support == support]
+        for support in SUPPORTS
+    }
     return {
         "n": n,
         "classes": c,
@@ -208,9 +229,7 @@ def case(
         "error": {name: error(matrix, votes) for name, (_, matrix) in found.items()},
         "certainty": float(judged.certainty.mean()),
         "covered": float(np.mean(inside)),
-        "supported": len(supported),
-        "supported_covered": sum(map(bool, supported)),
-        "alone": by_themselves,
+        "intervals": {support: [sum(map(bool, hits)), len(hits)] for support, hits in of.items()},
         "support": len(votes.row),
     }
 

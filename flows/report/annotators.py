@@ -20,19 +20,11 @@ def warnings(found: Annotators | None) -> list[str]:
     return [
         *(
             [
-                "few rows have labels of several annotators, so that matrices rest on what "
-                "neighbors say, and verdicts are at most weak; let annotators share some rows"
+                "few rows have labels of several annotators, so that how often these are wrong "
+                "rests on what neighbors say, and verdicts are at most weak; let annotators share "
+                "some rows"
             ]
-            if not found.shared and not found.alone
-            else []
-        ),
-        *(
-            [
-                "few rows have labels of several annotators, and neighbors do not tell how often "
-                "labels are wrong: the consensus is the label given, and certainties are no more "
-                "than a guess; let annotators share some rows"
-            ]
-            if found.alone
+            if not found.shared
             else []
         ),
         *([f"{rows:,} lines of the annotations have no label and are left out"] if rows else []),

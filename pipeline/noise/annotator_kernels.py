@@ -17,11 +17,10 @@ ALPHA = 1.0
 """Neighbors that the pool's shares count for in a mixture."""
 LEAST = 1e-9
 """Least chance of a class, and of a label."""
-NOTHING = 0.0
-"""A chance that neighbors are right which says that they are not asked."""
 SAID, HALVED = 0.8, 0.5
-"""Powers of the likelihood of a row's own annotations: for what is said of the row, as hard rows
-mislead several annotators at once, and for how far annotators may be worse than they look."""
+"""Powers of the likelihood of a row's own annotations: for what is said of a row with several, as
+hard rows mislead several annotators at once, and for how far annotators may be worse than they
+look."""
 _WRONG = -30.0
 """Logarithm of the chance that a label which is certain is wrong."""
 
@@ -141,7 +140,7 @@ def expect_rows(
     sure_sums: Floats,
     prior_sums: Floats,
     right: Floats,
-    predicted: Floats,
+    checked: Floats,
     consensus: Codes,
     certainty: Floats,
     n_annotations: Codes,
@@ -171,19 +170,22 @@ def expect_rows(
         level = len(edges) - 1
         while edges[level] > f[top]:
             level -= 1
-        if sure[codes[top], level] == NOTHING:
-            f[:] = share
-        else:
-            _believed(f, top, sure[codes[top], level])
+        _believed(f, top, sure[codes[top], level])
         _likelihood(own[i], codes, start, annotator, label, logs, q)
+        power = SAID if start[own[i] + 1] - start[own[i]] > 1 else 1.0
         for a in range(n):
-            likelihood[a], half[a] = f[a] * q[a] ** SAID, f[a] * q[a] ** HALVED
+            likelihood[a], half[a] = f[a] * q[a] ** power, f[a] * q[a] ** HALVED
             q[a] *= f[a]
         _scale(q)
         _scale(likelihood)
         _scale(half)
         sure_sums[codes[top], level, 0] += 1.0
         sure_sums[codes[top], level, 1] += q[top]
+        sure_sums[codes[top], level, 2] += q[top] * (1.0 - q[top])
+        known = np.int64(-1)
+        for at in range(start[own[i]], start[own[i] + 1]):
+            if annotator[at] < 0:
+                known = label[at]
         best = np.argmax(likelihood)
         consensus[i], certainty[i] = codes[best], likelihood[best]
         for a in range(n):
@@ -195,7 +197,8 @@ def expect_rows(
             n_annotations[i] += 1
             n_agreeing[i] += label[at] == codes[best]
             right[j, 0] += 1.0
-            predicted[codes[top], label[at]] += 1.0
+            if known >= 0:
+                checked[known, label[at]] += 1.0
             for a in range(n):
                 counts[j, codes[a], label[at]] += q[a]
                 if codes[a] == label[at]:

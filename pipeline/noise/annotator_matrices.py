@@ -4,16 +4,22 @@ A matrix is drawn to what an annotator of this skill would do: of each true clas
 the mean of all annotators, moved in log-odds so that all in all as many are right as were, and
 mistakes as the mean of all makes them. This counts for ``DRAWN`` labels of each class, so that an
 annotator of few labels is taken for the whole, and a class that one saw rarely for one's own skill.
+
+The mean of all is drawn to a matrix that no round changes (`First`). From single labels nobody can
+tell mistakes from classes that overlap: any skill fits them, with neighbors that are right as much
+more or less often, and rounds drift along. So there the mean is this matrix, and rounds find how
+often neighbors are right, and how annotators differ. Shared rows tell both, given many labels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import isotonic_regression
 
-from pipeline.noise.annotator_kernels import NOTHING
+from pipeline.noise.annotator_kernels import LEAST
 from pipeline.noise.annotators import (
     EDGES,
     Expected,
@@ -29,22 +35,20 @@ DRAWN = 10.0
 """Labels of each true class that an annotator's skill counts for."""
 SKILL = 5.0
 """Labels that the mean skill counts for in an annotator's."""
-LEVELED = 20.0
-"""Rows that a level of clearness counts for in a class' cell."""
-ROUNDS, FEW_ROUNDS = 20, 5
-"""Rounds at most; and where labels are single, of which none tells on another: every further round
-then takes mistakes for truth a little more."""
+LEVELED = 8.0
+"""Known rows that all levels count for in one of clearness, and this in a class' cell."""
+ROUNDS = 20
+"""Rounds at most."""
 STILL = 0.001
 """Change of the matrices that ends the rounds: absolute, summed over a row, mean of all labels."""
 SHARED = 0.2
 """Share of the rows with several annotations from which these tell how good annotators are."""
-HELD_OUT, CLEAR = 0.05, 0.25
-"""How far a class is ahead of any other, at least, where neighbors are asked about single labels:
-among the labels of rows whose neighbors alone say it, and in the annotators' matrices."""
-FEWEST_LABELS = 10.0
-"""Labels of a class by which it is judged."""
-STANDING = (0.6, 0.95)
-"""Bounds of how often labels that stand are taken to be right."""
+TYPICAL = 0.75
+"""Share of the labels of a class that annotators get right at least, where labels are single: the
+pool's purest neighborhoods may be no purer than this, and say so little of annotators."""
+PULL = 0.3
+"""Weight of the first matrix in the mean of all where rows are shared; it is 1 where labels are
+single."""
 MOST_CELLS = 1 << 23
 """Annotators times classes squared at most."""
 
@@ -81,19 +85,35 @@ class Agreement:
         )
 
 
-def first_matrix(agreement: Agreement, n_rows: int, given: Floats) -> Floats:
-    """(class, class) matrix that all annotators start from.
+@dataclass(frozen=True)
+class First:
+    """What annotators are taken for before a row is judged."""
 
-    Where rows have several annotations, it is that of annotators who err as often as their
-    agreement says, each other class alike; else the matrix of the labels given, (class, class).
-    """
-    c = len(given)
-    if not is_shared(agreement, n_rows):
-        return np.asarray(0.98 * given + 0.02 / c)
-    k = c / (c - 1.0)
-    inside = 1.0 - k * (1.0 - agreement.equal / agreement.pairs)
-    wrong = float(np.clip((1.0 - np.sqrt(max(inside, 0.0))) / k, 0.02, 0.6 / k))
-    return np.asarray((1.0 - wrong * k) * np.eye(c) + wrong * k / c)
+    matrix: Floats
+    """(class, class) P(given | true)."""
+    weight: float
+    """That of its logarithm in the mean of all annotators."""
+
+    @staticmethod
+    def of(agreement: Agreement, n_rows: int, given: Floats) -> First:
+        """Where rows have several annotations, annotators who err as often as their agreement says,
+        each other class alike; else those of the matrix (class, class) of the labels given, but
+        right in `TYPICAL` of the labels of each class at least: the further it is below, the more
+        alike the other classes are."""
+        c = len(given)
+        others = (1.0 - np.eye(c)) / (c - 1.0)
+        if is_shared(agreement, n_rows):
+            k = c / (c - 1.0)
+            inside = 1.0 - k * (1.0 - agreement.equal / agreement.pairs)
+            wrong = float(np.clip((1.0 - np.sqrt(max(inside, 0.0))) / k, 0.02, 0.6 / k))
+            return First(np.asarray((1.0 - wrong * k) * np.eye(c) + wrong * k / c), PULL)
+        given = 0.98 * given + 0.02 / c
+        right = np.diag(given)
+        doubt = np.clip((TYPICAL - right) / (TYPICAL - 1.0 / c), 0.0, 1.0)[:, None]
+        right = np.maximum(right, TYPICAL)
+        off = given * (1.0 - np.eye(c))
+        off = (1.0 - doubt) * off / off.sum(axis=1, keepdims=True) + doubt * others
+        return First(np.asarray(off * (1.0 - right)[:, None] + np.diag(right)), 1.0)
 
 
 def is_shared(agreement: Agreement, n_rows: int) -> bool:
@@ -111,41 +131,6 @@ def started(matrix: Floats, n_annotators: int, shares: Floats) -> Skills:
     )
 
 
-def earned(sums: Expected) -> bool:
-    """Whether neighbors are to be asked where labels are single: each class that they say is the
-    commonest among the labels, which are no part of what they say, and in the matrices that
-    come of it. Else rounds end anywhere: a class whose labels are as often another's takes all."""
-    return _ahead(sums.predicted) >= HELD_OUT and _ahead(sums.counts.sum(axis=0)) >= CLEAR
-
-
-def _ahead(count: Floats) -> float:
-    """How far each class' own labels are ahead of any other's, as a share of the row of counts
-    (class, class) of the class worst off; -1 where no class has labels enough."""
-    rows = np.flatnonzero(count.sum(axis=1) >= FEWEST_LABELS)
-    share = count[rows] / count[rows].sum(axis=1, keepdims=True)
-    own = share[np.arange(len(rows)), rows]
-    share[np.arange(len(rows)), rows] = 0.0
-    return float((own - share.max(axis=1)).min(initial=1.0)) if len(rows) else -1.0
-
-
-def alone(skills: Skills) -> bool:
-    """Whether the labels given stand, as neighbors are not asked."""
-    return bool((skills.sure == NOTHING).all())
-
-
-def standing(n_annotators: int, given: Floats) -> Skills:
-    """By which each row's label is what most of its annotators say: all are alike, as often right
-    as the matrix (class, class) of the labels given says, within bounds; neighbors are not asked.
-    """
-    c = len(given)
-    right = float(np.clip(np.diag(given).mean(), *STANDING))
-    matrix = np.full((c, c), (1.0 - right) / (c - 1)) + np.eye(c) * (
-        right - (1.0 - right) / (c - 1)
-    )
-    skills = started(matrix, n_annotators, np.full(c, 1.0 / c))
-    return replace(skills, sure=np.full((c, len(EDGES)), NOTHING))
-
-
 def together(before: Expected, part: Expected) -> Expected:
     """The sums of both."""
     return Expected(
@@ -153,27 +138,53 @@ def together(before: Expected, part: Expected) -> Expected:
     )
 
 
-def maximize(sums: Expected) -> Skills:
+def known_share(labels: Floats, right: Floats, open_: Floats) -> Floats:
+    """Share of labels, or of rows, that counts as known, given how many are right and the variance
+    of this number: a row whose class is open takes from what it tells (Louis, *Finding the observed
+    information matrix when using the EM algorithm*, 1982)."""
+    share = right / np.maximum(labels, 1.0)
+    spread = np.maximum(labels * share * (1.0 - share), 1e-12)
+    known = np.clip(1.0 - open_ / spread, 0.0, 1.0)
+    return np.asarray(np.where(open_ < 1e-9, 1.0, known))
+
+
+def maximize(sums: Expected, first: First) -> Skills:
     """The likeliest matrices, shares and chances for the sums over all rows."""
-    rows, right = sums.sure[:, :, 0], sums.sure[:, :, 1]
-    level = right.sum(axis=0) / np.maximum(rows.sum(axis=0), 1e-12)
-    sure = (right + LEVELED * level) / (rows + LEVELED)
-    sure = np.where(rows.sum(axis=0) > 0, sure, np.nan)
-    return Skills(_matrices(sums.counts), sums.prior / sums.prior.sum(), sure)
+    whole = sums.sure[:, :, 1].sum() / sums.sure[:, :, 0].sum()
+    of_level = sums.sure.sum(axis=0)
+    level = _drawn(of_level, np.asarray(whole))
+    weight = of_level[:, 0] * known_share(*of_level.T) + LEVELED
+    sure = _drawn(sums.sure, isotonic_regression(level, weights=weight).x)
+    return Skills(_matrices(sums, first), sums.prior / sums.prior.sum(), sure)
 
 
-def _matrices(counts: Floats) -> Floats:
-    """(annotator, class, class) rates of counts, drawn as told above."""
-    c = counts.shape[1]
-    mean = counts.sum(axis=0) + 0.5 / c
-    mean /= mean.sum(axis=1, keepdims=True)
-    off = mean * (1.0 - np.eye(c))
+def _drawn(sums: Floats, to: Floats) -> Floats:
+    """Shares of the sums (..., 3), drawn to others as if `LEVELED` rows had said these."""
+    rows, right, open_ = np.moveaxis(sums, -1, 0)
+    known = known_share(rows, right, open_)
+    return np.asarray((known * right + LEVELED * to) / (known * rows + LEVELED))
+
+
+def _matrices(sums: Expected, first: First) -> Floats:
+    """(annotator, class, class) rates of the counts, drawn as told above. As far as the first
+    matrix weighs, labels count as they are known; those of checked rows count as they are."""
+    c = len(first.matrix)
+    mean = sums.counts.sum(axis=0) + 0.5 / c
+    labels = mean.sum(axis=1, keepdims=True)
+    open_ = np.maximum(labels - sums.checked.sum(axis=1, keepdims=True), LEAST)
+    wanted = (sums.checked + open_ * first.matrix) / labels
+    drawn = (mean / labels) ** (1.0 - first.weight) * wanted**first.weight
+    drawn /= drawn.sum(axis=1, keepdims=True)
+    counts = sums.counts * (drawn * labels / mean)
+    off = drawn * (1.0 - np.eye(c))
     off /= off.sum(axis=1, keepdims=True)
+    known = known_share(*sums.right[:, :3].T)
+    counts *= (1.0 - first.weight * (1.0 - known))[:, None, None]
     of_class = counts.sum(axis=2)
-    d = _skills(of_class, np.trace(counts, axis1=1, axis2=2), np.diag(mean))
-    drawn = off * (1.0 - d)[:, :, None]
-    drawn[:, np.arange(c), np.arange(c)] = d
-    return np.asarray((counts + DRAWN * drawn) / (of_class + DRAWN)[:, :, None])
+    d = _skills(of_class, np.trace(counts, axis1=1, axis2=2), np.diag(drawn))
+    alike = off * (1.0 - d)[:, :, None]
+    alike[:, np.arange(c), np.arange(c)] = d
+    return np.asarray((counts + DRAWN * alike) / (of_class + DRAWN)[:, :, None])
 
 
 def _skills(of_class: Floats, right: Floats, mean: Floats) -> Floats:
@@ -216,19 +227,12 @@ def consensus_of(
     """
     n, c = len(near), len(given)
     own = np.arange(n)
-    agreement = Agreement.of(labels.start, labels.label, c)
-    skills = started(first_matrix(agreement, n, given), n_annotators, shares)
-    for _ in range(most_rounds(agreement, n)):
+    first = First.of(Agreement.of(labels.start, labels.label, c), n, given)
+    skills = started(first.matrix, n_annotators, shares)
+    for _ in range(ROUNDS):
         _, sums = expect(own, near, weight, labels, skills)
-        before, skills = skills, maximize(sums)
+        before, skills = skills, maximize(sums, first)
         if change(before, skills, sums.counts) < STILL:
             break
-    if not (is_shared(agreement, n) or earned(sums)):
-        skills = standing(n_annotators, given)
     judged, sums = expect(own, near, weight, labels, skills)
     return judged, sums, skills
-
-
-def most_rounds(agreement: Agreement, n_rows: int) -> int:
-    """Rounds at most."""
-    return ROUNDS if is_shared(agreement, n_rows) else FEW_ROUNDS

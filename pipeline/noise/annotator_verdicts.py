@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.knn.recall import wilson
 from pipeline.labels import ClassName
-from pipeline.noise.annotator_matrices import Agreement
+from pipeline.noise.annotator_matrices import Agreement, known_share
 from pipeline.noise.annotators import Expected, Skills
 from pipeline.noise.rates import Support
 
@@ -67,32 +67,23 @@ class Annotators:
     """Annotations whose label is no row's majority."""
     n_empty: int = 0
     """Lines without a label."""
-    alone: bool = False
-    """Whether neither shared rows nor neighbors tell anything: the consensus is the label given."""
 
 
 def verdicts_on(
-    values: Sequence[ClassName],
-    sums: Expected,
-    skills: Skills,
-    shared: bool,
-    alone: bool = False,
+    values: Sequence[ClassName], sums: Expected, skills: Skills, shared: bool
 ) -> list[Annotator]:
     """All annotators that gave any label, the least accurate first.
 
-    alone : whether nothing tells how good they are: neither shared rows nor neighbors
+    shared : whether annotations of the same rows tell how good they are
 
-    The interval is Wilson's for as many labels as are known as well: by Louis (*Finding the
-    observed information matrix when using the EM algorithm*, 1982) a row whose class is open takes
-    from what a label tells. Mistakes that come together on hard rows look like the truth; so the
-    interval reaches as far as the accuracy moves if a row's own annotations count half.
+    The interval is Wilson's for as many labels as are known as well. Mistakes that come together on
+    hard rows look like the truth; so the interval reaches as far as the accuracy moves if a row's
+    own annotations count half.
     """
     labels, right, open_, half = sums.right.T
     moved = (half - right) / np.maximum(labels, 1.0)
     accuracy = right / np.maximum(labels, 1.0)
-    spread = np.maximum(labels * accuracy * (1.0 - accuracy), 1e-12)
-    known = labels * np.clip(1.0 - open_ / spread, 0.0, 1.0)
-    known = np.where(open_ < 1e-9, labels, known)
+    known = labels * known_share(labels, right, open_)
     rows = sums.counts.sum(axis=2)
     whole = skills.matrix.size <= MOST_NUMBERS
     verdicts = [
@@ -101,7 +92,7 @@ def verdicts_on(
             labels=int(labels[j]),
             accuracy=float(accuracy[j]),
             interval=_reaching(float(accuracy[j]), float(known[j]), float(moved[j])),
-            support="unsupported" if alone else _support(float(known[j]), shared),
+            support=_support(float(known[j]), shared),
             matrix=skills.matrix[j].tolist() if whole else None,
             class_rows=rows[j].tolist() if whole else None,
         )

@@ -5,8 +5,9 @@ EM algorithm*, 1979): given a row's class, its annotators label independently, e
 their own. Where theirs has one prior of classes for all rows, ours comes from each row's neighbors:
 the likeliest mixture of classes for the annotations of the neighbors alone, the row's own left out.
 How far neighbors are to be believed is learned, too: rows are told apart by the class that their
-neighbors say and by how clearly, and each such cell has its own chance that they are right. So a
-mixture that is too sure of itself, or too timid, biases no matrix.
+neighbors say and by how clearly, and each such cell has its own chance that they are right, no
+smaller where they say it more clearly. So a mixture that is too sure of itself, or too timid,
+biases no matrix, and neighbors that tell nothing have no say.
 
 One pass (``expect``) adds up what all rows say; sums of blocks add up.
 """
@@ -55,7 +56,7 @@ class Skills:
     """(class,) shares of the classes."""
     sure: Floats
     """(class, level) chance that neighbors who say this class as clearly are right; NaN: as they
-    say; 0: the pool's shares stand in their place."""
+    say."""
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,20 @@ class Expected:
     counts: Floats
     """(annotator, true class, given class) labels."""
     sure: Floats
-    """(class, level, 2) rows by what neighbors say, and those where they are right."""
+    """(class, level, 3) rows by what neighbors say, those where they are right, and the variance of
+    their number."""
     prior: Floats
     """(class,) rows."""
     right: Floats
     """(annotator, 4) labels, the right ones, the variance of their number, and the right ones where
     a row's own annotations count half."""
-    predicted: Floats
-    """(class that a row's neighbors say, given class) labels, of which none is its own evidence."""
+    checked: Floats
+    """(true class, given class) labels of rows whose class is certain."""
 
     @staticmethod
     def none(n_annotators: int, c: int) -> Expected:
         """The sums over no row."""
-        shapes = (n_annotators, c, c), (c, len(EDGES), 2), (c,), (n_annotators, 4), (c, c)
+        shapes = (n_annotators, c, c), (c, len(EDGES), 3), (c,), (n_annotators, 4), (c, c)
         return Expected(*(np.zeros(shape) for shape in shapes))
 
 
@@ -123,7 +125,7 @@ def expect(
     expect_rows(
         *(own, near, weight, labels.start, labels.annotator, labels.label),
         *(logs, skills.prior, skills.sure, EDGES),
-        *(sums.counts, sums.sure, sums.prior, sums.right, sums.predicted),
+        *(sums.counts, sums.sure, sums.prior, sums.right, sums.checked),
         *(judged.consensus, judged.certainty, judged.n_annotations, judged.n_agreeing),
     )
     return judged, sums

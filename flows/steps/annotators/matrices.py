@@ -26,15 +26,12 @@ from flows.steps.labels.groups import crossfitted
 from flows.steps.labels.rates import RateEstimates
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
+    ROUNDS,
     STILL,
-    alone,
+    First,
     change,
-    earned,
-    first_matrix,
     is_shared,
     maximize,
-    most_rounds,
-    standing,
     started,
     together,
 )
@@ -115,28 +112,22 @@ def find_consensus(
             portion=None,
         )
 
-    shared = is_shared(about.agreement, pool.n_rows)
-    rounds = most_rounds(about.agreement, pool.n_rows)
+    def first(run: Run) -> First:
+        return First.of(about.agreement, pool.n_rows, _given_matrix(run, estimated))
 
     def start(run: Run) -> Output:
-        given = _given_matrix(run, estimated)
-        first = first_matrix(about.agreement, pool.n_rows, given)
-        skills = started(first, shape[0], np.array(counts) / sum(counts))
+        skills = started(first(run).matrix, shape[0], np.array(counts) / sum(counts))
         return _keep(run, 0, skills, Expected.none(*shape), 1.0)
 
     job.once(_matrices(0), start)
     number, moved = 0, np.inf
-    while moved >= STILL and number < rounds:
+    while moved >= STILL and number < ROUNDS:
         said = over_blocks(f"annotators-{number:02d}", number, {})
 
         def fit(run: Run, number: int = number, said: Sendings = said) -> Output:
             sums = _summed(said, shape)
-            before, after = read_skills(run, number), maximize(sums)
-            moved = change(before, after, sums.counts)
-            ends = moved < STILL or number + 1 == rounds
-            if ends and not (shared or earned(sums)):
-                after = standing(shape[0], _given_matrix(run, estimated))
-            return _keep(run, number + 1, after, sums, moved)
+            before, after = read_skills(run, number), maximize(sums, first(run))
+            return _keep(run, number + 1, after, sums, change(before, after, sums.counts))
 
         moved = Moved.of(job.once(_matrices(number + 1), fit)).change
         number += 1
@@ -145,10 +136,10 @@ def find_consensus(
 
     def finish(run: Run) -> Output:
         sums, skills = _summed(judged, shape), read_skills(run, number)
-        by_themselves = alone(skills)
+        shared = is_shared(about.agreement, pool.n_rows)
         write_group(run.store, GROUP, "annotators", _columns(skills, sums))
         found = Annotators(
-            verdicts_on(names.names, sums, skills, shared, by_themselves),
+            verdicts_on(names.names, sums, skills, shared),
             about.agreement,
             shared,
             about.n_annotations,
@@ -162,7 +153,6 @@ def find_consensus(
             ],
             about.n_unused,
             names.n_empty,
-            by_themselves,
         )
         return Output([run.key(GROUP)], MatricesFound(found))
 
