@@ -159,11 +159,12 @@ def of_pandas(frame: Any) -> tuple[Any, str | None]:
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    import pyarrow as pa
-
+    """Turn any failure to read an object, whose library raises what it likes, into one line."""
     try:
         yield
-    except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+    except KnnoiseError:
+        raise
+    except Exception as error:
         raise InputError(f"{what} cannot be read as a table: {reason_of(error)}") from error
 
 
