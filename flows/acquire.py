@@ -73,7 +73,7 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
     refuse_while_imported()
     check_reachable(params)
     folder, reporter = Run(Location.of(to_make(params.run))), Reporter(quiet=params.quiet)
-    held_back = params.label_column is not None
+    with_labels = params.label_column is not None
     oracles = {"--oracle": params.oracle, "--label-column": params.label_column}
     given = [name for name, value in oracles.items() if value is not None]
     given += ["--page"] if params.page else []
@@ -82,7 +82,7 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
     opened = open_source(
         params.source,
         label_column=params.label_column,
-        with_labels=held_back,
+        with_labels=with_labels,
         dialect=params.dialect(),
     )
     if opened.candidates is not None:

@@ -61,8 +61,8 @@ def run_certify(params: CertifyParams) -> dict[str, Any]:
     test = Truth.of(params.scores, params.truth, params.truth_column)
     held_out = None
     if test is not None:
-        found = reliability(test, trained.report)
-        held_out = HeldOut.of(found.n_rows, 1.0 - found.accuracy, params.delta)
+        curve = reliability(test, trained.report)
+        held_out = HeldOut.of(curve.n_rows, 1.0 - curve.accuracy, params.delta)
     certified = _certified(trained, params, Reporter(quiet=params.quiet))
     return certified.model_copy(update={"held_out": held_out}).as_json()
 
@@ -70,19 +70,19 @@ def run_certify(params: CertifyParams) -> dict[str, Any]:
 def _certified(trained: Trained, params: CertifyParams, reporter: Reporter) -> CertifyReport:
     """The certificate, made or made before."""
     design = _design(trained, params)
-    asked = {
+    parameters = {
         "training": trained.report.steps["rates"].digest,
         "k": design.k,
         "k_fixed": _is_fixed(trained, params),
         **params.model_dump(include={"delta", "samples", "seed"}),
     }
-    name = blake2b(json.dumps(asked).encode(), digest_size=8).hexdigest()
+    name = blake2b(json.dumps(parameters).encode(), digest_size=8).hexdigest()
     folder = Run(Location.of(f"{trained.run.location.url}/certificates/{name}"))
     report = reports.finished(folder, CertifyReport)
     if report is not None:
         reporter.say("this was certified before: nothing to compute")
         return report
-    config = {**trained.run.config(), "parameters": asked}
+    config = {**trained.run.config(), "parameters": parameters}
     with (
         claimed(folder, lambda: config, lambda _: None, reporter) as owned,
         open_job(owned, params, reporter) as job,

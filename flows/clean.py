@@ -111,7 +111,7 @@ class _Verdicts:
         names = ("row", "given_label", "is_label_issue", "label_quality")
         several = isinstance(trained.report, ClassReport)
         self._names = (*names, "likely_label") if several else names
-        self._at, self._held = 0, self._read(0)
+        self._at, self._buffered = 0, self._read(0)
 
     def _read(self, at: int) -> Arrays:
         rows = slice(at, at + array(self._group, "row").chunks[0])
@@ -121,13 +121,13 @@ class _Verdicts:
         """Those on the next rows of the source, up to `stop`."""
         pieces = []
         while True:
-            cut = int(np.searchsorted(self._held["row"], stop))
-            pieces.append({name: column[:cut] for name, column in self._held.items()})
-            self._held = {name: column[cut:] for name, column in self._held.items()}
+            cut = int(np.searchsorted(self._buffered["row"], stop))
+            pieces.append({name: column[:cut] for name, column in self._buffered.items()})
+            self._buffered = {name: column[cut:] for name, column in self._buffered.items()}
             self._at += cut
-            if len(self._held["row"]) or self._at == array(self._group, "row").shape[0]:
+            if len(self._buffered["row"]) or self._at == array(self._group, "row").shape[0]:
                 break
-            self._held = self._read(self._at)
+            self._buffered = self._read(self._at)
         return {name: np.concatenate([one[name] for one in pieces]) for name in self._names}
 
 
@@ -202,18 +202,18 @@ class _Cleaning:
 
     def _cleaned(self, table: pa.Table, first: int) -> pa.Table:
         """Some rows of the source, the first of them `first`, as they are written."""
-        found = self.verdicts.before(first + table.num_rows)
-        given, suspect = found["given_label"].astype(np.int64), found["is_label_issue"]
+        verdicts = self.verdicts.before(first + table.num_rows)
+        given, suspect = verdicts["given_label"].astype(np.int64), verdicts["is_label_issue"]
         self.n_rows = first + table.num_rows
         self.n_judged, self.n_suspect = self.n_judged + len(given), self.n_suspect + suspect.sum()
         if self.how == "drop":
-            found = {name: column[~suspect] for name, column in found.items()}
+            verdicts = {name: column[~suspect] for name, column in verdicts.items()}
             given, suspect = given[~suspect], suspect[~suspect]
-        likely = found.get("likely_label", np.where(suspect, 1 - given, given)).astype(np.int64)
+        likely = verdicts.get("likely_label", np.where(suspect, 1 - given, given)).astype(np.int64)
         code = np.where(suspect, likely, given) if self.how == "relabel" else given
         self.by_class += np.bincount(code, minlength=len(self.classes))
         if table.num_rows != len(code) or self.how == "drop":
-            table = table.take(pa.array(found["row"] - first))
+            table = table.take(pa.array(verdicts["row"] - first))
         labels = self._labels(table, code)
         if self.label in table.column_names:
             at = table.column_names.index(self.label)
@@ -221,9 +221,9 @@ class _Cleaning:
         else:
             table = table.append_column(self.label, labels)
         if self.how == "weight":
-            table = table.append_column(WEIGHT, pa.array(found["label_quality"]))
+            table = table.append_column(WEIGHT, pa.array(verdicts["label_quality"]))
         if self.how == "soft":
-            quality = found["label_quality"].astype(np.float64)
+            quality = verdicts["label_quality"].astype(np.float64)
             chance = soft_labels(given, likely, quality, self.matrix).astype(np.float32)
             for value, column in zip(self.classes, chance.T, strict=True):
                 table = table.append_column(f"{POSTERIOR}{value}", pa.array(column))

@@ -143,11 +143,11 @@ def _print(report: dict[str, Any], text: str) -> None:
     """The result of a command, as `--json` has it or as text; on stderr where scores are on
     stdout."""
     given = click.get_current_context().params
-    said = json.dumps(redacted_values(report)) if given["json"] else redacted(text.rstrip())
+    output = json.dumps(redacted_values(report)) if given["json"] else redacted(text.rstrip())
     if given.get("out") == STDOUT:
-        print(said, file=sys.stderr)
+        print(output, file=sys.stderr)
     else:
-        stdout.put(said)
+        stdout.put(output)
 
 
 def _command(
@@ -180,8 +180,8 @@ def _command(
         if not tells:
             run = quiet("print no text: the exit status tells")(run)
         run = click.option("--json", is_flag=True, help="one JSON object on stdout")(run)
-        said = "print each part on stderr, and the trace of an error"
-        run = click.option("-v", "--verbose", is_flag=True, help=said)(run)
+        about = "print each part on stderr, and the trace of an error"
+        run = click.option("-v", "--verbose", is_flag=True, help=about)(run)
         group.command(name, help=text, short_help=text, cls=cls)(run)
 
     return register
@@ -219,10 +219,10 @@ def _check(**params: Any) -> Called:
     from flows.intake.preflight import run_check
     from flows.intake.remedies import command
 
-    found = run_check(**params)
-    health = Health.model_validate(found)
+    content = run_check(**params)
+    health = Health.model_validate(content)
     more = f"try: {command(health.remedies)}\n" if health.remedies else ""
-    return found, health_text(health) + more
+    return content, health_text(health) + more
 
 
 @_command(cli, "score", "score new rows with a finished run", of_model("ScoreParams"))
@@ -395,8 +395,8 @@ def _besides(run: Any, report: Any) -> str:
     from flows.report.review import measured
     from flows.report.unlabeled import unlabeled
 
-    found = measured(run, report)
-    lines = [*unlabeled(run), *([] if found is None else ["", *found.sentences()])]
+    measures = measured(run, report)
+    lines = [*unlabeled(run), *([] if measures is None else ["", *measures.sentences()])]
     return "\n".join([*lines, ""]) if lines else ""
 
 

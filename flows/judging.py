@@ -125,14 +125,14 @@ def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, int]:
     graph, grid, params = of.graph, of.grid, of.params
     classes = Classes(of.pool, tuple(of.ingested.class_counts or ()), params.seed)
     counted = as_task("regression", lambda: count_classes(job, classes, graph, grid))
-    found = as_task("rates", lambda: estimate_classes(job, classes, counted, grid, params))
-    issues = as_task("labels", lambda: find_class_issues(job, classes, graph, counted, found))
-    return found, issues
+    estimates = as_task("rates", lambda: estimate_classes(job, classes, counted, grid, params))
+    issues = as_task("labels", lambda: find_class_issues(job, classes, graph, counted, estimates))
+    return estimates, issues
 
 
 def _sets(job: Job, of: LabeledGraph) -> LabelsJudged:
     """c1 and T for candidate sets, and the verdicts on all rows."""
     sets = CandidatePool(of.pool, tuple(of.ingested.label_values or ()), of.params.seed)
-    found = as_task("candidates", lambda: judge_candidates(job, sets, of.graph, of.length))
+    judged = as_task("candidates", lambda: judge_candidates(job, sets, of.graph, of.length))
     as_task("export", lambda: export_candidates(job, sets))
-    return LabelsJudged(*found)
+    return LabelsJudged(*judged)

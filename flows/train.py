@@ -74,14 +74,14 @@ def run_train(params: TrainParams) -> dict[str, Any]:
             "--review-wait pauses a Prefect flow, and this is none: answer by knnoise review, and "
             "train again with --corrections"
         )
-    told = _trained(folder, params, reporter)
+    report = _trained(folder, params, reporter)
     if params.publish_review is None:
-        return told
+        return report
     from flows.review.publish import published
 
     answers = published(folder, params, reporter)
     if answers is None:
-        return told
+        return report
     checked = Run(Location.of(f"{folder.location.url}-checked"))
     again = {"corrections": answers, "compare_with": folder.location.url}
     return _trained(checked, params.model_copy(update=again), reporter)
@@ -151,7 +151,7 @@ def _health(folder: Run, params: TrainParams) -> Health | None:
         params,
         params,
         leave_out=params.preflight == "fix",
-        asked=ColumnRequest(params.scale, params.encode, params.impute, params.unlabeled),
+        request=ColumnRequest(params.scale, params.encode, params.impute, params.unlabeled),
     )
     if params.preflight == "fix":
         refuse_quantity(health)

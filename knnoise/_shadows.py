@@ -16,8 +16,8 @@ def check_shadows() -> None:
             places = [spec.origin]
         if any(Path(place).resolve() == home / name for place in places):
             continue
-        found = f"{places[0]} hides it" if places else "it is not there"
+        problem = f"{places[0]} hides it" if places else "it is not there"
         raise ImportError(
-            f"knnoise needs its package {name!r}, and {found}: rename that, or start Python in "
+            f"knnoise needs its package {name!r}, and {problem}: rename that, or start Python in "
             "another folder"
         )

@@ -85,8 +85,8 @@ def train(
         if files.id_column is not None:
             options.setdefault("id_column", files.id_column)
         given = {"source": files.path, "labels": files.labels, "run": folder}
-        found = call("train", {**options, **given})
-    return Training(folder, found)
+        summary = call("train", {**options, **given})
+    return Training(folder, summary)
 
 
 @_with_options
@@ -113,8 +113,8 @@ def score(
         if files.id_column is not None:
             options.setdefault("id_column", files.id_column)
         given = {"source": files.path, "run": trained.run, "out": os.fspath(target)}
-        found = call("score", {**options, **given})
-    return Scores(os.fspath(target), found, trained.label_values)
+        summary = call("score", {**options, **given})
+    return Scores(os.fspath(target), summary, trained.label_values)
 
 
 def open_run(run: str | os.PathLike[str]) -> Training:
@@ -147,9 +147,9 @@ def check(source: Any, **options: Unpack[CheckOptions]) -> Any:
     with as_files(source, options.pop("labels", None)) as files:
         if files.id_column is not None:
             options.setdefault("id_column", files.id_column)
-        found = run_check(files.path, labels=files.labels, **options)
+        content = run_check(files.path, labels=files.labels, **options)
     named = source if isinstance(source, str | os.PathLike) else type(source).__name__
-    health = Health.model_validate({**found, "source": str(named)})
+    health = Health.model_validate({**content, "source": str(named)})
     findings = [
         one.model_copy(
             update={

@@ -56,12 +56,12 @@ def in_words_of_python(folder: str | None = None, source: Any = None) -> Iterato
     try:
         yield
     except KnnoiseError as error:
-        said = str(error)
+        message = str(error)
         if folder is not None:
             name = re.compile(rf"{re.escape(folder)}/([\w.]+)")
             kind = f"the {type(source).__name__}"
-            said = name.sub(lambda at: "labels" if at[1] == "labels.npy" else kind, said)
-        raise type(error)(in_python(said)) from None
+            message = name.sub(lambda at: "labels" if at[1] == "labels.npy" else kind, message)
+        raise type(error)(in_python(message)) from None
 
 
 _OPTION = re.compile(r"(?<![\w-])--([a-z](?:[a-z0-9-]*[a-z0-9])?)( '[^']*'| [^\s;:,?]+|  ?,)?")
@@ -76,15 +76,15 @@ _BEFORE, _PLAIN = (
 def in_python(text: str) -> str:
     """A message of the command line as Python would have it: `--exclude a` is `exclude='a'`."""
 
-    def said(found: re.Match[str]) -> str:
-        name, value = found[1].replace("-", "_"), (found[2] or "").strip()
-        before, after = text[: found.start()].split()[-1:], text[found.end() :][:1]
+    def in_words(match: re.Match[str]) -> str:
+        name, value = match[1].replace("-", "_"), (match[2] or "").strip()
+        before, after = text[: match.start()].split()[-1:], text[match.end() :][:1]
         given = before in ([word] for word in _BEFORE) or after == ":"
         if not value or value in _PLAIN or value.startswith("--") or not given:
-            return name + (found[2] or "")
+            return name + (match[2] or "")
         return f"{name}={value if _PLAIN_VALUE.fullmatch(value) else repr(value)}"
 
-    return _OPTION.sub(said, text)
+    return _OPTION.sub(in_words, text)
 
 
 def _source(source: Any, folder: Path) -> tuple[str, str | None]:
@@ -101,7 +101,7 @@ def _source(source: Any, folder: Path) -> tuple[str, str | None]:
     if _is_of(source, "polars") and hasattr(source, "sink_parquet"):  # lazy: streamed by itself
         source.sink_parquet(folder / "table.parquet")
         return str(folder / "table.parquet"), None
-    with _told(f"the {type(source).__name__}"):
+    with _as_table(f"the {type(source).__name__}"):
         table, id_column = _table(source)
         write_arrow(table, folder / "table.arrow")
     return str(folder / "table.arrow"), id_column
@@ -158,7 +158,7 @@ def of_pandas(frame: Any) -> tuple[Any, str | None]:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _as_table(what: str) -> Iterator[None]:
     """Turn any failure to read an object, whose library raises what it likes, into one line."""
     try:
         yield

@@ -66,8 +66,8 @@ class Training:
 
         self._of_labels()
         low, high = self.summary["share_wrong_interval"] or (None, None)
-        found = [self.summary["share_wrong"], low, high]
-        return pd.Series(found, ["estimate", "low", "high"], dtype=float, name="share_wrong")
+        values = [self.summary["share_wrong"], low, high]
+        return pd.Series(values, ["estimate", "low", "high"], dtype=float, name="share_wrong")
 
     @property
     def matrix(self) -> pd.DataFrame:
@@ -80,11 +80,11 @@ class Training:
         from storage.runs.run import Run
 
         self._of_labels()
-        found = self.summary["transition_matrix"]
-        if found is None:
-            found = read_array(Run(Location.of(self.run)).group("transition"), "matrix")
+        matrix = self.summary["transition_matrix"]
+        if matrix is None:
+            matrix = read_array(Run(Location.of(self.run)).group("transition"), "matrix")
         named = {"index": pd.Index(self.label_values, name="true")}
-        return pd.DataFrame(found, columns=pd.Index(self.label_values, name="given"), **named)
+        return pd.DataFrame(matrix, columns=pd.Index(self.label_values, name="given"), **named)
 
     @property
     def groups(self) -> pd.DataFrame:
@@ -99,11 +99,11 @@ class Training:
         import pandas as pd
 
         self._of_labels()
-        found = self.summary["groups"]
-        if found is None:
+        groups = self.summary["groups"]
+        if groups is None:
             raise InputError(f"{self.run}: trained without by; give the column that says whose")
-        rows = [_group(group, self.label_values) for group in found["groups"]]
-        return pd.DataFrame(rows).set_index("group").rename_axis(found["column"])
+        rows = [_group(group, self.label_values) for group in groups["groups"]]
+        return pd.DataFrame(rows).set_index("group").rename_axis(groups["column"])
 
     def _of_labels(self) -> None:
         """Raise `InputError` where labels are candidate sets, for which no rates are estimated."""
@@ -145,10 +145,10 @@ class Training:
         return pd.read_parquet(f"{self.run.rstrip('/')}/consensus.parquet")
 
     def _several(self) -> dict[str, Any]:
-        found: dict[str, Any] | None = self.summary["annotators"]
-        if found is None:
+        annotators: dict[str, Any] | None = self.summary["annotators"]
+        if annotators is None:
             raise InputError(f"{self.run}: trained without annotations; give a table of them")
-        return found
+        return annotators
 
     @property
     def label_issues(self) -> pd.DataFrame:
@@ -168,8 +168,8 @@ class Training:
     def suspects(self, n: int = 20) -> pd.DataFrame:
         """The n rows whose given label is most likely wrong, the worst first."""
         issues = self.label_issues
-        found = issues[issues["is_label_issue"]]
-        return found.sort_values(["label_quality", "row"]).head(n).reset_index(drop=True)
+        suspects = issues[issues["is_label_issue"]]
+        return suspects.sort_values(["label_quality", "row"]).head(n).reset_index(drop=True)
 
     def clean(
         self, source: Any, out: str | os.PathLike[str] | None = None, how: How = "drop", **more: Any
@@ -258,16 +258,16 @@ class Training:
         return train_text(training(self.summary))
 
     def _repr_html_(self) -> str:
-        found = self.suspects(SHOWN).to_html(index=False, float_format="%.3f")
+        table = self.suspects(SHOWN).to_html(index=False, float_format="%.3f")
         total = f"{self.summary['n_label_issues']:,} of {self.summary['n_rows']:,}"
         if "transition_matrix" not in self.summary:
-            told = f"{total} rows are predicted none of their candidates</p>"
+            summary = f"{total} rows are predicted none of their candidates</p>"
         else:
             why = f"{escape(self.summary['support'])}: {escape(self.summary['reason'])}"
-            told = (
+            summary = (
                 f"{total} labels are suspect ({why})</p>{self.rates.to_html(float_format='%.3f')}"
             )
-        return f"<p><b>{escape(self.run)}</b>: {told}<p>the most suspect</p>{found}"
+        return f"<p><b>{escape(self.run)}</b>: {summary}<p>the most suspect</p>{table}"
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SUFFIX = ".jsonl"
 LONGEST_LINE = 16 << 20
 """Bytes that are read at once; a longer line is damage."""
-MOST_ASKED = 1 << 19
+MOST_ROWS = 1 << 19
 """Rows that a log may hold answers on; each takes 1 kB of memory."""
 WRITING_SECONDS = 0.1
 """Time in which a line that is being added is there."""
@@ -94,7 +94,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Said:
+class RowAnswers:
     """What is known of one row."""
 
     row: int
@@ -128,7 +128,7 @@ class Answers:
     damaged: list[int] = field(default_factory=list)
     """Numbers, from 1, of lines that are not as they were written."""
     _n_lines: int = 0
-    _n_asked: int = 0
+    _n_questions: int = 0
     _by_row: dict[int, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     _known: set[str] = field(default_factory=set)
 
@@ -171,7 +171,7 @@ class Answers:
             elif "undo" in event:
                 self._forget(event["undo"])
             else:
-                rows = tuple(Asked(**asked) for asked in event["rows"])
+                rows = tuple(Asked(**row) for row in event["rows"])
                 self._add(Answer(**{**event, "rows": rows}))
         except (KeyError, TypeError, ValueError):
             if number not in self.damaged[-1:]:
@@ -180,24 +180,24 @@ class Answers:
     def _add(self, answer: Answer) -> None:
         if answer.id in self._known:
             return
-        self._n_asked += len(answer.rows)
-        if self._n_asked > MOST_ASKED:
+        self._n_questions += len(answer.rows)
+        if self._n_questions > MOST_ROWS:
             raise InputError(
-                f"{self.where}: answers on more than {MOST_ASKED:,} rows, which are not held in "
+                f"{self.where}: answers on more than {MOST_ROWS:,} rows, which are not held in "
                 "memory; give --answers another file from here on"
             )
         self._known.add(answer.id)
         self.answers[answer.id] = answer
-        for asked in answer.rows:
-            self._by_row[asked.row][answer.id] = None
+        for one in answer.rows:
+            self._by_row[one.row][answer.id] = None
 
     def _forget(self, name: str) -> None:
         self._known.add(name)
         answer = self.answers.pop(name, None)
-        for asked in answer.rows if answer else ():
-            del self._by_row[asked.row][name]
-            if not self._by_row[asked.row]:
-                del self._by_row[asked.row]
+        for one in answer.rows if answer else ():
+            del self._by_row[one.row][name]
+            if not self._by_row[one.row]:
+                del self._by_row[one.row]
 
     def is_known(self, name: str) -> bool:
         """Whether an answer of this id was given, taken back or not."""
@@ -207,16 +207,16 @@ class Answers:
         """Whether anybody was asked about a row and said something, if only `not known`."""
         return row in self._by_row
 
-    def of_row(self, row: int) -> Said:
+    def of_row(self, row: int) -> RowAnswers:
         """What is known of a row."""
         labels: dict[str, Label | None] = {}
         for name in self._by_row.get(row, {}):
             answer = self.answers[name]
             labels.pop(answer.reviewer, None)
             labels[answer.reviewer] = answer.label
-        return Said(row, labels)
+        return RowAnswers(row, labels)
 
-    def rows(self) -> Iterator[Said]:
+    def rows(self) -> Iterator[RowAnswers]:
         """What is known of each row that somebody was asked about, rows ascending."""
         return (self.of_row(row) for row in sorted(self._by_row))
 

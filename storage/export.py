@@ -137,10 +137,10 @@ def ending(target: str) -> str:
 
     Raises `InputError` for any other name, and for a workbook where openpyxl is not installed.
     """
-    found = next((end for end in FORMATS if target.lower().endswith(end)), None)
-    if found is None:
+    end = next((end for end in FORMATS if target.lower().endswith(end)), None)
+    if end is None:
         raise InputError(f"{target}: tables are written as {', '.join(FORMATS)}; name the file so")
-    if found == ".xlsx":
+    if end == ".xlsx":
         try:
             import openpyxl  # noqa: F401
         except ImportError as error:
@@ -148,7 +148,7 @@ def ending(target: str) -> str:
                 f"{target}: writing Excel workbooks needs openpyxl; pip install 'knnoise[xlsx]', "
                 "or name it .csv"
             ) from error
-    return found
+    return end
 
 
 def open_writer(target: str, sink: Any, schema: pa.Schema) -> Any:
@@ -206,14 +206,14 @@ def write_table(
     def table(rows: slice) -> pa.Table:
         data = {name: read_array(group, name, rows) for name in columns}
         data = {name: column for name, column in data.items() if column.ndim == 1 or not flat}
-        found = {} if named is None else {named.name: named.read(rows)}
-        found |= {
+        made = {} if named is None else {named.name: named.read(rows)}
+        made |= {
             name: _sets(column, classes) if name == CANDIDATES else _arrow(column, name, names)
             for name, column in data.items()
         }
         if more is not None:
-            found |= {name: pa.array(column) for name, column in more[0](rows).items()}
-        return pa.table(found)
+            made |= {name: pa.array(column) for name, column in more[0](rows).items()}
+        return pa.table(made)
 
     schema = table(slice(0, 0)).schema.with_metadata(dict(metadata) if metadata else None)
     step = first.chunks[0] if more is None else min(first.chunks[0], more[1])
@@ -278,26 +278,26 @@ def _arrow(column: npt.NDArray[Any], name: str, names: pa.Array | None) -> pa.Ar
     flat = column.ravel()
     if names is not None and name.endswith(LABELS):
         known = (flat >= 0) & (flat < len(names) - 1)
-        found = names.take(pa.array(np.where(known, flat, len(names) - 1).astype(np.int64)))
+        values = names.take(pa.array(np.where(known, flat, len(names) - 1).astype(np.int64)))
     else:
-        found = pa.array(flat)
+        values = pa.array(flat)
     if column.ndim == 1:
-        return found
+        return values
     ends = np.arange(0, len(flat) + 1, column.shape[1], dtype=np.int32)
-    return pa.ListArray.from_arrays(ends, found)
+    return pa.ListArray.from_arrays(ends, values)
 
 
 def _sets(mask: npt.NDArray[np.uint64], classes: Sequence[Label] | None) -> pa.Array:
     """Masks (row, word) as lists of labels; a few rows at a time, as masks are wide unpacked."""
     assert classes is not None
-    names, found = label_names(classes), []
+    names, lists = label_names(classes), []
     for start in range(0, max(1, len(mask)), _MASK_ROWS):
         words = np.ascontiguousarray(mask[start : start + _MASK_ROWS]).astype("<u8")
         bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
         row, code = np.nonzero(bits)
         ends = np.searchsorted(row, np.arange(len(words) + 1)).astype(np.int32)
-        found.append(pa.ListArray.from_arrays(ends, names.take(pa.array(code))))
-    return pa.concat_arrays(found)
+        lists.append(pa.ListArray.from_arrays(ends, names.take(pa.array(code))))
+    return pa.concat_arrays(lists)
 
 
 def write_columns(target: str, columns: Mapping[str, pa.Array]) -> None:
@@ -342,8 +342,8 @@ def read_metadata(target: str) -> dict[str, str]:
 
     Raises `InputError` for a protocol that is not allowed.
     """
-    found = (_read_schema(target) or pa.schema([])).metadata or {}
-    return {key.decode(): value.decode() for key, value in found.items()}
+    pairs = (_read_schema(target) or pa.schema([])).metadata or {}
+    return {key.decode(): value.decode() for key, value in pairs.items()}
 
 
 def read_columns(target: str) -> list[str]:
@@ -399,20 +399,20 @@ def export_answers(file: AnswersFile, target: str) -> int:
     origin = answers.origin
     assert origin is not None
     last = {
-        (asked.row, answer.reviewer): (answer, asked)
+        (one.row, answer.reviewer): (answer, one)
         for answer in answers.answers.values()
-        for asked in answer.rows
+        for one in answer.rows
     }
     rows = [
         (
-            *(row, answer.label, asked.given, reviewer, answer.time),
+            *(row, answer.label, one.given, reviewer, answer.time),
             *(answers.of_row(row).conflict, origin.source),
         )
-        for (row, reviewer), (answer, asked) in sorted(last.items(), key=itemgetter(0))
+        for (row, reviewer), (answer, one) in sorted(last.items(), key=itemgetter(0))
     ]
     names = ("row", "label", "given_label", "reviewer", "time", "conflict", "source")
     columns = {name: [row[at] for row in rows] for at, name in enumerate(names)}
-    write_columns(target, {name: _answer_column(name, found) for name, found in columns.items()})
+    write_columns(target, {name: _answer_column(name, column) for name, column in columns.items()})
     return len(last)
 
 

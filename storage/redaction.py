@@ -90,8 +90,8 @@ def bare(address: str) -> str:
 
 def secrets_of(address: str) -> set[str]:
     """Passwords and signatures in a URL, as they are and percent-decoded."""
-    found = {secret for _, secrets in _parts(address) for secret in secrets}
-    return {form for secret in found for form in (secret, unquote(secret), quote(secret, safe=""))}
+    plain = {secret for _, secrets in _parts(address) for secret in secrets}
+    return {form for secret in plain for form in (secret, unquote(secret), quote(secret, safe=""))}
 
 
 def remember(address: str) -> str:
@@ -120,7 +120,7 @@ def without_known(text: str) -> str:
 
 def _parts(address: str) -> list[tuple[str, set[str]]]:
     """(what may be kept, secrets in the rest) of each link of an address."""
-    found = []
+    parts = []
     for number, link in enumerate(_LINKS.split(address)):
         scheme = _URL.match(link)
         kept, secrets = link, set[str]()
@@ -134,8 +134,8 @@ def _parts(address: str) -> list[tuple[str, set[str]]]:
                 secrets.add(user[0].partition(":")[2][:-1])
             values = parse_qsl(query) if mark else []
             secrets |= {value for name, value in values if _QUERY_SECRET.fullmatch(name)}
-        found.append((f"::{kept}" if number else kept, secrets - {""}))
-    return found
+        parts.append((f"::{kept}" if number else kept, secrets - {""}))
+    return parts
 
 
 class RedactedStream:

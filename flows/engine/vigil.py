@@ -28,11 +28,11 @@ class Vigil:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._seen = self._looked = time.monotonic()
+        self._alive = self._looked = time.monotonic()
 
     def worked(self) -> None:
         """A part is done: somebody works."""
-        self._seen = time.monotonic()
+        self._alive = time.monotonic()
         _HAD_WORKERS.add(self._client)
 
     def look(self) -> None:
@@ -50,10 +50,10 @@ class Vigil:
         patience = PATIENCE if self._client in _HAD_WORKERS else FIRST
         if present:
             self.worked()
-        elif self._looked > self._seen + patience:
+        elif self._looked > self._alive + patience:
             what = "the scheduler has not answered" if present is None else "there was no worker"
             raise ClusterError(
-                f"{what} for {self._looked - self._seen:.0f} s; what is done is kept: start "
+                f"{what} for {self._looked - self._alive:.0f} s; what is done is kept: start "
                 "workers, and run again to resume"
             )
 

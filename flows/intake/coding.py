@@ -61,8 +61,8 @@ def opened(params: TrainParams, health: Health | None, coding: Coding) -> Source
         candidates=params.candidates,
     )
     if params.annotations is not None:
-        told = params.label_column, params.annotator_column
-        source = with_annotations(source, params.annotations, *told, params.dialect())
+        columns = params.label_column, params.annotator_column
+        source = with_annotations(source, params.annotations, *columns, params.dialect())
     return source if params.unlabeled == "refuse" else replace(source, only="labeled")
 
 
@@ -73,17 +73,17 @@ def _categories(params: TrainParams, texts: list[str]) -> dict[str, list[str]]:
         params.source, with_labels=False, dialect=params.dialect(), columns=keep, raw=True
     )
     assert isinstance(source.reader, TablesReader)
-    found: dict[str, set[str]] = {name: set() for name in texts}
+    categories: dict[str, set[str]] = {name: set() for name in texts}
     with readable(source.files[0]):
         for batch in source.reader.cells(0, BATCH_ROWS):
-            for name, values in found.items():
+            for name, values in categories.items():
                 values |= set(plain_texts(batch.column(name)).drop_null().unique().to_pylist())
                 if len(values) > MOST_CATEGORIES:
                     raise InputError(
                         f"{source.files[0]}: text column {name!r} has more than {MOST_CATEGORIES} "
                         f"values, too many to encode; give --exclude {name} or --id-column {name}"
                     )
-    return {name: sorted(values) for name, values in found.items()}
+    return {name: sorted(values) for name, values in categories.items()}
 
 
 def _medians(source: Source, seed: int) -> dict[str, float]:

@@ -25,39 +25,39 @@ class ColumnRequest(NamedTuple):
     unlabeled: str = "refuse"
 
 
-NOTHING_ASKED = ColumnRequest()
+NO_REQUEST = ColumnRequest()
 
 
 def doubtful(
-    columns: list[FeatureCandidate], y: npt.NDArray[np.int64], asked: ColumnRequest
+    columns: list[FeatureCandidate], y: npt.NDArray[np.int64], request: ColumnRequest
 ) -> list[Finding]:
     """What may be as it should be, by column."""
-    found = []
+    doubts = []
     for column in columns:
         name, values = column.name, column.values
         if column.has_commas and not column.spellings:
             text = f"numbers with a decimal comma, such as {column.example!r}"
-            found.append(_one("decimal", name, text, "--decimal ,"))
-        elif column.spellings and (asked.encode == "none" or "boolean" not in column.spellings):
-            found.append(_spelled(column))
+            doubts.append(_one("decimal", name, text, "--decimal ,"))
+        elif column.spellings and (request.encode == "none" or "boolean" not in column.spellings):
+            doubts.append(_spelled(column))
         elif is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
             what = (
                 "texts, no two of them equal" if column.is_text else "whole numbers, no two equal"
             )
             either = f"--id-column {quoted(name)} or --exclude {quoted(name)}"
-            found.append(_one("id-like", name, f"{what}: it looks like an id", either))
-        elif column.is_text and asked.encode == "none":
+            doubts.append(_one("id-like", name, f"{what}: it looks like an id", either))
+        elif column.is_text and request.encode == "none":
             text = f"text, such as {column.example!r}: distances need numbers"
-            found.append(_one("text", name, text, f"--encode one-hot or --exclude {quoted(name)}"))
+            doubts.append(_one("text", name, text, f"--encode one-hot or --exclude {quoted(name)}"))
         elif nearly_tells(values, y):
             text = "its order alone all but tells the label; was it made from the label?"
-            found.append(_one("near leak", name, text, f"--exclude {quoted(name)}"))
+            doubts.append(_one("near leak", name, text, f"--exclude {quoted(name)}"))
     gaps = [c.name for c in columns if not c.is_text and not np.isfinite(c.values).all()]
-    if gaps and asked.impute == "none":
+    if gaps and request.impute == "none":
         missing = sum(int((~np.isfinite(c.values)).sum()) for c in columns if c.name in gaps)
         text = f"{missing:,} values of {named(gaps)} are missing or infinite: training refuses them"
         remedy = "--impute median or --impute drop"
-        found.append(Finding(kind="gaps", columns=gaps, text=text, option=remedy))
+        doubts.append(Finding(kind="gaps", columns=gaps, text=text, option=remedy))
     numeric = [c for c in columns if not c.is_text and not is_place(c.name)]
     coarse = [c for c in numeric if is_coarse_in_float32(c.values)]
     if coarse:
@@ -69,19 +69,19 @@ def doubtful(
             f"{coarse[0].name!r} lies between {low:.10g} and {high:.10g}, where it has steps of "
             f"{step:.3g}; subtract a constant before, such as {low:.10g}"
         )
-        found.append(Finding(kind=COARSE, columns=[c.name for c in coarse], text=text))
-    if numeric and asked.scale in ("none", "auto"):
+        doubts.append(Finding(kind=COARSE, columns=[c.name for c in coarse], text=text))
+    if numeric and request.scale in ("none", "auto"):
         wide = spreads(np.column_stack([column.values[:SPREAD_ROWS] for column in numeric]))
         if wide.apart:
             names = [numeric[wide.narrow].name, numeric[wide.wide].name]
             text = (
                 f"columns are on very different scales: {wide.described([c.name for c in numeric])}"
             )
-            if asked.scale == "auto":
+            if request.scale == "auto":
                 text += " (--scale auto standardizes them)"
-            option = "--scale standard" if asked.scale == "none" else None
-            found.append(Finding(kind="scales", columns=names, text=text, option=option))
-    return found
+            option = "--scale standard" if request.scale == "none" else None
+            doubts.append(Finding(kind="scales", columns=names, text=text, option=option))
+    return doubts
 
 
 def _spelled(column: FeatureCandidate) -> Finding:

@@ -63,7 +63,7 @@ def alike(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
 
 def refuse_for_candidates(params: TrainParams) -> None:
     """`InputError` where a parameter is for single labels, and labels are candidate sets."""
-    asked = {
+    options = {
         "--by": params.by,
         "--annotations": params.annotations,
         "--corrections": params.corrections,
@@ -77,7 +77,7 @@ def refuse_for_candidates(params: TrainParams) -> None:
         "--join-labels": "" if params.join_labels else None,
         "--metric": params.metric if params.metric not in ("auto", "as-scaled") else None,
     }
-    for option, value in asked.items():
+    for option, value in options.items():
         if value is not None:
             given = f"{option} {value}".strip()
             raise InputError(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import LabelValue
-from flows.intake.doubts import NOTHING_ASKED, ColumnRequest, doubtful, quoted
+from flows.intake.doubts import NO_REQUEST, ColumnRequest, doubtful, quoted
 from flows.intake.health import SHOWN, Finding, Health, named
 from flows.intake.labels import alike, quantity
 from flows.intake.remedies import DECIMAL, READING, mended, remedies
@@ -49,10 +49,10 @@ def run_check(params: CheckParams) -> dict[str, object]:
     Raises:
         storage.errors.KnnoiseError: InputError or StorageError, each with a message for people.
     """
-    found = checked(params)
+    health = checked(params)
     if params.annotations is not None:
-        found = _with_votes(found, params)
-    return found.model_dump(mode="json")
+        health = _with_votes(health, params)
+    return health.model_dump(mode="json")
 
 
 def checked(params: CheckParams) -> Health:
@@ -61,19 +61,19 @@ def checked(params: CheckParams) -> Health:
     first: list[Finding] = []
     while True:
         try:
-            found = look(params, params, needs_label=False)
+            health = look(params, params, needs_label=False)
         except InputError as error:
             again = mended(params, str(error))
             if again is None:
                 raise
             first.append(Finding(kind=READING, columns=[], text=str(error)))
         else:
-            commas = [one for one in found.findings if one.kind == DECIMAL]
+            commas = [one for one in health.findings if one.kind == DECIMAL]
             again = mended(params, f"give {commas[0].option}") if commas else None
             first += commas[:1] if again else []
         if again is None:
-            found = found.model_copy(update={"findings": [*first, *found.findings]})
-            return found.model_copy(update={"remedies": remedies(params, found)})
+            health = health.model_copy(update={"findings": [*first, *health.findings]})
+            return health.model_copy(update={"remedies": remedies(params, health)})
         params = again
 
 
@@ -109,7 +109,7 @@ def look(
     chosen: Chosen,
     *,
     leave_out: bool = True,
-    asked: ColumnRequest = NOTHING_ASKED,
+    request: ColumnRequest = NO_REQUEST,
     needs_label: bool = True,
 ) -> Health:
     """What is wrong with a source, or may be; what is wrong beyond doubt counts as left out if
@@ -128,44 +128,46 @@ def look(
         if wanted:
             raise
         source = _opened(given, chosen, with_labels=False)
-    seen = look_at(source)
-    codes, y = None, np.full(seen.n_rows, -1, np.int64)
-    found = []
+    glance = look_at(source)
+    codes, y = None, np.full(glance.n_rows, -1, np.int64)
+    findings = []
     counts: list[tuple[LabelValue, int]] = []
     n_missing = 0
-    if seen.label is not None and source.candidates is not None:
-        counts, n_missing = _of_candidates(seen.label)
-    elif seen.label is not None:
-        codes, labels = LabelCodes(MOST_CLASSES, f"labels {source.label_name!r}"), seen.label
+    if glance.label is not None and source.candidates is not None:
+        counts, n_missing = _of_candidates(glance.label)
+    elif glance.label is not None:
+        codes, labels = LabelCodes(MOST_CLASSES, f"labels {source.label_name!r}"), glance.label
         try:
             if chosen.join_labels:
                 labels = _joined(labels)
             y = codes.encode(labels).astype(np.int64)
         except InputError as error:  # training refuses them itself
             text = f"{error}: are these the labels?"
-            found.append(Finding(kind="labels", columns=[], text=text, option="--label-column"))
+            findings.append(Finding(kind="labels", columns=[], text=text, option="--label-column"))
             codes = None
     if codes is not None and (y >= 0).any():
         n_missing = int((y < 0).sum())
     if codes is not None:
         counts = _counts(codes, y)
-        found += quantity(str(source.label_name), dict(counts))
-        found += alike(str(source.label_name), dict(counts))
-    found += _findings(seen, y, asked, leave_out, n_missing)
+        findings += quantity(str(source.label_name), dict(counts))
+        findings += alike(str(source.label_name), dict(counts))
+    findings += _findings(glance, y, request, leave_out, n_missing)
     if several and chosen.annotations == given.source:  # each line repeats its row
-        found = [finding for finding in found if finding.kind != "ids"]
-    away = {name for finding in found if finding.left_out for name in finding.columns}
+        findings = [finding for finding in findings if finding.kind != "ids"]
+    away = {name for finding in findings if finding.left_out for name in finding.columns}
     return Health(
         source=bare(given.source),
         kind=source.kind,
-        n_rows=seen.n_rows if seen.whole else source.n_rows,
-        looked_at=seen.n_rows,
+        n_rows=glance.n_rows if glance.whole else source.n_rows,
+        looked_at=glance.n_rows,
         n_features=len(source.feature_names) - len(away),
         label_name=source.label_name,
         label_counts=counts,
         id_name=source.id_name,
-        texts=[c.name for c in seen.columns if c.is_text and not c.refused and c.name not in away],
-        findings=found,
+        texts=[
+            c.name for c in glance.columns if c.is_text and not c.refused and c.name not in away
+        ],
+        findings=findings,
     )
 
 
@@ -209,13 +211,17 @@ def _in_order(counts: Mapping[LabelValue, int]) -> list[tuple[LabelValue, int]]:
 
 
 def _findings(
-    seen: Glance, y: npt.NDArray[np.int64], asked: ColumnRequest, leave_out: bool, n_missing: int
+    glance: Glance,
+    y: npt.NDArray[np.int64],
+    request: ColumnRequest,
+    leave_out: bool,
+    n_missing: int,
 ) -> list[Finding]:
     """All findings, what is left out first."""
-    columns = seen.columns[:MOST_COLUMNS]
+    columns = glance.columns[:MOST_COLUMNS]
     values = [column.values for column in columns]
-    rows = "" if seen.whole else f" in the {seen.n_rows:,} rows looked at"
-    certain = leave_out and seen.whole
+    rows = "" if glance.whole else f" in the {glance.n_rows:,} rows looked at"
+    certain = leave_out and glance.whole
     constant = [c.name for c in columns if is_constant(c.values)]
     copies = [c.name for c in columns if c.name not in constant and is_copy(c.values, y)]
     numbers = [c.name for c in columns if not c.is_text and is_row_number(c.values)]
@@ -223,9 +229,10 @@ def _findings(
     rest = [c for c in columns if c.name not in known]
     equal = equal_columns([(c.values, c.coded) for c in rest])
     doubles = [rest[i].name for i in equal]
-    if len(known) + len(doubles) == len(seen.columns):  # a table of nothing else is refused as such
+    known_or_double = len(known) + len(doubles)
+    if known_or_double == len(glance.columns):  # a table of nothing else is refused as such
         certain = leave_out = False
-    found = [
+    findings = [
         *_several("constant", constant, f"constant{rows}", certain),
         *_several("leak", copies, f"the label itself, written otherwise{rows}", leave_out),
         *_several("row number", numbers, f"a count of the rows{rows}", leave_out),
@@ -233,21 +240,21 @@ def _findings(
     ]
     known |= set(doubles)
     rest = [column for column in columns if column.name not in known]
-    found += doubtful(rest, y, asked)
-    if seen.ids is not None:
-        known_ids = seen.ids[~np.isnan(seen.ids)]
-        if len(np.unique(known_ids)) < len(seen.ids):
+    findings += doubtful(rest, y, request)
+    if glance.ids is not None:
+        known_ids = glance.ids[~np.isnan(glance.ids)]
+        if len(np.unique(known_ids)) < len(glance.ids):
             text = f"ids occur twice or are missing{rows}: joins by them are ambiguous"
-            found.append(Finding(kind="ids", columns=[], text=text))
+            findings.append(Finding(kind="ids", columns=[], text=text))
     if n_missing:
         text = f"{n_missing:,} labels are missing{rows}"
         text += (
             " and are predicted"
-            if asked.unlabeled == "predict"
+            if request.unlabeled == "predict"
             else (": fill them in or drop these rows")
         )
-        option = None if asked.unlabeled == "predict" else "--unlabeled predict"
-        found.append(Finding(kind="missing labels", columns=[], text=text, option=option))
+        option = None if request.unlabeled == "predict" else "--unlabeled predict"
+        findings.append(Finding(kind="missing labels", columns=[], text=text, option=option))
     features = [c.values for c in rest if not is_like_ids(c.values)]
     groups, copied, again = contradictions(features, y)
     if again and again >= MANY_COPIES * len(y) and len(values) <= MOST_COLUMNS:
@@ -255,14 +262,14 @@ def _findings(
             f"{again:,} rows{rows} are exact copies of earlier ones: where their labels were "
             "copied with them, training counts one row of each group"
         )
-        found.append(Finding(kind="copies", columns=[], text=text))
+        findings.append(Finding(kind="copies", columns=[], text=text))
     if groups and len(values) <= MOST_COLUMNS:
         text = (
             f"{copied:,} rows{rows} are exact copies of others with another label, in {groups:,} "
             "groups: some of these labels are wrong, whatever the features"
         )
-        found.append(Finding(kind="contradiction", columns=[], text=text))
-    return sorted(found, key=lambda finding: not finding.left_out)
+        findings.append(Finding(kind="contradiction", columns=[], text=text))
+    return sorted(findings, key=lambda finding: not finding.left_out)
 
 
 def _doubles(equal: Mapping[str, str], rows: str, left_out: bool) -> list[Finding]:

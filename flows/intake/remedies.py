@@ -15,10 +15,10 @@ READING, DECIMAL = "reading", "decimal"
 """Kinds of findings without whose remedy nothing else can be looked at."""
 
 
-def mended(params: CheckParams, said: str) -> CheckParams | None:
+def mended(params: CheckParams, message: str) -> CheckParams | None:
     """The parameters with the option that a refusal names; None where it names none that helps."""
-    found = _GIVEN.search(said)
-    options = _options(found[1]) if found else {}
+    match = _GIVEN.search(message)
+    options = _options(match[1]) if match else {}
     new = {name: value for name, value in options.items() if name in CheckParams.model_fields}
     if not new or any(getattr(params, name) is not None for name in new):
         return None
@@ -28,16 +28,16 @@ def mended(params: CheckParams, said: str) -> CheckParams | None:
 def remedies(params: CheckParams, health: Health) -> dict[str, Any] | None:
     """The parameters of a training on the source, with what is given and every remedy; None where
     no label is known to be one."""
-    if health.label_name is None or any(found.kind == QUANTITY for found in health.findings):
+    if health.label_name is None or any(finding.kind == QUANTITY for finding in health.findings):
         return None
-    asked = params.model_dump(exclude_defaults=True)
+    options = params.model_dump(exclude_defaults=True)
     for finding in health.findings:
         if finding.option is not None and not finding.left_out:
-            _add(asked, finding)
-    return asked
+            _add(options, finding)
+    return options
 
 
-def _add(asked: dict[str, Any], finding: Finding) -> None:
+def _add(given: dict[str, Any], finding: Finding) -> None:
     """The first of a finding's options that can still be given."""
     for words in re.split(r" or (?=--)", finding.option or ""):
         options = _options(words)
@@ -45,32 +45,32 @@ def _add(asked: dict[str, Any], finding: Finding) -> None:
             continue
         many = {name for name in options if is_many(TrainParams.model_fields[name])}
         if any(
-            asked.get(name, value) != value for name, value in options.items() if name not in many
+            given.get(name, value) != value for name, value in options.items() if name not in many
         ):
             continue
         for name, value in options.items():
-            before = asked.get(name) or []
-            asked[name] = list(dict.fromkeys([*before, value])) if name in many else value
+            before = given.get(name) or []
+            given[name] = list(dict.fromkeys([*before, value])) if name in many else value
         return
 
 
 def _options(words: str) -> dict[str, Any]:
     """Parameters by name, of options as they are typed."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     name = ""
     for word in shlex.split(words):
         if word.startswith("--"):
             name = word[2:].replace("-", "_")
-            found[name] = True
+            options[name] = True
         elif name:
-            found[name] = word
-    return found
+            options[name] = word
+    return options
 
 
-def command(asked: dict[str, Any]) -> str:
+def command(options: dict[str, Any]) -> str:
     """A training as the shell takes it."""
-    words = ["knnoise", "train", asked["source"]]
-    for name, value in asked.items():
+    words = ["knnoise", "train", options["source"]]
+    for name, value in options.items():
         if name != "source":
             for one in value if isinstance(value, list) else [value]:
                 words += [option(name)] if one is True else [option(name), str(one)]

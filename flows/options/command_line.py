@@ -132,8 +132,8 @@ def _options(name: str, field: Any, wanted: bool) -> list[click.Parameter]:
     if flags is None:
         return [_parameter(name, field, wanted)]
     return [
-        click.Option([option(word), name], flag_value=word, default=field.default, help=said)
-        for word, said in flags.help.items()
+        click.Option([option(word), name], flag_value=word, default=field.default, help=about)
+        for word, about in flags.help.items()
     ]
 
 
@@ -152,7 +152,7 @@ def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:
         return click.Option(names, type=str, **many)
     needed = field.is_required()
     default = None if needed else field.default
-    said = field.description + (f" (default {default})" if default is not None else "")
+    about = field.description + (f" (default {default})" if default is not None else "")
     plain = kind if needed or default is not None else _Auto(kind)
     return click.Option(
         names,
@@ -160,7 +160,7 @@ def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:
         **({} if default is None else {"default": default}),
         required=wanted and needed,
         metavar=None if allowed else metavar(field),
-        help=said,
+        help=about,
         shell_complete=completed(metavar(field)),
     )
 

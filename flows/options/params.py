@@ -302,8 +302,8 @@ class Chosen(Params):
 
         keep, leave = tuple(self.features or ()), tuple(self.exclude or ())
         if self.annotations is not None and self.annotations == getattr(self, "source", None):
-            said = self.annotator_column or "annotator", getattr(self, "label_column", None)
-            left_out += said[0], said[1] or "label"
+            own = self.annotator_column or "annotator", getattr(self, "label_column", None)
+            left_out += own[0], own[1] or "label"
         return Columns(self.id_column, keep, leave, left_out, group=self.by)
 
 
@@ -750,10 +750,10 @@ def choices(field: FieldInfo) -> tuple[str, ...] | None:
 
 def bare_type(field: FieldInfo) -> type:
     """The type of a parameter without None and without bounds; str for a few words."""
-    found: Any = field.annotation
-    while get_origin(found) in (Annotated, Union, UnionType):
-        found = next(arg for arg in get_args(found) if arg is not type(None))
-    return found if isinstance(found, type) else str
+    kind: Any = field.annotation
+    while get_origin(kind) in (Annotated, Union, UnionType):
+        kind = next(arg for arg in get_args(kind) if arg is not type(None))
+    return kind if isinstance(kind, type) else str
 
 
 def metavar(field: FieldInfo) -> str | None:
@@ -767,20 +767,20 @@ def metavar(field: FieldInfo) -> str | None:
 
 def _one_line(error: ValidationError, known: Iterable[str]) -> str:
     """What pydantic found, in terms of the command line."""
-    return "; ".join(_sentence(found, known) for found in error.errors())
+    return "; ".join(_sentence(error_of, known) for error_of in error.errors())
 
 
-def _sentence(found: Any, known: Iterable[str]) -> str:
-    context = found.get("ctx", {})
-    if found["type"] == "value_error":
+def _sentence(problem: Any, known: Iterable[str]) -> str:
+    context = problem.get("ctx", {})
+    if problem["type"] == "value_error":
         return str(context["error"])
-    name, value = option(str(found["loc"][0])), found["input"]
-    if found["type"] == "missing":
+    name, value = option(str(problem["loc"][0])), problem["input"]
+    if problem["type"] == "missing":
         return f"{name} is missing"
-    if found["type"] == "extra_forbidden":
-        more = did_you_mean(found["loc"][0], known, written=option)
+    if problem["type"] == "extra_forbidden":
+        more = did_you_mean(problem["loc"][0], known, written=option)
         return f"{name}: there is no such parameter{more}"
-    if found["type"] == "literal_error":
+    if problem["type"] == "literal_error":
         words = context["expected"].replace("'", "")
         more = did_you_mean(value, re.split(", | or ", words), "; ")
         return f"{name} {value}: must be one of {words}{more}"
@@ -792,6 +792,6 @@ def _sentence(found: Any, known: Iterable[str]) -> str:
         "less_than_equal": "must be {le} or less",
         "less_than": "must be below {lt}",
     }
-    if found["type"] in bounds:
-        return f"{name} {value}: {bounds[found['type']].format(**context)}"
-    return f"{name} {value!r}: {found['msg'][0].lower()}{found['msg'][1:]}"
+    if problem["type"] in bounds:
+        return f"{name} {value}: {bounds[problem['type']].format(**context)}"
+    return f"{name} {value!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

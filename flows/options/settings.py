@@ -41,8 +41,8 @@ def read_settings(path: str, command: str, known: Mapping[str, bool]) -> dict[st
     for key in _spelled(outside):
         if key not in known and not tables:
             _refuse(path, "", key, known)
-    found = {**shared, **own}
-    return {key: _as_list(value) if known[key] else value for key, value in found.items()}
+    values = {**shared, **own}
+    return {key: _as_list(value) if known[key] else value for key, value in values.items()}
 
 
 def _spelled(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def check_same(
             f"({', '.join(unknown)}), by knnoise {before['versions']['knnoise']}; use that version"
         )
     differing = [
-        f"{name} was {_told(old.get(name))} and is {_told(value)}"
+        f"{name} was {_shown(old.get(name))} and is {_shown(value)}"
         for name, value in params.items()
         if old.get(name) != value
     ]
@@ -73,5 +73,5 @@ def check_same(
         )
 
 
-def _told(value: object) -> str:
+def _shown(value: object) -> str:
     return "not given" if value is None else repr(value)

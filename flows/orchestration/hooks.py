@@ -20,13 +20,13 @@ def tell_how_to_resume(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any
     with the same parameters takes up where this one stopped. Cancelled runs call this in the
     process of their worker, so it relies on nothing but the run's parameters.
     """
-    told = flow_run_logger(flow_run, flow)
+    log = flow_run_logger(flow_run, flow)
     run = flow_run.parameters.get("run")
     if state.is_failed() and isinstance(state.result(raise_on_failure=False), InputError):
-        told.error("Correct what the message names and run again.")
+        log.error("Correct what the message names and run again.")
         return
     kept = redacted(str(run))
-    told.error("What is done is kept in %s. To go on from there: %s", kept, command(flow_run))
+    log.error("What is done is kept in %s. To go on from there: %s", kept, command(flow_run))
 
 
 def command(flow_run: FlowRun) -> str:

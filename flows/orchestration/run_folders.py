@@ -29,7 +29,7 @@ def dated(run: str) -> str:
     InputError
         what is in braces is not a date and a format, or the name cannot be an address.
     """
-    filled = _DATE.sub(lambda found: _scheduled().strftime(found[1]), run)
+    filled = _DATE.sub(lambda match: _scheduled().strftime(match[1]), run)
     if "{date" in filled:
         raise InputError(f"run {run}: cannot fill in the date; write it as {{date:%Y-%m-%d}}")
     check_name(filled)
@@ -85,10 +85,10 @@ def latest(run: str, *, other_than: str | None = None) -> str:
     if not has_magic(name) or location.exists():
         return beside if Location.of(beside).exists() else name
     fs, pattern = fsspec.core.url_to_fs(f"{location.url}/report.json")
-    found = sorted(posixpath.dirname(str(path)) for path in fs.glob(pattern))
+    folders = sorted(posixpath.dirname(str(path)) for path in fs.glob(pattern))
     if not location.is_local:
-        found = [str(fs.unstrip_protocol(path)) for path in found]
-    found = [path for path in found if path != other_than]
-    if not found:
+        folders = [str(fs.unstrip_protocol(path)) for path in folders]
+    folders = [path for path in folders if path != other_than]
+    if not folders:
         raise InputError(f"{run}: no finished run matches; train first")
-    return found[-1]
+    return folders[-1]

@@ -81,12 +81,12 @@ class Finished:
             it cannot be opened, or has other features.
         """
         config = self.report.config
-        asked = config.parameters
+        parameters = config.parameters
         given = None if written is None else getattr(written, "id_column", None)
         columns = Columns(
-            given or asked.get("id_column"),
-            tuple(asked.get("features") or ()),
-            tuple(asked.get("exclude") or ()),
+            given or parameters.get("id_column"),
+            tuple(parameters.get("features") or ()),
+            tuple(parameters.get("exclude") or ()),
             _left_out(config),
             id_needed=given is not None,
         )
@@ -101,7 +101,7 @@ class Finished:
             source,
             label_column=sets,
             with_labels=sets is not None,
-            candidates=None if sets is None else asked.get("candidates") or "",
+            candidates=None if sets is None else parameters.get("candidates") or "",
             features=tuple(config.feature_names),
             ignore=config.label_name,
             dialect=dialect if written is None else written.dialect(dialect),
@@ -167,8 +167,8 @@ class Trained(Finished):
     @classmethod
     def of(cls, path: str, all_classes: bool = False) -> Trained:
         """Raises as that of any training, and `InputError` where labels are candidate sets."""
-        found = Finished.of(path, all_classes)
-        return cls(found.run, reports.load(found.run), all_classes)
+        finished = Finished.of(path, all_classes)
+        return cls(finished.run, reports.load(finished.run), all_classes)
 
 
 def _left_out(config: RunConfig) -> tuple[str, ...]:
@@ -251,8 +251,8 @@ def _score(
     else:
         ingested = prepare_queries(job, source, training.classes, model, by)
     queries = ingested.pool(job.run, "queries")
-    found = as_task("search", lambda: searching.search_queries(job, queries, model))
-    total = as_task("scores", lambda: scoring.write_scores(job, queries, model, found))
+    searched = as_task("search", lambda: searching.search_queries(job, queries, model))
+    total = as_task("scores", lambda: scoring.write_scores(job, queries, model, searched))
     recall, predicted, target = total.recall, total.predicted, model.target_recall
 
     def write(run: Run) -> Output:
@@ -264,7 +264,7 @@ def _score(
             "recall_interval": recall.interval,
             "recall_rows": recall.n_rows,
             "target_recall": target,
-            "probes": found.probes,
+            "probes": searched.probes,
             "k": model.k,
             "n_equal_to_training": total.equal,
             "n_near_training": total.near,
@@ -284,14 +284,14 @@ def _score(
         rule = model.rule
         report: reports.AnyScoring
         if isinstance(rule, probes.CandidateRule):
-            told = {"rule": PL_AKNN, "c1": rule.how.c1, "n_decided": total.decided}
-            told |= {"candidates": source.label_name, "n_in_candidates": total.inside}
-            report = CandidateScoreReport(**common, **told)
+            details = {"rule": PL_AKNN, "c1": rule.how.c1, "n_decided": total.decided}
+            details |= {"candidates": source.label_name, "n_in_candidates": total.inside}
+            report = CandidateScoreReport(**common, **details)
         elif isinstance(rule, probes.ClassRule):
             report = ClassScoreReport(**common, rule="corrected", part=rule.decision.part)
         else:
-            told = {"rule": rule.rule, "threshold": rule.threshold, "p0": rule.p0, "p1": rule.p1}
-            report = ScoreReport(**common, **told, n_predicted_1=predicted[1])
+            details = {"rule": rule.rule, "threshold": rule.threshold, "p0": rule.p0, "p1": rule.p1}
+            report = ScoreReport(**common, **details, n_predicted_1=predicted[1])
         return Output([*reports.save(run, report, reports.score_text(report)), *run.describe({})])
 
     as_task("report", lambda: job.once("report", write))

@@ -121,7 +121,7 @@ def choose_metric(
     x : (row, feature) float32, a random sample in random order, as scaled without a metric; at
         least `FEWEST_ROWS`
     y : (row,) codes of given labels
-    asked : one of `METRICS`, or "auto" for the one that predicts labels best
+    requested : one of `METRICS`, or "auto" for the one that predicts labels best
     angles : whether "auto" may compare directions; they mean nothing where columns were centered
     weigh : whether "auto" may weigh features; the scale of embeddings means something
     logits : (row, column) float32 by a model of the user's, of spread 1, to try beside the features

@@ -106,7 +106,7 @@ def join_cells(x: Float32, cells: Cells, lists: GrowingLists, threads: Threads =
 def join_all(x: Float32, rows: Int64, lists: GrowingLists, threads: Threads = ALONE) -> None:
     """Compare some rows with all rows.
 
-    found : lists of `rows`, in their order
+    lists : lists of `rows`, in their order
     """
     some = rows.astype(np.int32)
 
@@ -229,7 +229,7 @@ def join_near(
     axes : (row, axis) float32, the rows in fewer dimensions in which no two are farther apart; no
         axis where they are not worth it
     rows : (list,) the rows whose lists these are
-    found : lists of `rows`, in their order
+    lists : lists of `rows`, in their order
     """
     lists.joined[:, : near.forward] = 1
 

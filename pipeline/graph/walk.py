@@ -102,7 +102,7 @@ def met_by_effort(
     Parameters
     ----------
     true_distance : (query, k) float32, ascending: to the k nearest rows anywhere
-    held : (query, k) which of them are in this block
+    listed : (query, k) which of them are in this block
     own : (query,) row of the block that the query is, ABSENT for none
     steps : ascending
     most : share of the neighbors held beyond which more steps are not tried, and taken to meet
@@ -175,18 +175,7 @@ def walk(
     unmet = np.full(len(query), ABSENT, np.int64) if left_out is None else left_out
     order = spatial_order(point)
     n_first = min(_GATES, len(gates))
-    _walk(
-        point,
-        order,
-        unmet,
-        gates,
-        scaled[gates],
-        n_first,
-        scaled,
-        network.link,
-        steps,
-        place,
-    )
+    _walk(point, order, unmet, gates, scaled[gates], n_first, scaled, network.link, steps, place)
     return rank_lists(query, network.x, place, network.order, k)
 
 

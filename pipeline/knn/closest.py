@@ -78,7 +78,7 @@ def collect(
     left_out : (query,) a row that is not taken, or ABSENT
     own : (query,) the other summand
     unit : 1 / spread
-    most, held : (query,) greatest summand that is looked at, places taken; changed in place
+    most, filled : (query,) greatest summand that is looked at, places taken; changed in place
     keys : (query, any) changed in place
     """
     _collect(query, x, bounds, first, left_out, own, unit, k, most, filled, keys, *_parts(keys))
@@ -149,7 +149,7 @@ def _bring_forward(key: Keys, k: int) -> None:
 
 @njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def _below(bound: Float32, most: np.float32, below: npt.NDArray[np.int32]) -> int:
-    """How many bounds are low enough; their places go to `found`. Without a branch."""
+    """How many bounds are low enough; their places go to `below`. Without a branch."""
     n = 0
     for j in range(len(bound)):
         below[n] = j

@@ -146,8 +146,8 @@ def disambiguate(
     Parameters
     ----------
     own : (row, word) uint64 sets of the rows themselves, none empty
-    found : what `predict` said of the same rows with the same arguments; ``neighbor`` leaves the
-        row itself out
+    predictions : what `predict` said of the same rows with the same arguments; ``neighbor`` leaves
+        the row itself out
     """
     inside = holds(own, predictions.label)
     label, quality = predictions.label.copy(), np.ones(len(own))

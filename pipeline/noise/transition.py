@@ -78,7 +78,7 @@ def transition_matrix(
     (anchor, K) integers in [0, n_classes), the given labels of those rows; ``n_rows`` the size of
     the pool; ``x`` (anchor, feature), the anchors themselves, for the test whether mistakes depend
     on the features; ``distance`` (anchor, K), those of the neighbors: with it, rows whose labels
-    are copies are counted once (``copies``); ``held``, the labels held out per anchor at most. A
+    are copies are counted once (``copies``); ``coverage``, labels held out per anchor at most. A
     class no list shows keeps its identity row, unsupported. ValueError on labels out of range,
     shapes that differ, fewer than 20 anchors or K < 10.
     """

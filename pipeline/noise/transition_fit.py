@@ -51,7 +51,7 @@ def fit(
     """Matrix (c, c), row = true class, and chances of clean classes (m, c).
 
     ``share`` is (g, m, c) float64, label shares of m anchors in g neighborhoods of ``SIZES`` rows;
-    ``held`` (m, c), held-out labels; ``n_rows`` the size of the pool. Free parameters: logits of
+    ``counts`` (m, c), held-out labels; ``n_rows`` the size of the pool. Free parameters: logits of
     the matrix, a mixing matrix, weights of the g sizes, biases.
     """
     g, _, c = share.shape

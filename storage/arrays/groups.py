@@ -159,9 +159,9 @@ def array(group: zarr.Group, name: str) -> zarr.Array[Any]:
     Raises `StorageError` where its metadata are damaged.
     """
     with undamaged(f"{group.store_path}/{name}"):
-        found = group[name]
-    assert isinstance(found, zarr.Array)
-    return found
+        member = group[name]
+    assert isinstance(member, zarr.Array)
+    return member
 
 
 def read_array(group: zarr.Group, name: str, rows: slice = slice(None)) -> npt.NDArray[Any]:

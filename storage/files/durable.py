@@ -208,9 +208,9 @@ def seal(content: Mapping[str, Any], indent: int | None = None) -> bytes:
 def unseal(content: bytes | None) -> dict[str, Any] | None:
     """The object without its digest; None where the file is absent, garbled or changed."""
     try:
-        found = parsed(content or b"")
-        digest = found.pop(_DIGEST)
-        return found if digest == _digest(found) else None
+        fields = parsed(content or b"")
+        digest = fields.pop(_DIGEST)
+        return fields if digest == _digest(fields) else None
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -70,10 +70,10 @@ def check_address(address: str, *, to_read: bool = False) -> None:
 def _protocols(address: str) -> list[str]:
     """The protocol of each link of an address, as fsspec would take it."""
     links = address.split("::")
-    found = [split_protocol(link)[0] for link in links]
+    protocols = [split_protocol(link)[0] for link in links]
     if len(links) == 1:
-        return [found[0] or "file"]
-    return [protocol or link for protocol, link in zip(found, links, strict=True)]
+        return [protocols[0] or "file"]
+    return [protocol or link for protocol, link in zip(protocols, links, strict=True)]
 
 
 P = ParamSpec("P")
@@ -218,8 +218,8 @@ class Location:
         root = fs._strip_protocol(self.path(""))
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             names = _find(Path(path)) if self.is_local else fs.find(path)
-            found = (str(name)[len(root) :].lstrip("/") for name in names)
-            return sorted(key for key in found if not key.rsplit("/", 1)[-1].startswith("."))
+            keys = (str(name)[len(root) :].lstrip("/") for name in names)
+            return sorted(key for key in keys if not key.rsplit("/", 1)[-1].startswith("."))
         return []
 
     @_stored

@@ -91,10 +91,10 @@ class Owner:
     def of(cls, content: bytes | None) -> Owner | None:
         """None for what is no lease."""
         with contextlib.suppress(ValueError, TypeError):
-            found = cls(**parsed(content or b""))
-            texts = (found.owner, found.host, found.machine, found.birth or "", found.since)
-            if type(found.pid) is int and all(isinstance(text, str) for text in texts):
-                return found
+            owner = cls(**parsed(content or b""))
+            texts = (owner.owner, owner.host, owner.machine, owner.birth or "", owner.since)
+            if type(owner.pid) is int and all(isinstance(text, str) for text in texts):
+                return owner
         return None
 
     def to_json(self) -> bytes:

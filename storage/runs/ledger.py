@@ -94,8 +94,8 @@ class Ledger:
     def plans(self) -> dict[str, list[str]]:
         """Parts planned by step, in the order the steps were begun; what is damaged is left out."""
         read = [unseal(self.location.read(key)) for key in self.location.files("plans")]
-        found = [(plan["order"], plan["step"], plan["parts"]) for plan in read if plan is not None]
-        return {step: parts for _, step, parts in sorted(found)}
+        plans = [(plan["order"], plan["step"], plan["parts"]) for plan in read if plan is not None]
+        return {step: parts for _, step, parts in sorted(plans)}
 
     def commit(
         self,
@@ -170,8 +170,8 @@ class Ledger:
 
     def discard(self, record: Record) -> None:
         """Forget a part and remove those of its files that are damaged."""
-        for key, found in record.files.items():
-            if self.location.digest(key) != found:
+        for key, digest in record.files.items():
+            if self.location.digest(key) != digest:
                 self.location.remove(key)
         self.forget(record.step, record.part)
 
@@ -183,7 +183,7 @@ class Ledger:
 
         def first(record: Record) -> str | None:
             wanted = (pair for pair in record.files.items() if among(pair[0]))
-            return next((key for key, told in wanted if self.location.digest(key) != told), None)
+            return next((key for key, was in wanted if self.location.digest(key) != was), None)
 
         with ThreadPoolExecutor(8) as threads:
             every = list(records)

@@ -39,8 +39,8 @@ ANEW = "train anew in another folder, this one stays as it is"
 
 def _of_a_run(content: bytes | None) -> dict[str, Any] | None:
     """The object in run.json; None where it is damaged, or another file of a run lies there."""
-    found = unseal(content)
-    return found if found is not None and "format_version" in found else None
+    config = unseal(content)
+    return config if config is not None and "format_version" in config else None
 
 
 def lasting(key: str) -> bool:
@@ -81,10 +81,10 @@ class Run:
         root = "results.zarr/"
         ledger = self.ledger
         recorded = {
-            key.removeprefix(root): found
+            key.removeprefix(root): digest
             for step in ledger.steps()
             for record in ledger.records(step).values()
-            for key, found in record.files.items()
+            for key, digest in record.files.items()
             if key.startswith(root)
         }
         plain = self.location.zarr_store("results.zarr", read_only=True)
@@ -207,8 +207,8 @@ class Run:
         """A JSON file of the run; None where it is absent or unreadable."""
         content = self.location.read(key)
         with contextlib.suppress(ValueError):
-            found = None if content is None else parsed(content)
-            return found if isinstance(found, dict) else None
+            value = None if content is None else parsed(content)
+            return value if isinstance(value, dict) else None
         return None
 
     def is_new(self) -> bool:

@@ -77,10 +77,10 @@ class Source:
     @property
     def encoded(self) -> npt.NDArray[np.bool_]:
         """(feature,) which features are categories of an encoded column."""
-        found = np.zeros(len(self.feature_names), np.bool_)
+        encoded = np.zeros(len(self.feature_names), np.bool_)
         for places in self.coding.groups(self.feature_names).values():
-            found[places] = True
-        return found
+            encoded[places] = True
+        return encoded
 
     @property
     def leaves_out(self) -> bool:
@@ -138,8 +138,8 @@ class Source:
     def _wanted(self, start: int, rows: int, gaps: Gaps) -> Iterator[Block]:
         """The blocks of the reader, gaps filled, rows that are not wanted left out."""
         fills, drop = self.coding.fills_of(self.feature_names), self.coding.drop
-        for found in self.reader.blocks(start, rows):
-            block, n = self._as_sets(found), len(found.x)
+        for raw in self.reader.blocks(start, rows):
+            block, n = self._as_sets(raw), len(raw.x)
             if block.label is not None:
                 block = block._replace(label=self.coding.join(block.label))
             fresh = None

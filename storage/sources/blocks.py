@@ -88,21 +88,21 @@ class Reader(Protocol):
 
 def rechunk(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
     """Cut blocks of any length into blocks of `rows` rows, the last one shorter."""
-    held: list[Block] = []
+    kept: list[Block] = []
     count = 0
     for block in blocks:
-        held.append(block)
+        kept.append(block)
         count += len(block.x)
         if count < rows:
             continue
-        whole = join(held)
+        whole = join(kept)
         stop = count - count % rows
         for first in range(0, stop, rows):
             yield whole.cut(first, first + rows)
-        held = [whole.cut(stop, count)] if stop < count else []
+        kept = [whole.cut(stop, count)] if stop < count else []
         count -= stop
     if count:
-        yield join(held)
+        yield join(kept)
 
 
 def join(blocks: list[Block]) -> Block:
@@ -141,13 +141,13 @@ class FiniteCheck:
     def see(self, chunk: Chunk) -> None:
         """Take note of one chunk."""
         bad = ~np.isfinite(chunk.x)
-        found = int(np.count_nonzero(bad))
-        if found and self.first is None:
+        n_bad = int(np.count_nonzero(bad))
+        if n_bad and self.first is None:
             row, column = divmod(int(bad.argmax()), chunk.x.shape[1])
             file = self.files[chunk.source_id[row]] if self.files else None
             value = float(chunk.x[row, column])
             self.first = int(chunk.rows[row]), self.feature_names[column], value, file
-        self.count += found
+        self.count += n_bad
 
     def merge(self, after: FiniteCheck) -> None:
         """Take note of what another saw in the rows after these."""
@@ -209,15 +209,15 @@ class Corrections:
                 f"{n_rows - 1:,}; give the corrections of this source"
             )
         place = {value: code for code, value in enumerate(values)}
-        found = np.array([place.get(label, -1) for label in self.values], np.int64)[self.label]
-        if (found < 0).any():
-            at = int((found < 0).argmax())
+        codes = np.array([place.get(label, -1) for label in self.values], np.int64)[self.label]
+        if (codes < 0).any():
+            at = int((codes < 0).argmax())
             label = shown(self.values[self.label[at]])
             raise InputError(
                 f"{name}: label {label} of row {self.row[at]:,} occurs nowhere in the source, "
                 f"whose labels are {listed(list(values))}; mend or drop it"
             )
-        return self.row, found
+        return self.row, codes
 
 
 class Votes(NamedTuple):
@@ -349,8 +349,8 @@ class Annotations:
 
         n_rows : rows that were read
         """
-        seen = gaps.first
-        wanted = self.key if seen is None else self.key[seen[: len(self.key)] < 0]
+        first_line = gaps.first
+        wanted = self.key if first_line is None else self.key[first_line[: len(self.key)] < 0]
         if not len(wanted):
             return
         for first, batch in self.lines():
@@ -376,22 +376,22 @@ def keys(ids: pa.Array) -> Keys:
     coded = ids.cast(pa.string()).dictionary_encode()
     texts = coded.dictionary
     whole = pc.match_substring_regex(texts, WHOLE).to_numpy(zero_copy_only=False)
-    found = np.empty(len(texts), np.uint64)
-    found[whole] = texts.filter(pa.array(whole)).cast(pa.int64()).to_numpy().view(np.uint64)
+    key = np.empty(len(texts), np.uint64)
+    key[whole] = texts.filter(pa.array(whole)).cast(pa.int64()).to_numpy().view(np.uint64)
     for at in np.flatnonzero(~whole):
         digest = hashlib.blake2b(texts[int(at)].as_py().encode(), digest_size=8).digest()
-        found[at] = int.from_bytes(digest, "little")
-    return np.asarray(found[coded.indices.to_numpy()])
+        key[at] = int.from_bytes(digest, "little")
+    return np.asarray(key[coded.indices.to_numpy()])
 
 
 def feature_hash(x: npt.NDArray[np.floating]) -> Keys:
     """(row,) a hash of 64 bits of (row, feature) values; all gaps are alike, and so are zeros."""
     bits = np.ascontiguousarray(x + 0.0, np.float64)
     bits[np.isnan(bits)] = np.nan
-    found = np.zeros(len(x), np.uint64)
+    hashed = np.zeros(len(x), np.uint64)
     for column in bits.view(np.uint64).T:
-        found = _mixed(found * np.uint64(0x9E3779B97F4A7C15) + column + np.uint64(1))
-    return found
+        hashed = _mixed(hashed * np.uint64(0x9E3779B97F4A7C15) + column + np.uint64(1))
+    return hashed
 
 
 def majority(key: Keys, start: npt.NDArray[np.int64], label: Codes) -> Codes:

@@ -171,9 +171,9 @@ class SourcePath:
         """What tells a rewrite without reading: `size`, and `mtime_ns` and `ctime_ns`, which nobody
         sets back, or `tag` where the store has one."""
         if self.is_local:
-            found = os.stat(self.path)
-            times = {"mtime_ns": found.st_mtime_ns, "ctime_ns": found.st_ctime_ns}
-            return {"size": found.st_size, **times}
+            status = os.stat(self.path)
+            times = {"mtime_ns": status.st_mtime_ns, "ctime_ns": status.st_ctime_ns}
+            return {"size": status.st_size, **times}
         self.fs.invalidate_cache(self.path)
         size, info = {"size": self.size()}, self.fs.info(self.path)
         tag = info.get("ETag") or info.get("etag")
@@ -247,15 +247,15 @@ class _Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        found = self._content.read(len(buffer))
-        buffer[: len(found)] = found
-        self._taken += len(found)
+        content = self._content.read(len(buffer))
+        buffer[: len(content)] = content
+        self._taken += len(content)
         if self._taken > FREE_BYTES and self._taken > MOST_TIMES * self._packed.tell():
             raise InputError(
                 f"{self._name}: unpacks to more than {MOST_TIMES} times its size; if that is "
                 "meant, unpack it and give the unpacked file"
             )
-        return len(found)
+        return len(content)
 
 
 class _Xz:

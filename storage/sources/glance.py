@@ -49,16 +49,16 @@ def stored_schema(source: Source) -> pa.Schema:
     if not isinstance(source.reader, TablesReader):
         kind = pa.from_numpy_dtype(next(source.reader.blocks(0, 1)).x.dtype)
         return pa.schema([(name, kind) for name in source.feature_names])
-    found: dict[str, pa.DataType] = {}
+    kinds: dict[str, pa.DataType] = {}
     for _, batch in batches(source):
         if source.kind not in ("csv", "xlsx"):
             return pa.schema([(field.name, plain_type(field.type)) for field in batch.schema])
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if found.get(name) != pa.string() and column.null_count < len(column):
-                kind, before = _kind(_point(column, source)), found.get(name)
-                found[name] = kind if before in (None, kind) else _wider(kind, before)
+            if kinds.get(name) != pa.string() and column.null_count < len(column):
+                kind, before = _kind(_point(column, source)), kinds.get(name)
+                kinds[name] = kind if before in (None, kind) else _wider(kind, before)
     names = batch.schema.names
-    return pa.schema([(name, found.get(name, pa.string())) for name in names])
+    return pa.schema([(name, kinds.get(name, pa.string())) for name in names])
 
 
 def stored_cells(source: Source, schema: pa.Schema) -> Iterator[tuple[int, pa.Table]]:
@@ -184,18 +184,18 @@ def look_at(source: Source) -> Glance:
         with readable(source.files[0]):
             return _tables(source, starts, step) or _arrays(source, starts, step)
 
-    found = patiently(read)
-    if source.candidates is not None and found.label is not None:
-        found = replace(found, label=as_sets(found.label, source.candidates))
-    if found.n_rows > most and not spread:
-        return _cut(found, most)
-    return found
+    glance = patiently(read)
+    if source.candidates is not None and glance.label is not None:
+        glance = replace(glance, label=as_sets(glance.label, source.candidates))
+    if glance.n_rows > most and not spread:
+        return _cut(glance, most)
+    return glance
 
 
-def _cut(found: Glance, rows: int) -> Glance:
-    cut = [replace(column, values=column.values[:rows]) for column in found.columns]
-    label = None if found.label is None else found.label[:rows]
-    ids = None if found.ids is None else found.ids[:rows]
+def _cut(glance: Glance, rows: int) -> Glance:
+    cut = [replace(column, values=column.values[:rows]) for column in glance.columns]
+    label = None if glance.label is None else glance.label[:rows]
+    ids = None if glance.ids is None else glance.ids[:rows]
     return Glance(cut, label, ids, rows, False)
 
 
@@ -247,10 +247,10 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
     n_rows, whole = table.num_rows, len(starts) == 1 and table.num_rows < step and most > 0
     columns = {name: _whole(table[name]) for name in table.column_names}
     label = None if source.label_name is None else columns.get(source.label_name)
-    told = None if label is None else to_labels(label)
+    own_labels = None if label is None else to_labels(label)
     return Glance(
         list(_features(columns, reader.features, source)),
-        join_values(labels) if labels else told,
+        join_values(labels) if labels else own_labels,
         None if source.id_name is None else _codes(columns[source.id_name]),
         n_rows,
         whole,
@@ -259,20 +259,20 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
 
 def _values(pieces: Iterator[np.ndarray], count: int) -> Labels:
     """The first `count` labels of some pieces."""
-    found: list[Labels] = []
+    labels: list[Labels] = []
     for piece in pieces:
-        found.append(plain_labels(piece)[:count])
-        count -= len(found[-1])
+        labels.append(plain_labels(piece)[:count])
+        count -= len(labels[-1])
         if count <= 0:
             break
-    return join_values(found) if found else np.empty(0, object)
+    return join_values(labels) if labels else np.empty(0, object)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):
-        found = pa.concat_arrays(found.chunks)
-    return decoded(found)
+    joined = column.combine_chunks()
+    if isinstance(joined, pa.ChunkedArray):
+        joined = pa.concat_arrays(joined.chunks)
+    return decoded(joined)
 
 
 def _features(

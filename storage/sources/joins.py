@@ -50,18 +50,18 @@ def with_annotations(
         the table cannot be read, lacks a column, holds an annotation twice, or more annotators,
         classes or annotations than are held.
     """
-    found = read_annotations(path, source.id_name, label, annotator, dialect)
-    same = {part.location.url for part in source.parts} & {p.location.url for p in found.parts}
+    votes = read_annotations(path, source.id_name, label, annotator, dialect)
+    same = {part.location.url for part in source.parts} & {p.location.url for p in votes.parts}
     if same and source.id_name is not None:
-        found = replace(found, whole=True)
-        return replace(source, label_name=found.label_name, annotations=found, n_rows=None)
-    if found.label_name in source.feature_names:
+        votes = replace(votes, whole=True)
+        return replace(source, label_name=votes.label_name, annotations=votes, n_rows=None)
+    if votes.label_name in source.feature_names:
         raise InputError(
-            f"{source.files[0]}: has a column {shown(found.label_name)} like the labels of "
-            f"{found.name}; give --exclude {found.label_name}, or rename one"
+            f"{source.files[0]}: has a column {shown(votes.label_name)} like the labels of "
+            f"{votes.name}; give --exclude {votes.label_name}, or rename one"
         )
-    parts = (*source.parts, *found.parts)
-    return replace(source, parts=parts, label_name=found.label_name, annotations=found)
+    parts = (*source.parts, *votes.parts)
+    return replace(source, parts=parts, label_name=votes.label_name, annotations=votes)
 
 
 def read_annotations(
@@ -84,8 +84,8 @@ def read_annotations(
 
     votes = open_cells(path, choose, dialect)
     files = tuple(replace(part, role="annotations") for part in votes.parts)
-    parts, found = read_once(files, lambda: _AnnotationTable(votes, names, votes.files[0]).read(by))
-    return replace(found, parts=parts)
+    parts, table = read_once(files, lambda: _AnnotationTable(votes, names, votes.files[0]).read(by))
+    return replace(table, parts=parts)
 
 
 class _AnnotationTable:
@@ -267,11 +267,11 @@ def with_corrections(source: Source, path: str) -> Source:
     """
     location = SourcePath.of(path)
     part = FileOfSource("corrections", location.basename, location)
-    (part,), found = read_once((part,), lambda: read_answers(path))
-    if found.source is not None:
-        _check_origin(location, found.source, source)
-    row, label, n_conflicts = found.agreed()
-    corrections = Corrections(part, row, label, found.values, n_conflicts)
+    (part,), latest = read_once((part,), lambda: read_answers(path))
+    if latest.source is not None:
+        _check_origin(location, latest.source, source)
+    row, label, n_conflicts = latest.agreed()
+    corrections = Corrections(part, row, label, latest.values, n_conflicts)
     return replace(source, parts=(*source.parts, part), corrections=corrections)
 
 
@@ -320,10 +320,10 @@ class _LabelFile:
         with readable(self.name), self.location.open() as file:
             answers = Answers.of(self.name, file)
         assert answers.origin is not None
-        said = [(one.row, *pair) for one in answers.rows() for pair in one.labels.items()]
-        row = np.array([row for row, _, _ in said], np.int64)
-        label = self.codes.encode(objects([label for _, _, label in said]))
-        reviewer = self._reviewers(pa.array([who for _, who, _ in said], pa.string()))
+        answered = [(one.row, *pair) for one in answers.rows() for pair in one.labels.items()]
+        row = np.array([row for row, _, _ in answered], np.int64)
+        label = self.codes.encode(objects([label for _, _, label in answered]))
+        reviewer = self._reviewers(pa.array([who for _, who, _ in answered], pa.string()))
         return self._checked(answers.origin.source, row, label, reviewer)
 
     def table(self, path: str) -> LatestLabels:
@@ -339,8 +339,8 @@ class _LabelFile:
                 )
             cells = dict(zip(batch.schema.names, batch.columns, strict=True))
             check_label_type(self.name, "label", cells["label"].type)
-            found = self._rows(cells["row"], first)
-            rows.append(found.astype(np.min_scalar_type(found.max(initial=0))))
+            numbers = self._rows(cells["row"], first)
+            rows.append(numbers.astype(np.min_scalar_type(numbers.max(initial=0))))
             labels.append(self.codes.encode(to_labels(cells["label"]), first).astype(np.int16))
             reviewers.append(self._reviewers(cells.get("reviewer", pa.nulls(len(rows[-1])))))
             if "source" in cells:
@@ -382,18 +382,18 @@ class _LabelFile:
         try:
             if types.is_boolean(column.type) or column.null_count:
                 raise pa.ArrowInvalid
-            found: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
+            numbers: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # some are written otherwise
             raw = column.to_pylist()
             values = [label_value(one) for one in raw]
-            found = np.array([one if type(one) is int else -1 for one in values], np.int64)
-        if (found < 0).any():
-            at = int((found < 0).argmax())
+            numbers = np.array([one if type(one) is int else -1 for one in values], np.int64)
+        if (numbers < 0).any():
+            at = int((numbers < 0).argmax())
             raise InputError(
                 f"{self.name}: {shown(column[at].as_py())} at line {first + at:,} (from 0) is no "
                 "row number; rows count from 0 in the order of the source"
             )
-        return found
+        return numbers
 
     def _reviewers(self, column: pa.Array) -> npt.NDArray[np.int16]:
         """(line,) codes."""
@@ -408,15 +408,15 @@ class _LabelFile:
         place = np.full(len(names) + 1, NOBODY, np.int16)
         place[np.flatnonzero(names)] = codes
         at: npt.NDArray[np.integer] = coded.indices.fill_null(len(names)).to_numpy(False)
-        found: npt.NDArray[np.int16] = place[at]
-        return found
+        who: npt.NDArray[np.int16] = place[at]
+        return who
 
 
 def _joined(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """One array of several, which are let go."""
-    found = np.concatenate(pieces)
+    joined = np.concatenate(pieces)
     pieces.clear()
-    return found
+    return joined
 
 
 def labels_to_import(path: str, origin: Origin) -> list[tuple[int, str, Label]]:
@@ -433,8 +433,8 @@ def labels_to_import(path: str, origin: Origin) -> list[tuple[int, str, Label]]:
     name = checked.location.name
     if checked.source is not None and checked.source != origin.source:
         raise InputError(f"{name}: holds labels of another source; nothing was imported")
-    found = list(checked.each())
-    for row, _, label in found:
+    labels = list(checked.each())
+    for row, _, label in labels:
         if row >= origin.n_rows:
             raise InputError(
                 f"{name}: row {row:,} is none of the {origin.n_rows:,}; nothing was imported"
@@ -444,4 +444,4 @@ def labels_to_import(path: str, origin: Origin) -> list[tuple[int, str, Label]]:
                 f"{name}: label {shown(label)} of row {row:,} is none of "
                 f"{listed(list(origin.label_values))}; nothing was imported"
             )
-    return found
+    return labels

@@ -80,11 +80,11 @@ def open_source(
 
     def opened() -> Source:
         with readable(location.name):
-            found = (_open_pattern if location.is_pattern else _open)(location, request)
+            made = (_open_pattern if location.is_pattern else _open)(location, request)
             if with_labels and labels is not None:
-                found = attach_labels(found, SourcePath.of(labels), label_column, dialect)
-            sets = candidates if found.candidates is None else found.candidates
-            return replace(found, dialect=dialect, coding=coding, candidates=sets)
+                made = attach_labels(made, SourcePath.of(labels), label_column, dialect)
+            sets = candidates if made.candidates is None else made.candidates
+            return replace(made, dialect=dialect, coding=coding, candidates=sets)
 
     return patiently(opened)
 
@@ -199,34 +199,34 @@ def partitions(root: SourcePath) -> dict[SourcePath, dict[str, str | float | Non
 
     A key whose values are all numbers is a column of numbers.
     """
-    found = _below(root, {})
-    if not any(values for _, values in found):
+    files = _below(root, {})
+    if not any(values for _, values in files):
         return {}
-    keys = set(found[0][1])
-    for file, values in found:
+    keys = set(files[0][1])
+    for file, values in files:
         if set(values) != keys:
             raise InputError(
-                f"{file.name}: lies in folders {sorted(values)}, {found[0][0].name} in "
+                f"{file.name}: lies in folders {sorted(values)}, {files[0][0].name} in "
                 f"{sorted(keys)}; give one table"
             )
-    numeric = {key for key in keys if all(_is_number(values[key]) for _, values in found)}
+    numeric = {key for key in keys if all(_is_number(values[key]) for _, values in files)}
     return {
         file: {key: _value(raw, key in numeric) for key, raw in values.items()}
-        for file, values in found
+        for file, values in files
     }
 
 
 def _below(folder: SourcePath, values: dict[str, str]) -> list[tuple[SourcePath, dict[str, str]]]:
-    found = []
+    files = []
     for child, is_folder in folder.entries():
         key, equals, value = child.basename.partition("=")
         if child.basename[:1] in "._":
             continue
         if not is_folder:
-            found.append((child, values))
+            files.append((child, values))
         elif equals:
-            found += _below(child, {**values, unquote(key): unquote(value)})
-    return found
+            files += _below(child, {**values, unquote(key): unquote(value)})
+    return files
 
 
 def _is_number(raw: str) -> bool:

@@ -51,19 +51,19 @@ class Columns:
                         f"{where}: {option} {shown(pattern)} matches no column; columns are "
                         f"{listed(names)}"
                     )
-        found = tuple(
+        chosen = tuple(
             name
             for name in names
             if name not in self.left_out
             and (not self.keep or any(matches(name, pattern) for pattern in self.keep))
             and not any(matches(name, pattern) for pattern in self.leave)
         )
-        if names and not found:
+        if names and not chosen:
             raise InputError(
                 f"{where}: no feature columns are left of {listed(names)}; see --features and "
                 "--exclude"
             )
-        return found
+        return chosen
 
 
 def is_place(name: str) -> bool:
@@ -113,13 +113,13 @@ class Dialect:
                 f"--decimal {shown(self.decimal)}: must be . or , and not the separator"
             )
         try:
-            found = codecs.lookup(self.encoding)
+            codec = codecs.lookup(self.encoding)
         except (LookupError, ValueError) as error:
             raise InputError(f"--encoding {shown(self.encoding)}: there is no such one") from error
-        if not getattr(found, "_is_text_encoding", True):
+        if not getattr(codec, "_is_text_encoding", True):
             raise InputError(f"--encoding {self.encoding}: not an encoding of text")
         object.__setattr__(self, "sep", sep)
-        object.__setattr__(self, "encoding", "utf-8" if found.name in _UTF_8 else found.name)
+        object.__setattr__(self, "encoding", "utf-8" if codec.name in _UTF_8 else codec.name)
 
     @property
     def codec(self) -> str:
@@ -137,9 +137,9 @@ class Dialect:
         return sep
 
     @classmethod
-    def of_json(cls, found: dict[str, Any] | None) -> "Dialect":
+    def of_json(cls, content: dict[str, Any] | None) -> "Dialect":
         """What `as_json` gave."""
-        return cls(**(found or {}))
+        return cls(**(content or {}))
 
     def as_json(self) -> dict[str, Any] | None:
         """What differs from the default; None if nothing does."""
@@ -191,29 +191,29 @@ class Coding:
     """The label that stands for all texts alike, by what `folded` leaves of them."""
 
     @classmethod
-    def of_json(cls, found: dict[str, Any] | None) -> "Coding":
+    def of_json(cls, content: dict[str, Any] | None) -> "Coding":
         """What `as_json` gave."""
-        return cls(**(found or {}))
+        return cls(**(content or {}))
 
     def as_json(self) -> dict[str, Any] | None:
         """None if nothing is coded."""
-        found = dict(vars(self))
+        content = dict(vars(self))
         for name in ("parse", "joined"):  # runs without are as they were before there was such
-            if not found[name]:
-                del found[name]
-        return None if self == PLAIN_NUMBERS else found
+            if not content[name]:
+                del content[name]
+        return None if self == PLAIN_NUMBERS else content
 
     def join(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """(row,) labels, those that are alike as one."""
         if not self.joined or labels.dtype.kind != "O":
             return labels
-        found = labels.tolist()
+        values = labels.tolist()
         one = {
             raw: self.joined.get(folded(raw), raw) if isinstance(raw, str) else raw
-            for raw in set(found)
+            for raw in set(values)
         }
-        out = np.empty(len(found), object)
-        out[:] = [one[raw] for raw in found]
+        out = np.empty(len(values), object)
+        out[:] = [one[raw] for raw in values]
         return out
 
     def spelling(self, name: str, decimal: str) -> Spelling | None:
@@ -346,11 +346,11 @@ def choose_columns(
         raise InputError(f"{where}: {no_column(label, columns)}")
     id_column, group = request.id_and_group(where, columns)
     aside = {request.label, request.ignore, id_column, group}
-    found = tuple(name for name in columns if name not in aside)
-    if not found:
+    features = tuple(name for name in columns if name not in aside)
+    if not features:
         raise InputError(f"{where}: no feature columns, only {listed(columns)}; add numeric ones")
-    found = request.columns.features(where, found, strict=request.features is None)
-    return check_names(where, found, request.features), label, id_column, group
+    features = request.columns.features(where, features, strict=request.features is None)
+    return check_names(where, features, request.features), label, id_column, group
 
 
 def check_width(where: str, columns: int) -> None:
@@ -363,19 +363,19 @@ def check_width(where: str, columns: int) -> None:
 
 
 def check_names(
-    where: str, found: tuple[str, ...], wanted: tuple[str, ...] | None
+    where: str, present: tuple[str, ...], wanted: tuple[str, ...] | None
 ) -> tuple[str, ...]:
-    """The training features `wanted` if `found` has exactly these, in any order."""
+    """The training features `wanted` if `present` has exactly these, in any order."""
     if wanted is None:
-        return found
-    here, trained = set(found), set(wanted)
+        return present
+    here, trained = set(present), set(wanted)
     missing = [name for name in wanted if name not in here]
-    extra = [name for name in found if name not in trained]
+    extra = [name for name in present if name not in trained]
     if missing or extra:
         wrong = [f"missing {listed(missing)}"] if missing else []
         wrong += [f"extra {listed(extra)}"] if extra else []
         raise InputError(
-            f"{where}: features differ from training ({len(found)}, trained with {len(wanted)}): "
+            f"{where}: features differ from training ({len(present)}, trained with {len(wanted)}): "
             f"{'; '.join(wrong)}; give the columns of training"
         )
     return wanted
@@ -394,9 +394,9 @@ def array_names(
         raise InputError(f"{where}: --parse is for text in tables; an array has none, leave it out")
     if wanted is not None and len(wanted) == number:
         return wanted, None
-    found = request.columns.features(where, own, strict=strict)
-    if strict or found == wanted:
-        return found, None if found == own else tuple(own.index(name) for name in found)
+    chosen = request.columns.features(where, own, strict=strict)
+    if strict or chosen == wanted:
+        return chosen, None if chosen == own else tuple(own.index(name) for name in chosen)
     raise InputError(
         f"{where}: {number} features, but training had {len(wanted or ())}; "
         "give the same features in the same order"

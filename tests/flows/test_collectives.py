@@ -18,7 +18,7 @@ from runs import fit
 from flows.engine.collectives import (
     Around,
     Asks,
-    Found,
+    Facts,
     PoolGraph,
     Sendings,
     SourceRows,
@@ -51,14 +51,14 @@ def strangers(at: Around) -> Arrays:
     return {"share": (other & there).sum(axis=1) / there.sum(axis=1)}
 
 
-def in_order(at: SourceRows) -> Found:
-    return Found(drawn={"row": np.arange(at.rows.start, at.rows.stop), **at.columns})
+def in_order(at: SourceRows) -> Facts:
+    return Facts(drawn={"row": np.arange(at.rows.start, at.rows.stop), **at.columns})
 
 
 def find(job: Job, graph: PoolGraph, kernel: Any = strangers) -> Sendings:
     """The share of each row, in source order."""
     asked = over_graph(job, graph, "ask", asks=Asks(own=True))
-    known = over_rows(job, graph, "groups", group, asked=asked)
+    known = over_rows(job, graph, "groups", group, requests=asked)
     shares = over_graph(
         *(job, graph, "strangers", kernel),
         needs=("neighbor",),

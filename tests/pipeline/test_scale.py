@@ -99,7 +99,7 @@ def test_columns_apart_are_told_from_counts_and_tails() -> None:
     wide = spreads(np.c_[units, np.zeros(2000)])
     assert wide.apart
     assert (wide.narrow, wide.wide) == (1, 2)
-    assert wide.told("abcd").startswith("'b' spreads over 0.0")
+    assert wide.described("abcd").startswith("'b' spreads over 0.0")
 
 
 def test_columns_that_are_kept_stay_as_they_are() -> None:

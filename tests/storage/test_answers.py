@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import answers
-from storage.answers import Answer, Answers, AnswersFile, Asked, Origin, Said
+from storage.answers import Answer, Answers, AnswersFile, Asked, Origin, RowAnswers
 from storage.errors import InputError, StorageError
 from storage.export import export_answers
 from storage.sources.joins import labels_to_import, read_answers
@@ -169,17 +169,17 @@ def test_a_label_that_is_a_formula_comes_back_as_it_was(tmp_path: Path) -> None:
     log = AnswersFile.open(str(tmp_path / "a.jsonl"), Origin("abc", ("no", formula), 9, "runs/a"))
     log.add(answer("1", 4, label=formula, by="@ann"))
     export_answers(log, str(tmp_path / "out.csv"))
-    assert said_of(str(tmp_path / "out.csv")) == [Said(4, {"@ann": formula})]
+    assert said_of(str(tmp_path / "out.csv")) == [RowAnswers(4, {"@ann": formula})]
 
 
-def said_of(path: str) -> list[Said]:
+def said_of(path: str) -> list[RowAnswers]:
     """What a file says of each row."""
     found = read_answers(path)
     labels: dict[int, dict[str, Label | None]] = {}
     for row, label, who in zip(found.row, found.label, found.reviewer, strict=True):
         value = None if label < 0 else found.values[label]
         labels.setdefault(int(row), {})[found.reviewers[who]] = value
-    return [Said(row, labels[row]) for row in sorted(labels)]
+    return [RowAnswers(row, labels[row]) for row in sorted(labels)]
 
 
 BAD = {
@@ -219,7 +219,7 @@ def test_a_log_of_more_answers_than_are_held_is_refused(
 ) -> None:
     log.add(answer("a", 1, 2))
     log.add(answer("b", 3, 4))
-    monkeypatch.setattr(answers, "MOST_ASKED", 3)
+    monkeypatch.setattr(answers, "MOST_ROWS", 3)
     with pytest.raises(InputError, match=r"answers\.jsonl: answers on more than 3 rows"):
         AnswersFile.open(str(log.path), ORIGIN)
     with pytest.raises(InputError, match="more than 3 rows"):

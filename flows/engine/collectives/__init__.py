@@ -2,12 +2,12 @@
 
 from flows.engine.collectives.graph import Around, Asks, PoolGraph, Stored, over_graph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
-from flows.engine.collectives.sent import Found, Sendings
+from flows.engine.collectives.sent import Facts, Sendings
 
 __all__ = [
     "Around",
     "Asks",
-    "Found",
+    "Facts",
     "PoolGraph",
     "Sendings",
     "SourceRows",

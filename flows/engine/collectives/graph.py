@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.collectives.sent import (
-    Found,
+    Facts,
     Passed,
     Replies,
     Sendings,
@@ -74,7 +74,7 @@ class Around:
         return Around(self.row[rows], of_row, self.near[rows], self.own[rows], self.known)
 
 
-Kernel = Callable[..., Found | Arrays]
+Kernel = Callable[..., Facts | Arrays]
 """(Around, what `reading` reads by name) -> columns of these rows, or all that was found."""
 
 
@@ -187,28 +187,28 @@ def _block_part(of: _Pass, run: Run, part: Part[_Block]) -> Output:
         sent[what] = away.send(part.name, to, n, columns)
         written.append(away.key(part.name))
 
-    found = Found(_typed({}, of.gives))
+    passed = Facts(_typed({}, of.gives))
     if of.kernel is not None and len(row):
         shared = {} if of.reading is None else of.reading(run)
-        found, seconds = _found(of, lists, part.args.known, shared)
+        passed, seconds = _findings(of, lists, part.args.known, shared)
     n_parts = len(pool.parts())
     if of.gives:
-        send("rows", pool.part_of(row), n_parts, {"row": row, **found.columns})
-    if found.others:
-        send("others", pool.part_of(found.others["row"]), n_parts, found.others)
-    if found.drawn:
-        send("drawn", to_driver(found.drawn), 1, found.drawn)
+        send("rows", pool.part_of(row), n_parts, {"row": row, **passed.columns})
+    if passed.others:
+        send("others", pool.part_of(passed.others["row"]), n_parts, passed.others)
+    if passed.drawn:
+        send("drawn", to_driver(passed.drawn), 1, passed.drawn)
     if of.asks is not None:
         key, sent["asked"] = ask(
             *(run.location, of.step, part.name, number, pool, of.asks.rows(lists))
         )
         written.append(key)
     if of.stored is not None:
-        path, columns = f"{of.stored.kind}/{number:05d}", {"row": row, **found.columns}
+        path, columns = f"{of.stored.kind}/{number:05d}", {"row": row, **passed.columns}
         stored = {name: columns[name] for name in of.stored.names}
         write_group(run.store, path, of.stored.kind, stored, of.stored.attributes)
         written.append(run.key(path))
-    left = None if found.left is None else found.left.as_json()
+    left = None if passed.left is None else passed.left.as_json()
     return Output(written, Passed(sent, left), seconds)
 
 
@@ -217,18 +217,18 @@ def _read_names(of: _Pass) -> list[str]:
     return sorted({"row", *of.needs, *looked_up})
 
 
-def _found(
+def _findings(
     of: _Pass, lists: Arrays, slices: list[Slice], shared: Mapping[str, Any]
-) -> tuple[Found, float]:
+) -> tuple[Facts, float]:
     """What the kernel finds in all rows of a block, and its seconds."""
     assert of.kernel is not None
     n_rows = len(lists["row"])
     columns: Arrays = {}
     near, own = np.empty((n_rows, 0), np.int32), np.full(n_rows, ABSENT, np.int32)
     if of.several is not None:
-        asked, columns = of.several.rows(lists), _by_row(of, lists, slices)
-        near = places(asked, lists["neighbor"][:, : of.several.ranks])
-        own = places(asked, lists["row"])
+        wanted, columns = of.several.rows(lists), _by_row(of, lists, slices)
+        near = places(wanted, lists["neighbor"][:, : of.several.ranks])
+        own = places(wanted, lists["row"])
     elif of.known is not None:
         answers = Replies(of.known, slices)
         near, own = answers.places(lists["neighbor"]), places(answers.row, lists["row"])
@@ -239,10 +239,10 @@ def _found(
         of_row = {name: lists[name][some] for name in of.needs}
         at = Around(lists["row"][some], of_row, near[some], own[some], columns)
         began = time.perf_counter()
-        found = of.kernel(at, **shared)
+        given = of.kernel(at, **shared)
         seconds += time.perf_counter() - began
-        pieces.append(found if isinstance(found, Found) else Found(found))
-    whole = Found(
+        pieces.append(given if isinstance(given, Facts) else Facts(given))
+    whole = Facts(
         _typed(_joined([piece.columns for piece in pieces]), of.gives),
         _joined([piece.others for piece in pieces]),
         _joined([piece.drawn for piece in pieces]),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.sent import (
-    Found,
+    Facts,
     Passed,
     Sendings,
     Sent,
@@ -38,7 +38,7 @@ class SourceRows:
     """(row, ...) by name."""
     others: Arrays
     """(item, ...) by name: what other rows' blocks sent, with the `place` (item,) of the row."""
-    asked: bool
+    wanted: bool
     """Whether anybody asked for any of the rows."""
 
     @property
@@ -70,7 +70,7 @@ class Table:
         return self.writer(run, pool).finish(pool.n_rows, attributes)
 
 
-Kernel = Callable[..., Found | Arrays]
+Kernel = Callable[..., Facts | Arrays]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class _RowPass:
     of: tuple[tuple[str, Exchange], ...]
     """The steps that columns come from."""
     others: Exchange | None
-    asked: Exchange | None
+    requests: Exchange | None
     n_blocks: int
     table: Table | None
     reading: Callable[[Run], Mapping[str, Any]] | None
@@ -95,7 +95,7 @@ class _Rows:
     rows: Rows
     of: tuple[list[Slice], ...]
     others: list[Slice]
-    asked: list[Slice]
+    requests: list[Slice]
 
 
 def over_rows(
@@ -106,7 +106,7 @@ def over_rows(
     *,
     of: Sequence[Sendings] = (),
     others: Sendings | None = None,
-    asked: Sendings | None = None,
+    requests: Sendings | None = None,
     table: Table | None = None,
     reading: Callable[[Run], Mapping[str, Any]] | None = None,
 ) -> Sendings:
@@ -116,8 +116,8 @@ def over_rows(
         as they are
     of : passes over the graph whose columns it gets, one item a row
     others : a pass whose items about any rows it gets
-    asked : a pass that asked for rows: the columns that the kernel finds are sent to who asked; or
-        the `others` that it finds, any number of items a row, rows ascending
+    requests : a pass that asked for rows: the columns that the kernel finds are sent to who asked;
+        or the `others` that it finds, any number of items a row, rows ascending
     table : where the columns that the kernel finds are written, if nobody asked for them
     reading : small values that the kernel gets by name, read once a part
     """
@@ -125,13 +125,13 @@ def over_rows(
     n = len(parts)
     slices = [one.slices("rows", n) for one in of]
     of_others = [[]] * n if others is None else others.slices("others", n)
-    of_asked = [[]] * n if asked is None else asked.slices("asked", n)
+    of_requests = [[]] * n if requests is None else requests.slices("asked", n)
     if table is not None:
         table.writer(job.run, graph.pool)
     shared = _RowPass(
         *(step, graph.pool, kernel, tuple((one.step, one.exchange("rows")) for one in of)),
         None if others is None else others.exchange("others"),
-        None if asked is None else asked.exchange("asked"),
+        None if requests is None else requests.exchange("asked"),
         *(graph.n_blocks, table, reading),
     )
     records = job.parts(
@@ -139,7 +139,7 @@ def over_rows(
         partial(_rows_part, shared),
         [
             Part(rows_name(i), _Rows(i, rows, tuple(s[i] for s in slices), more, who))
-            for i, (rows, more, who) in enumerate(zip(parts, of_others, of_asked, strict=True))
+            for i, (rows, more, who) in enumerate(zip(parts, of_others, of_requests, strict=True))
         ],
     )
     return Sendings.of(job.run.location, step, records)
@@ -157,42 +157,42 @@ def _rows_part(of: _RowPass, run: Run, part: Part[_Rows]) -> Output:
     if of.others is not None and args.others:
         other = of.others.receive(args.others)
         other["place"] = other.pop("row") - args.rows.start
-    found = Found(columns)
+    passed = Facts(columns)
     if of.kernel is not None:
         shared = {} if of.reading is None else of.reading(run)
         given = of.kernel(
-            SourceRows(of.pool, args.rows, columns, other, bool(args.asked)), **shared
+            SourceRows(of.pool, args.rows, columns, other, bool(args.requests)), **shared
         )
-        found = given if isinstance(given, Found) else Found(given)
-    left = None if found.left is None else found.left.as_json()
+        passed = given if isinstance(given, Facts) else Facts(given)
+    left = None if passed.left is None else passed.left.as_json()
     sent: dict[str, Sent] = {}
     written: list[str] = []
-    if of.asked is not None:
+    if of.requests is not None:
         away = exchange(run.location, of.step, "answers")
-        sent["answers"] = _answer(of, part, away, found)
+        sent["answers"] = _answer(of, part, away, passed)
         written.append(away.key(part.name))
-    if found.drawn:
+    if passed.drawn:
         away = exchange(run.location, of.step, "drawn")
-        sent["drawn"] = away.send(part.name, to_driver(found.drawn), 1, found.drawn)
+        sent["drawn"] = away.send(part.name, to_driver(passed.drawn), 1, passed.drawn)
         written.append(away.key(part.name))
     if of.table is not None:
-        written += of.table.writer(run, of.pool).chunk(args.number, **found.columns)
+        written += of.table.writer(run, of.pool).chunk(args.number, **passed.columns)
     return Output(written, Passed(sent, left))
 
 
-def _answer(of: _RowPass, part: Part[_Rows], away: Exchange, found: Found) -> Sent:
+def _answer(of: _RowPass, part: Part[_Rows], away: Exchange, passed: Facts) -> Sent:
     """Send what is known of the rows to the blocks that asked for them."""
     row, asker = np.empty(0, np.int64), np.empty(0, np.int32)
-    if of.asked is not None and part.args.asked:
-        asked = of.asked.receive(part.args.asked)
-        row, asker = asked["row"], asked["asker"]
+    if of.requests is not None and part.args.requests:
+        requests = of.requests.receive(part.args.requests)
+        row, asker = requests["row"], requests["asker"]
     columns, item = {"row": row}, row - part.args.rows.start
-    given = found.columns
-    if found.others:
-        known = found.others["row"]
+    given = passed.columns
+    if passed.others:
+        known = passed.others["row"]
         first = np.searchsorted(known, row)
         item, owner = ragged(first, np.searchsorted(known, row, "right") - first)
-        columns, asker, given = {}, asker[owner], found.others
+        columns, asker, given = {}, asker[owner], passed.others
     answers = {**columns, **{name: column[item] for name, column in given.items()}}
     return away.send(part.name, asker, of.n_blocks, answers)
 

@@ -40,7 +40,7 @@ class Passed(Result):
 
 
 @dataclass(frozen=True)
-class Found:
+class Facts:
     """What a kernel found in some rows."""
 
     columns: Arrays = field(default_factory=dict)
@@ -162,10 +162,10 @@ def slices_by_destination(
 
 def by_destination(sent: Mapping[str, Sent], n_destinations: int) -> list[list[Slice]]:
     """The same, by the name of the part."""
-    found: list[list[Slice]] = [[] for _ in range(n_destinations)]
+    slices: list[list[Slice]] = [[] for _ in range(n_destinations)]
     for part, counts in sent.items():
         start = 0
         for destination, rows in counts:
-            found[destination].append(Slice(part, start, start + rows))
+            slices[destination].append(Slice(part, start, start + rows))
             start += rows
-    return found
+    return slices

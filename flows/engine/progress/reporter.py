@@ -49,11 +49,11 @@ class _Count:
 
     ask: Callable[[], int | None]
     value: int | None = None
-    asked: float = field(default=-_COUNT_SECONDS)
+    counted_at: float = field(default=-_COUNT_SECONDS)
 
     def now(self) -> int | None:
-        if self.value is None or time.monotonic() - self.asked >= _COUNT_SECONDS:
-            self.value, self.asked = self.ask(), time.monotonic()
+        if self.value is None or time.monotonic() - self.counted_at >= _COUNT_SECONDS:
+            self.value, self.counted_at = self.ask(), time.monotonic()
         return self.value
 
 

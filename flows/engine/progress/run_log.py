@@ -117,13 +117,13 @@ class RunLog(Watcher):
             self.event("part-done", step=step.name, part=record.part, **cost)
 
     def end(self, step: Step, error: BaseException | None) -> None:
-        found = {"step": step.name, "done": step.done, "seconds": round(step.seconds, 3)}
-        found |= {"workers": step.n_workers, "recall": step.recall}
-        found = {name: value for name, value in found.items() if value is not None}
+        fields = {"step": step.name, "done": step.done, "seconds": round(step.seconds, 3)}
+        fields |= {"workers": step.n_workers, "recall": step.recall}
+        fields = {name: value for name, value in fields.items() if value is not None}
         if error is None:
-            self.event("step-done", **found)
+            self.event("step-done", **fields)
         else:
-            self.event("step-failed", **found, error=error_text(error))
+            self.event("step-failed", **fields, error=error_text(error))
         self.flush()
 
     def say(self, message: str) -> None:

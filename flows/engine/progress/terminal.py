@@ -44,7 +44,7 @@ class Terminal(Watcher):
         self.live = sys.stderr.isatty() and not self.console.is_dumb_terminal
         self._silent = prefect_prints
         self._progress: Progress | None = None
-        self._told = 0.0
+        self._printed = 0.0
         self._lock = threading.RLock()  # a cluster that starts speaks from a thread of its own
 
     def say(self, message: str) -> None:
@@ -67,7 +67,7 @@ class Terminal(Watcher):
                 progress.start()
 
     def begin(self, step: Step) -> None:
-        self._told = time.monotonic()
+        self._printed = time.monotonic()
         if not self.live:
             return
         width = max(4, min(30, self.console.width - _WORDS))
@@ -85,8 +85,8 @@ class Terminal(Watcher):
     def advance(self, step: Step, record: Record | None) -> None:
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=step.done)
-        elif not self.live and time.monotonic() - self._told > _PLAIN_SECONDS:
-            self._told = time.monotonic()
+        elif not self.live and time.monotonic() - self._printed > _PLAIN_SECONDS:
+            self._printed = time.monotonic()
             self.say(step.line())
 
     def end(self, step: Step, error: BaseException | None) -> None:

@@ -34,7 +34,7 @@ def redact_logs() -> None:
     """Redact what Prefect's handlers print and send to the server, from now on."""
     for name in _LOGGERS:
         for handler in logging.getLogger(name).handlers:
-            if not any(isinstance(found, _Redacting) for found in handler.filters):
+            if not any(isinstance(one, _Redacting) for one in handler.filters):
                 handler.addFilter(_Redacting())
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from flows.engine.collectives import (
     Asks,
-    Found,
+    Facts,
     PoolGraph,
     Sendings,
     SourceRows,
@@ -58,17 +58,17 @@ def annotators_of(run: Run, pool: Pool) -> Annotators:
 def collect(job: Job, graph: PoolGraph, n_classes: int) -> tuple[Sendings, Annotated]:
     """Send every block the annotations of its rows and of their neighbors, once; and what all of
     them say of each other."""
-    asked = over_graph(job, graph, "annotations-wanted", asks=WANTED)
+    requests = over_graph(job, graph, "annotations-wanted", asks=WANTED)
     kernel = partial(annotations_in, n_classes=n_classes)
-    sent = over_rows(job, graph, "annotations", kernel, asked=asked)
-    found, agreement = sent.left(Annotated), Agreement(0, 0, 0, 0)
-    for part in found:
+    sent = over_rows(job, graph, "annotations", kernel, requests=requests)
+    parts, agreement = sent.left(Annotated), Agreement(0, 0, 0, 0)
+    for part in parts:
         agreement = agreement.plus(part.agreement)
-    n_annotations = sum(part.n_annotations for part in found)
-    return sent, Annotated(agreement, n_annotations, sum(part.n_unused for part in found))
+    n_annotations = sum(part.n_annotations for part in parts)
+    return sent, Annotated(agreement, n_annotations, sum(part.n_unused for part in parts))
 
 
-def annotations_in(at: SourceRows, n_classes: int) -> Found:
+def annotations_in(at: SourceRows, n_classes: int) -> Facts:
     """The annotations of some rows, and the labels that are certain."""
     rows, sure = at.rows, certain(at.pool.run, at.rows)
     row, annotator, label, n_unused = _annotations(at)
@@ -79,7 +79,7 @@ def annotations_in(at: SourceRows, n_classes: int) -> Found:
     who = np.concatenate([annotator, np.full(len(sure), CERTAIN, np.int32)])
     what = np.concatenate([label, at.read("y")[sure].astype(np.int32)])
     columns = {"row": known[order], "annotator": who[order], "label": what[order]}
-    return Found(others=columns, left=Annotated(agreement, len(row), n_unused))
+    return Facts(others=columns, left=Annotated(agreement, len(row), n_unused))
 
 
 def _annotations(

@@ -122,10 +122,10 @@ def find_consensus(
     job.once(_matrices(0), start)
     number, moved = 0, np.inf
     while moved >= STILL and number < ROUNDS:
-        said = over_blocks(f"annotators-{number:02d}", number, {})
+        sums_sent = over_blocks(f"annotators-{number:02d}", number, {})
 
-        def fit(run: Run, number: int = number, said: Sendings = said) -> Output:
-            sums = _summed(said, shape)
+        def fit(run: Run, number: int = number, sent: Sendings = sums_sent) -> Output:
+            sums = _summed(sent, shape)
             before, after = read_skills(run, number), maximize(sums, first(run))
             return _keep(run, number + 1, after, sums, change(before, after, sums.counts))
 
@@ -138,7 +138,7 @@ def find_consensus(
         sums, skills = _summed(judged, shape), read_skills(run, number)
         shared = is_shared(about.agreement, pool.n_rows)
         write_group(run.store, GROUP, "annotators", _columns(skills, sums))
-        found = Annotators(
+        annotators = Annotators(
             verdicts_on(names.names, sums, skills, shared),
             about.agreement,
             shared,
@@ -154,7 +154,7 @@ def find_consensus(
             about.n_unused,
             names.n_empty,
         )
-        return Output([run.key(GROUP)], MatricesFound(found))
+        return Output([run.key(GROUP)], MatricesFound(annotators))
 
     return MatricesFound.of(job.once("annotators", finish)).annotators
 
@@ -195,11 +195,11 @@ def _flat(sums: Expected) -> Floats:
     return np.concatenate([column.ravel() for column in vars(sums).values()])
 
 
-def _summed(said: Sendings, shape: tuple[int, int]) -> Expected:
+def _summed(sent: Sendings, shape: tuple[int, int]) -> Expected:
     """The sums of all blocks, in their order."""
     none = Expected.none(*shape)
     flat = _flat(none)
-    for part in said.drawn_by_part():
+    for part in sent.drawn_by_part():
         flat[part["cell"]] += part["sum"]
     sizes = [column.size for column in vars(none).values()]
     columns = np.split(flat, np.cumsum(sizes)[:-1])
@@ -207,7 +207,7 @@ def _summed(said: Sendings, shape: tuple[int, int]) -> Expected:
     return Expected(*(c.reshape(shape) for c, shape in zip(columns, shapes, strict=True)))
 
 
-def expected(at: Around, skills: Skills) -> collectives.Found:
+def expected(at: Around, skills: Skills) -> collectives.Facts:
     """What the rows of one block say of annotators and neighbors; and the likeliest class of
     each."""
     there, none = at.near >= 0, np.empty(0, np.int32)
@@ -226,7 +226,7 @@ def expected(at: Around, skills: Skills) -> collectives.Found:
     columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in GIVES}
     flat = _flat(sums)
     cell = np.flatnonzero(flat)
-    return collectives.Found(columns, drawn={"cell": cell, "sum": flat[cell]})
+    return collectives.Facts(columns, drawn={"cell": cell, "sum": flat[cell]})
 
 
 def _write(job: Job, graph: PoolGraph, judged: Sendings, classes: list[LabelValue]) -> list[Agreed]:
@@ -245,7 +245,7 @@ def _write(job: Job, graph: PoolGraph, judged: Sendings, classes: list[LabelValu
     return agreed.left(Agreed)
 
 
-def consensus(at: SourceRows) -> collectives.Found:
+def consensus(at: SourceRows) -> collectives.Facts:
     """The consensus on some rows of the pool."""
     given, row, certainty = at.read("y"), at.read("row"), at.columns["certainty"]
     likeliest, n = at.columns["consensus"].astype(given.dtype), at.columns["n_annotations"]
@@ -254,7 +254,7 @@ def consensus(at: SourceRows) -> collectives.Found:
     columns = (certainty, row, given, likeliest)
     first = list(zip(*(column[least].tolist() for column in columns), strict=True))
     total = float(certainty.astype(np.float64).sum())
-    return collectives.Found(
+    return collectives.Facts(
         {
             "row": row,
             "given_label": given,

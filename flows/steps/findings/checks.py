@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.engine.collectives import (
     Around,
-    Found,
+    Facts,
     PoolGraph,
     SourceRows,
     Table,
@@ -100,7 +100,7 @@ def check_data(
     return DataChecked.of(job.once("data-issues", finish))
 
 
-def look(at: Around, k: int, n_rows: int, usual: Usual) -> Found:
+def look(at: Around, k: int, n_rows: int, usual: Usual) -> Facts:
     """The lists of one block."""
     given, of = at.of_row["given_label"], at.of_row
     neighbor, distance, label = (
@@ -116,10 +116,10 @@ def look(at: Around, k: int, n_rows: int, usual: Usual) -> Found:
     }
     listed, value = data_values(at.row, neighbor, label, given)
     left = Looked(gaps(at.row, neighbor, distance, n_rows))
-    return Found(columns, {"row": listed, "value": value}, left=left)
+    return Facts(columns, {"row": listed, "value": value}, left=left)
 
 
-def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -> Found:
+def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -> Facts:
     """The findings on some rows of the pool."""
     columns, value = dict(at.columns), np.zeros(at.n)
     if at.others:
@@ -138,4 +138,4 @@ def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -
         "is_outlier": outlying,
         "data_value": value.astype(np.float32),
     }
-    return Found(columns, left=DataCounted(*counts))
+    return Facts(columns, left=DataCounted(*counts))

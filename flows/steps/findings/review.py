@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives import Around, Found, PoolGraph, SourceRows, over_graph, over_rows
+from flows.engine.collectives import Around, Facts, PoolGraph, SourceRows, over_graph, over_rows
 from flows.engine.job import Job, Output
 from flows.steps.graph.lookup import lists_of, source_rows
 from flows.steps.ingest.pool import certain
@@ -72,15 +72,15 @@ def order_review(job: Job, trained: ReviewedTraining, wanted: ReviewSize) -> Non
     job.once("review", lambda run: _write(run, trained, wanted, list(drawn.drawn_by_part())))
 
 
-def moved(at: Around, trained: ReviewedTraining) -> Found:
+def moved(at: Around, trained: ReviewedTraining) -> Facts:
     """How many verdicts of one block each row can move."""
     neighbor, label = (at.of_row[name][:, : trained.k] for name in ("neighbor", "neighbor_label"))
     codes = labels_of(neighbor, label)
     row, times = review.verdicts_moved(neighbor, codes, trained.n_classes, trained.verdict)
-    return Found(others={"row": row, "moved": times})
+    return Facts(others={"row": row, "moved": times})
 
 
-def draw(at: SourceRows, trained: ReviewedTraining, wanted: ReviewSize) -> Found:
+def draw(at: SourceRows, trained: ReviewedTraining, wanted: ReviewSize) -> Facts:
     """The rows of one part that may be among the most useful, or are drawn at random."""
     row, span = np.arange(at.rows.start, at.rows.stop), slice(at.rows.start, at.rows.stop)
     times = np.zeros(at.n, np.int64)
@@ -107,27 +107,27 @@ def draw(at: SourceRows, trained: ReviewedTraining, wanted: ReviewSize) -> Found
     which = np.concatenate(places)
     chosen = {name: column[which] for name, column in verdicts.items()}
     stream = np.concatenate([np.full(len(some), n) for n, some in enumerate(places)])
-    return Found(drawn={"row": row[which], "stream": stream, "moved": times[which], **chosen})
+    return Facts(drawn={"row": row[which], "stream": stream, "moved": times[which], **chosen})
 
 
 def _write(run: Run, trained: ReviewedTraining, wanted: ReviewSize, drawn: list[Arrays]) -> Output:
     """Choose among what the parts drew, find the neighbors and the groups of alike suspects."""
     every = {name: np.concatenate([part[name] for part in drawn]) for name in drawn[0]}
-    stream, found = every.pop("stream"), {}
+    stream, rows_of = every.pop("stream"), {}
     for number, name in enumerate(DRAWS):
         some = np.flatnonzero(stream == number)
         value = review.usefulness(every["label_quality"][some], every["moved"][some])
         by = value if name == "useful" else None
         best = review.first(every["row"][some], by, wanted.of(name), wanted.seed, name)
-        found[name] = every["row"][some][best]
-    useful, suspects, rows = (found[name] for name in DRAWS)
+        rows_of[name] = every["row"][some][best]
+    useful, suspects, rows = (rows_of[name] for name in DRAWS)
     row = review.interleaved(useful, suspects, rows, wanted.share)
     _, once = np.unique(every["row"], return_index=True)
     at = once[np.searchsorted(every["row"][once], row)]
     columns = {key: column[at] for key, column in every.items()}
     lists = lists_of(trained.run, trained.n_blocks, trained.k, row)
     draws = {
-        f"{name}_draw": _places(found[stream], row)
+        f"{name}_draw": _places(rows_of[stream], row)
         for name, stream in (("suspect", "suspects"), ("row", "rows"))
     }
     pair = columns["given_label"].astype(np.int64) * trained.n_classes + columns["likely_label"]

@@ -144,8 +144,8 @@ def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) ->
         )
         job.once("anchors", lambda run: Output(_writer(run, plan, pool).finish(plan.n_anchors, {})))
     else:
-        found = _merged(job, pool, plan, scaling)
-        job.once("anchors", lambda run: _gather(run, [record.part for record in found]))
+        merged = _merged(job, pool, plan, scaling)
+        job.once("anchors", lambda run: _gather(run, [record.part for record in merged]))
 
 
 def _writer(run: Run, plan: AnchorPlan, pool: Pool) -> ChunkWriter:
@@ -243,15 +243,15 @@ def search_part(run: Run, part: Part[AnchorSearch]) -> Output:
 def merge_part(run: Run, part: Part[Merge]) -> Output:
     """The exact lists of some anchors, the anchor itself put first."""
     plan, scaling, n_groups = part.args.plan, part.args.scaling, part.args.n_groups
-    found = part.args.sent.receive(part.args.slices)
+    received = part.args.sent.receive(part.args.slices)
     mine = np.flatnonzero(plan.group(np.arange(plan.n_anchors), n_groups) == part.args.group)
-    owner, row = found["owner"] - mine[0], anchor_rows(run, plan, scaling)["row"][mine]
-    chosen, rank = select(owner, found["row"], found["distance"], plan.n_columns - 1)
-    lists = empty(len(row), plan.n_columns, found["label"].dtype)
+    owner, row = received["owner"] - mine[0], anchor_rows(run, plan, scaling)["row"][mine]
+    chosen, rank = select(owner, received["row"], received["distance"], plan.n_columns - 1)
+    lists = empty(len(row), plan.n_columns, received["label"].dtype)
     lists.row[:, 0], lists.distance[:, 0], lists.label[:, 0] = row, 0.0, read_labels(run, row)
     place = owner[chosen], rank + 1
     for name, column in lists._asdict().items():
-        column[place] = found[name][chosen]
+        column[place] = received[name][chosen]
     full = lists.row[:, -1] != ABSENT  # all of them, but for a chance below 1e-8 each
     columns = {
         "row": row[full],
@@ -284,19 +284,19 @@ def find_pairs(job: Job, pool: Pool, scaling: Scaling, k: int) -> Pairs:
     anchor, row = few_pairs(*pair_index(neighbor[chosen], PAIR_ANCHORS, k), pool.n_features)
     wanted = np.unique(np.concatenate([row, neighbor[chosen[anchor], 0]]))
     parts = pool.parts()
-    held = np.searchsorted(wanted, [rows.start for rows in parts] + [pool.n_rows])
+    places = np.searchsorted(wanted, [rows.start for rows in parts] + [pool.n_rows])
     records = job.parts(
         "pairs",
         pair_part,
         [
             Part(f"rows-{i:06d}", Wide(wanted[a:b].tolist()))
-            for i, (a, b) in enumerate(pairwise(held))
+            for i, (a, b) in enumerate(pairwise(places))
             if b > a
         ],
     )
-    found = [read_group(job.run.scratch, f"pairs/{record.part}") for record in records]
-    at = np.concatenate([part["row"] for part in found])
-    x = scaling.apply(np.concatenate([part["x"] for part in found]))
+    pieces = [read_group(job.run.scratch, f"pairs/{record.part}") for record in records]
+    at = np.concatenate([part["row"] for part in pieces])
+    x = scaling.apply(np.concatenate([part["x"] for part in pieces]))
     own = np.searchsorted(at, neighbor[chosen[anchor], 0])
     return Pairs(x[own], x[np.searchsorted(at, row)])
 

@@ -32,20 +32,20 @@ def source_rows(run: Run, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def places(pool: Pool, rows: npt.NDArray[np.int64]) -> dict[int, int]:
     """Row of the source → its place in the pool, for some rows that are in it."""
     wanted = np.unique(rows)
-    found: dict[int, int] = {}
+    place_of: dict[int, int] = {}
     for part in pool.parts():
         row = pool.read("row", part)
         at = np.minimum(np.searchsorted(row, wanted), len(row) - 1)
         here = row[at] == wanted
-        found.update(zip(wanted[here].tolist(), (at[here] + part.start).tolist(), strict=True))
-    return found
+        place_of.update(zip(wanted[here].tolist(), (at[here] + part.start).tolist(), strict=True))
+    return place_of
 
 
 def lists_of(
     run: Run, n_blocks: int, k: int, rows: npt.NDArray[np.int64]
 ) -> dict[str, npt.NDArray[Any]]:
     """The k nearest of each row, from whichever block it is at home in."""
-    found: dict[str, npt.NDArray[Any]] = {
+    lists: dict[str, npt.NDArray[Any]] = {
         "neighbor": np.full((len(rows), k), -1, np.int64),
         "distance": np.full((len(rows), k), np.nan, np.float32),
         "neighbor_label": np.full((len(rows), k), -1, np.int32),
@@ -57,12 +57,12 @@ def lists_of(
         place = np.minimum(np.searchsorted(home, rows), max(0, len(home) - 1))
         here = np.flatnonzero(home[place] == rows) if len(home) else np.empty(0, np.int64)
         missing[here] = False
-        for name, value in found.items():
+        for name, value in lists.items():
             with undamaged(f"{group.store_path}/{name}"):
                 if len(here):
                     value[here] = array(group, name).oindex[place[here], slice(0, k)]
         if not missing.any():
-            return found
+            return lists
     if missing.any():
         raise StorageError(f"{run.location.url}: graph lacks rows of the pool; train again")
-    return found
+    return lists

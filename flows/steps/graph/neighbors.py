@@ -93,14 +93,14 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     elif params.builder == "exact":
         every = array(job.run.group("anchors"), "row").shape[0] == sum(blocks.core)
         do = anchored_part if every else exact_part
-    found = job.parts(
+    records = job.parts(
         blocks.name(NEIGHBORS),
         do,
         [Part(block_name(b), Build(b, params, n_blocks, exchange)) for b in blocks.largest_first()],
     )
     if exchange is None:
         return
-    slices = incoming(found, len(blocks.sizes))
+    slices = incoming(records, len(blocks.sizes))
     job.parts(
         blocks.name(GRAPH),
         graph_part,

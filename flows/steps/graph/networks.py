@@ -115,11 +115,11 @@ def choose_probes(
 
     def choose(run: Run) -> Output:
         centroid = read_array(run.group("partition"), "centroid")
-        query, held = (nearest_blocks(x, centroid) for x in (pairs.anchor, pairs.neighbor))
+        query, near = (nearest_blocks(x, centroid) for x in (pairs.anchor, pairs.neighbor))
         looks = []
         for halo in HALOS:
             probes = float(in_halo(query[1], halo).sum(axis=1).mean())
-            looks.append(Reachable(halo, probes, share_covered(query, held, halo, blocks.halo)))
+            looks.append(Reachable(halo, probes, share_covered(query, near, halo, blocks.halo)))
         wanted = 1.0 - (_LOST_EXACT if exact else _LOST) * (1.0 - target_recall)
         look, walk = cheapest(looks, _walks(tried, efforts(k)), wanted)
         return Output([], Probes(*look, *walk))
@@ -168,11 +168,11 @@ def _trying(run: Run, scaling: Scaling, walked: list[int]) -> set[int]:
 
 def _walks(tried: list[WalksTried], steps: list[int]) -> list[Walk]:
     """What walks of so many steps meet, over all blocks that tried; and exact search."""
-    found = [np.array(one.met, np.int64) for one in tried if one.met is not None]
-    held, exact = sum(one.held for one in tried), Walk(None, 1.0)
-    if not held:
+    met = [np.array(one.met, np.int64) for one in tried if one.met is not None]
+    listed, exact = sum(one.held for one in tried), Walk(None, 1.0)
+    if not listed:
         return [exact]
-    share = np.sum(found, axis=0) / held
+    share = np.sum(met, axis=0) / listed
     return [*(Walk(s, float(met)) for s, met in zip(steps, share, strict=True)), exact]
 
 
@@ -196,7 +196,7 @@ def network_part(run: Run, part: Part[Lay]) -> Output:
     return Output([run.key(path)], tried, seconds)
 
 
-def _try(run: Run, asked: Lay, block: Arrays, network: Network) -> WalksTried:
+def _try(run: Run, lay: Lay, block: Arrays, network: Network) -> WalksTried:
     """Walks of the anchors at home in a block, each without the anchor itself."""
     anchors = run.group("anchors")
     home = np.flatnonzero(block["core"])
@@ -206,12 +206,12 @@ def _try(run: Run, asked: Lay, block: Arrays, network: Network) -> WalksTried:
     own, which = home[here][:TRIED_IN_BLOCK], which[:TRIED_IN_BLOCK]
     if not len(own):
         return WalksTried()
-    true = slice(1, asked.k + 1)
+    true = slice(1, lay.k + 1)
     neighbor = np.asarray(array(anchors, "neighbor").oindex[which, true])
     distance = np.asarray(array(anchors, "distance").oindex[which, true])
-    held = places(block["row"], neighbor) != ABSENT
-    met = met_by_effort(block["x"][own], network, distance, held, own, asked.steps, asked.most)
-    return WalksTried(int(held.sum()), met.tolist())
+    listed = places(block["row"], neighbor) != ABSENT
+    met = met_by_effort(block["x"][own], network, distance, listed, own, lay.steps, lay.most)
+    return WalksTried(int(listed.sum()), met.tolist())
 
 
 def stored_network(run: Run, number: int, x: npt.NDArray[np.float32]) -> Network:

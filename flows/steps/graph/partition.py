@@ -122,15 +122,15 @@ def choose_partition(
             tried = threads.map(
                 lambda s: cuts(sample, pool.n_rows, s, pairs, wanted.seed, halos), sizes
             )
-        found = [cut for of_size in tried for cut in of_size]
+        choices = [cut for of_size in tried for cut in of_size]
         if together:
-            cut = replace(found[0], ceiling=1.0)
+            cut = replace(choices[0], ceiling=1.0)
         elif wanted.exact:
-            cut = found[0]
+            cut = choices[0]
         else:
             most = np.inf if wanted.block_rows else MOST_UNEVEN * max(sizes)
-            bounded = [cut for cut in found if cut.largest <= most]
-            cut = choose_cut(bounded or found, wanted.target_recall, attempt)
+            bounded = [cut for cut in choices if cut.largest <= most]
+            cut = choose_cut(bounded or choices, wanted.target_recall, attempt)
         write_group(run.store, "partition", "partition", {"centroid": cut.centroid})
         chosen = CutChosen(len(cut.centroid), cut.halo, cut.copies, cut.ceiling, together)
         return Output([run.key("partition")], chosen)

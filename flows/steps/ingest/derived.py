@@ -109,9 +109,9 @@ def _sampled(run: Run, rows: Rows) -> npt.NDArray[np.int64]:
 
 def _samples(run: Run, of: Pool, parts: Sequence[str]) -> list[str]:
     """Write the samples of the old pool with the new features; keys of what was written."""
-    found = [read_group(run.scratch, f"sampled/{part}") for part in parts]
-    known = np.concatenate([part["row"] for part in found])
-    x = np.concatenate([part["x"] for part in found])
+    pieces = [read_group(run.scratch, f"sampled/{part}") for part in parts]
+    known = np.concatenate([part["row"] for part in pieces])
+    x = np.concatenate([part["x"] for part in pieces])
     written = []
     for name in SAMPLES:
         row = read_array(of.run.group(f"samples/{name}"), "row")

@@ -304,18 +304,18 @@ def ingest(
             unchanged(run.config()["source"], source),
             job.reporter.step("ingest", total, "chunks") as tick,
         ):
-            seen = None
+            reading = None
             if damaged is None and pca is None and source.divides:
-                seen = _read_apart(job, source, path, seed, tick)
-            writer = _writer(run, path, source, None if seen is None else seen.source.n_rows)
-            if seen is None:
-                seen = _Reading(source, seed, pca, classes)
-                for record in _written(run, step, _parts(seen, writer)):
+                reading = _read_apart(job, source, path, seed, tick)
+            writer = _writer(run, path, source, None if reading is None else reading.source.n_rows)
+            if reading is None:
+                reading = _Reading(source, seed, pca, classes)
+                for record in _written(run, step, _parts(reading, writer)):
                     tick(record=record)
-            seen.check(scale, trained)
+            reading.check(scale, trained)
             if source.annotations is not None:
-                source.annotations.check(seen.gaps, seen.gaps.until)
-        return _finish(run, writer, seen, scale, files)
+                source.annotations.check(reading.gaps, reading.gaps.until)
+        return _finish(run, writer, reading, scale, files)
 
     ingested = Ingested.of(job.once(path, finish, shown=False))
     with Deadline(f"ingest-{path}", job.step_timeout).interrupting("chunks"):
@@ -355,22 +355,22 @@ def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _R
     firsts = range(0, n_chunks, size)
     parts = [Part(rows_name(first), range(first, min(first + size, n_chunks))) for first in firsts]
     _writer(job.run, path, source, source.n_rows)  # who finds it there opens it
-    found: dict[int, _Read | None] = {}
+    reads: dict[int, _Read | None] = {}
     do = partial(_read, job.run, path, source, seed, _ends(source))
     for first, read in job.each("ingest", do, parts):
-        found[first] = read
+        reads[first] = read
         for record in () if read is None else read.records:
             tick(record=record)
-    seen = _Reading(source, seed)
+    reading = _Reading(source, seed)
     try:
         for first in firsts:
-            read = found.pop(first)
+            read = reads.pop(first)
             if read is None:
                 raise InputError("not read")
             for chunk in read.passes:
-                seen.merge(chunk)
-        if seen.whole:
-            return seen
+                reading.merge(chunk)
+        if reading.whole:
+            return reading
     except InputError:
         pass
     _forget(job.run, step)
@@ -396,7 +396,7 @@ def _read(
     passes: list[_Reading] = []
     chunks, first = part.args, part.args.start
 
-    def seen(there: Iterable[Chunk], writer: ChunkWriter) -> Iterator[_Write]:
+    def write_parts(there: Iterable[Chunk], writer: ChunkWriter) -> Iterator[_Write]:
         for number, chunk in zip(chunks, there, strict=False):
             passes.append(_Reading(source, seed, n_rows_in_all=source.n_rows))
             passes[-1].see(chunk)
@@ -407,7 +407,7 @@ def _read(
         if _ends(source) != ends:
             return first, None
         writer = _writer(run, path, source, source.n_rows)
-        writes = seen(source.chunks(writer.rows, first), writer)
+        writes = write_parts(source.chunks(writer.rows, first), writer)
         written = [record for record in _written(run, f"ingest-{path}", writes) if record]
         return first, _Read(passes, written)
     except KnnoiseError:
@@ -421,16 +421,16 @@ def _optional(source: Source) -> list[str]:
     return [column for column, name in there.items() if name is not None]
 
 
-def _repair(job: Job, path: str, done: Ingested, seen: _Reading) -> None:
+def _repair(job: Job, path: str, done: Ingested, reading: _Reading) -> None:
     """Write the chunks of a finished pool that have no record any more."""
     step = f"ingest-{path}"
     there = job.run.ledger.records(step)
     missing = {n for n in range(done.n_chunks) if _Write.name(n) not in there}
     if not missing:
         return
-    writer = _writer(job.run, path, seen.source, done.n_rows)
+    writer = _writer(job.run, path, reading.source, done.n_rows)
     with job.reporter.step("ingest", len(missing), "chunks") as tick:
-        for part in _parts(seen, writer):
+        for part in _parts(reading, writer):
             if part is not None and part.number in missing:
                 record = part.execute(job.run, step)
                 job.same_as_before(record)
@@ -511,71 +511,73 @@ def _written(run: Run, step: str, parts: Iterable[_Write | None]) -> Iterator[Re
         writing.shutdown(wait=False)
 
 
-def _parts(seen: _Reading, writer: ChunkWriter) -> Iterator[_Write | None]:
+def _parts(reading: _Reading, writer: ChunkWriter) -> Iterator[_Write | None]:
     """The chunks to write; None for each after a bad value, when only the others are counted."""
-    for number, chunk in enumerate(seen.source.chunks(writer.rows, gaps=seen.gaps)):
-        seen.see(chunk)
-        several = seen.source.annotations
+    for number, chunk in enumerate(reading.source.chunks(writer.rows, gaps=reading.gaps)):
+        reading.see(chunk)
+        several = reading.source.annotations
         votes = None if several is None or writer.path != "pool" else several.of(chunk)
-        yield None if seen.finite.count else _Write(writer, number, seen.coded(chunk), votes)
-    if seen.n_rows == 0:
-        raise InputError(f"{seen.source.files[0]} {seen.why_empty()}")
+        yield None if reading.finite.count else _Write(writer, number, reading.coded(chunk), votes)
+    if reading.n_rows == 0:
+        raise InputError(f"{reading.source.files[0]} {reading.why_empty()}")
 
 
-def _finish(run: Run, writer: ChunkWriter, seen: _Reading, asked: str, files: list[str]) -> Output:
-    source = seen.source
-    scale, reason = seen.chosen(asked)
+def _finish(
+    run: Run, writer: ChunkWriter, reading: _Reading, requested: str, files: list[str]
+) -> Output:
+    source = reading.source
+    scale, reason = reading.chosen(requested)
     kept = source.embedded | source.encoded
     columns: dict[str, npt.NDArray[Any]] = {}
-    about: dict[str, Any] = _groups(seen)
+    about: dict[str, Any] = _groups(reading)
     values, counts, corrected = None, None, []
-    if seen.candidates is not None:
-        names, about["candidate_codes"], counts = seen.candidates.finish()
+    if reading.candidates is not None:
+        names, about["candidate_codes"], counts = reading.candidates.finish()
         values = list(names)
-    if seen.codes is not None:
-        columns["y"], values, counts = seen.y()
+    if reading.codes is not None:
+        columns["y"], values, counts = reading.y()
         if source.corrections is not None:
-            corrected = _correct(run, source.corrections, seen, columns["y"], values)
+            corrected = _correct(run, source.corrections, reading, columns["y"], values)
             counts = np.bincount(columns["y"], minlength=len(values)).tolist()
     elif writer.path == "pool":  # whose labels are to be bought, or are sets
-        columns["y"] = np.full(seen.n_rows, -1, np.int8)
+        columns["y"] = np.full(reading.n_rows, -1, np.int8)
     result = Ingested(
-        n_rows=seen.n_rows,
-        n_chunks=-(-seen.n_rows // writer.rows),
+        n_rows=reading.n_rows,
+        n_chunks=-(-reading.n_rows // writer.rows),
         n_features=len(source.feature_names),
         feature_names=list(source.feature_names),
         label_name=source.label_name,
-        statistics=seen.statistics.summary(),
-        scaling=seen.statistics.scaling(scale, kept if asked == "auto" else None),
+        statistics=reading.statistics.summary(),
+        scaling=reading.statistics.scaling(scale, kept if requested == "auto" else None),
         files=files,
-        n_filled=seen.gaps.filled,
-        n_dropped=seen.gaps.dropped,
-        n_unlabeled=seen.gaps.other if source.only == "labeled" else 0,
-        n_repeated=seen.gaps.repeated,
-        unseen={column: count for column, count in seen.unseen.items() if count},
+        n_filled=reading.gaps.filled,
+        n_dropped=reading.gaps.dropped,
+        n_unlabeled=reading.gaps.other if source.only == "labeled" else 0,
+        n_repeated=reading.gaps.repeated,
+        unseen={column: count for column, count in reading.unseen.items() if count},
         scale=scale,
         scale_reason=reason,
         label_values=values,
         class_counts=counts,
         id_name=source.id_name,
-        id_whole=seen.id_whole,
+        id_whole=reading.id_whole,
     )
-    about |= {**result.as_json(), **_annotators(seen, values)}
-    written = writer.finish(seen.n_rows, about, **columns)
-    for name, sample in seen.samples.items():
+    about |= {**result.as_json(), **_annotators(reading, values)}
+    written = writer.finish(reading.n_rows, about, **columns)
+    for name, sample in reading.samples.items():
         write_group(run.store, f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})
         written.append(run.key(f"samples/{name}"))
-    if seen.covariance is not None and seen.pca is not None:
-        written += keep_projection(run, seen.covariance, seen.pca, result.scaling)
+    if reading.covariance is not None and reading.pca is not None:
+        written += keep_projection(run, reading.covariance, reading.pca, result.scaling)
     return Output([*written, *corrected], result)
 
 
-def _groups(seen: _Reading) -> dict[str, Any]:
+def _groups(reading: _Reading) -> dict[str, Any]:
     """What the attributes of a pool say of its groups; nothing where it has none."""
-    if seen.of_group is None:
+    if reading.of_group is None:
         return {}
-    seen.of_group.check()
-    return {"group_name": seen.of_group.name, "group_values": list(seen.of_group.values)}
+    reading.of_group.check()
+    return {"group_name": reading.of_group.name, "group_values": list(reading.of_group.values)}
 
 
 def annotations_of(number: int) -> str:
@@ -583,9 +585,9 @@ def annotations_of(number: int) -> str:
     return f"annotations/{number:06d}"
 
 
-def _annotators(seen: _Reading, classes: list[Any] | None) -> dict[str, Any]:
+def _annotators(reading: _Reading, classes: list[Any] | None) -> dict[str, Any]:
     """What the attributes of a pool say of its annotators; nothing where labels are single."""
-    several = seen.source.annotations
+    several = reading.source.annotations
     if several is None or classes is None:
         return {}
     place = {value: code for code, value in enumerate(classes)}
@@ -600,14 +602,14 @@ def _annotators(seen: _Reading, classes: list[Any] | None) -> dict[str, Any]:
 def _correct(
     run: Run,
     corrections: Corrections,
-    seen: _Reading,
+    reading: _Reading,
     y: npt.NDArray[np.integer[Any]],
     values: list[Any],
 ) -> list[str]:
     """Put the labels that somebody checked in place of those given, and keep them in the group
     `corrections`; keys of what was written."""
-    _, code = corrections.codes(values, seen.gaps.until)
-    which, row = np.concatenate(seen.certain, axis=1)
+    _, code = corrections.codes(values, reading.gaps.until)
+    which, row = np.concatenate(reading.certain, axis=1)
     code = code[which]
     about = CorrectionsUsed(
         file=corrections.file.name,

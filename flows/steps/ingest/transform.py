@@ -111,7 +111,7 @@ class Learn:
 
     pool: Pool
     scaling: Scaling
-    asked: str
+    requested: str
     seed: int
     embedded: bool
     columns: tuple[int, ...]
@@ -145,15 +145,15 @@ def check_pca(n_components: int | None, n_features: int, where: str) -> None:
         )
 
 
-def keep_projection(run: Run, seen: Covariance, n_components: int, scaling: Scaling) -> list[str]:
+def keep_projection(run: Run, of: Covariance, n_components: int, scaling: Scaling) -> list[str]:
     """Write the components of all rows seen to the group `projection`; keys of what was written."""
-    found, share = seen.components(n_components, scaling)
+    projection, share = of.components(n_components, scaling)
     about = {
         "n_components": n_components,
         "variance_kept": share,
-        "digest": _digest(found),
+        "digest": _digest(projection),
     }
-    write_group(run.store, PROJECTION, PROJECTION, found._asdict(), about)
+    write_group(run.store, PROJECTION, PROJECTION, projection._asdict(), about)
     return [run.key(PROJECTION)]
 
 
@@ -227,7 +227,7 @@ def learn_transform(
     job: Job,
     pool: Pool,
     scaling: Scaling,
-    asked: str,
+    wanted: str,
     seed: int,
     *,
     embedded: bool = False,
@@ -241,24 +241,24 @@ def learn_transform(
     InputError
         weights are asked for, and cannot be learned.
     """
-    if asked == AS_SCALED or (asked == "auto" and pool.n_rows < FEWEST_ROWS and not columns):
+    if wanted == AS_SCALED or (wanted == "auto" and pool.n_rows < FEWEST_ROWS and not columns):
         return transform(job.run, scaling)
     if pool.n_rows < FEWEST_ROWS:
         raise InputError(
-            f"--metric {asked}: {pool.n_rows} rows are too few to learn from, {FEWEST_ROWS} are "
-            "needed; leave it out"
+            f"--metric {wanted}: {pool.n_rows} rows are too few to learn from, "
+            f"{FEWEST_ROWS} are needed; leave it out"
         )
-    learn = Learn(pool, _components_of(job.run, scaling), asked, seed, embedded, columns)
-    found = Metric.of(job.parts(METRIC, learn_part, [Part("all", learn)])[0])
-    if asked not in ("auto", found.choice.metric):
-        if any(one.metric == WEIGHTED for one in found.choice.tried):
+    learn = Learn(pool, _components_of(job.run, scaling), wanted, seed, embedded, columns)
+    metric = Metric.of(job.parts(METRIC, learn_part, [Part("all", learn)])[0])
+    if wanted not in ("auto", metric.choice.metric):
+        if any(one.metric == WEIGHTED for one in metric.choice.tried):
             raise InputError(
-                f"--metric {asked}: trees need 2 to {MOST_CLASSES} classes, none of them too rare "
-                "to be in each part of the sample; take --metric weighted"
+                f"--metric {wanted}: trees need 2 to {MOST_CLASSES} classes, none of them too "
+                "rare to be in each part of the sample; take --metric weighted"
             )
         raise InputError(
-            f"--metric {asked}: no feature tells more of the labels than of shuffled ones; leave "
-            "it out, or give other features"
+            f"--metric {wanted}: no feature tells more of the labels than of shuffled ones; "
+            "leave it out, or give other features"
         )
     return transform(job.run, scaling)
 
@@ -278,14 +278,14 @@ def learn_part(run: Run, part: Part[Learn]) -> Output:
         spread = spread_of(logits) or 1.0
         logits /= np.float32(spread)
     x, weigh = _without(how.scaling, how.columns, x.shape[1]).apply(x), not how.embedded
-    seed, asked = how.seed, how.asked
-    chosen, by = choose_metric(x, y, seed, asked, angles=angles, weigh=weigh, logits=logits)
-    found = Metric(chosen, Scaling(by.offset, by.factor, by.directions), "", how.columns, spread)
+    seed, requested = how.seed, how.requested
+    chosen, by = choose_metric(x, y, seed, requested, angles=angles, weigh=weigh, logits=logits)
+    metric = Metric(chosen, Scaling(by.offset, by.factor, by.directions), "", how.columns, spread)
     if not isinstance(by, Modeled) or by.forests is None:
-        return Output([], found)
+        return Output([], metric)
     digest = _digest(by.forests)
     write_group(run.store, METRIC, METRIC, by.forests._asdict(), {"digest": digest})
-    return Output([run.key(METRIC)], replace(found, digest=digest))
+    return Output([run.key(METRIC)], replace(metric, digest=digest))
 
 
 def transform(run: Run, scaling: Scaling) -> Scaling:

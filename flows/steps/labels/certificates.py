@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives import Around, Found, PoolGraph, over_graph
+from flows.engine.collectives import Around, Facts, PoolGraph, over_graph
 from flows.engine.job import Job
 from flows.engine.results import Result
 from pipeline.methods import rules
@@ -52,14 +52,14 @@ def sample_graph(
     return sum(plain[1:], plain[0]), sum(trained[1:], trained[0])
 
 
-def sample(at: Around, design: Design, rule: rules.Rule | None, n_classes: int, seed: int) -> Found:
+def sample(at: Around, design: Design, rule: rules.Rule | None, n_classes: int, seed: int) -> Facts:
     """Samples of one block by both rules, from the same random streams."""
     given, lists = at.of_row["given_label"], at.of_row["neighbor_label"][:, : design.w]
     voted = [majority(n_classes), *([] if rule is None else [as_votes(rule)])]
     counts = [sample_block(at.row, given, lists, design, vote, n_classes, seed) for vote in voted]
     first, second = counts[0], counts[-1]
     weights = first.weight.tolist(), second.weight.tolist()
-    return Found(left=Sampled(*weights, first.rows, first.samples, first.short_rows))
+    return Facts(left=Sampled(*weights, first.rows, first.samples, first.short_rows))
 
 
 def as_votes(rule: rules.Rule) -> Rule:

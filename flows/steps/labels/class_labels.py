@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.engine.collectives import (
     Around,
-    Found,
+    Facts,
     PoolGraph,
     Sendings,
     SourceRows,
@@ -52,17 +52,17 @@ NEEDS = ("given_label", "neighbor", "neighbor_label")
 
 
 def find_class_issues(
-    job: Job, classes: Classes, graph: PoolGraph, counted: Sendings, found: ClassEstimates
+    job: Job, classes: Classes, graph: PoolGraph, counted: Sendings, estimates: ClassEstimates
 ) -> int:
     """Write the group `labels`; the number of suspect labels."""
     n_classes, n_rows = classes.n_classes, graph.pool.n_rows
     tops = over_graph(
-        *(job, graph, "first-pass", partial(top, n_classes=n_classes, first=found.first)),
+        *(job, graph, "first-pass", partial(top, n_classes=n_classes, first=estimates.first)),
         needs=NEEDS,
         gives={"code": f"({KEPT},)i2", "chance": f"({KEPT},)f4"},
         reading=corrected,
     )
-    relayed = over_rows(job, graph, "relay", None, of=[tops], asked=counted)
+    relayed = over_rows(job, graph, "relay", None, of=[tops], requests=counted)
     smoothed = over_graph(
         *(job, graph, "smoothing"),
         partial(smooth, n_classes=n_classes, n_rows=n_rows, seed=classes.seed),
@@ -72,21 +72,21 @@ def find_class_issues(
     second = Fitted.of(job.once("weights", lambda run: _fit(run, n_classes, counted, smoothed)))
     judged = over_graph(
         *(job, graph, "second-pass"),
-        partial(judge, n_classes=n_classes, k=found.k, second=second),
+        partial(judge, n_classes=n_classes, k=estimates.k, second=second),
         needs=(*NEEDS, "distance"),
         known=relayed,
         gives={
             **dict.fromkeys(("predicted_label", "likely_label"), "i2"),
             **{"label_quality": "f4", "is_label_issue": "?", "given_share": "f4"},
         },
-        reading=partial(corrected, decision=found.decision),
+        reading=partial(corrected, decision=estimates.decision),
     )
     table = Table("labels", "class_labels", graph.pool.label_dtype().str)
     written = over_rows(job, graph, "labels", verdicts, of=[judged], table=table)
 
     def finish(run: Run) -> Output:
         n_issues = sum(part.issues for part in written.left(Checked))
-        return Output(table.finish(run, graph.pool, {"k": found.k}), LabelIssues(n_issues))
+        return Output(table.finish(run, graph.pool, {"k": estimates.k}), LabelIssues(n_issues))
 
     return LabelIssues.of(job.once("verdicts", finish)).n_label_issues
 
@@ -105,9 +105,9 @@ def votes_of(at: Around, n_classes: int) -> ClassVotes:
 def top(at: Around, n_classes: int, first: Fitted, by: Correction) -> Arrays:
     """The likeliest classes of some rows, for their neighbors: codes from 1, 0 where there are
     fewer than `KEPT`."""
-    found = first_pass(votes_of(at, n_classes), by, first.weights())
-    missing = ((0, 0), (0, KEPT - found.code.shape[1]))
-    return {"code": np.pad(found.code + 1, missing), "chance": np.pad(found.chance, missing)}
+    chances = first_pass(votes_of(at, n_classes), by, first.weights())
+    missing = ((0, 0), (0, KEPT - chances.code.shape[1]))
+    return {"code": np.pad(chances.code + 1, missing), "chance": np.pad(chances.chance, missing)}
 
 
 def tops_around(at: Around) -> TopClasses:
@@ -116,15 +116,15 @@ def tops_around(at: Around) -> TopClasses:
     return TopClasses(code, at.of_neighbors("chance", SMOOTHED))
 
 
-def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Found:
+def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Facts:
     """The neighbors' average posterior of the sampled rows."""
     drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT)
     if not drawn.any():
-        return Found()
+        return Facts()
     some = at.take(drawn)
     code, distance = votes_of(some, n_classes).code, some.of_row["distance"]
     feature = smoothed_feature(code, tops_around(some), distance, n_classes)
-    return Found(drawn={"row": some.row, "feature": feature})
+    return Facts(drawn={"row": some.row, "feature": feature})
 
 
 def _fit(run: Run, n_classes: int, counted: Sendings, smoothed: Sendings) -> Output:
@@ -152,7 +152,7 @@ def judge(
     }
 
 
-def verdicts(at: SourceRows) -> Found:
+def verdicts(at: SourceRows) -> Facts:
     """Verdicts on some rows of the pool; labels that somebody checked are certain."""
     given, sure, columns = at.read("y"), certain(at.pool.run, at.rows), dict(at.columns)
     for name in ("predicted_label", "likely_label"):
@@ -160,4 +160,4 @@ def verdicts(at: SourceRows) -> Found:
         columns[name][sure] = given[sure]
     columns["is_label_issue"][sure], columns["label_quality"][sure] = False, 1.0
     issues = int(columns["is_label_issue"].sum())
-    return Found({"row": at.read("row"), "given_label": given, **columns}, left=Checked(issues))
+    return Facts({"row": at.read("row"), "given_label": given, **columns}, left=Checked(issues))

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives import Around, Asks, Found, PoolGraph, Sendings, over_graph
+from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, over_graph
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
 from flows.options.params import Method
@@ -60,8 +60,8 @@ class Fitted(Result):
     loss: float
 
     @classmethod
-    def from_weights(cls, found: Weights) -> Fitted:
-        return cls(found.weight.tolist(), found.bias.tolist(), found.loss)
+    def from_weights(cls, weights: Weights) -> Fitted:
+        return cls(weights.weight.tolist(), weights.bias.tolist(), weights.loss)
 
     def weights(self) -> Weights:
         return Weights(np.asarray(self.weight), np.asarray(self.bias), self.loss)
@@ -110,13 +110,13 @@ def count_classes(job: Job, classes: Classes, graph: PoolGraph, grid: tuple[int,
     )
 
 
-def count(at: Around, n_classes: int, grid: tuple[int, ...], n_rows: int, seed: int) -> Found:
+def count(at: Around, n_classes: int, grid: tuple[int, ...], n_rows: int, seed: int) -> Facts:
     """Losses of one block, and its sampled rows."""
     given = at.of_row["given_label"]
     losses = class_losses(neighbor_codes(at), given, n_classes, grid)
     drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT)
     sample = {name: at.of_row[name][drawn] for name in ("given_label", "neighbor_label")}
-    return Found(drawn={"row": at.row[drawn], **sample}, left=ClassCounted(losses.tolist()))
+    return Facts(drawn={"row": at.row[drawn], **sample}, left=ClassCounted(losses.tolist()))
 
 
 def neighbor_codes(at: Around) -> npt.NDArray[np.int32]:
@@ -150,7 +150,7 @@ def estimate_classes(
         k = params.k or choice.k
         anchors = run.group("anchors")
         neighbor, label = (read_array(anchors, name) for name in ("neighbor", "neighbor_label"))
-        found = transition_matrix(
+        fitted = transition_matrix(
             neighbor,
             label.astype(np.int64),
             classes.pool.n_rows,
@@ -159,15 +159,15 @@ def estimate_classes(
             distance=read_array(anchors, "distance"),
         )
         near, own, votes = read_sample(counted, n_classes)
-        matrix = believed(found.matrix, counts, found.class_support)
-        decision = temper(near, own, k, matrix, counts, found.support)
-        by = correction(softened(matrix, counts, TRUSTED[found.support]), counts)
-        assert found.interval is not None
-        prior = counts / counts.sum() if found.prior is None else found.prior
+        matrix = believed(fitted.matrix, counts, fitted.class_support)
+        decision = temper(near, own, k, matrix, counts, fitted.support)
+        by = correction(softened(matrix, counts, TRUSTED[fitted.support]), counts)
+        assert fitted.interval is not None
+        prior = counts / counts.sum() if fitted.prior is None else fitted.prior
         transition = {
-            "matrix": found.matrix,
-            "low": found.interval[:, :, 0],
-            "high": found.interval[:, :, 1],
+            "matrix": fitted.matrix,
+            "low": fitted.interval[:, :, 0],
+            "high": fitted.interval[:, :, 1],
             "decision": softened(matrix, counts, decision.part),
         }
         write_group(run.store, "transition", "transition", transition)
@@ -178,11 +178,11 @@ def estimate_classes(
             ClassEstimates(
                 k=k,
                 k_curve=choice,
-                support=found.support,
-                reason=found.reason,
-                class_support=list(found.class_support),
+                support=fitted.support,
+                reason=fitted.reason,
+                class_support=list(fitted.class_support),
                 prior=prior.tolist(),
-                regions=[None if test is None else test.to_json() for test in found.regions],
+                regions=[None if test is None else test.to_json() for test in fitted.regions],
                 decision=decision,
                 first=Fitted.from_weights(fit_first(votes, by)),
             ),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from flows.engine.collectives import (
     Around,
-    Found,
+    Facts,
     PoolGraph,
     Sendings,
     SourceRows,
@@ -122,13 +122,13 @@ def _whole(
     return Whole(classes, matrix, prior, error, support, apart)
 
 
-def find_votes(job: Job, graph: PoolGraph, n_classes: int, found: ClassEstimates) -> Sendings:
+def find_votes(job: Job, graph: PoolGraph, n_classes: int, estimates: ClassEstimates) -> Sendings:
     """What the neighbors of all rows of more than two classes say."""
     return over_graph(
-        *(job, graph, "group-votes", partial(vote, n_classes=n_classes, k=found.k)),
+        *(job, graph, "group-votes", partial(vote, n_classes=n_classes, k=estimates.k)),
         needs=("neighbor", "neighbor_label"),
         gives={"likely": "i2", "level": "i1"},
-        reading=partial(_matrix, decision=found.decision),
+        reading=partial(_matrix, decision=estimates.decision),
     )
 
 
@@ -142,7 +142,7 @@ def vote(at: Around, n_classes: int, k: int, matrix: Any) -> Arrays:
     return {"likely": decided.predicted, "level": level_of(decided.chance.max(axis=1))}
 
 
-def count(at: SourceRows, layout: Layout, threshold: float) -> Found:
+def count(at: SourceRows, layout: Layout, threshold: float) -> Facts:
     """Count some rows by group, class and level.
 
     threshold : of two classes, the share of neighbors given 1 that divides them
@@ -165,4 +165,4 @@ def count(at: SourceRows, layout: Layout, threshold: float) -> Found:
         read_array(labels, "is_label_issue", span),
         certain(run, at.rows),
     )
-    return Found(drawn=cells._asdict())
+    return Facts(drawn=cells._asdict())

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from flows.engine.collectives import (
     Around,
-    Found,
+    Facts,
     PoolGraph,
     Sendings,
     SourceRows,
@@ -73,8 +73,8 @@ def find_odds(
     """Let each row know what the first pass says of its neighbors."""
     grid = tuple(rates.k_curve.grid)
     first = First.of(job.once("first-weights", lambda _: _fit_first(counted, rates, grid)))
-    told = partial(chance, first=first)
-    relayed = over_rows(job, graph, "relay", told, of=[counted], asked=counted)
+    kernel = partial(chance, first=first)
+    relayed = over_rows(job, graph, "relay", kernel, of=[counted], requests=counted)
     smoothed = over_graph(
         *(job, graph, "smoothing", partial(smooth, n_rows=graph.pool.n_rows, seed=seed)),
         needs=("distance",),
@@ -91,13 +91,13 @@ def chance(at: SourceRows, first: First) -> Arrays:
     return {"chance": first_pass(odds, at.read("y"), by, first.weights)}
 
 
-def smooth(at: Around, n_rows: int, seed: int) -> Found:
+def smooth(at: Around, n_rows: int, seed: int) -> Facts:
     """What the neighbors of some rows say, and that of those in the sample."""
     near = at.of_neighbors("chance", SMOOTHED)
     smoothed, reach = smoothed_odds(near, at.of_row["distance"])
     columns: Arrays = {"row": at.row, "smoothed": smoothed, "reach": reach}
     drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT))
-    return Found(columns, drawn={name: column[drawn] for name, column in columns.items()})
+    return Facts(columns, drawn={name: column[drawn] for name, column in columns.items()})
 
 
 def _odds(

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import Around, Asks, Found, PoolGraph, Sendings, Stored, over_graph
+from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, Stored, over_graph
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
 from flows.options.params import Method
@@ -80,12 +80,12 @@ def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...], seed: int) -
     )
 
 
-def count(at: Around, grid: tuple[int, ...], n_rows: int, seed: int) -> Found:
+def count(at: Around, grid: tuple[int, ...], n_rows: int, seed: int) -> Facts:
     """Counts of one block, and for each k of the grid what choosing among them takes."""
     label, given = at.of_row["neighbor_label"], at.of_row["given_label"]
     ones = counts(label, grid)
     drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT))
-    return Found(
+    return Facts(
         {"count": ones},
         drawn={"row": at.row[drawn], "given_label": given[drawn], "count": ones[drawn]},
         left=Counted(

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives import Around, Found, PoolGraph, over_graph
+from flows.engine.collectives import Around, Facts, PoolGraph, over_graph
 from flows.engine.job import Job
 from flows.engine.results import Result
 from flows.steps.labels.rates import OwnRates
@@ -40,8 +40,8 @@ class ScoresOfPart(Result):
 def select(job: Job, graph: PoolGraph, grid: tuple[int, ...], k: int | None, seed: int) -> OwnRates:
     """(k, k') of the best held-out accuracy on the given labels, and the rates that k' shows."""
     over = partial(over_graph, job, graph, needs=NEEDS, portion=None)
-    seen = over("fold-extremes", partial(extremes_of, grid=grid, seed=seed))
-    each = np.array([part.extremes for part in seen.left(Extremes)])
+    extremes = over("fold-extremes", partial(extremes_of, grid=grid, seed=seed))
+    each = np.array([part.extremes for part in extremes.left(Extremes)])
     ends = np.stack([each[:, :, 0].min(axis=0), each[:, :, 1].max(axis=0)], axis=1)
     kernel = partial(scores_of, grid=grid, seed=seed, ends=ends[:FOLDS])
     results = over("fold-scores", kernel).left(ScoresOfPart)
@@ -53,7 +53,7 @@ def select(job: Job, graph: PoolGraph, grid: tuple[int, ...], k: int | None, see
     return OwnRates(chosen.k, replace(rates, method="rknn"), evidence)
 
 
-def extremes_of(at: Around, grid: tuple[int, ...], seed: int) -> Found:
+def extremes_of(at: Around, grid: tuple[int, ...], seed: int) -> Facts:
     """Least and greatest own average without each fold, and without none."""
     fold, own_fold = folds(at, seed)
     extremes = []
@@ -63,10 +63,10 @@ def extremes_of(at: Around, grid: tuple[int, ...], seed: int) -> Found:
         inside = own_fold != left_out
         given = at.of_row["given_label"][inside]
         extremes.append(own_extremes(ones[inside], sizes[inside], given))
-    return Found(left=Extremes(np.array(extremes).tolist()))
+    return Facts(left=Extremes(np.array(extremes).tolist()))
 
 
-def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: npt.NDArray[np.float64]) -> Found:
+def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: npt.NDArray[np.float64]) -> Facts:
     """Left-out rows predicted right by each (k, k'); rows whose list ran out.
 
     ends : (fold, 2, g) least and greatest own average of all blocks without each fold
@@ -79,7 +79,7 @@ def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: npt.NDArray[np
         shortfall += int((sizes[:, -1] < grid[-1]).sum())
         out = own_fold == left_out
         right += gains(ones[out], sizes[out], at.of_row["given_label"][out], ends[left_out])
-    return Found(left=ScoresOfPart(right.astype(int).tolist(), shortfall))
+    return Facts(left=ScoresOfPart(right.astype(int).tolist(), shortfall))
 
 
 def folds(at: Around, seed: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:

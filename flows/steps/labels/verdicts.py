@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import Found, PoolGraph, SourceRows, Table, over_rows
+from flows.engine.collectives import Facts, PoolGraph, SourceRows, Table, over_rows
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.steps.ingest.pool import certain
@@ -64,7 +64,7 @@ def export_label_issues(job: Job, classes: Sequence[LabelValue]) -> None:
     job.once("label-issues", export)
 
 
-def verdicts(at: SourceRows, k: int, rule: Rule, first: First, second: OddsWeights) -> Found:
+def verdicts(at: SourceRows, k: int, rule: Rule, first: First, second: OddsWeights) -> Facts:
     """Verdicts on some rows of the pool, predictions from their neighbors alone."""
     count, given = at.columns["count"], at.read("y")
     around, reach = at.columns["smoothed"], at.columns["reach"]
@@ -83,4 +83,4 @@ def verdicts(at: SourceRows, k: int, rule: Rule, first: First, second: OddsWeigh
         "is_label_issue": issue,
         "eta_corr": eta.astype(np.float32),
     }
-    return Found(columns, left=Checked(int(issue.sum())))
+    return Facts(columns, left=Checked(int(issue.sum())))

@@ -44,8 +44,8 @@ def find_masks(
     """For each part of the queries where the candidates of its neighbors lie."""
     parts = queries.parts()
     wants = [Part(rows_name(i), Want(rule, i, rows, lists[i])) for i, rows in enumerate(parts)]
-    asked = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
-    known = over_rows(job, PoolGraph(rule.pool, len(parts)), CANDIDATES, masks, asked=asked)
+    requests = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
+    known = over_rows(job, PoolGraph(rule.pool, len(parts)), CANDIDATES, masks, requests=requests)
     return [tuple(slices) for slices in known.slices("answers", len(parts))]
 
 
@@ -76,14 +76,14 @@ def candidate_columns(
     known = Replies(exchange(run.location, CANDIDATES, "answers"), masks)
     of = rule.n_classes, rule.pool.n_rows
     near, mask = known.places(lists.row), known.columns["mask"]
-    found = predict(near, mask, *of, rule.how)
-    label, more = found.label, {}
+    predictions = predict(near, mask, *of, rule.how)
+    label, more = predictions.label, {}
     if own is not None:
-        mine = disambiguate(near, mask, own, found, *of, rule.how)
+        mine = disambiguate(near, mask, own, predictions, *of, rule.how)
         label, more = mine.label, {"in_candidates": mine.in_candidates}
     return {
         "predicted_label": label.astype(dtype_of(rule.n_classes)),
         **more,
-        "n_neighbors": found.n_neighbors.astype(np.int32),
-        "n_labels": found.n_labels.astype(np.int32),
+        "n_neighbors": predictions.n_neighbors.astype(np.int32),
+        "n_labels": predictions.n_labels.astype(np.int32),
     }

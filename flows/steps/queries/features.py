@@ -134,8 +134,8 @@ def prepare_queries(
         Part(rows_name(i), FeaturesWanted(i, rows, lists[i], among, how.n_smooth))
         for i, rows in enumerate(second.parts())
     ]
-    asked = Sendings.of(unit.run.location, "wanted", unit.parts("wanted", want_part, wants))
-    known = neighbors_features(unit, among, asked, len(wants))
+    requests = Sendings.of(unit.run.location, "wanted", unit.parts("wanted", want_part, wants))
+    known = neighbors_features(unit, among, requests, len(wants))
     moved = [
         AveragedQueries(second, *both, how.n_smooth, how.alpha)
         for both in zip(lists, known, strict=True)
@@ -149,8 +149,8 @@ def prepare_queries(
 
 def _search(job: Job, queries: Pool, model: Model) -> list[Lists]:
     """The neighbors of each part of the queries."""
-    found = as_task("search", lambda: search_queries(job, queries, model))
-    return [Lists(job.run, slices, model.k) for slices in found.slices]
+    searched = as_task("search", lambda: search_queries(job, queries, model))
+    return [Lists(job.run, slices, model.k) for slices in searched.slices]
 
 
 def want_part(run: Run, part: Part[FeaturesWanted]) -> Output:

@@ -24,18 +24,18 @@ def of_two(posterior: npt.NDArray[np.float32]) -> Decided:
     return Decided(code, chance, chance, chance.argmax(axis=1))
 
 
-def write_posteriors(run: Run, number: int, found: Decided, n_classes: int) -> list[str]:
+def write_posteriors(run: Run, number: int, decided: Decided, n_classes: int) -> list[str]:
     """Write the group `posteriors/NNNNNN` of one part, piece by piece; keys of what was written.
 
     A class that none of the nearest is given, or that is not among the commonest that the rule
     weighs, has 0.
     """
     rows, path = chunk_rows(4 * n_classes), f"posteriors/{number:06d}"
-    n_rows = len(found.code)
+    n_rows = len(decided.code)
     writer = ChunkWriter(run, path, rows, n_rows, kind="posteriors", true=n_classes)
     written = []
     for i, start in enumerate(range(0, n_rows, rows)):
-        code, chance = (column[start : start + rows] for column in (found.code, found.chance))
+        code, chance = (column[start : start + rows] for column in (decided.code, decided.chance))
         posterior = np.zeros((len(code), n_classes), np.float32)
         row, place = np.nonzero((chance > 0) & (code >= 0))
         posterior[row, code[row, place]] = chance[row, place]

@@ -196,15 +196,15 @@ def true_limits(job: Job, model: Model, n: int, searched: list[Record]) -> list[
 
     def merge(run: Run) -> Output:
         exchange = Exchange(run.location, "truth")
-        nearest_found = np.full((n, model.k), np.inf, np.float32)
+        nearest = np.full((n, model.k), np.inf, np.float32)
         for record in searched:
-            found = SearchSent.of(record).audited
-            if found:
-                new = exchange.receive([Slice(record.part, 0, found)])
+            n_rows = SearchSent.of(record).audited
+            if n_rows:
+                new = exchange.receive([Slice(record.part, 0, n_rows)])
                 owner = new["owner"]
-                both = np.concatenate([nearest_found[owner], new["distance"]], axis=1)
-                nearest_found[owner] = np.sort(both, axis=1)[:, : model.k]
-        return Output([], TrueDistances(_known(nearest_found[:, -1])))
+                both = np.concatenate([nearest[owner], new["distance"]], axis=1)
+                nearest[owner] = np.sort(both, axis=1)[:, : model.k]
+        return Output([], TrueDistances(_known(nearest[:, -1])))
 
     return TrueDistances.of(job.once("truth", merge)).limit
 

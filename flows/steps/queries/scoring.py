@@ -91,21 +91,21 @@ class Total:
     inside: int | None
 
 
-def write_scores(job: Job, queries: Pool, model: Model, found: Searched) -> Total:
+def write_scores(job: Job, queries: Pool, model: Model, searched: Searched) -> Total:
     """Write the group `scores`, in the order of the source."""
     _writer(job.run, queries, model)
     rule = model.rule
-    masks: list[tuple[Slice, ...]] = [()] * len(found.slices)
+    masks: list[tuple[Slice, ...]] = [()] * len(searched.slices)
     of_sets = isinstance(rule, CandidateRule)
     if isinstance(rule, CandidateRule):
-        masks = find_masks(job, queries, rule, found.slices)
+        masks = find_masks(job, queries, rule, searched.slices)
     records = job.parts(
         "scores",
         score_part,
         [
             Part(
                 f"rows-{i:06d}",
-                Score(model, queries, i, rows, found.slices[i], found.limit, masks[i]),
+                Score(model, queries, i, rows, searched.slices[i], searched.limit, masks[i]),
             )
             for i, rows in enumerate(queries.parts())
         ],
@@ -179,12 +179,12 @@ def score_part(run: Run, part: Part[Score]) -> Output:
     recall = row_recall(listed, part.args.limit[here, None])
     predicted = np.bincount(columns["predicted_label"], minlength=n_classes).tolist()
     equal = int(np.count_nonzero(lists.distance[:, 0] == 0))
-    told = recall.tolist(), predicted, equal, int(np.count_nonzero(near))
+    counts = recall.tolist(), predicted, equal, int(np.count_nonzero(near))
     if "n_labels" in columns:
         n_decided = int((columns["n_labels"] == 1).sum())
         inside = int(columns["in_candidates"].sum()) if "in_candidates" in columns else None
-        return Output(written, ScoredCandidates(*told, n_decided, inside))
-    return Output(written, Scored(*told))
+        return Output(written, ScoredCandidates(*counts, n_decided, inside))
+    return Output(written, Scored(*counts))
 
 
 def _two(lists: Neighbors, rule: Rule) -> tuple[Arrays, Decided]:
@@ -204,18 +204,18 @@ def _many(lists: Neighbors, model: Model) -> tuple[Arrays, Decided]:
     rule = model.rule
     assert isinstance(rule, ClassRule)
     matrix = decision_matrix(model.run, rule.decision)
-    found = decide(labels_of(lists.row, lists.label), rule.n_classes, model.k, matrix)
-    best = np.argsort(-found.chance, axis=1, kind="stable")[:, : min(KEPT, rule.n_classes)]
-    top = np.take_along_axis(found.code, best, axis=1)
-    chance = np.take_along_axis(found.chance, best, axis=1)
+    decided = decide(labels_of(lists.row, lists.label), rule.n_classes, model.k, matrix)
+    best = np.argsort(-decided.chance, axis=1, kind="stable")[:, : min(KEPT, rule.n_classes)]
+    top = np.take_along_axis(decided.code, best, axis=1)
+    chance = np.take_along_axis(decided.chance, best, axis=1)
     columns: Arrays = {
-        "predicted_label": found.predicted.astype(array(model.run.group("pool"), "y").dtype),
+        "predicted_label": decided.predicted.astype(array(model.run.group("pool"), "y").dtype),
         "posterior": chance[:, 0].astype(np.float32),
-        "vote_share": found.share_of(found.predicted).astype(np.float32),
+        "vote_share": decided.share_of(decided.predicted).astype(np.float32),
         "top_label": np.where(chance > 0, top, -1).astype(np.int16),
         "top_posterior": chance.astype(np.float32),
     }
-    return columns, found
+    return columns, decided
 
 
 def export_scores(

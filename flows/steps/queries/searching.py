@@ -102,11 +102,11 @@ def search_queries(job: Job, queries: Pool, model: Model) -> Searched:
         for b in range(model.n_blocks)
         for i, batch in enumerate(list(batches(arrived[b], rows)) or [[]])
     ]
-    found = job.parts("search", search_part, parts)
-    limit = true_limits(job, model, len(bound), found)
+    records = job.parts("search", search_part, parts)
+    limit = true_limits(job, model, len(bound), records)
     sent = sum(part.stop - part.start for slices in arrived for part in slices)
     return Searched(
-        incoming(found, len(queries.parts())), as_distances(limit), sent / queries.n_rows
+        incoming(records, len(queries.parts())), as_distances(limit), sent / queries.n_rows
     )
 
 
@@ -168,11 +168,11 @@ def search_part(run: Run, part: Part[Search]) -> Output:
     return Output(written, SearchSent(sent.sent, len(audited)), time.perf_counter() - start)
 
 
-def _search(asked: Search, producer: str, block: Arrays, n_rows: int) -> Routed:
+def _search(search: Search, producer: str, block: Arrays, n_rows: int) -> Routed:
     """Search one block for the queries sent to it, and send what was found to their parts."""
-    model, queries = asked.model, asked.queries
-    query = asked.sent.receive(asked.slices)
-    network = model.network(asked.block, n_rows, block["x"])
+    model, queries = search.model, search.queries
+    query = search.sent.receive(search.slices)
+    network = model.network(search.block, n_rows, block["x"])
     if network is None or model.probes.steps is None:
         index, distance = nearest(query["x"], block["x"], model.k)
     else:
@@ -181,4 +181,4 @@ def _search(asked: Search, producer: str, block: Arrays, n_rows: int) -> Routed:
         )
     lists = block_lists(block, index, distance)
     destination, n_parts = queries.part_of(query["row"]), len(queries.parts())
-    return send_lists(asked.to, producer, destination, n_parts, query["row"], lists)
+    return send_lists(search.to, producer, destination, n_parts, query["row"], lists)

@@ -63,8 +63,8 @@ def average(job: Job, pool: Pool, n_blocks: int, alpha: float) -> list[list[Slic
     neighbors in their lists."""
     numbers = range(n_blocks)
     wants = [Part(block_name(b), GraphBlock(b, pool)) for b in numbers]
-    asked = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
-    known = neighbors_features(job, pool, asked, n_blocks)
+    requests = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
+    known = neighbors_features(job, pool, requests, n_blocks)
     averaged = job.parts(
         AVERAGES,
         average_part,
@@ -73,16 +73,16 @@ def average(job: Job, pool: Pool, n_blocks: int, alpha: float) -> list[list[Slic
     return incoming(averaged, len(pool.parts()))
 
 
-def neighbors_features(job: Job, pool: Pool, asked: Sendings, n_askers: int) -> list[list[Slice]]:
+def neighbors_features(job: Job, pool: Pool, wants: Sendings, n_askers: int) -> list[list[Slice]]:
     """For each asker the slices with the features that it asked for; the pool may be another
     run's."""
     graph = PoolGraph(pool, n_askers)
-    return over_rows(job, graph, FEATURES, features, asked=asked).slices("answers", n_askers)
+    return over_rows(job, graph, FEATURES, features, requests=wants).slices("answers", n_askers)
 
 
 def features(at: SourceRows) -> Arrays:
     """The features of some rows, if anybody asks for them."""
-    return {"x": at.read("x")} if at.asked else {}
+    return {"x": at.read("x")} if at.wanted else {}
 
 
 def want_part(run: Run, part: Part[GraphBlock]) -> Output:
@@ -131,11 +131,11 @@ def towards(
 def find_reaches(job: Job, pool: Pool, n_blocks: int) -> tuple[list[list[Slice]], float]:
     """For each part of a pool, slices of the exchange `reaches` with the mean distance of its rows
     to their neighbors; and the least of them that is positive."""
-    found = job.parts(
+    records = job.parts(
         REACHES, reach_part, [Part(block_name(b), GraphBlock(b, pool)) for b in range(n_blocks)]
     )
-    sent = slices_by_destination(found, len(pool.parts()), lambda record: Reached.of(record).sent)
-    return sent, min(Reached.of(record).least for record in found)
+    sent = slices_by_destination(records, len(pool.parts()), lambda record: Reached.of(record).sent)
+    return sent, min(Reached.of(record).least for record in records)
 
 
 def reach_part(run: Run, part: Part[GraphBlock]) -> Output:

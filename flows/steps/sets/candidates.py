@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import Around, Asks, Found, PoolGraph, Sendings, over_graph, over_rows
+from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, over_graph, over_rows
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
 from flows.steps.sets.masks import CANDIDATES, masks
@@ -70,16 +70,16 @@ def judge_candidates(
     job: Job, of: CandidatePool, graph: PoolGraph, length: int
 ) -> tuple[CandidateEstimates, Verdicts]:
     """c1 and T, and the group `labels`."""
-    asked = over_graph(job, graph, "wanted", asks=Asks(own=True))
-    known = over_rows(job, graph, CANDIDATES, masks, asked=asked)
-    found = _choose(job, of, graph, known, stops_tried(length))
+    requests = over_graph(job, graph, "wanted", asks=Asks(own=True))
+    known = over_rows(job, graph, CANDIDATES, masks, requests=requests)
+    choice = _choose(job, of, graph, known, stops_tried(length))
     judged = over_graph(
         *(job, graph, "predictions"),
-        partial(answers, n_classes=of.n_classes, n_rows=graph.pool.n_rows, how=found.params),
+        partial(answers, n_classes=of.n_classes, n_rows=graph.pool.n_rows, how=choice.params),
         known=known,
         gives=GIVES,
     )
-    return found, write_verdicts(job, of, graph, judged, found.params)
+    return choice, write_verdicts(job, of, graph, judged, choice.params)
 
 
 def _choose(
@@ -105,13 +105,13 @@ def _choose(
     return CandidateEstimates.of(job.once("choice", finish))
 
 
-def agree(at: Around, n_classes: int, n_rows: int, stops: tuple[int, ...], seed: int) -> Found:
+def agree(at: Around, n_classes: int, n_rows: int, stops: tuple[int, ...], seed: int) -> Facts:
     """How often the answers of one block's sampled rows are in their own sets, by c1 and T."""
     drawn, mask = in_sample(at.row, n_rows, CHOICE_ROWS, seed, Stream.CHOICE), at.known["mask"]
     margins = np.array([AdaptiveParams(c1).margin(n_rows, n_classes) for c1 in C1])
     own = mask[at.own[drawn]]
     hits = agreement(at.near[drawn], mask, own, n_classes, margins, np.array(stops))
-    return Found(left=SetsAgreed(int(drawn.sum()), hits.tolist()))
+    return Facts(left=SetsAgreed(int(drawn.sum()), hits.tolist()))
 
 
 def answers(at: Around, n_classes: int, n_rows: int, how: AdaptiveParams) -> Arrays:

@@ -125,18 +125,18 @@ def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
     unit = job.below(UNIT)
     rows = Unit(pool, read.scaling, center)
     derive(unit, read, pool, [rows] * len(pool.parts()))
-    found = _averages(job, unit, read, replace(pool, run=unit.run), params)
+    averages = _averages(job, unit, read, replace(pool, run=unit.run), params)
 
     def tell(run: Run) -> Output:
         digests = {folder: stage_digest(stage(run, folder)) for folder in (GIVEN, UNIT, AVERAGED)}
         subtracted = None if center is None else list(center)
-        of_queries = len(found.blocks.sizes), found.blocks.name(BLOCKS), found.probes
-        kept = name, read.scaling, subtracted, found.copies
+        of_queries = len(averages.blocks.sizes), averages.blocks.name(BLOCKS), averages.probes
+        kept = name, read.scaling, subtracted, averages.copies
         return Output([], StageFeatures(*kept, *of_queries, digests))
 
     job.once(FEATURES, tell)
-    away = Exchange(found.pool.run.location, REACHES)
-    thinned = [Thinned(found.pool, away, slices, found.copies) for slices in found.reaches]
+    away = Exchange(averages.pool.run.location, REACHES)
+    thinned = [Thinned(averages.pool, away, slices, averages.copies) for slices in averages.reaches]
     return derive(job, read, pool, thinned, whole=True)
 
 

@@ -15,7 +15,7 @@ CANDIDATES = "candidates"
 
 def masks(at: SourceRows) -> Arrays:
     """The candidates of some rows, if anybody asks for them."""
-    return {"mask": read_candidates(at.pool, at.rows)} if at.asked else {}
+    return {"mask": read_candidates(at.pool, at.rows)} if at.wanted else {}
 
 
 def read_candidates(pool: Pool, rows: Rows) -> Masks:

@@ -75,8 +75,8 @@ def features_of(run: Run) -> StageFeatures | None:
 def check_stages(run: Run, *, whole: bool) -> None:
     """`StorageError` where a stage of a finished training is not as it was committed; unless
     `whole`, of its files only those are compared that every scoring reads."""
-    found = features_of(run)
-    for folder, known in ({} if found is None else found.digests).items():
+    features = features_of(run)
+    for folder, known in ({} if features is None else features.digests).items():
         at = stage(run, folder)
         if stage_digest(at) != known:
             raise StorageError(

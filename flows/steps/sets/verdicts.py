@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives import Found, PoolGraph, Sendings, SourceRows, Table, over_rows
+from flows.engine.collectives import Facts, PoolGraph, Sendings, SourceRows, Table, over_rows
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.steps.sets.masks import read_candidates
@@ -88,7 +88,7 @@ def write_verdicts(
 
     def finish(run: Run) -> Output:
         some = written.left(SetVerdicts)
-        found = Verdicts(
+        verdicts = Verdicts(
             sum(one.issues for one in some),
             sum(one.decided for one in some),
             sum(one.single for one in some),
@@ -96,12 +96,12 @@ def write_verdicts(
             np.sum([one.disambiguated for one in some], axis=0).tolist(),
             _pairs(written.drawn_by_part(), of.n_classes),
         )
-        return Output(table.finish(run, graph.pool, asdict(how)), found)
+        return Output(table.finish(run, graph.pool, asdict(how)), verdicts)
 
     return Verdicts.of(job.once("verdicts", finish))
 
 
-def verdicts(at: SourceRows, n_classes: int, label: np.dtype[np.generic]) -> Found:
+def verdicts(at: SourceRows, n_classes: int, label: np.dtype[np.generic]) -> Facts:
     """Verdicts on some rows of the pool."""
     columns, own = dict(at.columns), read_candidates(at.pool, at.rows)
     for name in ("predicted_label", "disambiguated_label"):
@@ -116,20 +116,20 @@ def verdicts(at: SourceRows, n_classes: int, label: np.dtype[np.generic]) -> Fou
         np.bincount(mine, minlength=n_classes).tolist(),
     )
     columns |= {"row": at.read("row"), "candidates": own, "is_label_issue": ~inside}
-    return Found(columns, drawn={"pair": pair, "rows": rows}, left=counts)
+    return Facts(columns, drawn={"pair": pair, "rows": rows}, left=counts)
 
 
 def _pairs_of(
     own: npt.NDArray[np.uint64], label: npt.NDArray[np.int64], n_classes: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Pairs of a row's label and another of its candidates, and the rows with each."""
-    found = []
+    pairs = []
     for start in range(0, len(own), PORTION):
         mine = label[start : start + PORTION]
         row, other = np.nonzero(unpack(own[start : start + PORTION], n_classes))
         apart = other != mine[row]
-        found.append(mine[row[apart]] * n_classes + other[apart])
-    pair, rows = np.unique(np.concatenate(found), return_counts=True)
+        pairs.append(mine[row[apart]] * n_classes + other[apart])
+    pair, rows = np.unique(np.concatenate(pairs), return_counts=True)
     return pair, rows.astype(np.int64)
 
 

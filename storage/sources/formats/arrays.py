@@ -137,10 +137,10 @@ class LabeledReader:
         spare: Labels = np.empty(0, self.labels.dtype)
         for block in self.features.blocks(start, rows):
             while len(spare) < len(block.x):
-                found = next(pieces, None)
-                if found is None:
+                more = next(pieces, None)
+                if more is None:
                     raise InputError(f"{self.labels.name}: it ends too early; is it being written?")
-                piece = plain_labels(found)
+                piece = plain_labels(more)
                 spare = np.concatenate([spare, piece]) if len(spare) else piece
             values = spare[: len(block.x)]
             if self.what == "id":
@@ -171,24 +171,24 @@ def plain_labels(piece: np.ndarray) -> Labels:
 def open_arrays(
     kind: str,
     location: SourcePath,
-    found: Sequence[str],
+    names: Sequence[str],
     read: Callable[[str], ArrayRows],
     files: Callable[[str, str], Parts],
     request: Request,
 ) -> Source:
     """Features `x` (or `X`) and labels `y` (or the array `request.label`) among named arrays.
 
-    found : their names
+    names : their names
     read : what can be read of an array
     files : by role and array, the stored files that are the array's alone
     """
     where = location.name
-    x = pick(where, found, *("Xx" if kind == "npz" else "xX"))
+    x = pick(where, names, *("Xx" if kind == "npz" else "xX"))
     array = read(x)
     features, places = array_names(array.name, check_features(array), request)
     n_rows, parts = array.shape[0], files("features", x)
     reader: Reader = ArrayReader(array, places)
-    id_name, group = request.id_and_group(where, found)
+    id_name, group = request.id_and_group(where, names)
     if id_name is not None:
         ids = read(id_name)
         check_real(ids.name, ids.dtype, "ids", "iuSUT")
@@ -200,7 +200,7 @@ def open_arrays(
         reader, parts = LabeledReader(reader, groups, "group"), parts + files("groups", group)
     label, sets = None, None
     if request.with_labels:
-        label = pick(where, found, *((request.label,) if request.label else ("y", "Y")))
+        label = pick(where, names, *((request.label,) if request.label else ("y", "Y")))
         labels = read(label)
         check_labels(labels, n_rows)
         reader, parts = LabeledReader(reader, labels), parts + files("labels", label)
@@ -219,9 +219,9 @@ def open_arrays(
     )
 
 
-def pick(where: str, found: Sequence[str], *wanted: str) -> str:
-    """The first of `wanted` among the arrays `found`."""
+def pick(where: str, names: Sequence[str], *wanted: str) -> str:
+    """The first of `wanted` among the arrays `names`."""
     for name in wanted:
-        if name in found:
+        if name in names:
             return name
-    raise InputError(f"{where}: no array {wanted[0]!r}; arrays are {listed(sorted(found))}")
+    raise InputError(f"{where}: no array {wanted[0]!r}; arrays are {listed(sorted(names))}")

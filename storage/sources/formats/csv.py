@@ -176,7 +176,7 @@ class _Feed:
     """The bytes of a file as UTF-8; none once it is stopped."""
 
     def __init__(self, file: IO[bytes], encoding: str) -> None:
-        self._file, self._held, self._stopped = file, b"", False
+        self._file, self._rest, self._stopped = file, b"", False
         self._decoder = None
         if encoding != "utf-8":
             self._decoder = codecs.getincrementaldecoder(encoding)()
@@ -203,11 +203,11 @@ class _Feed:
         if self._decoder is None:
             return self._file.read(n_bytes)
         ended = False
-        while len(self._held) < n_bytes and not ended:
+        while len(self._rest) < n_bytes and not ended:
             raw = self._file.read(n_bytes)
             ended = not raw
-            self._held += self._decoder.decode(raw, ended).encode()
-        content, self._held = self._held[:n_bytes], self._held[n_bytes:]
+            self._rest += self._decoder.decode(raw, ended).encode()
+        content, self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
         return content
 
     def stop(self) -> None:
@@ -318,8 +318,8 @@ class CsvTable(Table):
     def texts(self) -> tuple[str, ...]:
         """Columns read as text: label, ids, groups, those read as they are and those watched."""
         features = set(self.features)
-        found = dict.fromkeys((*self.selection.columns, *self.watched))
-        return tuple(name for name in found if name not in features)
+        names = dict.fromkeys((*self.selection.columns, *self.watched))
+        return tuple(name for name in names if name not in features)
 
     @property
     def block_bytes(self) -> int:
@@ -384,23 +384,23 @@ class CsvTable(Table):
     def _explain(self, message: str, row: int) -> InputError:
         """The parser's message in the terms of the source; `row` rows had been read."""
         name, before = self.location.name, 1 + self.blank_lines + self.has_header
-        if found := _BAD_CELL.search(message):
-            column, at, kind = self.columns[int(found[1])], int(found[2]) - before, found[3]
+        if match := _BAD_CELL.search(message):
+            column, at, kind = self.columns[int(match[1])], int(match[2]) - before, match[3]
             if kind == "string":
                 return InputError(
                     f"{name}: row {at} (from 0), column {column!r}: not UTF-8; "
                     f"{hint_of_encoding(self.location, self.dialect)}"
                 )
-            value = _BAD_VALUE.search(found[4])
-            what = shown(value[1]) if value else found[4]
+            value = _BAD_VALUE.search(match[4])
+            what = shown(value[1]) if value else match[4]
             return InputError(
                 f"{name}: feature column {column!r} is not numeric: {what} at row {at} (from 0); "
                 f"{number_hint(value[1] if value else '', column, self.dialect.decimal)}"
             )
-        if found := _RAGGED.search(message):
+        if match := _RAGGED.search(message):
             return InputError(
-                f"{name}: row {int(found[1]) - before} (from 0) has {found[3]} cells, the header "
-                f"has {found[2]}; check its separators and quotes"
+                f"{name}: row {int(match[1]) - before} (from 0) has {match[3]} cells, the header "
+                f"has {match[2]}; check its separators and quotes"
             )
         if "straddling" in message:
             return InputError(

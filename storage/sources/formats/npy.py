@@ -165,7 +165,7 @@ def open_npy(location: SourcePath, request: Request) -> Source:
 def open_npz(location: SourcePath, request: Request) -> Source:
     """Features `X` and labels `y` (or the array `request.label`) in an npz file."""
     with readable(location.name):
-        found = [name.removesuffix(".npy") for name in _member_sizes(location)]
+        names = [name.removesuffix(".npy") for name in _member_sizes(location)]
     part = FileOfSource("features", location.basename, location)
 
     def read(name: str) -> NpyRows:
@@ -174,7 +174,7 @@ def open_npz(location: SourcePath, request: Request) -> Source:
     def files(role: str, name: str) -> Parts:
         return (part,) if role == part.role else ()
 
-    return open_arrays("npz", location, found, read, files, request)
+    return open_arrays("npz", location, names, read, files, request)
 
 
 def _member_sizes(location: SourcePath) -> dict[str, int]:

@@ -163,9 +163,9 @@ def list_values(column: pa.Array, length: int, where: str) -> Floats:
             "give lists of one length"
         )
     there = column.is_valid().to_numpy(zero_copy_only=False)
-    found = np.full((len(column), length), np.nan, np.float32)
-    found[there] = _numbers(column.flatten()).reshape(-1, length)
-    return found
+    values = np.full((len(column), length), np.nan, np.float32)
+    values[there] = _numbers(column.flatten()).reshape(-1, length)
+    return values
 
 
 def to_labels(column: pa.Array) -> Labels:
@@ -279,21 +279,21 @@ class Look:
 
         Names that occur twice are left for the choice of columns to refuse.
         """
-        found: dict[str, Feature] = {}
+        features: dict[str, Feature] = {}
         categories = request.coding.categories
         for name in self.names:
             if name in categories:
                 values = categories[name]
-                found |= {f"{name}={value}": Feature(name, category=value) for value in values}
+                features |= {f"{name}={value}": Feature(name, category=value) for value in values}
                 continue
             kind = None if name in (request.label, request.ignore) else self.kinds.get(name)
             length = self._length(name) if kind is not None and is_embedding(kind) else 0
             if length:
-                found |= {f"{name}[{i}]": Feature(name, i, length) for i in range(length)}
+                features |= {f"{name}[{i}]": Feature(name, i, length) for i in range(length)}
             else:
                 spelling = request.coding.spelling(name, request.dialect.decimal)
-                found[name] = Feature(name, spelling=spelling)
-        return found
+                features[name] = Feature(name, spelling=spelling)
+        return features
 
     def _length(self, name: str) -> int:
         """Values in each list of a column; 0 where its first row has none."""
@@ -397,15 +397,15 @@ def open_tables(
     first: Look | None = None
     tables: list[Table] = []
     for number, location in enumerate(files):
-        found = _with(look(location, request), constants[number] if constants else {})
+        table = _with(look(location, request), constants[number] if constants else {})
         if first is None:
-            first, places = found, found.expanded(request)
-            names, label, id_column, group = _chosen(found, places, request)
-            _check_parse(found.location.name, found.names, request)
+            first, places = table, table.expanded(request)
+            names, label, id_column, group = _chosen(table, places, request)
+            _check_parse(table.location.name, table.names, request)
             features = tuple(places[name] for name in names)
-        elif set(found.names) != set(first.names):
+        elif set(table.names) != set(first.names):
             raise InputError(
-                f"{location.name}: columns {listed(found.names)} are not those of "
+                f"{location.name}: columns {listed(table.names)} are not those of "
                 f"{first.location.name}: {listed(first.names)}; give files of one table"
             )
         given = tuple(constants[number].items()) if constants else ()
@@ -414,8 +414,8 @@ def open_tables(
             read = replace(selection, constants=()).columns  # those that the path gives among them
             selection = Selection((), None, number, given, raw=tuple(read))
         else:
-            found.check(selection)
-        tables.append(found.reader(selection))
+            table.check(selection)
+        tables.append(table.reader(selection))
     known = [table.n_rows for table in tables]
     n_rows = None if None in known else sum(filter(None, known))
     if n_rows == 0:

@@ -57,9 +57,9 @@ class XlsxTable(Table):
         wanted = self.selection.columns
         place = {name: self.columns.index(name) for name in wanted}
         size = piece_rows(CELL_BYTES * len(self.columns), rows)
-        with _rows(self.location, self.sheet) as found:
-            next(found, None)
-            below = islice(found, start, None)
+        with _rows(self.location, self.sheet) as every:
+            next(every, None)
+            below = islice(every, start, None)
             while piece := list(islice(below, size)):
                 for row, cells in enumerate(piece, start):
                     self._check_length(cells, row)
@@ -197,21 +197,21 @@ class _Part(io.BufferedIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         most = self.room + 1
-        found = self._file.read(most if size is None or size < 0 else min(size, most))
-        self.room -= len(found)
+        content = self._file.read(most if size is None or size < 0 else min(size, most))
+        self.room -= len(content)
         if self.room < 0:
             raise InputError(
                 f"{self._where}: a row of its sheet, or a part that is held in memory, is too long "
                 f"(a row has up to {ROW_BYTES:,} bytes); save it as CSV or Parquet"
             )
-        return found
+        return content
 
 
 class _Texts:
     """The shared texts of a workbook, taken from a parser; a tree of them would take much more."""
 
     def __init__(self) -> None:
-        self._found: list[str] = []
+        self._texts: list[str] = []
         self._open: list[str] = []
         self._pieces: list[str] = []
 
@@ -224,19 +224,19 @@ class _Texts:
 
     def end(self, _: str) -> None:
         if self._open.pop() == "si":
-            self._found.append("".join(self._pieces).replace("x005F_", ""))
+            self._texts.append("".join(self._pieces).replace("x005F_", ""))
             self._pieces.clear()
 
     def close(self) -> list[str]:
-        return self._found
+        return self._texts
 
 
 def _shared_texts(part: _Part) -> list[str]:
     parser = XMLParser(target=_Texts())
     while piece := part.read(1 << 16):
         parser.feed(piece)
-    found: Any = parser.close()
-    return list(found)
+    texts: Any = parser.close()
+    return list(texts)
 
 
 def _filled(where: str, parser: Any, part: _Part) -> Iterator[Cells]:

@@ -119,9 +119,9 @@ def open_zarr(location: SourcePath, request: Request) -> Source:
     """Features `x` and labels `y` (or the array `request.label`) in a Zarr group."""
     _group(location)  # refuses an array in place of a group
     with readable(location.name):
-        found = [child.basename for child, is_folder in location.entries() if is_folder]
+        names = [child.basename for child, is_folder in location.entries() if is_folder]
     read, files = partial(_rows, location), partial(_parts, location)
-    return open_arrays("zarr", location, found, read, files, request)
+    return open_arrays("zarr", location, names, read, files, request)
 
 
 def _parts(location: SourcePath, role: str, array: str) -> tuple[FileOfSource, ...]:

@@ -22,9 +22,9 @@ def as_sets(labels: Labels, separator: str) -> Labels:
     labels : `(row,)` tuples, or single values, of which text is divided by the separator if there
         is one
     """
-    found = labels.tolist()
-    table = {raw: _candidates(raw, separator) for raw in set(found)}
-    return np.fromiter((table[raw] for raw in found), object, len(found))
+    values = labels.tolist()
+    table = {raw: _candidates(raw, separator) for raw in set(values)}
+    return np.fromiter((table[raw] for raw in values), object, len(values))
 
 
 def _candidates(raw: Any, separator: str) -> tuple[Label, ...] | None:
@@ -67,9 +67,9 @@ class CandidateCodes:
 
         Raises `InputError` at the first value too many, or that is none of the classes.
         """
-        found = sets.tolist()
+        values = sets.tolist()
         kinds: dict[Any, int] = {}
-        kind = np.fromiter((kinds.setdefault(one, len(kinds)) for one in found), np.int64)
+        kind = np.fromiter((kinds.setdefault(one, len(kinds)) for one in values), np.int64)
         counts = np.bincount(kind, minlength=len(kinds)).tolist()
         masks = np.zeros((len(kinds), WORDS), np.uint64)
         for one, at in kinds.items():

@@ -61,9 +61,9 @@ def are_there(labels: Labels) -> npt.NDArray[np.bool_]:
         return np.ones(len(labels), np.bool_)
     if labels.dtype.kind == "f":
         return ~np.isnan(labels)
-    found = labels.tolist()
-    there = {raw: label_value(raw) is not None for raw in set(found)}
-    return np.fromiter((there[raw] for raw in found), np.bool_, len(found))
+    values = labels.tolist()
+    there = {raw: label_value(raw) is not None for raw in set(values)}
+    return np.fromiter((there[raw] for raw in values), np.bool_, len(values))
 
 
 def number_or_text(text: str) -> Label:
@@ -96,9 +96,9 @@ def label_array(values: list[Label | None]) -> Labels:
 
 def objects(values: Sequence[Label | None]) -> npt.NDArray[np.object_]:
     """(value,) the values as they are."""
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
 
 
 class LabelCodes:
@@ -143,22 +143,22 @@ class LabelCodes:
         follow one another from row 0. Raises `InputError` at the first value too many.
         """
         start = self.n_rows if start is None else start
-        found: list[object] = raw.tolist()
-        table = dict.fromkeys(found, -1)
+        labels: list[object] = raw.tolist()
+        table = dict.fromkeys(labels, -1)
         for key in table:
             value = label_value(key)
             if value is None:
                 continue
             if value not in self._codes and len(self._codes) == self.max_classes:
-                self._refuse(list(table), start + found.index(key))
+                self._refuse(list(table), start + labels.index(key))
             if isinstance(value, str) and len(value) > LABEL_BYTES:
                 raise InputError(
                     f"{self.where}: a label of {len(value):,} characters (row "
-                    f"{start + found.index(key)} from 0); give short ones"
+                    f"{start + labels.index(key)} from 0); give short ones"
                 )
             table[key] = self._codes.setdefault(value, len(self._codes))
         codes: npt.NDArray[np.int8] | npt.NDArray[np.int16]
-        codes = np.fromiter((table[key] for key in found), np.int16, len(found))
+        codes = np.fromiter((table[key] for key in labels), np.int16, len(labels))
         if len(self._codes) <= 127:
             codes = codes.astype(np.int8)
         missing = int(np.count_nonzero(codes < 0))
@@ -197,8 +197,8 @@ class LabelCodes:
                 "--unlabeled predict"
             )
         if len(self._codes) < 2:
-            found = f"all labels are {shown(self.values[0])}" if self._codes else "no labels"
-            raise InputError(f"{self.where}: {found}; two classes are needed to learn from")
+            what = f"all labels are {shown(self.values[0])}" if self._codes else "no labels"
+            raise InputError(f"{self.where}: {what}; two classes are needed to learn from")
         ordered = tuple(sorted(self._codes, key=sort_key))
         place = {value: code for code, value in enumerate(ordered)}
         wide = np.uint8 if len(ordered) <= 256 else np.uint16
@@ -213,14 +213,14 @@ class LabelCodes:
                 f"{self.where}: label {shown(other)} (row {row} from 0) is none of the training's "
                 f"classes {listed(list(self._codes))}"
             )
-        seen: dict[Label, None] = dict.fromkeys(self._codes)
+        known: dict[Label, None] = dict.fromkeys(self._codes)
         for raw in new:
             value = label_value(raw)
             if value is not None:
-                seen[value] = None
-            if len(seen) == self.max_classes + 3:
+                known[value] = None
+            if len(known) == self.max_classes + 3:
                 break
-        raise self._too_many(list(seen), row)
+        raise self._too_many(list(known), row)
 
     def _too_many(self, values: list[Label], row: int) -> InputError:
         """What is said of `values` that are too many since a row."""

@@ -40,9 +40,9 @@ class Spelling(NamedTuple):
         offset), a truth value 1 or 0.
         """
         read = _READ.get(self.kind)
-        found = _of_format(text, self.kind) if read is None else read(text, self.decimal)
-        numbers: npt.NDArray[np.float64] = found.to_numpy(zero_copy_only=False)
-        bad = pc.and_(found.is_null(), text.is_valid()).index(True).as_py()
+        column = _of_format(text, self.kind) if read is None else read(text, self.decimal)
+        numbers: npt.NDArray[np.float64] = column.to_numpy(zero_copy_only=False)
+        bad = pc.and_(column.is_null(), text.is_valid()).index(True).as_py()
         return numbers.astype(np.float64), None if bad < 0 else bad
 
 
@@ -172,13 +172,13 @@ def text_ids(column: Any, where: str) -> Labels:
 
     Raises `InputError` for ids of more than `ID_BYTES` bytes.
     """
-    found = decoded(column if isinstance(column, pa.Array) else pa.array(column))
-    if not types.is_string(found.type):
-        found = found.cast(pa.string())
-    longest = pc.max(pc.binary_length(found)).as_py() or 0
+    texts = decoded(column if isinstance(column, pa.Array) else pa.array(column))
+    if not types.is_string(texts.type):
+        texts = texts.cast(pa.string())
+    longest = pc.max(pc.binary_length(texts)).as_py() or 0
     if longest > ID_BYTES:
         raise InputError(f"{where}: an id of {longest:,} bytes; give short ones")
-    ids: Labels = found.fill_null("").to_numpy(zero_copy_only=False)
+    ids: Labels = texts.fill_null("").to_numpy(zero_copy_only=False)
     return ids
 
 
@@ -189,5 +189,5 @@ def are_whole(ids: Labels) -> bool:
 
 def as_column(ids: Labels, whole: bool) -> pa.Array:
     """Ids as they are written to a table: int64 where all are `whole`, else text."""
-    found = pa.array(np.asarray(ids, object), pa.string())
-    return found.cast(pa.int64()) if whole else found
+    texts = pa.array(np.asarray(ids, object), pa.string())
+    return texts.cast(pa.int64()) if whole else texts
