@@ -12,8 +12,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 mpl.use("Agg")
-LONG = 25
-"""Rows of a table that are read on a page."""
+FIRST, LONG = 80, 30
+"""Cells of a page's first table, which is the finding, and of its others, that are read there."""
 COLORS = ("#3b6fb6", "#d9822b", "#4a8f5a", "#8a5fa8", "#b33f3f", "#777777")
 
 
@@ -24,23 +24,28 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def page(path: Path, title: str, *parts: str) -> None:
-    """A page; each of its tables that is longer than a screen lies beside it as CSV."""
+    """A page; a table that has more cells than are read lies beside it as CSV, whole."""
     paragraphs = "\n\n".join((f"# {title}", *parts)).split("\n\n")
-    written = (_beside(path, number, text) for number, text in enumerate(paragraphs))
-    path.write_text("\n\n".join(written) + "\n")
-
-
-def _beside(path: Path, number: int, text: str) -> str:
-    """A paragraph, or the link that stands for a long table."""
-    lines = text.splitlines()
-    if len(lines) <= LONG + 2 or not all(line.startswith("|") for line in lines):
-        return text
-    file = path.with_name(f"{path.stem}-{number}.csv")
-    with file.open("w", newline="") as out:
-        cells = ([cell.strip() for cell in line.strip("| ").split(" |")] for line in lines)
+    most = FIRST
+    for number, text in enumerate(paragraphs):
+        lines = text.splitlines()
+        if len(lines) < 3 or not lines[1].startswith("| ---"):
+            continue
+        cells = [[cell.strip() for cell in line.strip("| ").split(" |")] for line in lines]
         rows = [row for at, row in enumerate(cells) if at != 1]
+        if (len(rows) - 1) * len(rows[0]) > most:
+            link = _beside(path.with_name(f"{path.stem}-{number}.csv"), rows)
+            head = lines[: 2 + FIRST // 2 // len(rows[0])] if most == FIRST else []
+            paragraphs[number] = "\n\n".join(filter(None, ("\n".join(head), link)))
+        most = LONG
+    path.write_text("\n\n".join(paragraphs) + "\n")
+
+
+def _beside(file: Path, rows: list[list[str]]) -> str:
+    """The link that stands for a long table."""
+    with file.open("w", newline="") as out:
         csv.writer(out, lineterminator="\n").writerows(rows)
-    return f"[{len(lines) - 2} rows: {', '.join(rows[0])}]({file.name})"
+    return f"[{len(rows) - 1} rows: {', '.join(rows[0][:3])}, …]({file.name})"
 
 
 def axes_row(count: int, width: float = 9.0, height: float = 3.2) -> tuple[Figure, Any]:
