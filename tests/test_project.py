@@ -50,3 +50,22 @@ def test_classes_have_names_of_their_own() -> None:
         if isinstance(node, ast.ClassDef)
     )
     assert {name for name, times in named.items() if times > 1} <= SHARED
+
+
+VERBS = {"told", "found", "asked", "seen", "held", "said"}
+"""Verbs that say of a value how it came about, not what it is."""
+MOST_VERBS = 16
+
+
+def test_values_are_named_by_what_they_are() -> None:
+    """`held_out` is a term; `Asked`, `Segments.found` and `WalksTried.held` are stored."""
+    names = [
+        name
+        for package in ("knnoise", "storage", "pipeline", "flows")
+        for file in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        for key in ("id", "arg", "attr", "name")
+        if isinstance(name := getattr(node, key, None), str)
+    ]
+    verbs = [name for name in names if VERBS & {*name.lower().replace("held_out", "").split("_")}]
+    assert len(verbs) <= MOST_VERBS, Counter(verbs).most_common(5)

@@ -11,12 +11,12 @@ FIRST = 5
 """Rows to look at first that it lists."""
 
 
-def warnings(found: Annotators | None) -> list[str]:
+def warnings(panel: Annotators | None) -> list[str]:
     """What is doubtful about the annotations, as sentences."""
-    if found is None:
+    if panel is None:
         return []
-    chance = [one for one in found.annotators if _is_no_better(one, found)]
-    rows = found.n_empty
+    chance = [one for one in panel.annotators if _is_no_better(one, panel)]
+    rows = panel.n_empty
     return [
         *(
             [
@@ -24,16 +24,16 @@ def warnings(found: Annotators | None) -> list[str]:
                 "rests on what neighbors say, and verdicts are at most weak; let annotators share "
                 "some rows"
             ]
-            if not found.shared
+            if not panel.shared
             else []
         ),
         *([f"{rows:,} lines of the annotations have no label and are left out"] if rows else []),
         *(
             [
-                f"{found.n_unused:,} annotations are of labels that are no row's majority, and are "
+                f"{panel.n_unused:,} annotations are of labels that are no row's majority, and are "
                 "left out; are they misspelled?"
             ]
-            if found.n_unused
+            if panel.n_unused
             else []
         ),
         *(
@@ -47,7 +47,7 @@ def warnings(found: Annotators | None) -> list[str]:
     ]
 
 
-def _is_no_better(one: Annotator, found: Annotators) -> bool:
+def _is_no_better(one: Annotator, panel: Annotators) -> bool:
     """Whether an annotator is surely no better than a guess among the classes."""
     n = 0 if one.matrix is None else len(one.matrix)
     return one.support != "unsupported" and n > 0 and one.interval[1] < 1.25 / n
@@ -59,9 +59,9 @@ def _named(some: list[Annotator]) -> str:
     return f"annotator{'s' if len(some) > 1 else ''} {names}{more}"
 
 
-def agreed(found: Annotators) -> str:
+def agreed(panel: Annotators) -> str:
     """How annotators agree."""
-    agreement = found.agreement
+    agreement = panel.agreement
     if not agreement.pairs:
         return "no row has several annotations"
     alike = agreement.agreeing / agreement.rows
@@ -71,29 +71,29 @@ def agreed(found: Annotators) -> str:
     )
 
 
-def consensus(report: Training, found: Annotators) -> str:
+def consensus(report: Training, panel: Annotators) -> str:
     """What comes of the annotations."""
     return (
-        f"consensus in consensus.parquet: {found.n_changed:,} rows "
-        f"({found.n_changed / report.n_rows:.1%}) are not what most annotators say; mean certainty "
-        f"{found.certainty:.1%}"
+        f"consensus in consensus.parquet: {panel.n_changed:,} rows "
+        f"({panel.n_changed / report.n_rows:.1%}) are not what most annotators say; mean certainty "
+        f"{panel.certainty:.1%}"
     )
 
 
 def lines(report: Training) -> list[str]:
     """The annotators of a training as a person reads them; nothing where labels are single."""
-    found = report.annotators
-    if found is None:
+    panel = report.annotators
+    if panel is None:
         return []
-    n, more = len(found.annotators), len(found.annotators) - SHOWN
+    n, more = len(panel.annotators), len(panel.annotators) - SHOWN
     return [
         "",
-        f"annotators: {n:,}, {found.n_annotations:,} annotations; {agreed(found)}",
-        *(f"  {_line(one)}" for one in found.annotators[:SHOWN]),
+        f"annotators: {n:,}, {panel.n_annotations:,} annotations; {agreed(panel)}",
+        *(f"  {_line(one)}" for one in panel.annotators[:SHOWN]),
         *([f"  {more:,} more annotators in report.json"] if more > 0 else []),
-        consensus(report, found),
+        consensus(report, panel),
         "  look first at rows "
-        + ", ".join(f"{row.row:,} ({row.certainty:.0%})" for row in found.look_first[:FIRST]),
+        + ", ".join(f"{row.row:,} ({row.certainty:.0%})" for row in panel.look_first[:FIRST]),
     ]
 
 

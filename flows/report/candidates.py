@@ -80,13 +80,13 @@ def confused(pair: CandidatePair) -> str:
     )
 
 
-def length_warning(found: CandidateEstimates, n_rows: int) -> list[str]:
+def length_warning(fitted: CandidateEstimates, n_rows: int) -> list[str]:
     """A warning where the answers agree surely better up to the end of the lists, and these could
     be longer."""
-    k, longest = found.k, min(STOPS[-1], n_rows // 4)
-    before, last = found.agreement[found.c1_tried.index(found.params.c1)][-2:]
-    error = math.sqrt(last * (1 - last) / max(1, found.sampled))
-    if k < found.stops_tried[-1] or k >= longest or last - before < error:
+    k, longest = fitted.k, min(STOPS[-1], n_rows // 4)
+    before, last = fitted.agreement[fitted.c1_tried.index(fitted.params.c1)][-2:]
+    error = math.sqrt(last * (1 - last) / max(1, fitted.sampled))
+    if k < fitted.stops_tried[-1] or k >= longest or last - before < error:
         return []
     return [
         f"T = {k} is the most that lists of {k} neighbors allow, and more would predict better: "

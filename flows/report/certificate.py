@@ -28,17 +28,17 @@ class ErrorBound(BaseModel):
     """Rules that are certified at once, as the labels chose this one among them."""
 
     @classmethod
-    def of(cls, found: Certificate, n_rules: int) -> ErrorBound:
+    def of(cls, bound: Certificate, n_rules: int) -> ErrorBound:
         """A certificate as a report holds it."""
         return cls(
-            estimate=found.estimate,
-            lower=found.lower,
-            upper=found.upper,
-            epsilon=found.half_width,
-            epsilon_validation=found.epsilon.validation,
-            epsilon_remainder=found.epsilon.remainder,
-            epsilon_cutoff=found.epsilon.cutoff,
-            epsilon_sampling=found.epsilon.sampling,
+            estimate=bound.estimate,
+            lower=bound.lower,
+            upper=bound.upper,
+            epsilon=bound.half_width,
+            epsilon_validation=bound.epsilon.validation,
+            epsilon_remainder=bound.epsilon.remainder,
+            epsilon_cutoff=bound.epsilon.cutoff,
+            epsilon_sampling=bound.epsilon.sampling,
             n_rules=n_rules,
         )
 

@@ -94,11 +94,11 @@ def _other_features(before: AnyReport, after: AnyReport) -> str | None:
     """What differs between the features of two trainings, in words."""
     old, new = (list(side.config.feature_names) for side in (before, after))
     came, went = ([n for n in a if n not in set(b)] for a, b in ((new, old), (old, new)))
-    told = [f"{listed(came)} came"] if came else []
-    told += [f"{listed(went)} went"] if went else []
+    parts = [f"{listed(came)} came"] if came else []
+    parts += [f"{listed(went)} went"] if went else []
     if before.scale != after.scale:
-        told.append(f"their scale was {before.scale} and is {after.scale}")
-    return f"the features changed ({', '.join(told)})" if told else None
+        parts.append(f"their scale was {before.scale} and is {after.scale}")
+    return f"the features changed ({', '.join(parts)})" if parts else None
 
 
 def _checked(before: AnyReport, after: AnyReport) -> str | None:
@@ -107,17 +107,17 @@ def _checked(before: AnyReport, after: AnyReport) -> str | None:
     return None if old == new else f"people have checked {new:,} of these labels ({old:,} before)"
 
 
-def since_text(name: str, before: AnyReport, after: AnyReport, found: Drift) -> list[str]:
+def since_text(name: str, before: AnyReport, after: AnyReport, drift: Drift) -> list[str]:
     """What changed since the training `name`, drifted or not, a line each."""
     rates = [
-        f"{rate} {c.before:.3f} → {c.after:.3f} ({c.verdict})" for rate, c in found.rates.items()
+        f"{rate} {c.before:.3f} → {c.after:.3f} ({c.verdict})" for rate, c in drift.rates.items()
     ]
     numbers = [
         f"{NUMBERS[key]} {_shown(a)} → {_shown(b)}"
         for key in ("n_rows", "n_features", "n_label_issues", "support")
         if (a := getattr(before, key, None)) != (b := getattr(after, key, None))
     ]
-    more = [] if found.features is None else [found.features]
+    more = [] if drift.features is None else [drift.features]
     return [f"since {name}: {', '.join(rates[:SHOWN])}", *filter(None, ["; ".join(numbers)]), *more]
 
 
@@ -139,12 +139,12 @@ def _common_classes(sides: tuple[AnyReport, AnyReport]) -> list[LabelValue]:
 
 def _change_of_class(sides: tuple[AnyReport, AnyReport], name: LabelValue) -> Change:
     """Change of the share of a class' rows that are labeled as another."""
-    found, reliable = [], True
+    rates, reliable = [], True
     for report in sides:
         at = report.classes.index(name)
-        found.append((report.class_noise[at], report.class_noise_interval[at]))
+        rates.append((report.class_noise[at], report.class_noise_interval[at]))
         reliable &= report.class_support[at] != "unsupported" and report.noise != "minmax"
-    return rate_change(*found, reliable=reliable)
+    return rate_change(*rates, reliable=reliable)
 
 
 def compare(before: str, after: str) -> Comparison:

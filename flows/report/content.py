@@ -234,7 +234,7 @@ def _of_classes(report: ClassReport) -> list[str]:
         f"labels given wrongly ({report.noise}): {share}; P(given | true) in {matrix}",
         f"  classes: {verdicts}; {report.reason}",
         *_varying(report),
-        *(f"  {confused(found)}" for found in report.confusions[:SHOWN]),
+        *(f"  {confused(one)}" for one in report.confusions[:SHOWN]),
         f"vote of the {report.k} neighbors: {corrected(report)}",
     ]
 
@@ -243,12 +243,12 @@ def _varying(report: TrainReport | ClassReport) -> list[str]:
     return [f"  mistakes depend on the features in {line}" for line in varying(report)[:SHOWN]]
 
 
-def confused(found: Confusion) -> str:
+def confused(cell: Confusion) -> str:
     """One confusion as a sentence."""
-    low, high = found.interval
+    low, high = cell.interval
     return (
-        f"{found.share:.1%} of the rows that are truly {found.true!r} are labeled {found.given!r} "
-        f"(95 % interval {low:.1%} to {high:.1%}), about {found.rows:,} rows"
+        f"{cell.share:.1%} of the rows that are truly {cell.true!r} are labeled {cell.given!r} "
+        f"(95 % interval {low:.1%} to {high:.1%}), about {cell.rows:,} rows"
     )
 
 
@@ -287,12 +287,12 @@ def served(decision: Decision) -> str:
     """What the threshold serves, and what that is worth, in words."""
     costs = f"costs of {decision.objective} for a true 0 taken for 1 and a true 1 taken for 0"
     aim = {"accuracy": "accuracy", "balanced": "balanced accuracy"}.get(decision.objective, costs)
-    said = f"It serves {aim}. {decision.reason}"
+    aim_text = f"It serves {aim}. {decision.reason}"
     if not decision.gain or decision.gain_error is None or decision.balanced_gain is None:
-        return said
+        return aim_text
     rows, error = round(decision.gain), round(1.96 * decision.gain_error)
     return (
-        f"{said} Estimated beside the plain vote: {rows:+,} ± {error:,} training rows right, "
+        f"{aim_text} Estimated beside the plain vote: {rows:+,} ± {error:,} training rows right, "
         f"balanced accuracy {decision.balanced_gain:+.3f}."
     )
 
@@ -402,9 +402,9 @@ def recall_warning(recall: float, target: float, remedy: str) -> list[str]:
     return [f"recall {recall:.4f} is below the target {target:g}: {remedy}"]
 
 
-def builder_reason(asked: str, n_rows: int, n_features: int) -> str:
+def builder_reason(named: str, n_rows: int, n_features: int) -> str:
     """Why the builder is the one it is."""
-    if asked != "auto":
+    if named != "auto":
         return "as asked"
     cost = exact_seconds(n_rows, n_features)
     return f"auto: exact search would take about {cost:,.0f} core seconds"

@@ -84,20 +84,22 @@ class CandidateFields(TypedDict):
     pairs: list[CandidatePair]
 
 
-def of_candidates(found: CandidateEstimates, said: Verdicts, ingested: Ingested) -> CandidateFields:
+def of_candidates(
+    fitted: CandidateEstimates, judged: Verdicts, ingested: Ingested
+) -> CandidateFields:
     """Fields of `CandidateReport` besides those that it shares."""
-    names, taken = ingested.label_values or [], said.disambiguated
+    names, taken = ingested.label_values or [], judged.disambiguated
     return {
         "rule": PL_AKNN,
         "mean_set_size": sum(ingested.class_counts or []) / ingested.n_rows,
-        "n_single": said.single,
-        "c1": found.params.c1,
-        "delta": found.params.delta,
-        "c1_tried": found.c1_tried,
-        "stops_tried": found.stops_tried,
-        "agreement": found.agreement,
-        "n_decided": said.decided,
-        "n_predicted": said.predicted,
+        "n_single": judged.single,
+        "c1": fitted.params.c1,
+        "delta": fitted.params.delta,
+        "c1_tried": fitted.c1_tried,
+        "stops_tried": fitted.stops_tried,
+        "agreement": fitted.agreement,
+        "n_decided": judged.decided,
+        "n_predicted": judged.predicted,
         "n_disambiguated": taken,
         "pairs": [
             CandidatePair(
@@ -106,7 +108,7 @@ def of_candidates(found: CandidateEstimates, said: Verdicts, ingested: Ingested)
                 rows=pair.rows,
                 share=pair.rows / taken[pair.label],
             )
-            for pair in said.pairs
+            for pair in judged.pairs
         ],
     }
 
@@ -153,14 +155,14 @@ def _by_class(matrix: Floats, low: Floats, high: Floats) -> _ByClass:
     }
 
 
-def of_classes(run: Run, found: ClassEstimates, ingested: Ingested) -> ManyClassNoise:
+def of_classes(run: Run, fitted: ClassEstimates, ingested: Ingested) -> ManyClassNoise:
     """Fields of `ClassReport` besides those that it shares."""
     group = run.group("transition")
     matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
     whole = len(matrix) <= FULL  # three million numbers of a thousand classes
     names, given = ingested.label_values or [], np.asarray(ingested.class_counts)
-    known = np.array([support != "unsupported" for support in found.class_support])
-    size = np.where(known, ingested.n_rows * np.asarray(found.prior), given)
+    known = np.array([support != "unsupported" for support in fitted.class_support])
+    size = np.where(known, ingested.n_rows * np.asarray(fitted.prior), given)
     rows = size[:, None] * matrix
     np.fill_diagonal(rows, 0.0)
     surely = np.where(low > 0.0, rows, 0.0)
@@ -168,16 +170,16 @@ def of_classes(run: Run, found: ClassEstimates, ingested: Ingested) -> ManyClass
     pairs = [(int(at // len(names)), int(at % len(names))) for at in order]
     return {
         "clean_prior": [
-            share if sure else None for share, sure in zip(found.prior, known, strict=True)
+            share if sure else None for share, sure in zip(fitted.prior, known, strict=True)
         ],
         "transition_matrix": matrix.tolist() if whole else None,
         "transition_interval": np.stack([low, high], axis=2).tolist() if whole else None,
         **_by_class(matrix, low, high),
-        "class_support": found.class_support,
+        "class_support": fitted.class_support,
         "noise": "crossfit",
-        "support": found.support,
-        "reason": found.reason,
-        "decision": found.decision,
+        "support": fitted.support,
+        "reason": fitted.reason,
+        "decision": fitted.decision,
         "confusions": [
             Confusion(
                 true=names[a],
@@ -189,5 +191,5 @@ def of_classes(run: Run, found: ClassEstimates, ingested: Ingested) -> ManyClass
             for a, b in pairs
             if surely[a, b] >= 0.5
         ],
-        "regions": found.regions,
+        "regions": fitted.regions,
     }

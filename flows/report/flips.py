@@ -81,10 +81,10 @@ def compare_rows(runs: tuple[Run, Run], reports: tuple[Training, Training]) -> F
         step = after["label_quality"][here].astype(np.float64) - before["label_quality"][here]
         most.see(start + here, np.abs(step))
     share = counts["flipped"] / counts["n_rows"]
-    found: dict[str, Any] = dict(counts)
+    fields: dict[str, Any] = dict(counts)
     if len(reports[0].classes) > 2:
-        found |= {"predicted_to_1": None, "predicted_to_0": None}
-    return Flips(**found, share=share, largest=_largest(runs, most.row))
+        fields |= {"predicted_to_1": None, "predicted_to_0": None}
+    return Flips(**fields, share=share, largest=_largest(runs, most.row))
 
 
 def difference(runs: tuple[Run, Run], reports: tuple[Training, Training]) -> str | None:

@@ -66,7 +66,7 @@ def lines(report: Training) -> list[str]:
 
 def _line(report: Training, group: Group) -> str:
     low, high = group.wrong_interval
-    told = (
+    text = (
         f"{group.wrong:.1%} wrong (95 % interval {low:.1%} to {high:.1%}; "
         f"shrunken {group.wrong_shrunk:.1%})"
     )
@@ -77,8 +77,8 @@ def _line(report: Training, group: Group) -> str:
             for code, value in enumerate(report.label_values)
             if value in by_class
         ]
-        told = ", ".join([told, *rates])
+        text = ", ".join([text, *rates])
     return (
-        f"{group.value!r}: {told}; {group.rows:,} rows, {group.suspects:,} suspect "
+        f"{group.value!r}: {text}; {group.rows:,} rows, {group.suspects:,} suspect "
         f"({group.suspects / max(1, group.rows):.1%}); {group.support}"
     )

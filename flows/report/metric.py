@@ -31,11 +31,11 @@ def lines(report: PoolReport) -> list[str]:
     """The lines of the text of a training."""
     if report.metric is None:
         return []
-    told = ", ".join(f"{bar.name} {bar.share:.0%}" for bar in bars(report)[:5])
+    names = ", ".join(f"{bar.name} {bar.share:.0%}" for bar in bars(report)[:5])
     useless = useless_sentence(report)
     return [
         tried_sentence(report),
-        *([f"  what tells most of the labels: {told}"] if told else []),
+        *([f"  what tells most of the labels: {names}"] if names else []),
         *([f"  {useless}"] if useless else []),
         *(f"  {line}" for line in notes(report)),
     ]
@@ -55,35 +55,35 @@ def tried_sentence(report: PoolReport) -> str:
 def notes(report: PoolReport) -> list[str]:
     """What the user's probabilities are worth, where there are such; rows without a direction,
     where directions are compared."""
-    found = report.metric
-    if found is None:
+    metric = report.metric
+    if metric is None:
         return []
-    said = []
-    losses = {one.metric: one.loss for one in found.tried}
+    texts = []
+    losses = {one.metric: one.loss for one in metric.tried}
     if (mine := losses.pop("probabilities", None)) is not None:
         columns = min(losses.values())
         worth = "better" if mine < columns else "no better"
-        said.append(
+        texts.append(
             f"your model's probabilities predict given labels {worth} than the columns: loss "
             f"{mine:.3f} for {columns:.3f}"
         )
-    if found.no_direction > 0:
-        said.append(
-            f"{found.no_direction:.1%} of the rows are zeros and have no direction: near each "
+    if metric.no_direction > 0:
+        texts.append(
+            f"{metric.no_direction:.1%} of the rows are zeros and have no direction: near each "
             "other alone"
         )
-    return said
+    return texts
 
 
 def bars(report: PoolReport) -> list[Bar]:
     """The columns that tell most of the labels, the first first."""
     if report.metric is None:
         return []
-    found, names = report.metric, _names(report)
-    best, useless = found.order()[:SHOWN], set(found.useless())
-    widest = max(found.relevance, default=0.0)
+    metric, names = report.metric, _names(report)
+    best, useless = metric.order()[:SHOWN], set(metric.useless())
+    widest = max(metric.relevance, default=0.0)
     return [
-        Bar(names[at], found.relevance[at], found.relevance[at] / widest)
+        Bar(names[at], metric.relevance[at], metric.relevance[at] / widest)
         for at in best
         if at not in useless
     ]

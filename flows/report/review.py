@@ -55,23 +55,23 @@ class Measured(BaseModel):
 
     def sentences(self) -> list[str]:
         """What page and report state."""
-        found = []
+        texts = []
         if self.n_checked:
-            found.append(f"Of {self.n_checked:,} checked suspects {self.n_wrong:,} were wrong.")
+            texts.append(f"Of {self.n_checked:,} checked suspects {self.n_wrong:,} were wrong.")
         if self.suspects.n:
-            found.append(
+            texts.append(
                 f"Of {self.suspects.n:,} suspects drawn at random {self.suspects.wrong:,} were "
                 f"wrong ({_percent(self.suspects.interval)})."
             )
         if self.rows.n:
-            found.append(
+            texts.append(
                 f"Of {self.rows.n:,} rows drawn at random {self.rows.wrong:,} have wrong labels "
                 f"({_percent(self.rows.interval)}); the training estimates {self.expected:.1%}."
             )
         if self.n_conflicts:
             rows = "row" if self.n_conflicts == 1 else "rows"
-            found.append(f"Reviewers disagree on {self.n_conflicts:,} {rows}.")
-        return found
+            texts.append(f"Reviewers disagree on {self.n_conflicts:,} {rows}.")
+        return texts
 
 
 def share_wrong(report: Training) -> float:

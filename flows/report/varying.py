@@ -12,16 +12,16 @@ def varying(report: TrainReport | ClassReport) -> list[str]:
         tests = report.regions
     else:
         tests = report.estimates[report.noise].diagnostics.get("regions") or []
-    told = []
+    texts = []
     for name, test in zip(report.classes, tests, strict=False):
         if test is None or not test["disagree"]:
             continue
         first, last = test["regions"][0], test["regions"][-1]
-        told.append(
+        texts.append(
             f"{name}: {first['rate']:.0%} of the labels differ where "
             f"{_where(report, first)}, {last['rate']:.0%} where {_where(report, last)}"
         )
-    return told
+    return texts
 
 
 def _where(report: TrainReport | ClassReport, region: RegionRates) -> str:

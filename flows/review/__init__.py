@@ -84,8 +84,8 @@ def take(file: AnswersFile, path: str, why: str = "imported", overrule: bool = T
             continue
         if row in file.answers and not overrule:
             continue
-        asked = (Asked(row, None, why, False),)
-        n += file.add(Answer(uuid.uuid4().hex, asked, label, reviewer, now))
+        rows = (Asked(row, None, why, False),)
+        n += file.add(Answer(uuid.uuid4().hex, rows, label, reviewer, now))
     return n
 
 
@@ -124,11 +124,11 @@ def review_text(result: dict[str, Any]) -> str:
         return f"{result['imported']:,} labels taken over into {result['answers']}\n"
     if "exported" in result:
         return f"{result['exported']:,} answers written\n"
-    found = result["measured"]
+    measured = result["measured"]
     return "\n".join(
         [
-            *found["sentences"],
-            f"{found['n_labels']:,} labels known; train with them: "
+            *measured["sentences"],
+            f"{measured['n_labels']:,} labels known; train with them: "
             f"knnoise train ... --corrections {result['answers']}",
             "",
         ]

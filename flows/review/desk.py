@@ -19,7 +19,7 @@ from storage.answers import Answer, AnswersFile, Asked
 from storage.arrays.groups import Arrays
 from storage.errors import InputError
 
-HELD_SECONDS = 300.0
+RESERVED_SECONDS = 300.0
 """A row that one tab has shown is kept from others so long, unless the tab says that it closes."""
 NEIGHBORS = ("neighbor", "distance", "neighbor_label")
 KEYS = 9
@@ -58,7 +58,7 @@ class Desk:
     waiting: bool = False
     """Whether more questions will come when these are answered."""
     _place: dict[int, int] = field(default_factory=dict)
-    _held: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _reserved: dict[int, tuple[str, float]] = field(default_factory=dict)
     _times: deque[float] = field(default_factory=lambda: deque(maxlen=30))
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -94,37 +94,37 @@ class Desk:
             if n <= 0:
                 return []
             now = time.monotonic()
-            found: list[dict[str, Any]] = []
+            cards: list[dict[str, Any]] = []
             passed = self._passed()
             if self.left() > len(passed):
                 passed = frozenset()  # there is time left for who was asked about them
             for at in sorted(self._open(filters), key=lambda at: at not in passed):
-                holder, until = self._held.get(self._row[at], (tab, 0.0))
+                holder, until = self._reserved.get(self._row[at], (tab, 0.0))
                 if holder != tab and until > now and at not in passed:
                     continue
-                self._held[self._row[at]] = tab, now + HELD_SECONDS
+                self._reserved[self._row[at]] = tab, now + RESERVED_SECONDS
                 if self._row[at] in known:
                     continue
-                found.append(self.card(at))
-                if len(found) == n:
+                cards.append(self.card(at))
+                if len(cards) == n:
                     break
-            return found
+            return cards
 
     def leave(self, tab: str) -> None:
         """Give back what a tab that closes has shown."""
         with self._lock:
-            self._held = {row: held for row, held in self._held.items() if held[0] != tab}
+            self._reserved = {row: kept for row, kept in self._reserved.items() if kept[0] != tab}
 
     def _passed(self) -> Set[int]:
         """Places of rows drawn at random that have no answer while later ones of their draw have:
         until they do, those do not count."""
         answered = np.array([row in self.file.answers for row in self._row], np.bool_)
-        found: set[int] = set()
+        passed: set[int] = set()
         for draw in ("suspect_draw", "row_draw"):
             place = self.queue[draw]
             last = place[answered & (place >= 0)].max(initial=-1)
-            found.update(np.flatnonzero(~answered & (place >= 0) & (place < last)).tolist())
-        return found
+            passed.update(np.flatnonzero(~answered & (place >= 0) & (place < last)).tolist())
+        return passed
 
     def _open(self, filters: Filters) -> Iterator[int]:
         """Places of rows nobody has answered, in order."""
@@ -197,11 +197,11 @@ class Desk:
         if label is None and not self.optional:
             raise InputError(f"row {row}: a label is wanted of each row; leave it, or give one")
         with self._lock:
-            rows = [self._asked(at)]
+            rows = [self._question(at)]
             if with_group:
                 members = self._members[self._group[at]]
                 rows += [
-                    self._asked(m, GROUP)
+                    self._question(m, GROUP)
                     for m in members
                     if m != at and self._row[m] not in self.file.answers
                 ]
@@ -211,7 +211,7 @@ class Desk:
                 self._times.append(time.monotonic())
             return kept
 
-    def _asked(self, at: int, drawn: str | None = None) -> Asked:
+    def _question(self, at: int, drawn: str | None = None) -> Asked:
         q = self.queue
         why = "suspects" if q["suspect_draw"][at] >= 0 else "useful"
         why = "rows" if q["row_draw"][at] >= 0 else why
@@ -225,8 +225,8 @@ class Desk:
         """Take an answer back, its whole group with it; the question again, None where there is
         no such answer."""
         with self._lock:
-            said = self.file.answers.answers.get(name)
-            if said and not self.optional and said.rows[0].row not in self._place:
+            undone = self.file.answers.answers.get(name)
+            if undone and not self.optional and undone.rows[0].row not in self._place:
                 return None  # more was asked for because of it
             answer = self.file.undo(name)
             if answer is None:
@@ -265,9 +265,7 @@ class Desk:
                 "last": mine[-1].id if mine else None,
                 "measured": self.measured().as_json(),
                 "conflicts": [
-                    {"row": said.row, "labels": said.labels}
-                    for said in answers.rows()
-                    if said.conflict
+                    {"row": one.row, "labels": one.labels} for one in answers.rows() if one.conflict
                 ],
             }
 
@@ -292,5 +290,5 @@ def pairs(queue: Arrays) -> list[tuple[int, int, int]]:
         [queue["given_label"].astype(np.int64), queue["likely_label"].astype(np.int64)], axis=1
     )
     pair, rows = np.unique(both, axis=0, return_counts=True)
-    found = [(int(g), int(p), int(n)) for (g, p), n in zip(pair, rows, strict=True)]
-    return sorted(found, key=lambda one: -one[2])
+    counts = [(int(g), int(p), int(n)) for (g, p), n in zip(pair, rows, strict=True)]
+    return sorted(counts, key=lambda one: -one[2])

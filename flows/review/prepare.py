@@ -44,15 +44,15 @@ def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
 
     Raises as `knnoise certify` does.
     """
-    asked = {
+    parameters = {
         "training": trained.report.steps["rates"].digest,
         **params.model_dump(include={"budget", "random_share", "seed"}),
     }
-    name = blake2b(json.dumps(asked).encode(), digest_size=8).hexdigest()
+    name = blake2b(json.dumps(parameters).encode(), digest_size=8).hexdigest()
     folder = Run(Location.of(f"{trained.run.location.url}/{FOLDER}/{name}"))
     if reports.finished(folder, ListReport) is not None:
         return folder
-    config = {**trained.run.config(), "parameters": asked}
+    config = {**trained.run.config(), "parameters": parameters}
     with (
         claimed(folder, lambda: config, lambda _: None, reporter) as owned,
         open_job(owned, params, reporter) as job,

@@ -35,18 +35,18 @@ def published(folder: Run, params: TrainParams, reporter: Reporter) -> str | Non
     with again, None where nobody is waited for or nobody answered."""
     trained = Trained.of(folder.location.url)
     compute = params.model_dump(include=set(Compute.model_fields))
-    asked = ReviewParams.of(folder.location.url, budget=params.publish_review, **compute)
-    queue = read_group(prepared(trained, asked, reporter).store, "review")
-    rows = _rows(queue, asked.budget, [str(value) for value in trained.report.label_values])
+    request = ReviewParams.of(folder.location.url, budget=params.publish_review, **compute)
+    queue = read_group(prepared(trained, request, reporter).store, "review")
+    rows = _rows(queue, request.budget, [str(value) for value in trained.report.label_values])
     write_columns(folder.location.path(LIST), {name: pa.array(of) for name, of in rows.items()})
-    reporter.say(f"{asked.budget:,} labels to check: {folder.location.path(LIST)}")
+    reporter.say(f"{request.budget:,} labels to check: {folder.location.path(LIST)}")
     if flow_run_context() is not None:
-        _tell(folder, rows, asked.budget)
+        _tell(folder, rows, request.budget)
     if params.review_wait is None:
         return None
     _pause(params.review_wait, reporter)
     file = open_answers(trained, None)
-    n = sum(said.label is not None for said in file.answers.rows())
+    n = sum(one.label is not None for one in file.answers.rows())
     reporter.say(f"{n:,} labels were checked")
     if n and params.corrections is not None:  # one file of corrections is read: those of before too
         take(file, params.corrections, overrule=False)

@@ -43,18 +43,18 @@ def callable_oracle(name: str) -> Oracle:
     an exit included, and for what is no label."""
     module, _, function = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), function)
+        oracle = getattr(importlib.import_module(module), function)
     except (Exception, SystemExit) as error:
         raise InputError(
             f"--oracle {name}: cannot be imported ({reason_of(error)}); give module:function on "
             "Python's path"
         ) from error
-    if not callable(found):
+    if not callable(oracle):
         raise InputError(f"--oracle {name}: is no function; it is called with row numbers")
 
     def ask(rows: list[int]) -> list[Label | None]:
         try:
-            labels = [label_value(raw) for raw in islice(found(rows), len(rows) + 1)]
+            labels = [label_value(raw) for raw in islice(oracle(rows), len(rows) + 1)]
             "".join(map(str, labels)).encode()  # UnicodeEncodeError for what no file can hold
         except (Exception, SystemExit) as error:
             if isinstance(error, MemoryError):
@@ -127,13 +127,13 @@ class Purchases:
     values: list[Label] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        labels = {said.label for said in self.file.answers.rows() if said.label is not None}
+        labels = {one.label for one in self.file.answers.rows() if one.label is not None}
         self.values = sorted(labels, key=lambda value: (isinstance(value, str), value))
 
     def known(self) -> dict[int, int]:
         """Code by row of all labels there are."""
-        said = self.file.answers.rows()
-        return {one.row: self._code(one.label) for one in said if one.label is not None}
+        answers = self.file.answers.rows()
+        return {one.row: self._code(one.label) for one in answers if one.label is not None}
 
     def _code(self, value: Label) -> int:
         if value not in self.values:
@@ -161,8 +161,8 @@ class Purchases:
     def _begun(self, n_rows: int) -> list[int]:
         """Rows without a label of the batch that was asked for last, where a call was interrupted
         within it."""
-        asked = (self.run.read_json(BATCH) or {}).get("rows", [])
-        return [row for row in asked if 0 <= row < n_rows and not self._has(row)]
+        rows = (self.run.read_json(BATCH) or {}).get("rows", [])
+        return [row for row in rows if 0 <= row < n_rows and not self._has(row)]
 
     def _has(self, row: int) -> bool:
         return self.file.answers.of_row(row).label is not None
@@ -187,8 +187,8 @@ class Purchases:
             if self._has(row):  # people's are kept as they answer
                 continue
             by_label.setdefault(label, []).append(Asked(row, None, "wanted", False))
-        for label, asked in by_label.items():
-            self.file.add(Answer(uuid.uuid4().hex, tuple(asked), label, "oracle", now))
+        for label, batch in by_label.items():
+            self.file.add(Answer(uuid.uuid4().hex, tuple(batch), label, "oracle", now))
         return np.array([self._code(label) for label in labels if label is not None], np.int64)
 
     def _want(self, rows: list[int]) -> None:

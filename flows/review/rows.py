@@ -48,13 +48,13 @@ class Features:
                 x = pick(self.run, "pool", "x", np.array(at, np.int64))
                 for row, values in zip(missing, x, strict=True):
                     self._kept[row] = [_short(value) for value in values[: self.n].tolist()]
-            found = {}
+            rows_of = {}
             for row in wanted:
                 self._kept.move_to_end(row)
-                found[row] = self._kept[row]
+                rows_of[row] = self._kept[row]
             while len(self._kept) > KEPT_ROWS:
                 self._kept.popitem(last=False)
-            return found
+            return rows_of
 
 
 def _short(value: float) -> float:

@@ -39,14 +39,14 @@ class People:
         known = {one.row: one.label for one in self.desk.file.answers.rows()}
         place = {label: at for at, label in enumerate(self.desk.labels)}
         codes = {row: place[label] for row, label in known.items() if label in place}
-        asked = questions(np.array(rows, np.int64), self.x, self.neighbor, codes)
-        self.page.show(np.concatenate([asked["row"], asked["neighbor"].ravel()]))
-        self.desk.put(asked)
+        queue = questions(np.array(rows, np.int64), self.x, self.neighbor, codes)
+        self.page.show(np.concatenate([queue["row"], queue["neighbor"].ravel()]))
+        self.desk.put(queue)
         while not self.desk.labeled(rows):
             self.page.check()
             time.sleep(LOOK_SECONDS)
-        said = (self.desk.file.answers.of_row(row).label for row in rows)
-        return [label for label in said if label is not None]
+        labels = (self.desk.file.answers.of_row(row).label for row in rows)
+        return [label for label in labels if label is not None]
 
 
 @contextmanager

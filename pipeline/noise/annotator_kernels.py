@@ -17,7 +17,7 @@ ALPHA = 1.0
 """Neighbors that the pool's shares count for in a mixture."""
 LEAST = 1e-9
 """Least chance of a class, and of a label."""
-SAID, HALVED = 0.8, 0.5
+DAMPED, HALVED = 0.8, 0.5
 """Powers of the likelihood of a row's own annotations: for what is said of a row with several, as
 hard rows mislead several annotators at once, and for how far annotators may be worse than they
 look."""
@@ -172,7 +172,7 @@ def expect_rows(
             level -= 1
         _believed(f, top, sure[codes[top], level])
         _likelihood(own[i], codes, start, annotator, label, logs, q)
-        power = SAID if start[own[i] + 1] - start[own[i]] > 1 else 1.0
+        power = DAMPED if start[own[i] + 1] - start[own[i]] > 1 else 1.0
         for a in range(n):
             likelihood[a], half[a] = f[a] * q[a] ** power, f[a] * q[a] ** HALVED
             q[a] *= f[a]

@@ -15,10 +15,10 @@ from pipeline.knn.exact import nearest
 from pipeline.noise.annotator_kernels import (
     ALPHA,
     CANDIDATES,
+    DAMPED,
     HALVED,
     LEAST,
     MIXED,
-    SAID,
 )
 from pipeline.noise.annotator_matrices import (
     TYPICAL,
@@ -102,7 +102,7 @@ def twin(case: Drawn) -> tuple[np.ndarray, Expected]:
             f[top] = chance
             f = np.maximum(f, LEAST) / np.maximum(f, LEAST).sum()
         q, said, half = (
-            f * like[row] ** power for power in (1.0, SAID if len(some) > 1 else 1.0, HALVED)
+            f * like[row] ** power for power in (1.0, DAMPED if len(some) > 1 else 1.0, HALVED)
         )
         q, half, posterior[row] = q / q.sum(), half / half.sum(), said / said.sum()
         sums.prior[:] += q

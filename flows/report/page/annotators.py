@@ -15,20 +15,20 @@ CLASSES = 6
 
 def shown(report: Training) -> dict[str, Any]:
     """What the section of the annotators shows; None where labels are single."""
-    found = report.annotators
-    if found is None:
+    people = report.annotators
+    if people is None:
         return {"several": None}
-    some = found.annotators[:LISTED]
+    some = people.annotators[:LISTED]
     few = len(report.classes) <= CLASSES and all(one.matrix is not None for one in some)
     return {
         "several": {
-            "n_annotations": found.n_annotations,
-            "n": len(found.annotators),
-            "agreed": agreed(found),
-            "consensus": consensus(report, found),
+            "n_annotations": people.n_annotations,
+            "n": len(people.annotators),
+            "agreed": agreed(people),
+            "consensus": consensus(report, people),
             "annotators": some,
-            "more": max(0, len(found.annotators) - LISTED),
+            "more": max(0, len(people.annotators) - LISTED),
             "classes": list(enumerate(report.classes)) if few else [],
-            "look_first": found.look_first,
+            "look_first": people.look_first,
         }
     }

@@ -67,7 +67,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
     else:
         shown = of_candidates(run, report, rows, x)
     names = report.config.feature_names
-    said = measured(run, report)
+    measures = measured(run, report)
     page = render(
         PAGES[type(report)],
         report=report,
@@ -76,7 +76,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
         parameters=words.parameters(report),
         reliability=None if checked is None else figures.reliability(checked),
         checked=checked,
-        answers=[] if said is None else said.sentences(),
+        answers=[] if measures is None else measures.sentences(),
         unlabeled=unlabeled(run),
         files=files(run, target),
         recall=pictures.recall(block_recalls(run, report), report),
@@ -100,8 +100,8 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
 
 def of_two(run: Run, report: TrainReport, rows: Rows, x: Features) -> dict[str, Any]:
     """What the page of two classes shows."""
-    seen = scan(run, report, rows)
-    found = suspects(run, report, seen)
+    scanned = scan(run, report, rows)
+    listed = suspects(run, report, scanned)
     return {
         "verdict": words.verdict(report),
         "rule": words.rule(report),
@@ -111,18 +111,18 @@ def of_two(run: Run, report: TrainReport, rows: Rows, x: Features) -> dict[str, 
         "varying": varying(report),
         "rates": figures.rates([("", report)]),
         "range": figures.honest_range(report),
-        "histogram": figures.histogram(report, seen.votes),
-        "pool": pictures.pool(picture(x, seen.sampled_quality)),
-        "suspects": found,
-        "n_files": len({suspect.file for suspect in found}),
+        "histogram": figures.histogram(report, scanned.votes),
+        "pool": pictures.pool(picture(x, scanned.sampled_quality)),
+        "suspects": listed,
+        "n_files": len({suspect.file for suspect in listed}),
     }
 
 
 def of_classes(run: Run, report: ClassReport, rows: Rows, x: Features) -> dict[str, Any]:
     """What the page of more classes shows."""
-    seen = classes.scan(run, report, rows)
-    found = classes.suspects(run, report, seen)
-    pairs = Counter((suspect.given, suspect.likely) for suspect in found)
+    scanned = classes.scan(run, report, rows)
+    listed = classes.suspects(run, report, scanned)
+    pairs = Counter((suspect.given, suspect.likely) for suspect in listed)
     return {
         "verdict": classes.verdict(report),
         "rule": classes.rule(report),
@@ -132,19 +132,19 @@ def of_classes(run: Run, report: ClassReport, rows: Rows, x: Features) -> dict[s
         "lines": classes.lines(report),
         "varying": varying(report),
         "confusions": [confused(one) for one in report.confusions[: classes.CONFUSIONS]],
-        "histogram": figures.qualities(seen.histogram, seen.issues),
-        "pool": pictures.pool(picture(x, seen.sampled_quality)),
-        "suspects": found,
+        "histogram": figures.qualities(scanned.histogram, scanned.issues),
+        "pool": pictures.pool(picture(x, scanned.sampled_quality)),
+        "suspects": listed,
         "pairs": pairs.most_common(),
-        "n_files": len({suspect.file for suspect in found}),
+        "n_files": len({suspect.file for suspect in listed}),
     }
 
 
 def of_candidates(run: Run, report: CandidateReport, rows: Rows, x: Features) -> dict[str, Any]:
     """What the page of candidate sets shows."""
-    seen = classes.scan(run, report, rows)
-    drawn = pictures.pool(picture(x, seen.sampled_quality))
-    return {**candidates.shown(run, report, seen), "pool": drawn}
+    scanned = classes.scan(run, report, rows)
+    drawn = pictures.pool(picture(x, scanned.sampled_quality))
+    return {**candidates.shown(run, report, scanned), "pool": drawn}
 
 
 def _labelers(report: Training) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from flows.engine.results import LabelValue
 from flows.report.candidates import agreed, choice, confused, preprocessed
 from flows.report.model import CandidateReport
-from flows.report.page.classes import Seen
+from flows.report.page.classes import Scanned
 from flows.report.page.gather import ingested
 from flows.report.page.suspects import FEATURES, NEAREST
 from flows.report.page.svg import COLORS as C
@@ -84,9 +84,9 @@ def facts(report: CandidateReport) -> list[tuple[str, str, str]]:
     ]
 
 
-def shown(run: Run, report: CandidateReport, seen: Seen) -> dict[str, object]:
+def shown(run: Run, report: CandidateReport, scanned: Scanned) -> dict[str, object]:
     """What the page shows besides what all pages do."""
-    found = suspects(run, report, seen)
+    listed = suspects(run, report, scanned)
     most = np.argsort(-np.array(report.n_predicted), kind="stable")[:SHOWN]
     lines = [
         ClassLine(
@@ -107,18 +107,18 @@ def shown(run: Run, report: CandidateReport, seen: Seen) -> dict[str, object]:
         "lines": lines,
         "left_out": len(report.classes) - len(lines),
         "pairs": [confused(pair) for pair in report.pairs[:PAIRS]],
-        "suspects": found,
-        "n_files": len({suspect.file for suspect in found}),
+        "suspects": listed,
+        "n_files": len({suspect.file for suspect in listed}),
     }
 
 
-def suspects(run: Run, report: CandidateReport, seen: Seen) -> list[Suspect]:
-    """Those of the rows `seen.suspects` whose prediction is none of their candidates."""
-    rows = seen.suspects
+def suspects(run: Run, report: CandidateReport, scanned: Scanned) -> list[Suspect]:
+    """Those of the rows `scanned.suspects` whose prediction is none of their candidates."""
+    rows = scanned.suspects
     rows = rows[pick(run, "labels", "is_label_issue", np.sort(rows))[_rank(rows)]]
     columns = ("row", "candidates", "predicted_label", "disambiguated_label", "n_neighbors")
-    told = {name: pick(run, "labels", name, rows) for name in (*columns, "label_quality")}
-    sets = unpack(told["candidates"], len(report.classes))
+    stored = {name: pick(run, "labels", name, rows) for name in (*columns, "label_quality")}
+    sets = unpack(stored["candidates"], len(report.classes))
     lists = lists_of(run, report.n_blocks, report.k, rows)
     x, source = pick(as_read(run), "pool", "x", rows), pick(run, "pool", "source_id", rows)
     named = "id" in run.group("pool")
@@ -127,14 +127,14 @@ def suspects(run: Run, report: CandidateReport, seen: Seen) -> list[Suspect]:
     names = report.classes
     return [
         Suspect(
-            int(told["row"][i]),
+            int(stored["row"][i]),
             None if ids[i] is None else str(ids[i]),
             files[source[i]],
             tuple(names[code] for code in np.flatnonzero(sets[i])),
-            names[int(told["predicted_label"][i])],
-            names[int(told["disambiguated_label"][i])],
-            int(told["n_neighbors"][i]),
-            float(told["label_quality"][i]),
+            names[int(stored["predicted_label"][i])],
+            names[int(stored["disambiguated_label"][i])],
+            int(stored["n_neighbors"][i]),
+            float(stored["label_quality"][i]),
             tuple(lists["neighbor"][i, :NEAREST].tolist()),
             float(lists["distance"][i, 0]),
             tuple(x[i, :FEATURES].tolist()),

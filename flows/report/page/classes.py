@@ -27,7 +27,7 @@ CONFUSIONS = 12
 
 
 @dataclass(frozen=True)
-class Seen:
+class Scanned:
     """What one pass over the verdicts finds."""
 
     suspects: npt.NDArray[np.int64]
@@ -91,7 +91,7 @@ class ClassLine:
     support: str
 
 
-def scan(run: Run, report: PoolReport, sampled: npt.NDArray[np.int64]) -> Seen:
+def scan(run: Run, report: PoolReport, sampled: npt.NDArray[np.int64]) -> Scanned:
     """Read the verdicts once; `sampled` are rows to pick out."""
     most, issues = Greatest(SUSPECTS, report.seed), 0
     histogram = np.zeros(BINS, np.int64)
@@ -99,38 +99,38 @@ def scan(run: Run, report: PoolReport, sampled: npt.NDArray[np.int64]) -> Seen:
     group = run.group("labels")
     for rows in ingested(run).pool(run, "pool").parts():
         span = slice(rows.start, rows.stop)
-        found = read_array(group, "label_quality", span)
-        histogram += np.bincount(np.minimum((found * BINS).astype(int), BINS - 1), minlength=BINS)
+        piece = read_array(group, "label_quality", span)
+        histogram += np.bincount(np.minimum((piece * BINS).astype(int), BINS - 1), minlength=BINS)
         issues += int(read_array(group, "is_label_issue", span).sum())
-        most.see(np.arange(rows.start, rows.stop), 1.0 - found.astype(np.float64))
+        most.see(np.arange(rows.start, rows.stop), 1.0 - piece.astype(np.float64))
         here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
-        quality[here] = found[sampled[here] - rows.start]
-    return Seen(most.row, histogram, issues, quality)
+        quality[here] = piece[sampled[here] - rows.start]
+    return Scanned(most.row, histogram, issues, quality)
 
 
-def suspects(run: Run, report: ClassReport, seen: Seen) -> list[Suspect]:
-    """The rows `seen.suspects`, in that order."""
+def suspects(run: Run, report: ClassReport, scanned: Scanned) -> list[Suspect]:
+    """The rows `scanned.suspects`, in that order."""
     columns = ("given_label", "predicted_label", "likely_label", "label_quality", "given_share")
-    told = {name: pick(run, "labels", name, seen.suspects) for name in columns}
-    lists = lists_of(run, report.n_blocks, report.k, seen.suspects)
-    x = pick(run, "pool", "x", seen.suspects)
-    source = pick(run, "pool", "source_id", seen.suspects)
+    verdict = {name: pick(run, "labels", name, scanned.suspects) for name in columns}
+    lists = lists_of(run, report.n_blocks, report.k, scanned.suspects)
+    x = pick(run, "pool", "x", scanned.suspects)
+    source = pick(run, "pool", "source_id", scanned.suspects)
     files = [str(file).rsplit("/", 1)[-1] for file in ingested(run).files]
-    names, found = report.classes, []
-    for i, row in enumerate(seen.suspects):
-        given, likely = int(told["given_label"][i]), int(told["likely_label"][i])
+    names, listed = report.classes, []
+    for i, row in enumerate(scanned.suspects):
+        given, likely = int(verdict["given_label"][i]), int(verdict["likely_label"][i])
         near = lists["neighbor_label"][i][lists["neighbor"][i] >= 0]
         votes = np.bincount(near, minlength=len(names))
         order = sorted(np.flatnonzero(votes), key=lambda code: (-votes[code], code))[:4]
-        found.append(
+        listed.append(
             Suspect(
                 int(row),
                 files[source[i]],
                 names[given],
                 names[likely],
-                names[int(told["predicted_label"][i])],
-                float(told["label_quality"][i]),
-                float(told["given_share"][i]),
+                names[int(verdict["predicted_label"][i])],
+                float(verdict["label_quality"][i]),
+                float(verdict["given_share"][i]),
                 tuple(1 if y == likely else 0 if y == given else -1 for y in near.tolist()),
                 ", ".join(f"{votes[code]} {names[code]}" for code in order),
                 tuple(lists["neighbor"][i, :NEAREST].tolist()),
@@ -138,7 +138,7 @@ def suspects(run: Run, report: ClassReport, seen: Seen) -> list[Suspect]:
                 tuple(x[i, :FEATURES].tolist()),
             )
         )
-    return found
+    return listed
 
 
 def shown_classes(report: ClassReport) -> list[int]:
@@ -170,10 +170,10 @@ def heat_map(run: Run, report: ClassReport) -> HeatMap:
 
 def lines(report: ClassReport) -> list[ClassLine]:
     """The table of classes."""
-    found = []
+    texts = []
     for a in shown_classes(report):
         share = report.clean_prior[a]
-        found.append(
+        texts.append(
             ClassLine(
                 report.classes[a],
                 report.class_counts[a],
@@ -183,7 +183,7 @@ def lines(report: ClassReport) -> list[ClassLine]:
                 report.class_support[a],
             )
         )
-    return found
+    return texts
 
 
 def verdict(report: ClassReport) -> str:

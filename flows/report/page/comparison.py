@@ -44,7 +44,7 @@ def write_comparison(comparison: Comparison, target: str) -> None:
     facts = FACTS if len(two) == 2 else [FACTS[0], CHANGED, *FACTS[3:]]
     page = render(
         "compare.html",
-        found=comparison,
+        comparison=comparison,
         names=[f.rsplit("/", 1)[-1] for f in (comparison.before, comparison.after)],
         verdict=verdict(comparison),
         label_values=sides[1].label_values,

@@ -21,7 +21,7 @@ SE95 = 1.96
 def rates(series: Sequence[tuple[str, TrainReport]]) -> Drawing:
     """Both noise rates with their intervals; `series` is (name, report), one or two of them."""
     with axes("rates", height=1.35 + 0.35 * len(series)) as (ax, figure):
-        ticks, names, told, furthest = [], [], [], 0.01
+        ticks, names, texts, furthest = [], [], [], 0.01
         for at, rate in enumerate(("p0", "p1")):
             for i, (name, report) in enumerate(series):
                 low, high = interval(report, rate) or (getattr(report, rate), getattr(report, rate))
@@ -39,7 +39,7 @@ def rates(series: Sequence[tuple[str, TrainReport]]) -> Drawing:
                 ticks.append(y)
                 names.append(f"p{at} {name}".strip())
                 span = f", from {low:.3f} to {high:.3f}" if low < high else ""
-                told.append(f"{names[-1]}: {getattr(report, rate):.3f}{span}")
+                texts.append(f"{names[-1]}: {getattr(report, rate):.3f}{span}")
         ax.set_yticks(ticks, names)
         ax.set_ylim(min(ticks) - 0.7, 0.7)
         ax.set_xlim(0, 1.18 * furthest)
@@ -47,16 +47,16 @@ def rates(series: Sequence[tuple[str, TrainReport]]) -> Drawing:
         ax.grid(axis="x", visible=True)
         ax.set_xlabel("share of labels given wrongly")
         caption = "Points are estimates, bars their 95 % intervals."
-        return drawing(figure, "rates", "Noise rates", caption, "; ".join(told) + ".")
+        return drawing(figure, "rates", "Noise rates", caption, "; ".join(texts) + ".")
 
 
 def honest_range(report: TrainReport) -> Drawing | None:
     """Least and greatest honest share of given 1s against k; None where none was computed."""
-    found = report.estimates[report.noise].diagnostics.get("range")
-    if not found:
+    curve = report.estimates[report.noise].diagnostics.get("range")
+    if not curve:
         return None
-    k, low, high = (np.asarray(found[n]) for n in ("k", "v_min", "v_max"))
-    e_low, e_high = (SE95 * np.asarray(found[n]) for n in ("v_min_se", "v_max_se"))
+    k, low, high = (np.asarray(curve[n]) for n in ("k", "v_min", "v_max"))
+    e_low, e_high = (SE95 * np.asarray(curve[n]) for n in ("v_min_se", "v_max_se"))
     with axes("range") as (ax, figure):
         for value, error, color, ink, name, rate in (
             (high, e_high, C["one"], C["one"], "1 − p1", 1.0 - report.p1),
@@ -107,8 +107,8 @@ def k_curve(report: Training) -> Drawing:
         ax.set_xlabel("k, neighbors averaged")
         ax.set_ylabel("Brier score, leave-one-out")
         text = "; ".join(f"k {a}: {b:.5f}" for a, b in zip(grid, score, strict=True))
-        asked = report.config.parameters["k"] is not None
-        how = "The marked size was asked for." if asked else "The marked size was chosen."
+        given = report.config.parameters["k"] is not None
+        how = "The marked size was asked for." if given else "The marked size was chosen."
         caption = f"How badly neighbors foretell a row's own given label: lower is better. {how}"
         return drawing(figure, "kcurve", "Choice of k", caption, f"{text}. {how} k = {k}.")
 
@@ -131,16 +131,16 @@ def histogram(report: TrainReport, votes: npt.NDArray[np.int64]) -> Drawing:
         ax.set_xlabel("η_corr, share of the k neighbors given 1")
         ax.set_ylabel("training rows")
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
-        seen = eta[votes.sum(axis=1) > 0]
+        shares = eta[votes.sum(axis=1) > 0]
         share = votes.sum(axis=1)[eta >= report.threshold].sum() / max(1, votes.sum())
         text = (
-            f"Shares lie between {seen[0]:.2f} and {seen[-1]:.2f}. Estimated extrema: p0 = "
+            f"Shares lie between {shares[0]:.2f} and {shares[-1]:.2f}. Estimated extrema: p0 = "
             f"{report.p0:.3f} and 1 − p1 = {1 - report.p1:.3f}. The threshold is "
             f"{report.threshold:.3f} instead of 0.5; {percent(share)} of the rows reach it."
         )
         caption = (
             "Rows left of the threshold are taken for 0, rows right of it for 1. "
-            f"Observed shares go from {seen[0]:.2f} to {seen[-1]:.2f}, beyond the estimated "
+            f"Observed shares go from {shares[0]:.2f} to {shares[-1]:.2f}, beyond the estimated "
             "extrema, because averages of few labels scatter."
         )
         return drawing(figure, "eta", "Shares and thresholds", caption, text)
@@ -182,21 +182,21 @@ def _marks(ax: Axes, report: TrainReport, top: float) -> None:
         ax.annotate(name, (x, 1.25 * top), shift, textcoords="offset points", ha=side, color=color)
 
 
-def reliability(found: Reliability) -> Drawing:
+def reliability(curve: Reliability) -> Drawing:
     """Share of clean 1s against mean posterior, bin by bin."""
     with axes("reliability", height=3.4) as (ax, figure):
         ax.plot([0, 1], [0, 1], color=C["muted"], lw=1, ls=(0, (2, 3)))
-        low, high = np.array(found.interval).T
-        ax.vlines(found.posterior, low, high, color=C["one"], lw=2.5, alpha=0.4)
-        size = 12 + 110 * np.sqrt(np.array(found.rows) / max(found.rows))
-        ax.scatter(found.posterior, found.share, s=size, color=C["one"], lw=0, zorder=3)
+        low, high = np.array(curve.interval).T
+        ax.vlines(curve.posterior, low, high, color=C["one"], lw=2.5, alpha=0.4)
+        size = 12 + 110 * np.sqrt(np.array(curve.rows) / max(curve.rows))
+        ax.scatter(curve.posterior, curve.share, s=size, color=C["one"], lw=0, zorder=3)
         ax.set_xlim(-0.04, 1.04)
         ax.set_ylim(-0.04, 1.04)
         ax.set_xlabel("posterior, mean of the bin")
         ax.set_ylabel("share truly 1")
         text = "; ".join(
             f"posterior {p:.2f}: {percent(s)} of {n:,} rows"
-            for p, s, n in zip(found.posterior, found.share, found.rows, strict=True)
+            for p, s, n in zip(curve.posterior, curve.share, curve.rows, strict=True)
         )
         caption = (
             "Scored rows whose clean labels are known. On the dotted line a posterior means what "

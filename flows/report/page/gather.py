@@ -84,12 +84,12 @@ def scan(run: Run, report: TrainReport, sampled: npt.NDArray[np.int64]) -> Verdi
         given = read_array(group, "given_label", span)
         count = np.rint(read_array(group, "eta_corr", span).astype(np.float64) * k).astype(int)
         votes += vote_table(count, given, k)
-        found = read_array(group, "label_quality", span)
+        chunk = read_array(group, "label_quality", span)
         for label, worst in enumerate(most):
             own = np.flatnonzero(given == label)
-            worst.see(rows.start + own, 1.0 - found[own].astype(np.float64))
+            worst.see(rows.start + own, 1.0 - chunk[own].astype(np.float64))
         here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
-        quality[here] = found[sampled[here] - rows.start]
+        quality[here] = chunk[sampled[here] - rows.start]
     return VerdictsSeen(votes, np.concatenate([worst.row for worst in most]), quality)
 
 
@@ -112,7 +112,7 @@ def block_recalls(run: Run, report: PoolReport) -> list[BlockRecall]:
     if audit is None or blocks is None:
         return []
     homes = run.ledger.records(blocks)
-    found = []
+    listed = []
     for name, record in run.ledger.records(audit).items():
         recalls = np.asarray(Audited.of(record).recall, np.float64)
         if not len(recalls):
@@ -120,5 +120,5 @@ def block_recalls(run: Run, report: PoolReport) -> list[BlockRecall]:
         recall = summarize(recalls)
         rows = BlockWritten.of(homes[name]).core if name in homes else 0
         number = int(name.rsplit("-", 1)[1])
-        found.append(BlockRecall(number, rows, recall.n_rows, recall.value, recall.interval))
-    return sorted(found, key=lambda block: (block.recall, block.block))
+        listed.append(BlockRecall(number, rows, recall.n_rows, recall.value, recall.interval))
+    return sorted(listed, key=lambda block: (block.recall, block.block))

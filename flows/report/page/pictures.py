@@ -19,13 +19,13 @@ MANY = 80
 """Blocks above which a figure of them shows no intervals."""
 
 
-def pool(found: Picture) -> Drawing:
+def pool(drawn: Picture) -> Drawing:
     """The sample on its plane, worst label quality on top."""
     with axes("pool", height=3.6) as (ax, figure):
-        level = np.digitize(found.quality, LEVELS)
+        level = np.digitize(drawn.quality, LEVELS)
         bounds = (0.0, *LEVELS, 1.0)
         for i in reversed(range(len(LEVELS) + 1)):
-            x, y = found.plane.at[level == i].T
+            x, y = drawn.plane.at[level == i].T
             ax.plot(
                 *(x, y),
                 "o",
@@ -38,7 +38,7 @@ def pool(found: Picture) -> Drawing:
         ax.set_xticks([])
         ax.set_yticks([])
         ax.spines["bottom"].set_visible(False)
-        first, second = found.plane.share
+        first, second = drawn.plane.share
         ax.set_xlabel(f"first component, {percent(first)} of variance")
         ax.set_ylabel(f"second, {percent(second)}")
         handles, labels = ax.get_legend_handles_labels()

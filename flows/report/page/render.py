@@ -38,14 +38,14 @@ def with_controls_shown(value: Any) -> Any:
     around them."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return _CONTROLS.sub(lambda found: f"<U+{ord(found.group()):04X}>", value)
+    return _CONTROLS.sub(lambda match: f"<U+{ord(match.group()):04X}>", value)
 
 
 def label_strip(labels: tuple[int, ...]) -> Markup:
     """Neighbors' labels, nearest first, as bars: tall for 1, short for 0, none where missing."""
-    told = " ".join("–" if y < 0 else str(y) for y in labels)
+    text = " ".join("–" if y < 0 else str(y) for y in labels)
     return _strip(
-        labels, f"{sum(y == 1 for y in labels)} of {len(labels)} are 1; nearest first: {told}"
+        labels, f"{sum(y == 1 for y in labels)} of {len(labels)} are 1; nearest first: {text}"
     )
 
 

@@ -40,16 +40,16 @@ class Suspect:
     id: str | None = None
 
 
-def suspects(run: Run, report: TrainReport, seen: VerdictsSeen) -> list[Suspect]:
-    """The rows `seen.suspects`, in that order."""
+def suspects(run: Run, report: TrainReport, scanned: VerdictsSeen) -> list[Suspect]:
+    """The rows `scanned.suspects`, in that order."""
     columns = ("given_label", "predicted_label", "label_quality", "eta_corr", "is_label_issue")
-    verdict = {name: pick(run, "labels", name, seen.suspects) for name in columns}
-    lists = lists_of(run, report.n_blocks, report.k, seen.suspects)
-    place = pick(run, "labels", "row", seen.suspects)
-    x = pick(run, "pool", "x", seen.suspects)
-    source = pick(run, "pool", "source_id", seen.suspects)
+    verdict = {name: pick(run, "labels", name, scanned.suspects) for name in columns}
+    lists = lists_of(run, report.n_blocks, report.k, scanned.suspects)
+    place = pick(run, "labels", "row", scanned.suspects)
+    x = pick(run, "pool", "x", scanned.suspects)
+    source = pick(run, "pool", "source_id", scanned.suspects)
     named = "id" in run.group("pool")
-    ids = pick(run, "pool", "id", seen.suspects) if named else np.full(len(x), None)
+    ids = pick(run, "pool", "id", scanned.suspects) if named else np.full(len(x), None)
     files = [str(file).rsplit("/", 1)[-1] for file in ingested(run).files]
     return [
         Suspect(
@@ -66,5 +66,5 @@ def suspects(run: Run, report: TrainReport, seen: VerdictsSeen) -> list[Suspect]
             tuple(x[i, :FEATURES].tolist()),
             None if ids[i] is None else str(ids[i]),
         )
-        for i in range(len(seen.suspects))
+        for i in range(len(scanned.suspects))
     ]

@@ -84,9 +84,9 @@ def drawing(figure: Figure, name: str, title: str, caption: str, text: str) -> D
     """The figure as SVG with its alternative text; call it within `axes`."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    found = re.search(r"<svg\b.*</svg>", buffer.getvalue(), re.DOTALL)
-    assert found is not None
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", found.group(), flags=re.DOTALL)
+    match = re.search(r"<svg\b.*</svg>", buffer.getvalue(), re.DOTALL)
+    assert match is not None
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", match.group(), flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # matplotlib numbers them anew in every figure
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     for color, stand_in in COLORS.items():

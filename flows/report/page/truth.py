@@ -62,8 +62,8 @@ def reliability(test: Truth, report: TrainReport | ClassReport) -> Reliability:
         the scores are of another training.
     """
     columns = COLUMNS if isinstance(report, TrainReport) else CLASS_COLUMNS
-    found = read_columns(test.scores)
-    if found and not {*columns, PREDICTED, "row"} <= set(found):
+    names = read_columns(test.scores)
+    if names and not {*columns, PREDICTED, "row"} <= set(names):
         raise InputError(
             f"--scores {test.scores}: not written by knnoise score with this --run: no {columns[1]}"
         )

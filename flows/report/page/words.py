@@ -37,12 +37,12 @@ def verdict(report: TrainReport) -> str:
         f"about {percent(report.p0)} of the rows that are truly {zero} are labeled {one}, and "
         f"{percent(report.p1)} of those that are truly {one} are labeled {zero}"
     )
-    found = f"{suspect:,} of {n:,} labels ({percent(suspect / n)}) are probably wrong"
+    wrong = f"{suspect:,} of {n:,} labels ({percent(suspect / n)}) are probably wrong"
     if report.noise == "given":
-        return f"Taking it as known that {rates}, {found}."
+        return f"Taking it as known that {rates}, {wrong}."
     if report.support == "weak":
-        return f"On weak evidence, {rates}; by these rates {found}."
-    return f"{rates[0].upper()}{rates[1:]}; {found}."
+        return f"On weak evidence, {rates}; by these rates {wrong}."
+    return f"{rates[0].upper()}{rates[1:]}; {wrong}."
 
 
 def rule(report: TrainReport) -> str:
@@ -122,7 +122,7 @@ def steps(report: PoolReport) -> list[StepLine]:
 
 def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
     """Every parameter: (name, as asked, as it came out where it was chosen)."""
-    asked = report.config.parameters
+    given = report.config.parameters
     largest = report.largest_block_rows
     came: dict[str, object] = {
         "scale": report.scale,
@@ -140,5 +140,5 @@ def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
     none |= dict.fromkeys(("pca", "candidates", "annotations", "annotator_column"), "none")
     return [
         (name, none.get(name, "auto") if value is None else str(value), str(came.get(name, value)))
-        for name, value in asked.items()
+        for name, value in given.items()
     ]

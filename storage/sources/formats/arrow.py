@@ -13,14 +13,14 @@ import pyarrow.ipc
 from storage.errors import InputError
 from storage.sources.blocks import piece_rows
 from storage.sources.files import SourcePath, readable
-from storage.sources.formats.tables import Look, Table, is_list, stored_columns
+from storage.sources.formats.tables import Look, TableRows, is_list, stored_columns
 
 BATCH_BYTES = 512 << 20
 """Largest batch that is read, as far as its columns are numbers."""
 
 
 @dataclass(frozen=True)
-class ArrowTable(Table):
+class ArrowTable(TableRows):
     """Rows of one file; a stored batch is read at a time."""
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:

@@ -28,7 +28,7 @@ import pyarrow.csv
 from storage.errors import InputError, shown
 from storage.sources.base import Source
 from storage.sources.files import PACKED, SourcePath, readable, unpacked
-from storage.sources.formats.tables import Look, Table, TablesReader
+from storage.sources.formats.tables import Look, TableRows, TablesReader
 from storage.sources.request import (
     Dialect,
     Request,
@@ -281,7 +281,7 @@ _BAD_VALUE = re.compile(r"invalid value '(.*)'", re.S)
 
 
 @dataclass(frozen=True)
-class CsvTable(Table):
+class CsvTable(TableRows):
     """Rows of one file; every feature is read as float64, the label as text."""
 
     columns: tuple[str, ...]

@@ -20,7 +20,7 @@ from storage.errors import InputError
 from storage.sources.blocks import piece_rows
 from storage.sources.files import SourcePath, readable
 from storage.sources.formats.csv import opened
-from storage.sources.formats.tables import Look, Table
+from storage.sources.formats.tables import Look, TableRows
 from storage.sources.request import Request, check_width
 
 PIECE_BYTES, LINE_BYTES, DEEPEST = 1 << 20, 4 << 20, 64
@@ -34,7 +34,7 @@ _AT = re.compile(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)$", re.S)
 
 
 @dataclass(frozen=True)
-class JsonTable(Table):
+class JsonTable(TableRows):
     """Rows of one file."""
 
     schema: pa.Schema
@@ -96,10 +96,10 @@ def _parsed(where: str, lines: Lines, schema: pa.Schema | None = None) -> pa.Tab
     except UnicodeDecodeError as error:
         at = content.count(b"\n", 0, error.start)
     except pa.ArrowInvalid as error:
-        found = _AT.match(str(error))
-        if found is None:
+        match = _AT.match(str(error))
+        if match is None:
             raise
-        problem, at = f"cannot be read ({found[1]}); correct it", int(found[2])
+        problem, at = f"cannot be read ({match[1]}); correct it", int(match[2])
     raise InputError(f"{where}: line {lines[at][0]} {problem}")
 
 

@@ -17,7 +17,7 @@ from pyarrow import types
 from storage.errors import InputError
 from storage.sources.blocks import PIECE_BYTES, piece_rows
 from storage.sources.files import SourcePath, readable
-from storage.sources.formats.tables import Look, Table, stored_columns
+from storage.sources.formats.tables import Look, TableRows, stored_columns
 
 FOOTER_BYTES = 32 << 20
 """Longest footer that is read; it takes some ten times as much memory."""
@@ -26,7 +26,7 @@ BUFFER_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class ParquetTable(Table):
+class ParquetTable(TableRows):
     """Rows of one file."""
 
     groups: tuple[int, ...]

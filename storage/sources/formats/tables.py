@@ -243,7 +243,7 @@ def check_label_type(where: str, name: str, kind: pa.DataType) -> None:
 
 
 @dataclass(frozen=True)
-class Table(ABC):
+class TableRows(ABC):
     """The rows of one file, as a format of tables reads them."""
 
     location: SourcePath
@@ -269,7 +269,7 @@ class Look:
     n_rows: int | None
     first: Callable[[str], Any]
     """The first value of a column."""
-    reader: Callable[[Selection], Table]
+    reader: Callable[[Selection], TableRows]
     hint: str = ""
     """What may be wrong where the columns are not as wanted."""
 
@@ -333,7 +333,7 @@ Constants = Mapping[str, str | float | None]
 class TablesReader:
     """The rows of several tables, one table after the other."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[TableRows, ...]
     features: tuple[Feature, ...]
 
     def blocks(self, start: int, rows: int) -> Iterator[Block]:
@@ -395,7 +395,7 @@ def open_tables(
     Raises `InputError` where they have other columns than the first, or not those wanted.
     """
     first: Look | None = None
-    tables: list[Table] = []
+    tables: list[TableRows] = []
     for number, location in enumerate(files):
         table = _with(look(location, request), constants[number] if constants else {})
         if first is None:

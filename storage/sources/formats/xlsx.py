@@ -21,7 +21,7 @@ import pyarrow.csv
 from storage.errors import InputError, listed, shown
 from storage.sources.blocks import piece_rows
 from storage.sources.files import SourcePath, open_zip, readable
-from storage.sources.formats.tables import Look, Table
+from storage.sources.formats.tables import Look, TableRows
 from storage.sources.request import Request, check_width, number_hint
 
 PART_BYTES, TEXT_BYTES, ROW_BYTES = 16 << 20, 64 << 20, 2 << 20
@@ -44,7 +44,7 @@ Cells = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class XlsxTable(Table):
+class XlsxTable(TableRows):
     """Rows of one sheet; every feature is read as float64, the rest as text."""
 
     columns: tuple[str, ...]
