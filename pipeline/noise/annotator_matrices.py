@@ -5,10 +5,11 @@ the mean of all annotators, moved in log-odds so that all in all as many are rig
 mistakes as the mean of all makes them. This counts for ``DRAWN`` labels of each class, so that an
 annotator of few labels is taken for the whole, and a class that one saw rarely for one's own skill.
 
-The mean of all is drawn to a matrix that no round changes (`First`). From single labels nobody can
-tell mistakes from classes that overlap: any skill fits them, with neighbors that are right as much
-more or less often, and rounds drift along. So there the mean is this matrix, and rounds find how
-often neighbors are right, and how annotators differ. Shared rows tell both, given many labels.
+The mean of all is drawn to a matrix that no round changes (`PriorMatrix`). From single labels
+nobody can tell mistakes from classes that overlap: any skill fits them, with neighbors that are
+right as much more or less often, and rounds drift along. So there the mean is this matrix, and
+rounds find how often neighbors are right, and how annotators differ. Shared rows tell both, given
+many labels.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class First:
+class PriorMatrix:
     """What annotators are taken for before a row is judged."""
 
     matrix: Floats
@@ -95,7 +96,7 @@ class First:
     """That of its logarithm in the mean of all annotators."""
 
     @staticmethod
-    def of(agreement: Agreement, n_rows: int, given: Floats) -> First:
+    def of(agreement: Agreement, n_rows: int, given: Floats) -> PriorMatrix:
         """Where rows have several annotations, annotators who err as often as their agreement says,
         each other class alike; else those of the matrix (class, class) of the labels given, but
         right in `TYPICAL` of the labels of each class at least: the further it is below, the more
@@ -106,14 +107,14 @@ class First:
             k = c / (c - 1.0)
             inside = 1.0 - k * (1.0 - agreement.equal / agreement.pairs)
             wrong = float(np.clip((1.0 - np.sqrt(max(inside, 0.0))) / k, 0.02, 0.6 / k))
-            return First(np.asarray((1.0 - wrong * k) * np.eye(c) + wrong * k / c), PULL)
+            return PriorMatrix(np.asarray((1.0 - wrong * k) * np.eye(c) + wrong * k / c), PULL)
         given = 0.98 * given + 0.02 / c
         right = np.diag(given)
         doubt = np.clip((TYPICAL - right) / (TYPICAL - 1.0 / c), 0.0, 1.0)[:, None]
         right = np.maximum(right, TYPICAL)
         off = given * (1.0 - np.eye(c))
         off = (1.0 - doubt) * off / off.sum(axis=1, keepdims=True) + doubt * others
-        return First(np.asarray(off * (1.0 - right)[:, None] + np.diag(right)), 1.0)
+        return PriorMatrix(np.asarray(off * (1.0 - right)[:, None] + np.diag(right)), 1.0)
 
 
 def is_shared(agreement: Agreement, n_rows: int) -> bool:
@@ -148,7 +149,7 @@ def known_share(labels: Floats, right: Floats, open_: Floats) -> Floats:
     return np.asarray(np.where(open_ < 1e-9, 1.0, known))
 
 
-def maximize(sums: Expected, first: First) -> Skills:
+def maximize(sums: Expected, first: PriorMatrix) -> Skills:
     """The likeliest matrices, shares and chances for the sums over all rows."""
     whole = sums.sure[:, :, 1].sum() / sums.sure[:, :, 0].sum()
     of_level = sums.sure.sum(axis=0)
@@ -165,7 +166,7 @@ def _drawn(sums: Floats, to: Floats) -> Floats:
     return np.asarray((known * right + LEVELED * to) / (known * rows + LEVELED))
 
 
-def _matrices(sums: Expected, first: First) -> Floats:
+def _matrices(sums: Expected, first: PriorMatrix) -> Floats:
     """(annotator, class, class) rates of the counts, drawn as told above. As far as the first
     matrix weighs, labels count as they are known; those of checked rows count as they are."""
     c = len(first.matrix)
@@ -227,7 +228,7 @@ def consensus_of(
     """
     n, c = len(near), len(given)
     own = np.arange(n)
-    first = First.of(Agreement.of(labels.start, labels.label, c), n, given)
+    first = PriorMatrix.of(Agreement.of(labels.start, labels.label, c), n, given)
     skills = started(first.matrix, n_annotators, shares)
     for _ in range(ROUNDS):
         _, sums = expect(own, near, weight, labels, skills)

@@ -23,7 +23,7 @@ from pipeline.noise.annotator_kernels import (
 from pipeline.noise.annotator_matrices import (
     TYPICAL,
     Agreement,
-    First,
+    PriorMatrix,
     consensus_of,
     maximize,
     started,
@@ -266,7 +266,7 @@ def test_neighbors_are_asked_about_single_labels_as_far_as_they_are_right() -> N
 def test_single_labels_move_the_mean_of_all_only_where_rows_are_checked(
     rng: np.random.Generator, c: int
 ) -> None:
-    first = First.of(Agreement(0, 0, 0, 0), 100, rng.dirichlet(np.ones(c), c))
+    first = PriorMatrix.of(Agreement(0, 0, 0, 0), 100, rng.dirichlet(np.ones(c), c))
     assert first.matrix.sum(axis=1) == pytest.approx(1)
     assert (np.diag(first.matrix) >= TYPICAL - 1e-9).all()
     sums = Expected.none(1, c)
@@ -340,13 +340,13 @@ def test_annotators_start_as_good_as_they_agree() -> None:
     right = 0.8
     equal = right**2 + (1 - right) ** 2 / 2
     agreement = Agreement(1000, 0, 100_000, round(100_000 * equal))
-    found = First.of(agreement, 1000, np.eye(3)).matrix
+    found = PriorMatrix.of(agreement, 1000, np.eye(3)).matrix
     assert np.diag(found) == pytest.approx(right, abs=0.001)
     assert found.sum(axis=1) == pytest.approx(1)
 
 
 def test_who_labeled_little_is_taken_for_the_whole() -> None:
-    sums, first = Expected.none(2, 2), First(np.full((2, 2), 0.5), 0.0)
+    sums, first = Expected.none(2, 2), PriorMatrix(np.full((2, 2), 0.5), 0.0)
     sums.prior[:], sums.sure[:] = 1, 1
     counts = sums.counts
     counts[0] = [[900, 100], [300, 700]]

@@ -28,7 +28,7 @@ from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
     ROUNDS,
     STILL,
-    First,
+    PriorMatrix,
     change,
     is_shared,
     maximize,
@@ -112,8 +112,8 @@ def find_consensus(
             portion=None,
         )
 
-    def first(run: Run) -> First:
-        return First.of(about.agreement, pool.n_rows, _given_matrix(run, estimated))
+    def first(run: Run) -> PriorMatrix:
+        return PriorMatrix.of(about.agreement, pool.n_rows, _given_matrix(run, estimated))
 
     def start(run: Run) -> Output:
         skills = started(first(run).matrix, shape[0], np.array(counts) / sum(counts))
