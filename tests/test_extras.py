@@ -114,6 +114,21 @@ def test_other_extras_are_named_too(
     )
 
 
+def test_looking_and_learning_without_workers_import_no_cluster(
+    pool: PoolWriter, tmp_path: Path
+) -> None:
+    run = ["--run", str(tmp_path / "run"), "--workers", "0", "-q"]
+    code = (
+        "import sys, knnoise\nfrom flows.cli import main\n"
+        f"assert knnoise.train and main(['check', {str(pool())!r}, '-q']) == 0\n"
+        f"assert main(['train', {str(pool())!r}, *{run}]) == 0\n"
+        "names = {'bokeh', 'cryptography', 'prefect', 'distributed', 'sqlalchemy', 'matplotlib'}\n"
+        "assert not names & {name.partition('.')[0] for name in sys.modules}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 def test_training_needs_no_prefect(pool: PoolWriter, tmp_path: Path) -> None:
     train = ["train", str(pool()), "--run", str(tmp_path / "run"), "--workers", "0", "-q"]
     done = without(EXTRAS["prefect"], f"from flows.cli import main\nsys.exit(main({train}))")
