@@ -48,9 +48,13 @@ def source(tmp_path: Path) -> Source:
     )
 
 
-@pytest.mark.parametrize("rows", [1, 7, 100])
-def test_every_row_gets_its_annotations(source: Source, tmp_path: Path, rows: int) -> None:
-    joined = with_annotations(source, str(tmp_path / "votes.csv"), None, None, PLAIN)
+@pytest.mark.parametrize(("rows", "name"), [(1, "csv"), (7, "csv"), (100, "csv"), (7, "jsonl")])
+def test_every_row_gets_its_annotations(
+    source: Source, tmp_path: Path, rows: int, name: str
+) -> None:
+    votes = pd.read_csv(tmp_path / "votes.csv", dtype=str)
+    votes.to_json(tmp_path / "votes.jsonl", orient="records", lines=True)
+    joined = with_annotations(source, str(tmp_path / f"votes.{name}"), None, None, PLAIN)
     found, gaps = joined.annotations, Gaps()
     assert found is not None
     long = pd.read_csv(tmp_path / "votes.csv", dtype=str)
