@@ -151,11 +151,6 @@ def ending(target: str) -> str:
     return end
 
 
-def open_writer(target: str, sink: Any, schema: pa.Schema) -> Any:
-    """What writes tables of the format that the target's name tells."""
-    return FORMATS[ending(target)](sink, schema)
-
-
 _COPY_BYTES = 16 << 20
 _MASK_ROWS = 1 << 14
 CANDIDATES = "candidates"
@@ -233,8 +228,8 @@ def write_tables(target: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> 
     InputError
         its name has another end, or it is of a protocol that is not allowed.
     """
-    ending(target)
-    with _whole_file(target) as sink, open_writer(target, sink, schema) as writer:
+    opened = FORMATS[ending(target)]
+    with _whole_file(target) as sink, opened(sink, schema) as writer:
         for table in tables:
             writer.write_table(table.cast(schema))
 
@@ -337,31 +332,17 @@ def check_target(target: str, page: bool = False) -> None:
         Location.of(Path(target).parent).check_writable()
 
 
-def read_metadata(target: str) -> dict[str, str]:
-    """Key-value pairs of a Parquet file's schema; empty where there is no whole Parquet file.
+def read_schema(target: str) -> pa.Schema:
+    """The schema of a Parquet file; an empty one where there is no whole Parquet file.
 
     Raises `InputError` for a protocol that is not allowed.
     """
-    pairs = (_read_schema(target) or pa.schema([])).metadata or {}
-    return {key.decode(): value.decode() for key, value in pairs.items()}
-
-
-def read_columns(target: str) -> list[str]:
-    """Names of the columns of a Parquet file; empty where there is no whole Parquet file.
-
-    Raises `InputError` for a protocol that is not allowed.
-    """
-    schema = _read_schema(target)
-    return [] if schema is None else list(schema.names)
-
-
-def _read_schema(target: str) -> pa.Schema | None:
     check_address(target)
     try:
         with fsspec.open(target, "rb") as file:
             return pq.read_schema(file)
     except (OSError, pa.ArrowException):
-        return None
+        return pa.schema([])
 
 
 @contextmanager

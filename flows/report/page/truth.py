@@ -9,7 +9,7 @@ import numpy as np
 from flows.report.model import ClassReport, TrainReport
 from pipeline.diagnostics.reliability import Reliability, ReliabilityCounter
 from storage.errors import InputError
-from storage.export import read_columns
+from storage.export import read_schema
 from storage.sources.blocks import Chunk
 from storage.sources.opening import open_source
 from storage.sources.request import Columns
@@ -62,7 +62,7 @@ def reliability(test: Truth, report: TrainReport | ClassReport) -> Reliability:
         the scores are of another training.
     """
     columns = COLUMNS if isinstance(report, TrainReport) else CLASS_COLUMNS
-    names = read_columns(test.scores)
+    names = read_schema(test.scores).names
     if names and not {*columns, PREDICTED, "row"} <= set(names):
         raise InputError(
             f"--scores {test.scores}: not written by knnoise score with this --run: no {columns[1]}"

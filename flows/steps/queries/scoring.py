@@ -29,7 +29,7 @@ from pipeline.methods.rules import Rule
 from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import Arrays, array
 from storage.errors import StorageError
-from storage.export import read_metadata, write_table
+from storage.export import read_schema, write_table
 from storage.runs.pool import ChunkWriter, Pool, Rows
 from storage.runs.run import Run
 
@@ -237,4 +237,5 @@ def export_scores(
 
 def exported(target: str) -> str | None:
     """The identity that a file of scores says; None where there is none, or not a whole one."""
-    return read_metadata(target).get(SCORING)
+    identity = (read_schema(target).metadata or {}).get(SCORING.encode())
+    return None if identity is None else identity.decode()

@@ -7,7 +7,7 @@ import pytest
 
 from flows.orchestration.run_folders import dated, latest
 from storage import InputError
-from storage.export import read_metadata, write_bytes
+from storage.export import read_schema, write_bytes
 from storage.files.location import MORE, Location
 from storage.sources.opening import list_sources, open_source
 
@@ -47,7 +47,7 @@ def test_other_protocols_are_refused_before_fsspec_is_asked(address: str) -> Non
         Location.of,
         lambda url: latest(f"{url}*"),
         lambda url: write_bytes(url, b""),
-        read_metadata,
+        read_schema,
     ):
         with pytest.raises(InputError, match="is not allowed here") as error:
             use(address)
