@@ -47,9 +47,11 @@ SHARED = 0.2
 TYPICAL = 0.75
 """Share of the labels of a class that annotators get right at least, where labels are single: the
 pool's purest neighborhoods may be no purer than this, and say so little of annotators."""
-PULL = 0.3
-"""Weight of the first matrix in the mean of all where rows are shared; it is 1 where labels are
-single."""
+PAIRS = 30.0
+"""Pairs of annotations of one row that these shares count for, where few rows are shared."""
+PULL = 250.0
+"""Pairs for which the first matrix counts in the mean of all where rows are shared; it counts alone
+where labels are single."""
 MOST_CELLS = 1 << 23
 """Annotators times classes squared at most."""
 
@@ -100,18 +102,21 @@ class PriorMatrix:
         """Where rows have several annotations, annotators who err as often as their agreement says,
         each other class alike; else those of the matrix (class, class) of the labels given, but
         right in `TYPICAL` of the labels of each class at least: the further it is below, the more
-        alike the other classes are."""
+        alike the other classes are. What few shared rows say moves how often they are right."""
         c = len(given)
+        k = c / (c - 1.0)
+        agreed = agreement.equal / max(agreement.pairs, 1)
+        wrong = (1.0 - np.sqrt(max(1.0 - k * (1.0 - agreed), 0.0))) / k
+        wrong = float(np.clip(wrong, 0.02, 0.6 / k))
         others = (1.0 - np.eye(c)) / (c - 1.0)
         if is_shared(agreement, n_rows):
-            k = c / (c - 1.0)
-            inside = 1.0 - k * (1.0 - agreement.equal / agreement.pairs)
-            wrong = float(np.clip((1.0 - np.sqrt(max(inside, 0.0))) / k, 0.02, 0.6 / k))
-            return PriorMatrix(np.asarray((1.0 - wrong * k) * np.eye(c) + wrong * k / c), PULL)
+            matrix = np.asarray((1.0 - wrong) * np.eye(c) + wrong * others)
+            return PriorMatrix(matrix, PULL / (PULL + agreement.pairs))
         given = 0.98 * given + 0.02 / c
         right = np.diag(given)
         doubt = np.clip((TYPICAL - right) / (TYPICAL - 1.0 / c), 0.0, 1.0)[:, None]
-        right = np.maximum(right, TYPICAL)
+        share = agreement.pairs / (agreement.pairs + PAIRS)
+        right = (1.0 - share) * np.maximum(right, TYPICAL) + share * (1.0 - wrong)
         off = given * (1.0 - np.eye(c))
         off = (1.0 - doubt) * off / off.sum(axis=1, keepdims=True) + doubt * others
         return PriorMatrix(np.asarray(off * (1.0 - right)[:, None] + np.diag(right)), 1.0)

@@ -340,9 +340,12 @@ def test_annotators_start_as_good_as_they_agree() -> None:
     right = 0.8
     equal = right**2 + (1 - right) ** 2 / 2
     agreement = Agreement(1000, 0, 100_000, round(100_000 * equal))
-    found = PriorMatrix.of(agreement, 1000, np.eye(3)).matrix
-    assert np.diag(found) == pytest.approx(right, abs=0.001)
-    assert found.sum(axis=1) == pytest.approx(1)
+    for n_rows in (1000, 10_000):  # a tenth of the rows is shared: agreement says it all the same
+        found = PriorMatrix.of(agreement, n_rows, np.eye(3)).matrix
+        assert np.diag(found) == pytest.approx(right, abs=0.001)
+        assert found.sum(axis=1) == pytest.approx(1)
+    few = PriorMatrix.of(Agreement(30, 0, 30, 18), 10_000, np.eye(3)).matrix
+    assert np.diag(few) == pytest.approx(0.87, abs=0.01)  # between .99, the labels', and .755
 
 
 def test_who_labeled_little_is_taken_for_the_whole() -> None:
