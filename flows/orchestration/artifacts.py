@@ -24,14 +24,6 @@ from flows.engine.progress.run_log import error_text
 from flows.engine.progress.watcher import Step, Watcher
 from flows.orchestration.markdown import block_table, result
 from flows.report.content import saved
-from flows.report.model import (
-    CandidateReport,
-    CandidateScoreReport,
-    ClassReport,
-    ClassScoreReport,
-    ScoreReport,
-    TrainReport,
-)
 from storage.redaction import redacted, redacted_values
 from storage.runs.ledger import Record
 from storage.runs.run import Run
@@ -150,9 +142,7 @@ class Artifacts(Watcher):
         if not self._tabled:
             self._table(None)
         location = self._run.location
-        kinds = TrainReport, ClassReport, ScoreReport, ClassScoreReport
-        of_sets = CandidateReport, CandidateScoreReport
-        report = next(filter(None, (saved(self._run, kind) for kind in (*kinds, *of_sets))), None)
+        report = saved(self._run)
         if report is None:
             return
         self._create("result", "markdown", result(report), location.name, None)

@@ -84,10 +84,12 @@ def load_as(run: Run, kind: type[R]) -> R:
         raise run.other_version(config) from error
 
 
-def saved(run: Run, kind: type[R]) -> R | None:
-    """The report of a run; None where it is not finished, damaged, or of another kind."""
+def saved(run: Run) -> AnyTraining | AnyScoring | None:
+    """The report of a training or of a scoring; None where it is not finished, or damaged."""
     try:
-        return load_as(run, kind)
+        report = run.report()
+        scored = isinstance(report, dict) and "out" in report
+        return load_as(run, _scoring(report) if scored else _training(report))
     except KnnoiseError:
         return None
 
@@ -128,9 +130,9 @@ def finished(run: Run, kind: type[R]) -> R | None:
     """The report of a run that is finished and whole; None for any other."""
     try:
         run.check(lasting)
+        return load_as(run, kind)
     except KnnoiseError:
         return None
-    return saved(run, kind)
 
 
 def finished_training(run: Run) -> AnyTraining | None:

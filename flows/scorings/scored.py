@@ -21,11 +21,8 @@ from flows.report.content import recall_warning
 from flows.report.findings import in_training
 from flows.report.model import (
     CandidateReport,
-    CandidateScoreReport,
     ClassReport,
-    ClassScoreReport,
     RunConfig,
-    ScoreReport,
     TrainReport,
 )
 from flows.steps.findings.checks import DataChecked
@@ -33,12 +30,12 @@ from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import METRIC, PROJECTION, transform
 from flows.steps.queries import probes, scoring, searching
+from flows.steps.queries.candidate_scores import CandidateRule
+from flows.steps.queries.class_scores import ClassRule, TwoClassRule
 from flows.steps.queries.features import prepare_queries, read_queries
 from flows.steps.sets.stages import check_stages, features_of
 from pipeline.graph.build import scoring_seconds
-from pipeline.methods.partial_labels import NAME as PL_AKNN
 from pipeline.methods.partial_labels import AdaptiveParams
-from pipeline.methods.rules import Rule
 from storage.errors import InputError, StorageError
 from storage.files.location import Location
 from storage.redaction import bare
@@ -177,16 +174,14 @@ def _left_out(config: RunConfig) -> tuple[str, ...]:
     return (*(() if config.health is None else config.health.left_out), *([by] if by else []))
 
 
-def _rule(
-    report: reports.AnyTraining, pool: Pool
-) -> Rule | probes.ClassRule | probes.CandidateRule:
+def _rule(report: reports.AnyTraining, pool: Pool) -> probes.ScoringRule:
     """The rule of a training."""
     if isinstance(report, CandidateReport):
         how = AdaptiveParams(report.c1, report.delta, report.k)
-        return probes.CandidateRule(pool, len(report.classes), how)
+        return CandidateRule(pool, len(report.classes), how)
     if isinstance(report, TrainReport):
-        return report.decision_rule
-    return probes.ClassRule(len(report.classes), report.decision)
+        return TwoClassRule(report.decision_rule)
+    return ClassRule(len(report.classes), report.decision)
 
 
 def identity(config: Mapping[str, Any]) -> str:
@@ -256,10 +251,14 @@ def _score(
     recall, predicted, target = total.recall, total.predicted, model.target_recall
 
     def write(run: Run) -> Output:
-        common: dict[str, Any] = {
+        common = {
             "n_rows": queries.n_rows,
             "classes": training.classes,
             "n_predicted": predicted,
+            "n_predicted_1": predicted[-1],  # of two classes
+            "n_decided": total.decided,
+            "n_in_candidates": total.inside,
+            "candidates": source.label_name,
             "recall": recall.value,
             "recall_interval": recall.interval,
             "recall_rows": recall.n_rows,
@@ -281,17 +280,7 @@ def _score(
             "n_dropped": ingested.n_dropped,
             "unseen": ingested.unseen,
         }
-        rule = model.rule
-        report: reports.AnyScoring
-        if isinstance(rule, probes.CandidateRule):
-            details = {"rule": PL_AKNN, "c1": rule.how.c1, "n_decided": total.decided}
-            details |= {"candidates": source.label_name, "n_in_candidates": total.inside}
-            report = CandidateScoreReport(**common, **details)
-        elif isinstance(rule, probes.ClassRule):
-            report = ClassScoreReport(**common, rule="corrected", part=rule.decision.part)
-        else:
-            details = {"rule": rule.rule, "threshold": rule.threshold, "p0": rule.p0, "p1": rule.p1}
-            report = ScoreReport(**common, **details, n_predicted_1=predicted[1])
+        report = reports.scoring({**common, **model.rule.as_json()})
         return Output([*reports.save(run, report, reports.score_text(report)), *run.describe({})])
 
     as_task("report", lambda: job.once("report", write))

@@ -16,7 +16,7 @@ from flows.cli import main
 from flows.report.content import load
 from flows.report.model import ClassReport
 from flows.score import score
-from flows.steps.queries.posteriors import posterior_columns, write_posteriors
+from flows.steps.queries.class_scores import posterior_columns, write_posteriors
 from pipeline.decision.class_rule import Decided
 from pipeline.estimator import RobustKNeighborsClassifier
 from storage import InputError, open_run

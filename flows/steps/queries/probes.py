@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +17,16 @@ from flows.engine.results import Result
 from flows.steps.graph.networks import Probes, stored_network
 from flows.steps.graph.partition import BlockWritten
 from pipeline.blocks.scaling import Scaling
-from pipeline.decision.tempering import MatrixDecision
+from pipeline.decision.class_rule import Decided
 from pipeline.graph.walk import Network, walkable
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import kth_distance_bound, nearest
-from pipeline.methods.partial_labels import AdaptiveParams
-from pipeline.methods.rules import Rule
+from pipeline.knn.lists import Neighbors
 from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import Arrays, read_array
 from storage.errors import StorageError
 from storage.runs.ledger import Record
-from storage.runs.pool import Pool
+from storage.runs.pool import Pool, Rows
 from storage.runs.run import Run, lasting
 
 AUDITED = (48, 500)
@@ -36,26 +37,36 @@ _BOUND_ROWS = 1 << 15
 """Rows of the training's sample from which the reach of exact lists is bounded."""
 
 
-@dataclass(frozen=True)
-class ClassRule:
-    """The corrected vote of more than two classes; its matrix is in the training's `transition`."""
+Scores = tuple[Arrays, Decided | None]
+"""Columns, and the posterior of each class where there is one."""
+
+
+class ScoringRule(ABC):
+    """How the lists of queries become scores; a class for each kind of labels."""
 
     n_classes: int
-    decision: MatrixDecision
 
+    @abstractmethod
+    def attributes(self) -> dict[str, Any]:
+        """What the attributes of the group `scores` say of the rule."""
 
-@dataclass(frozen=True)
-class CandidateRule:
-    """PL A-kNN on a pool of candidate sets."""
+    @abstractmethod
+    def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
+        """How the group `scores` of queries is laid out, as `ChunkWriter` takes it."""
 
-    pool: Pool
-    n_classes: int
-    how: AdaptiveParams
+    def send(
+        self, job: Job, queries: Pool, lists: list[list[Slice]]
+    ) -> Sequence[tuple[Slice, ...]]:
+        """For each part of the queries where lies what the rule asks of their neighbors."""
+        return [()] * len(lists)
 
-    @property
-    def k(self) -> int:
-        """Most neighbors looked at."""
-        return self.how.most_neighbors
+    @abstractmethod
+    def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
+        """Scores of queries from their merged lists."""
+
+    @abstractmethod
+    def as_json(self) -> dict[str, Any]:
+        """What the report of a scoring says of the rule."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +77,7 @@ class Model:
     scaling: Scaling
     k: int
     n_blocks: int
-    rule: Rule | ClassRule | CandidateRule
+    rule: ScoringRule
     n_rows: int
     target_recall: float
     probes: Probes
@@ -107,6 +118,21 @@ class Model:
             )
         self.run.check_records([record], lasting)
         return record
+
+
+@dataclass(frozen=True)
+class Score:
+    """Queries whose lists are merged."""
+
+    model: Model
+    queries: Pool
+    number: int
+    rows: Rows
+    slices: list[Slice]
+    limit: npt.NDArray[np.float32]
+    """Distance of the k-th true neighbor of each audited query."""
+    sent: tuple[Slice, ...]
+    """Where lies what the rule asked of the neighbors."""
 
 
 @dataclass(frozen=True)
