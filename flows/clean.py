@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from flows.options.params import CleanParams, as_keywords
 from flows.orchestration.run_folders import latest
-from flows.report.model import ClassReport, RunConfig
+from flows.report.model import ClassReport
 from flows.scorings.scored import Trained
 from pipeline.decision.soft import soft_labels
 from storage.arrays.groups import Arrays, array, read_array
@@ -22,15 +22,11 @@ from storage.errors import InputError
 from storage.export import FLAT, MOST_IN_SHEET, check_target, ending, label_names, write_tables
 from storage.redaction import bare
 from storage.runs.run import below
-from storage.sources.base import Source, same, unchanged
+from storage.sources.base import Source, unchanged
 from storage.sources.formats.tables import is_list, to_labels
 from storage.sources.glance import as_stored, stored_cells, stored_schema
-from storage.sources.opening import open_source
-from storage.sources.request import Dialect
 
 WEIGHT, POSTERIOR = "sample_weight", "posterior_"
-_ROLES = ("features", "ids", "groups")
-"""Files of a source that are not its labels alone, which stand in the run."""
 
 
 class CleanReport(BaseModel):
@@ -71,7 +67,7 @@ def run_clean(params: CleanParams) -> dict[str, Any]:
     source = _opened(trained, params)
     trained.run.check(below("verdicts"))
     cleaning = _Cleaning.of(trained, source, params)
-    with unchanged(_recorded(trained.report.config), source):
+    with unchanged(trained.recorded(), source):
         write_tables(params.out, cleaning.schema, cleaning.tables())
     return cleaning.report(params).model_dump(mode="json")
 
@@ -85,22 +81,7 @@ def _opened(trained: Trained, params: CleanParams) -> Source:
             f"{params.run}: trained on several labels per row, whose likeliest is in "
             "consensus.parquet with its certainty: train on that"
         )
-    written = Dialect.of_json((config.source.model_extra or {}).get("dialect"))
-    dialect = params.dialect(written)
-    source = open_source(params.source, with_labels=False, raw=True, dialect=dialect)
-    changed = same(_recorded(config), source)
-    if changed:
-        raise InputError(
-            f"{params.source}: is not what {params.run} was trained on: {changed}; give that, or "
-            "train on this"
-        )
-    return as_stored(source)
-
-
-def _recorded(config: RunConfig) -> dict[str, Any]:
-    """The source as the run has it, without files of labels, corrections and annotations."""
-    recorded = config.source.model_dump()
-    return {**recorded, "files": [one for one in recorded["files"] if one["role"] in _ROLES]}
+    return as_stored(trained.stored(params.source, params.dialect))
 
 
 class _Verdicts:

@@ -263,9 +263,10 @@ class ReviewOptions(TypedDict, total=False):
     reviewer: str | None
     """who answers; default the user of this process"""
     show: str | None
-    """CSV or Parquet with a row per training row, a column of it to show"""
+    """table with a row per training row, shown as it stands; default the source, where it is what
+    it was"""
     show_column: str | None
-    """that column: texts, or paths or URLs of images below --image-root"""
+    """the column of it to show: texts, or paths or URLs of images below --image-root"""
     image_root: str | None
     """folder or URL below which the images lie"""
     image_shape: str | None
@@ -308,9 +309,10 @@ class AcquireOptions(TypedDict, total=False):
     reviewer: str | None
     """who answers; default the user of this process"""
     show: str | None
-    """CSV or Parquet with a row per training row, a column of it to show"""
+    """table with a row per training row, shown as it stands; default the source, where it is what
+    it was"""
     show_column: str | None
-    """that column: texts, or paths or URLs of images below --image-root"""
+    """the column of it to show: texts, or paths or URLs of images below --image-root"""
     image_root: str | None
     """folder or URL below which the images lie"""
     image_shape: str | None

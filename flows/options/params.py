@@ -618,10 +618,14 @@ class Paged(Params):
         None, description="who answers; default the user of this process"
     )
     show: File | None = Field(
-        None, description="CSV or Parquet with a row per training row, a column of it to show"
+        None,
+        description="table with a row per training row, shown as it stands; default the source, "
+        "where it is what it was",
     )
     show_column: Annotated[str, Metavar("NAME")] | None = Field(
-        None, description="that column: texts, or paths or URLs of images below --image-root"
+        None,
+        description="the column of it to show: texts, or paths or URLs of images below "
+        "--image-root",
     )
     image_root: Annotated[Text, Metavar("DIR")] | None = Field(
         None, description="folder or URL below which the images lie"

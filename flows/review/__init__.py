@@ -20,6 +20,7 @@ from flows.scorings.scored import Trained
 from flows.steps.graph.lookup import places
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
+from storage.errors import KnnoiseError
 from storage.export import check_target, export_answers
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -28,6 +29,7 @@ from storage.sources.joins import labels_to_import
 if TYPE_CHECKING:
     from flows.report.model import Training
     from flows.review.desk import Desk
+    from flows.review.rows import Shown
 
 
 @as_keywords(ReviewParams, name="review")
@@ -100,17 +102,34 @@ def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
 
 def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
     """Serve the page until it is interrupted."""
-    shown = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
+    asked = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
     report = trained.report
     names = list(report.config.feature_names)
-    shown = shown[shown >= 0]
+    asked = asked[asked >= 0]
     n_rows, place = _n_source_rows(report), None
     if n_rows > report.n_rows:
-        place = places(Pool(trained.run, "pool", report.n_rows, report.n_features), shown)
-    rows = PageRows(trained.run, names, n_rows, report.label_name, place)
+        place = places(Pool(trained.run, "pool", report.n_rows, report.n_features), asked)
+    shown = None if params.show or params.image_shape else _source_of(trained, n_rows)
+    rows = PageRows(
+        trained.run, names, n_rows, report.label_name, report.config.id_name, shown, place
+    )
     with Page(rows, desk, params) as page:
-        page.show(shown)
+        page.show(asked)
         page.wait()
+
+
+def _source_of(trained: Trained, n_rows: int) -> Shown | None:
+    """The table that was trained on, to be shown as it stands, if it is there and the same."""
+    from flows.review.rows import Shown
+
+    config = trained.report.config
+    if config.health is None:
+        return None
+    try:
+        source = trained.stored(config.health.source, lambda as_then: as_then)
+        return Shown(config.health.source, None, n_rows, None, source.dialect)
+    except KnnoiseError:  # gone, changed, elsewhere, or no table
+        return None
 
 
 def _n_source_rows(report: Training) -> int:

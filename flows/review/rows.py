@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,11 @@ from storage.errors import InputError, listed, no_column
 from storage.runs.run import Run
 from storage.sources.formats.tables import batches
 from storage.sources.opening import open_cells
+from storage.sources.request import PLAIN, Dialect
 
 KEPT_ROWS = 4096
+MOST_COLUMNS = 60
+"""Columns of a table that are shown as they stand, the first."""
 MOST_FEATURES = 4096
 """Features of one row that are sent to the page."""
 LONGEST_TEXT = 20_000
@@ -62,17 +66,37 @@ def _short(value: float) -> float:
 
 
 class Shown:
-    """One column of a file with a row per training row, as far as the review needs it."""
+    """A table with a row per training row: one column of it, a text or a picture, or all as they
+    stand, as far as the review needs its rows."""
 
-    def __init__(self, path: str, column: str | None, n_rows: int, root: str | None) -> None:
+    def __init__(
+        self,
+        path: str,
+        column: str | None,
+        n_rows: int,
+        root: str | None,
+        dialect: Dialect = PLAIN,
+    ) -> None:
         """n_rows : that the file is to have. No value is read yet.
 
         Raises `InputError` where the file cannot be read, or has no such column.
         """
         self.root, self.n_rows = root, n_rows
-        self.values: dict[int, str] = {}
-        self._table = open_cells(path, lambda name, names: [_chosen(name, names, column)])
-        self._name = _chosen(self._table.files[0], self._table.feature_names, column)
+
+        def choose(name: str, names: tuple[str, ...]) -> list[str]:
+            if column is not None and column not in names:
+                raise InputError(f"{name}: {no_column(column, names)}")
+            if column is None and root is not None and len(names) > 1:
+                raise InputError(
+                    f"{name}: {len(names)} columns; give --show-column one of {listed(names)}"
+                )
+            return [column] if column is not None else list(names[:MOST_COLUMNS])
+
+        self._table = open_cells(path, choose, dialect)
+        self._names = tuple(choose(self._table.files[0], self._table.feature_names))
+        self.columns = self._names if len(self._names) > 1 else ()
+        """Those that are shown as they stand."""
+        self._cells: dict[int, list[str | None]] = {}
 
     def read(self, rows: npt.NDArray[np.int64]) -> None:
         """Read the values of some rows, in one pass.
@@ -86,10 +110,10 @@ class Shown:
         for start, batch in batches(table):
             stop = start + batch.num_rows
             here = wanted[(wanted >= start) & (wanted < stop)]
-            taken = batch.column(self._name).take(pa.array(here - start)).to_pylist()
-            for row, value in zip(here.tolist(), taken, strict=True):
-                if value is not None:
-                    self.values[row] = str(value)[:LONGEST_TEXT]
+            if len(here):
+                taken = batch.select(list(self._names)).take(pa.array(here - start))
+                cells = ([_text(v) for v in one.values()] for one in taken.to_pylist())
+                self._cells |= dict(zip(here.tolist(), cells, strict=True))
             if stop > n_rows:
                 break
         if stop != n_rows:
@@ -99,9 +123,14 @@ class Shown:
                 "with a row per training row, in the same order"
             )
 
-    def of(self, row: int) -> dict[str, str]:
-        """What the page shows of a row: a text, or the address of an image."""
-        value = self.values.get(row)
+    def of(self, row: int) -> dict[str, Any]:
+        """What the page shows of a row: its cells, a text, or the address of an image."""
+        cells = self._cells.get(row)
+        if cells is None:
+            return {}
+        if self.columns:
+            return {"cells": cells}
+        value = cells[0]
         if value is None:
             return {}
         if self.root is None:
@@ -114,11 +143,12 @@ class Shown:
 
     def file(self, row: int) -> Path | None:
         """The image of a row, if there is one below the root; links out of it are none."""
-        if self.root is None or _is_url(self.root) or row not in self.values:
+        value = next(iter(self._cells.get(row, ())), None)
+        if self.root is None or _is_url(self.root) or value is None:
             return None
         root = Path(self.root).resolve()
         try:
-            path = (root / self.values[row]).resolve()
+            path = (root / value).resolve()
             known = path.suffix.lower() in IMAGES and path.is_relative_to(root) and path.is_file()
         except (OSError, ValueError):  # too long for a name, or with what no name can hold
             return None
@@ -133,12 +163,8 @@ def _folder(root: str) -> str:
     return root.rstrip("/") + "/"
 
 
-def _chosen(name: str, names: tuple[str, ...], column: str | None) -> str:
-    """The column to show, of those of a file."""
-    if column is None and len(names) == 1:
-        return names[0]
-    if column is None:
-        raise InputError(f"{name}: {len(names)} columns; give --show-column one of {listed(names)}")
-    if column not in names:
-        raise InputError(f"{name}: {no_column(column, names)}")
-    return column
+def _text(value: Any) -> str | None:
+    """A cell as people write it."""
+    if value is None:
+        return None
+    return f"{value:.6g}" if isinstance(value, float) else str(value)[:LONGEST_TEXT]

@@ -35,9 +35,14 @@ class Exhibit:
     shape: tuple[int, int] | None
     shown: Shown | None
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a file that are shown in place of features."""
+        return () if self.shown is None or self.shape is not None else self.shown.columns
+
     def of(self, rows: list[int], *, with_features: bool) -> dict[int, dict[str, Any]]:
         """Content by row."""
-        values = self.features.of(rows) if with_features else {}
+        values = self.features.of(rows) if with_features and not self.columns else {}
         return {
             row: {
                 **({"features": values[row]} if row in values else {}),
@@ -52,6 +57,7 @@ class About(TypedDict):
 
     run: str
     label_name: str
+    id_name: str | None
     reviewer: str
     answers: str
     n_rows: int
@@ -162,6 +168,7 @@ def _routes(desk: Desk, exhibit: Exhibit, about: About) -> APIRouter:
         **about,
         "labels": [str(label) for label in desk.labels],
         "features": exhibit.names,
+        "columns": exhibit.columns,
         "shape": exhibit.shape,
         "pairs": pairs(desk.queue),
         "optional": desk.optional,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from flows.review.desk import Desk
+    from flows.review.rows import Shown
     from flows.review.server import Exhibit
 
 
@@ -34,6 +35,9 @@ class PageRows:
     feature_names: list[str]
     n_rows: int
     label_name: str
+    id_name: str | None = None
+    shown: Shown | None = None
+    """What is shown of them where nobody asks for something else."""
     place: dict[int, int] | None = None
     """Where each row that is shown lies in the pool, if it is not numbered as in the source"""
 
@@ -53,6 +57,7 @@ class Page:
         about: About = {
             "run": rows.run.location.name.rsplit("/", 1)[-1],
             "label_name": rows.label_name,
+            "id_name": rows.id_name,
             "reviewer": params.reviewer or getpass.getuser(),
             "answers": str(desk.file.path),
             "n_rows": rows.n_rows,
@@ -115,7 +120,7 @@ def _exhibit(rows: PageRows, params: Paged) -> Exhibit:
     from flows.review.rows import Features, Shown
     from flows.review.server import Exhibit
 
-    names, shape, shown = rows.feature_names, None, None
+    names, shape, shown = rows.feature_names, None, rows.shown
     if params.image_shape is not None:
         height, width = map(int, params.image_shape.split("x"))
         if height * width != len(names):

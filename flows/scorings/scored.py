@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -41,9 +41,12 @@ from storage.files.location import Location
 from storage.redaction import bare
 from storage.runs.pool import Pool
 from storage.runs.run import Run, below
-from storage.sources.base import Source
+from storage.sources.base import Source, same
 from storage.sources.opening import open_source
 from storage.sources.request import Coding, Columns, Dialect
+
+_ROLES = ("features", "ids", "groups")
+"""Files of a source that are not its labels alone, which stand in the run."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,29 @@ class Trained(Finished):
         """Raises as that of any training, and `InputError` where labels are candidate sets."""
         finished = Finished.of(path, all_classes)
         return cls(finished.run, reports.load(finished.run), all_classes)
+
+    def recorded(self) -> dict[str, Any]:
+        """The source as the run has it, without files of labels, corrections and annotations."""
+        source = self.report.config.source.model_dump()
+        return {**source, "files": [one for one in source["files"] if one["role"] in _ROLES]}
+
+    def stored(self, path: str, dialect: Callable[[Dialect], Dialect]) -> Source:
+        """The training's source, which is at this path, with its columns as they are stored.
+
+        dialect : how its texts are read, of how the training read them
+
+        Raises `InputError` where something else is there.
+        """
+        written = (self.report.config.source.model_extra or {}).get("dialect")
+        how = dialect(Dialect.of_json(written))
+        source = open_source(path, with_labels=False, raw=True, dialect=how)
+        changed = same(self.recorded(), source)
+        if changed:
+            raise InputError(
+                f"{bare(path)}: is not what {self.run.location.name} was trained on: {changed}; "
+                "give that, or train on this"
+            )
+        return source
 
 
 def _left_out(config: RunConfig) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from flows.cli import main
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import ReviewParams
-from flows.review import desk_of, open_answers
+from flows.review import _source_of, desk_of, open_answers
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
 from flows.review.rows import Features, Shown
@@ -151,20 +153,38 @@ class Served:
 
 @pytest.fixture
 def page(made: Made, tmp_path: Path) -> Iterator[Served]:
-    """A page with answers of its own."""
-    log = tmp_path / "answers.jsonl"
+    """A page with answers of its own, which shows pictures and texts."""
+    shown = Shown(str(made.folder / "texts.parquet"), None, N, None)
+    with served(made, tmp_path / "answers.jsonl", (4, 4), shown) as here:
+        yield here
+
+
+@pytest.fixture
+def page_of_table(made: Made, tmp_path: Path) -> Iterator[Served]:
+    """One that shows rows as they stand in a file."""
+    words = {"note": ["a long <i>note</i>, as people write them " * 5] * N, "gap": [None] * N}
+    of_all = {f"x{j}": [f"{at}.{j}" for at in range(N)] for j in range(12)}
+    same = {"region": ["East"] * N}
+    table = pd.DataFrame({"name": [f"N{at}" for at in range(N)], **of_all, **words, **same})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    shown = Shown(str(tmp_path / "table.csv"), None, N, None)
+    with served(made, tmp_path / "answers.jsonl", None, shown) as here:
+        yield here
+
+
+@contextmanager
+def served(made: Made, log: Path, shape: tuple[int, int] | None, shown: Shown) -> Iterator[Served]:
     trained = Trained.of(str(made.run))
     params = ReviewParams.of(str(made.run), workers=0, quiet=True, budget=BUDGET)
     run = prepared(trained, params, Reporter(quiet=True))
     desk = desk_of(trained, run, open_answers(trained, str(log)), BUDGET)
-    every = np.arange(N)
-    shown = Shown(str(made.folder / "texts.parquet"), None, N, None)
-    shown.read(every)
+    shown.read(np.arange(N))
     features = Features(trained.run, 16)
-    exhibit = Exhibit(features, [f"x{i}" for i in range(16)], (4, 4), shown)
+    exhibit = Exhibit(features, [f"x{i}" for i in range(16)], shape, shown)
     about: About = {
         "run": "r<u>n",
         "label_name": "y",
+        "id_name": "name",
         "reviewer": "ann",
         "answers": str(log),
         "n_rows": N,
@@ -178,9 +198,11 @@ def page(made: Made, tmp_path: Path) -> Iterator[Served]:
     while not server.started:
         time.sleep(0.01)
     port = listener.getsockname()[1]
-    yield Served(f"http://127.0.0.1:{port}/{TOKEN}/", log, made)
-    server.should_exit = True
-    thread.join()
+    try:
+        yield Served(f"http://127.0.0.1:{port}/{TOKEN}/", log, made)
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def test_what_no_name_of_a_file_can_hold_is_shown_as_text(tmp_path: Path) -> None:
@@ -193,6 +215,31 @@ def test_what_no_name_of_a_file_can_hold_is_shown_as_text(tmp_path: Path) -> Non
     shown.read(np.array([0, 3]))  # as rows are asked for: what a page holds is bounded by these
     assert [*map(shown.of, range(3))] == [{"text": text} for text in texts[:3]]
     assert shown.of(3) == {"image": "image/3"}
+
+
+def test_rows_stand_as_in_the_source_where_it_is_what_it_was(tmp_path: Path) -> None:
+    source, run = tmp_path / "export.csv", tmp_path / "run"
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(rng.normal(size=(240, 2)).round(3), columns=["a", "b"])
+    table.insert(0, "id", [f"C{n}" for n in range(240)])
+    table = table.assign(note="called, twice", day="2024-05-06", sick=(table.a > 0) * 1)
+    table.loc[3, "note"] = None
+    table.to_csv(source, index=False)
+    how = {"label_column": "sick", "id_column": "id", "exclude": ["note", "day"]}
+    run_train(str(source), str(run), workers=0, quiet=True, builder="exact", **how)
+    trained = Trained.of(str(run))
+    shown = _source_of(trained, 240)
+    assert shown is not None
+    assert shown.columns == ("id", "a", "b", "note", "day", "sick")
+    shown.read(np.array([3, 7]))
+    as_text = table.astype(str)
+    assert shown.of(7) == {"cells": as_text.loc[7].tolist()}
+    assert shown.of(3)["cells"][3] is None
+    assert shown.of(8) == {}
+    os.replace(source, tmp_path / "moved.csv")
+    assert _source_of(trained, 240) is None
+    table.assign(note="").to_csv(source, index=False)
+    assert _source_of(trained, 240) is None
 
 
 def test_rows_are_the_source_s_where_some_were_left_out(tmp_path: Path) -> None:
@@ -544,6 +591,35 @@ def test_a_group_and_text_on_a_phone(browser: Chrome, page: Served) -> None:
     until(browser, lambda: leader in page.answers().answers)
     group = [a for a in page.answers().answers.answers.values() if len(a.rows) > 1]
     assert len(group) == 1
+
+
+@pytest.mark.parametrize(("width", "others"), [(1280, 6), (400, 2)])
+def test_rows_of_a_table_beside_their_neighbors(
+    browser: Chrome, page_of_table: Served, width: int, others: int
+) -> None:
+    visit(browser, page_of_table, width=width)
+
+    def inside(part: str) -> list[Any]:
+        found = browser.find_elements(By.CSS_SELECTOR, f".cells {part}")
+        return [one for one in found if one.is_displayed()]
+
+    own = row(browser)
+    assert f"name N{own} · row {own}" in browser.find_element(By.CSS_SELECTOR, ".card p").text
+    names = [one.text.splitlines() for one in inside("tbody th")]
+    assert names[:3] == [["name"], ["note", "no feature"], ["gap", "no feature"]]
+    assert names[4:6] == [["x0"], ["x1"]]
+    assert len(inside("thead th")) == 1 + others
+    region = inside("tbody tr:nth-child(4) td")
+    assert [one.get_attribute("class") for one in region] == ["", *["equal"] * others]
+    assert inside("td.gap")[0].text == "gap"
+    for part in ("html", ".cells"):
+        script = f"const e = document.querySelector('{part}'); return e.scrollWidth - e.clientWidth"
+        assert browser.execute_script(script) == 0
+    while not browser.find_elements(By.CSS_SELECTOR, "input.all"):
+        press(browser, "s")
+    press(browser, "a")
+    assert browser.find_element(By.CSS_SELECTOR, "details.alike").get_attribute("open")
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 def test_answers_wait_in_the_browser_while_the_server_is_away(

@@ -29,13 +29,34 @@ const table = (values, names) =>
     h("table", {}, h("tbody", {}, values.map((value, at) =>
       h("tr", {}, h("th", { scope: "row" }, names[at]), h("td", { class: "n" }, String(value)))))));
 
+const NEAR = 6;
+
+/** What a column of the file was to the training, where it was no feature. */
+const role = (name, config) =>
+  name === config.label_name ? "label" : name === config.id_name ? "id"
+  : config.features.some((one) => one === name || one.startsWith(`${name}=`) || one.startsWith(`${name}[`)) ? null : "no feature";
+
+/** The file's columns of a row, and of others beside it; what is equal there is pale. */
+const cells = (own, others, config, caption) => {
+  const order = config.columns.map((name, at) => [name, at, role(name, config)])
+    .sort((a, b) => ["id", "label", "no feature", null].indexOf(a[2]) - ["id", "label", "no feature", null].indexOf(b[2]));
+  const cell = (value, equal) => h("td", { class: value === null ? "gap" : equal ? "equal" : undefined }, value === null ? "gap" : value);
+  return h("div", { class: "scroll cells", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {}, others.length ? h("thead", {}, h("tr", {}, h("td", {}), h("th", { scope: "col" }, "this row"),
+      others.map((one) => h("th", { scope: "col", class: one.kind }, one.title, h("small", {}, one.below))))) : null,
+      h("tbody", {}, order.map(([name, at, kind]) => h("tr", {},
+        h("th", { scope: "row" }, name, kind && kind !== "id" ? h("small", {}, kind) : null), cell(own.cells[at], false),
+        others.map((one) => cell(one.cells[at], one.cells[at] === own.cells[at])))))));
+};
+
 /** What there is to see of a row; a small one only as a picture. */
 const exhibit = (row, content, config, small) => {
   if (content.image) return h("img", { src: content.image, alt: `row ${row}`, referrerpolicy: "no-referrer" });
   if (config.shape && content.features) return picture(content.features, config.shape, `row ${row}`);
   if (small) return null;
   const parts = [];
-  if (content.text) parts.push(h("p", {}, content.text));
+  if (content.cells) parts.push(cells(content, [], config, "Columns"));
+  else if (content.text) parts.push(h("p", {}, content.text));
   else if (content.features) parts.push(table(content.features, config.features));
   return parts.length ? h("div", {}, parts) : null;
 };
@@ -68,14 +89,23 @@ export const question = (card, config, on, { grid = false, current = false } = {
   const facts = card.given < 0 ? `row ${card.row.toLocaleString("en")} · worth most now`
     : `row ${card.row.toLocaleString("en")} · ${Math.round(100 * card.wrong)} % likely wrong`
     + (card.random ? " · drawn at random" : card.moved ? ` · moves ${card.moved} other verdict${card.moved > 1 ? "s" : ""}` : "");
-  const element = h("article", { class: "card", "data-row": card.row, "aria-current": grid && current ? "true" : undefined },
-    h("div", { class: "exhibit" }, exhibit(card.row, card.content, config, false)),
-    h("div", {}, h("h2", {}, asked), h("p", { class: "quiet" }, facts), h("div", { class: "answers" }, buttons, more, skip || null)),
+  const inFile = config.columns.length > 0 && card.content.cells !== undefined && !grid;
+  const beside = (rows, caption, more) => inFile
+    ? cells(card.content, rows.filter((one) => one.content.cells).map((one) => ({ cells: one.content.cells, ...more(one) })), config, caption)
+    : null;
+  const id = inFile ? card.content.cells[config.columns.indexOf(config.id_name)] : undefined;
+  const element = h("article", { class: inFile ? "card in-file" : "card", "data-row": card.row, "aria-current": grid && current ? "true" : undefined },
+    inFile ? null : h("div", { class: "exhibit" }, exhibit(card.row, card.content, config, false)),
+    h("div", {}, h("h2", {}, asked), h("p", { class: "quiet" }, id === undefined || id === null ? facts : `${config.id_name} ${id} · ${facts}`), h("div", { class: "answers" }, buttons, more, skip || null)),
     grid ? null : h("div", {},
       h("h3", {}, voters ? `Nearest rows; ${card.votes[card.likely]} of ${voters} neighbors are ${label(card.likely)}` : "Nearest rows, none labeled yet"),
-      near(card.neighbors, card, config, (one) => [h("div", {}, label(one.label) ?? "no label"), h("small", {}, one.distance.toPrecision(3))])),
+      beside(card.neighbors.slice(0, NEAR), "This row and the nearest", (one) =>
+        ({ title: label(one.label) ?? "no label", below: one.distance.toPrecision(3), kind: kind(one.label, card) }))
+      ?? near(card.neighbors, card, config, (one) => [h("div", {}, label(one.label) ?? "no label"), h("small", {}, one.distance.toPrecision(3))])),
     card.alike.length === 0 ? null : h("div", {},
       h("h3", {}, h("label", {}, all, ` the same answer for ${card.alike.length} alike `, h("kbd", {}, "a"))),
-      grid ? null : near(card.alike, card, config, (one) => [h("small", {}, `row ${one.row.toLocaleString("en")}`)])));
+      grid ? null : inFile ? h("details", { class: "alike" }, h("summary", {}, `look through all ${card.alike.length}`),
+        beside(card.alike, "This row and those alike", (one) => ({ title: `row ${one.row.toLocaleString("en")}`, below: "", kind: "" })))
+      : near(card.alike, card, config, (one) => [h("small", {}, `row ${one.row.toLocaleString("en")}`)])));
   return { element, card, all, answer };
 };

@@ -167,7 +167,12 @@ document.addEventListener("keydown", (event) => {
     s: () => one && config.optional && one.answer(null),
     u: undo,
     Backspace: undo,
-    a: () => { if (one && one.card.alike.length) one.all.checked = !one.all.checked; },
+    a: () => {
+      if (!one || !one.card.alike.length) return;
+      one.all.checked = !one.all.checked;
+      const alike = one.element.querySelector("details.alike");
+      if (alike && one.all.checked) alike.open = true;  // seen before one answer counts for all
+    },
     g: toggle,
     ArrowRight: () => grid && move(1),
     ArrowLeft: () => grid && move(-1),
