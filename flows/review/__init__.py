@@ -102,19 +102,19 @@ def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
 
 def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
     """Serve the page until it is interrupted."""
-    asked = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
+    wanted = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
     report = trained.report
     names = list(report.config.feature_names)
-    asked = asked[asked >= 0]
+    wanted = wanted[wanted >= 0]
     n_rows, place = _n_source_rows(report), None
     if n_rows > report.n_rows:
-        place = places(Pool(trained.run, "pool", report.n_rows, report.n_features), asked)
+        place = places(Pool(trained.run, "pool", report.n_rows, report.n_features), wanted)
     shown = None if params.show or params.image_shape else _source_of(trained, n_rows)
     rows = PageRows(
         trained.run, names, n_rows, report.label_name, report.config.id_name, shown, place
     )
     with Page(rows, desk, params) as page:
-        page.show(asked)
+        page.show(wanted)
         page.wait()
 
 
