@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 mpl.use("Agg")
-FIRST, LONG = 80, 30
+FIRST, LONG = 60, 20
 """Cells of a page's first table, which is the finding, and of its others, that are read there."""
 COLORS = ("#3b6fb6", "#d9822b", "#4a8f5a", "#8a5fa8", "#b33f3f", "#777777")
 
@@ -35,7 +35,7 @@ def page(path: Path, title: str, *parts: str) -> None:
         rows = [row for at, row in enumerate(cells) if at != 1]
         if (len(rows) - 1) * len(rows[0]) > most:
             link = _beside(path.with_name(f"{path.stem}-{number}.csv"), rows)
-            head = lines[: 2 + FIRST // 2 // len(rows[0])] if most == FIRST else []
+            head = lines[: 2 + FIRST * 2 // 3 // len(rows[0])] if most == FIRST else []
             paragraphs[number] = "\n\n".join(filter(None, ("\n".join(head), link)))
         most = LONG
     path.write_text("\n\n".join(paragraphs) + "\n")
@@ -45,7 +45,8 @@ def _beside(file: Path, rows: list[list[str]]) -> str:
     """The link that stands for a long table."""
     with file.open("w", newline="") as out:
         csv.writer(out, lineterminator="\n").writerows(rows)
-    return f"[{len(rows) - 1} rows: {', '.join(rows[0][:3])}, …]({file.name})"
+    columns = ", ".join([*rows[0][:3], *["…"][: len(rows[0]) - 3]])
+    return f"[{len(rows) - 1} rows: {columns}]({file.name})"
 
 
 def axes_row(count: int, width: float = 9.0, height: float = 3.2) -> tuple[Figure, Any]:
