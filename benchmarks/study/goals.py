@@ -11,7 +11,7 @@ from benchmarks.study import cost, pages_accuracy, pages_gao, pages_multiclass, 
 from benchmarks.study.markdown import page, table
 
 Rows = list[dict[str, Any]]
-RUN = "`python -m benchmarks.study --data FOLDER --only {}`"
+RUN = "`--only {}`"
 
 
 def page_rows(found: dict[str, Rows]) -> list[list[str]]:
@@ -32,8 +32,8 @@ def page_write(found: dict[str, Rows], docs: Path) -> None:
     page(
         docs / "goals.md",
         "Goals and measurements",
-        "Every figure comes from the results of the named command, which prints the pages of this "
-        "folder; FOLDER holds the public data sets. Errors are against the rates realized in the "
+        "Every figure comes from `python -m benchmarks.study --data FOLDER` with the option named, "
+        "which prints the pages of this folder; FOLDER holds the public data sets. Errors are against the rates realized in the "
         "sample, sets with both classes ≥ 20 %.",
         page_text(found),
     )
@@ -154,7 +154,7 @@ def _multiclass(rows: Rows) -> list[list[str]]:
 
 def _cost(rows: Rows) -> list[list[str]]:
     goal = f"cost of rates and diagnostics / cost of the graph ≤ 0.10 at {cost.ROWS:,} rows"
-    command = "`python -m benchmarks.study --only cost`, on an idle machine"
+    command = "`--only cost`, on an idle machine"
     if not rows:
         return [[goal, "not among these results", "", command]]
     graph, alone, in_full = cost.shares(rows[0])
