@@ -33,8 +33,8 @@ def page_write(found: dict[str, Rows], docs: Path) -> None:
         docs / "goals.md",
         "Goals and measurements",
         "Every figure comes from `python -m benchmarks.study --data FOLDER` with the option named, "
-        "which prints the pages of this folder; FOLDER holds the public data sets. Errors are against the rates realized in the "
-        "sample, sets with both classes ≥ 20 %.",
+        "which prints the pages of this folder; FOLDER holds the public data sets. Errors are "
+        "against the rates realized in the sample, sets with both classes ≥ 20 %.",
         page_text(found),
     )
 
