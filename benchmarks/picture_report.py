@@ -19,7 +19,7 @@ from selenium.webdriver.chrome.service import Service
 
 WIDTH = 1180
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
-SECTION = "document.querySelector(arguments[0]).closest('section').getBoundingClientRect()"
+SECTION = "document.querySelector(arguments[0]).closest('section, body').getBoundingClientRect()"
 
 
 def picture(page: Path, element: str, height: int, *, dark: bool) -> bytes:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from flows.report.model import PoolReport
 
 SHOWN = 15
@@ -87,6 +90,16 @@ def bars(report: PoolReport) -> list[Bar]:
         for at in best
         if at not in useless
     ]
+
+
+def telling(report: PoolReport, most: int) -> npt.NDArray[np.int64]:
+    """(feature,) places of the features to show of a row, those that tell most of the labels first,
+    as far as that is known."""
+    n = len(report.config.feature_names)
+    known = report.metric is not None and report.pca is None
+    first = report.metric.order() if known and report.metric is not None else []
+    order = dict.fromkeys([*(at for at in first if at < n), *range(n)])
+    return np.array(list(order)[:most], np.int64)
 
 
 def useless_sentence(report: PoolReport) -> str:

@@ -148,7 +148,9 @@ class Desk:
         voting = q["neighbor_label"][at][there]
         votes = np.bincount(voting[voting >= 0], minlength=len(self.labels)).astype(np.int64)
         choices = sorted(range(len(votes)), key=lambda c: (c != likely, -votes[c], c != given, c))
-        if given >= 0:
+        if len(choices) <= KEYS:
+            choices.sort()  # a key stands for the same label all along
+        elif given >= 0:
             choices = list(dict.fromkeys([*choices[: KEYS - 1], given, *choices]))
         near = slice(0, NEAREST)
         columns = (q[name][at][there][near].tolist() for name in NEIGHBORS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+import shlex
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -115,7 +117,8 @@ def test_one_feature_from_several_files(tmp_path: Path) -> None:
     fit(tmp_path / "parts", tmp_path / "run", label_column="y")
     write_page(Run(Location.of(tmp_path / "run")), str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text()
-    assert set(re.findall(r"<td>(east|west)\.parquet</td>", page)) == {"east", "west"}
+    files = re.findall(r"<td class=\"more\">(east|west)\.parquet</td>", page)
+    assert set(files) == {"east", "west"}
     assert "truly False" in page
 
 
@@ -132,8 +135,7 @@ def test_recall_of_very_many_blocks_is_drawn_without_intervals() -> None:
 
 
 def test_suspects_are_the_rows_of_lowest_quality_of_each_label(made: Path) -> None:
-    page = (made / "page.html").read_text()
-    shown = [int(row) for row in re.findall(r'scope="row" class="n" data-value="(\d+)"', page)]
+    shown = rows_of(made, "suspects")
     issues = pd.read_parquet(made / "a<b" / "label_issues.parquet")
     worst = issues.set_index("row").loc[shown]
     assert len(set(shown)) == 20
@@ -141,6 +143,42 @@ def test_suspects_are_the_rows_of_lowest_quality_of_each_label(made: Path) -> No
         least = issues.label_quality[issues.given_label == given].nsmallest(10)
         assert len(some) == 10
         assert some.label_quality.max() <= least.max()
+
+
+def rows_of(made: Path, table: str) -> list[int]:
+    page = (made / "page.html").read_text()
+    drawn = page[page.index(f'<table id="{table}"') :].partition("</table>")[0]
+    return [int(row) for row in re.findall(r'scope="row" class="n" data-value="(\d+)"', drawn)]
+
+
+def test_rows_to_look_at_are_the_worst_of_all_data_issues(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(600, 3))
+    x[:14] += 30 * rng.normal(size=(14, 3))
+    x[300:313] = x[400:413]
+    y = (x[:, 0] > 0).astype(int)
+    y[300:313] = 1 - y[400:413]
+    pd.DataFrame(x, columns=[*"abc"]).assign(y=y).to_csv(tmp_path / "rows.csv", index=False)
+    fit(tmp_path / "rows.csv", tmp_path / "run", label_column="y")
+    assert command(tmp_path, tmp_path / "run") == 0
+    issues = pd.read_parquet(tmp_path / "run" / "data_issues.parquet").set_index("row")
+    far = issues[issues.is_outlier].outlier_score
+    assert set(rows_of(tmp_path, "outliers")) == set(far.nsmallest(10).index)
+    alike = rows_of(tmp_path, "duplicates")
+    assert len(alike) == 10
+    assert issues.contradicting_duplicates.loc[alike].gt(0).all()
+
+
+def test_what_next_names_commands_that_run(made: Path, tmp_path: Path) -> None:
+    page = (made / "page.html").read_text()
+    drawn = re.findall(r"<code>(knnoise [^<]+)</code>", page.partition("What next")[2])
+    steps = [shlex.split(html.unescape(line))[1:] for line in drawn[:3]]
+    assert [args[0] for args in steps] == ["review", "clean", "score"]
+    out = {"clean.parquet": str(tmp_path / "clean.parquet"), "NEW": str(made / "train.csv")}
+    out["scores.parquet"] = str(tmp_path / "scores.parquet")
+    for args in steps[1:]:
+        assert main([out.get(word, word) for word in args]) == 0
+        assert Path(out[args[-1]]).is_file()
 
 
 def run_without_report(folder: Path, pool: PoolWriter) -> Path:

@@ -16,6 +16,7 @@ from flows.report.model import CandidateReport, ClassReport, Training, TrainRepo
 from flows.report.page import annotators, candidates, classes, figures, groups, pictures, words
 from flows.report.page.files import files
 from flows.report.page.gather import block_recalls, picture, sample, scan
+from flows.report.page.issues import data_issues
 from flows.report.page.render import render
 from flows.report.page.suspects import FEATURES, STRIP, suspects
 from flows.report.page.truth import Truth, reliability
@@ -66,7 +67,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
         shown = of_classes(run, report, rows, x)
     else:
         shown = of_candidates(run, report, rows, x)
-    names = report.config.feature_names
+    names, places = report.config.feature_names, metric.telling(report, FEATURES)
     measures = measured(run, report)
     page = render(
         PAGES[type(report)],
@@ -80,7 +81,9 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
         unlabeled=unlabeled(run),
         files=files(run, target),
         recall=pictures.recall(block_recalls(run, report), report),
-        feature_names=names[:FEATURES],
+        next=words.next_steps(run.location.name, report),
+        feature_names=[names[at] for at in places],
+        **data_issues(run, report, places),
         written=Coding.of_json(report.config.coding).written,
         strip_labels=STRIP,
         id_name=report.config.id_name,

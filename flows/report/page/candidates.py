@@ -10,6 +10,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from flows.engine.results import LabelValue
 from flows.report.candidates import agreed, choice, confused, preprocessed
+from flows.report.metric import telling
 from flows.report.model import CandidateReport
 from flows.report.page.classes import Scanned
 from flows.report.page.gather import ingested
@@ -120,7 +121,8 @@ def suspects(run: Run, report: CandidateReport, scanned: Scanned) -> list[Suspec
     stored = {name: pick(run, "labels", name, rows) for name in (*columns, "label_quality")}
     sets = unpack(stored["candidates"], len(report.classes))
     lists = lists_of(run, report.n_blocks, report.k, rows)
-    x, source = pick(as_read(run), "pool", "x", rows), pick(run, "pool", "source_id", rows)
+    x = pick(as_read(run), "pool", "x", rows)[:, telling(report, FEATURES)]
+    source = pick(run, "pool", "source_id", rows)
     named = "id" in run.group("pool")
     ids = pick(run, "pool", "id", rows) if named else np.full(len(rows), None)
     files = [str(file).rsplit("/", 1)[-1] for file in ingested(run).files]
@@ -137,7 +139,7 @@ def suspects(run: Run, report: CandidateReport, scanned: Scanned) -> list[Suspec
             float(stored["label_quality"][i]),
             tuple(lists["neighbor"][i, :NEAREST].tolist()),
             float(lists["distance"][i, 0]),
-            tuple(x[i, :FEATURES].tolist()),
+            tuple(x[i].tolist()),
         )
         for i in range(len(rows))
     ]

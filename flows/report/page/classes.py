@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.content import corrected
+from flows.report.metric import telling
 from flows.report.model import ClassReport, PoolReport
 from flows.report.page.gather import ingested
 from flows.report.page.suspects import FEATURES, NEAREST
@@ -113,7 +114,7 @@ def suspects(run: Run, report: ClassReport, scanned: Scanned) -> list[Suspect]:
     columns = ("given_label", "predicted_label", "likely_label", "label_quality", "given_share")
     verdict = {name: pick(run, "labels", name, scanned.suspects) for name in columns}
     lists = lists_of(run, report.n_blocks, report.k, scanned.suspects)
-    x = pick(run, "pool", "x", scanned.suspects)
+    x = pick(run, "pool", "x", scanned.suspects)[:, telling(report, FEATURES)]
     source = pick(run, "pool", "source_id", scanned.suspects)
     files = [str(file).rsplit("/", 1)[-1] for file in ingested(run).files]
     names, listed = report.classes, []
@@ -135,7 +136,7 @@ def suspects(run: Run, report: ClassReport, scanned: Scanned) -> list[Suspect]:
                 ", ".join(f"{votes[code]} {names[code]}" for code in order),
                 tuple(lists["neighbor"][i, :NEAREST].tolist()),
                 float(lists["distance"][i, 0]),
-                tuple(x[i, :FEATURES].tolist()),
+                tuple(x[i].tolist()),
             )
         )
     return listed

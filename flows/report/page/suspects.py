@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flows.report.metric import telling
 from flows.report.model import TrainReport
 from flows.report.page.gather import VerdictsSeen, ingested
 from flows.steps.graph.lookup import lists_of, pick
@@ -46,7 +47,7 @@ def suspects(run: Run, report: TrainReport, scanned: VerdictsSeen) -> list[Suspe
     verdict = {name: pick(run, "labels", name, scanned.suspects) for name in columns}
     lists = lists_of(run, report.n_blocks, report.k, scanned.suspects)
     place = pick(run, "labels", "row", scanned.suspects)
-    x = pick(run, "pool", "x", scanned.suspects)
+    x = pick(run, "pool", "x", scanned.suspects)[:, telling(report, FEATURES)]
     source = pick(run, "pool", "source_id", scanned.suspects)
     named = "id" in run.group("pool")
     ids = pick(run, "pool", "id", scanned.suspects) if named else np.full(len(x), None)
@@ -63,7 +64,7 @@ def suspects(run: Run, report: TrainReport, scanned: VerdictsSeen) -> list[Suspe
             tuple(lists["neighbor_label"][i].tolist()),
             tuple(lists["neighbor"][i, :NEAREST].tolist()),
             float(lists["distance"][i, 0]),
-            tuple(x[i, :FEATURES].tolist()),
+            tuple(x[i].tolist()),
             None if ids[i] is None else str(ids[i]),
         )
         for i in range(len(scanned.suspects))

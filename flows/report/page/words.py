@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from flows.engine.results import Outcome
@@ -142,3 +143,15 @@ def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
         (name, none.get(name, "auto") if value is None else str(value), str(came.get(name, value)))
         for name, value in given.items()
     ]
+
+
+def next_steps(run: str, report: PoolReport) -> list[tuple[str, str]]:
+    """What a person may do with a training of single labels, each with its command."""
+    if not isinstance(report, Training):
+        return []
+    source = "SOURCE" if report.config.health is None else report.config.health.source
+    here, of = f"--run {shlex.quote(run)}", shlex.quote(source)
+    steps = [("judge what is suspect", f"knnoise review {here}")]
+    if report.annotators is None:
+        steps.append(("train another model", f"knnoise clean {of} {here} --out clean.parquet"))
+    return [*steps, ("predict new rows", f"knnoise score NEW {here} --out scores.parquet")]
