@@ -367,8 +367,18 @@ _submit_command("score", "nightly")
 @path("--scores", "FILE", "scores of rows whose labels are known")
 @path("--truth", "FILE", "their clean labels: npy, csv, tsv, txt")
 @click.option("--truth-column", metavar="NAME", help="column of the clean labels")
+@path("--show", "FILE", "table with a row per training row, shown of the rows listed")
+@click.option("--show-column", metavar="NAME", help="the column of it to show: texts or images")
+@path("--image-root", "DIR", "folder below which the images lie")
 def _report(
-    run: str, html: str | None, scores: str | None, truth: str | None, truth_column: str | None
+    run: str,
+    html: str | None,
+    scores: str | None,
+    truth: str | None,
+    truth_column: str | None,
+    show: str | None,
+    show_column: str | None,
+    image_root: str | None,
 ) -> Called:
     if html is not None:
         _check_page(html)
@@ -377,16 +387,18 @@ def _report(
     from storage.runs.run import Run, below
 
     folder = Run(Location.of(_latest(run)))
+    report = load_any(folder)
     if html is None:
-        if scores or truth or truth_column:
-            raise InputError("--scores and --truth are for the page: give --html FILE too")
-        report = load_any(folder)
+        if scores or truth or truth_column or show or show_column or image_root:
+            raise InputError("--scores, --truth and --show are for the page: give --html FILE too")
         folder.check(below())
         return report.as_json(), train_text(report) + _besides(folder, report)
     from flows.report.page import Truth, write_page
+    from flows.report.rows import shown_of
 
     test = Truth.of(scores, truth, truth_column)
-    report = write_page(folder, html, test)
+    shown = shown_of(report.n_source_rows, show, show_column, image_root)
+    write_page(folder, html, test, shown)
     return report.as_json(), train_text(report) + _besides(folder, report) + f"page: {html}\n"
 
 

@@ -194,22 +194,39 @@ class Training:
 
         return clean(source, self, out, how=how, **more)
 
-    def report(self, path: str | None = None) -> str:
-        """Write the run's page to `path` and return that; without a path, return the page."""
+    def report(
+        self,
+        path: str | None = None,
+        *,
+        show: str | None = None,
+        show_column: str | None = None,
+        image_root: str | None = None,
+    ) -> str:
+        """Write the run's page to `path` and return that; without a path, return the page.
+
+        Parameters
+        ----------
+        show : table with a row per training row, of which the page shows one column
+        show_column : that column: texts, or names of images below `image_root`
+        image_root : folder of the images
+        """
         needs("report", "the page")
+        from flows.report.content import load_any
         from flows.report.page import write_page
+        from flows.report.rows import shown_of
         from storage.export import check_target
         from storage.files.location import Location
         from storage.runs.run import Run
 
         run = Run(Location.of(self.run))
+        shown = shown_of(load_any(run).n_source_rows, show, show_column, image_root)
         if path is not None:
             check_target(path, page=True)
-            write_page(run, path)
+            write_page(run, path, shown=shown)
             return path
         with TemporaryDirectory() as folder:
             target = Path(folder) / "report.html"
-            write_page(run, str(target))
+            write_page(run, str(target), shown=shown)
             return target.read_text("utf-8")
 
     def tree(self) -> xr.DataTree:

@@ -163,6 +163,11 @@ class PoolReport(Report):
     `config.feature_names`."""
     config: RunConfig
 
+    @property
+    def n_source_rows(self) -> int:
+        """Rows of the source, those left out for a gap or without a label among them."""
+        return self.n_rows + self.n_dropped + self.n_unlabeled + self.n_repeated
+
 
 class Training(PoolReport):
     """What a training found on single labels, of any number of classes."""

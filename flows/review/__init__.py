@@ -27,9 +27,8 @@ from storage.runs.run import Run
 from storage.sources.joins import labels_to_import
 
 if TYPE_CHECKING:
-    from flows.report.model import Training
+    from flows.report.rows import Shown
     from flows.review.desk import Desk
-    from flows.review.rows import Shown
 
 
 @as_keywords(ReviewParams, name="review")
@@ -70,7 +69,7 @@ def open_answers(trained: Trained, path: str | None) -> AnswersFile:
     """
     run, report = trained.run, trained.report
     name = run.location.name.rsplit("/", 1)[-1]
-    n_rows = _n_source_rows(report)
+    n_rows = report.n_source_rows
     origin = Origin.of_config(run.config(), tuple(report.label_values), n_rows, name)
     return AnswersFile.open(path or run.location.path(LOG), origin)
 
@@ -106,7 +105,7 @@ def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
     report = trained.report
     names = list(report.config.feature_names)
     wanted = wanted[wanted >= 0]
-    n_rows, place = _n_source_rows(report), None
+    n_rows, place = report.n_source_rows, None
     if n_rows > report.n_rows:
         place = places(Pool(trained.run, "pool", report.n_rows, report.n_features), wanted)
     shown = None if params.show or params.image_shape else _source_of(trained, n_rows)
@@ -120,7 +119,7 @@ def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
 
 def _source_of(trained: Trained, n_rows: int) -> Shown | None:
     """The table that was trained on, to be shown as it stands, if it is there and the same."""
-    from flows.review.rows import Shown
+    from flows.report.rows import Shown
 
     config = trained.report.config
     if config.health is None:
@@ -130,11 +129,6 @@ def _source_of(trained: Trained, n_rows: int) -> Shown | None:
         return Shown(config.health.source, None, n_rows, None, source.dialect)
     except KnnoiseError:  # gone, changed, elsewhere, or no table
         return None
-
-
-def _n_source_rows(report: Training) -> int:
-    """Rows of the source, those left out for a gap or without a label among them."""
-    return report.n_rows + report.n_dropped + report.n_unlabeled + report.n_repeated
 
 
 def review_text(result: dict[str, Any]) -> str:

@@ -16,8 +16,8 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTex
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.report.rows import IMAGES, Features, Shown
 from flows.review.desk import Desk, Filters, pairs
-from flows.review.rows import IMAGES, Features, Shown
 from storage.errors import InputError, KnnoiseError
 
 HERE = Path(__file__).parent / "page"

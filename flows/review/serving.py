@@ -21,8 +21,8 @@ from storage.runs.run import Run
 if TYPE_CHECKING:
     import uvicorn
 
+    from flows.report.rows import Shown
     from flows.review.desk import Desk
-    from flows.review.rows import Shown
     from flows.review.server import Exhibit
 
 
@@ -117,10 +117,10 @@ class Page:
 
 
 def _exhibit(rows: PageRows, params: Paged) -> Exhibit:
-    from flows.review.rows import Features, Shown
+    from flows.report.rows import Features, shown_of
     from flows.review.server import Exhibit
 
-    names, shape, shown = rows.feature_names, None, rows.shown
+    names, shape = rows.feature_names, None
     if params.image_shape is not None:
         height, width = map(int, params.image_shape.split("x"))
         if height * width != len(names):
@@ -129,8 +129,5 @@ def _exhibit(rows: PageRows, params: Paged) -> Exhibit:
                 f"{len(names):,} features"
             )
         shape = height, width
-    if params.show is not None:
-        shown = Shown(params.show, params.show_column, rows.n_rows, params.image_root)
-    elif params.show_column is not None or params.image_root is not None:
-        raise InputError("--show-column and --image-root belong to a file: give --show FILE too")
+    shown = shown_of(rows.n_rows, params.show, params.show_column, params.image_root) or rows.shown
     return Exhibit(Features(rows.run, len(names), rows.place), names, shape, shown)

@@ -6,6 +6,7 @@ import html
 import re
 import shlex
 import shutil
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,6 +170,31 @@ def test_rows_to_look_at_are_the_worst_of_all_data_issues(tmp_path: Path) -> Non
     assert issues.contradicting_duplicates.loc[alike].gt(0).all()
 
 
+def test_rows_are_shown_by_their_texts_and_pictures(tmp_path: Path, pool: PoolWriter) -> None:
+    """A file per row below the root is a picture in the page; what is none is its text."""
+    fit(pool(), tmp_path / "run")
+    (tmp_path / "images").mkdir()
+    dot = b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAAAAAAALAAAAAABAAEAAAIBRAA7")
+    (tmp_path / "images" / "dot.gif").write_bytes(dot)
+    (tmp_path / "secret.gif").write_bytes(dot)
+    table = pd.DataFrame({"file": ["dot.gif"] * 600, "notes": "a <b>note</b> " + "x" * 900})
+    table.loc[::2, "file"] = "../secret.gif"
+    table.to_csv(tmp_path / "shown.csv", index=False)
+    show = ("--show", tmp_path / "shown.csv", "--show-column")
+    assert (
+        command(tmp_path, tmp_path / "run", *show, "file", "--image-root", tmp_path / "images") == 0
+    )
+    page = (tmp_path / "page.html").read_text()
+    listed = [*rows_of(tmp_path, "suspects"), *rows_of(tmp_path, "outliers")]
+    inside = sum(row % 2 for row in listed)
+    assert page.count('src="data:image/gif;base64,R0lGOD') == inside > 0
+    assert page.count(">../secret.gif</td>") == len(listed) - inside > 0
+    assert command(tmp_path, tmp_path / "run", *show, "notes") == 0
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("a &lt;b&gt;note&lt;/b&gt; xxx") == len(listed)
+    assert "x" * 401 not in page
+
+
 def test_what_next_names_commands_that_run(made: Path, tmp_path: Path) -> None:
     page = (made / "page.html").read_text()
     drawn = re.findall(r"<code>(knnoise [^<]+)</code>", page.partition("What next")[2])
@@ -197,6 +223,7 @@ def test_bad_input_is_one_line(
     pd.DataFrame({"posterior": [0.1]}).to_parquet(alien)
     pd.read_parquet(made / "scores.parquet").assign(posterior=0.51).to_parquet(changed)
     run, scores = made / "a<b", made / "scores.parquet"
+    (made / "two.csv").write_text("d\n1\n2\n")
     short, other = tmp_path / "short.npy", tmp_path / "other.npy"
     for expected, args in {
         "not a knnoise run": (tmp_path / "absent",),
@@ -205,6 +232,10 @@ def test_bad_input_is_one_line(
         "1,500": (run, "--scores", scores, "--truth", short),
         "none of the training's classes": (run, "--scores", scores, "--truth", other),
         "not written by knnoise score": (run, "--truth", short, "--scores", alien),
+        "give --show-column one of": (run, "--show", made / "train.csv"),
+        "no column 'absent'": (run, "--show", made / "train.csv", "--show-column", "absent"),
+        "a row per training row": (run, "--show", made / "two.csv"),
+        "give --show FILE too": (run, "--show-column", "d"),
         "does not fit": (run, "--truth", made / "truth.csv", "--scores", changed),
     }.items():
         assert command(tmp_path, *args) == 2

@@ -35,10 +35,10 @@ from selenium.webdriver.support.wait import WebDriverWait
 from flows.cli import main
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import ReviewParams
+from flows.report.rows import Features, Shown
 from flows.review import _source_of, desk_of, open_answers
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
-from flows.review.rows import Features, Shown
 from flows.review.server import About, Exhibit, application, listening
 from flows.scorings.scored import Trained
 from flows.steps.graph.lookup import places

@@ -18,8 +18,8 @@ from sklearn.neighbors import NearestNeighbors
 from flows.cli import main
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import ReviewParams
+from flows.report.rows import Features
 from flows.review.prepare import prepared
-from flows.review.rows import Features
 from flows.scorings.scored import Trained
 from flows.steps.ingest.transform import metric_used
 from pipeline.blocks.scaling import FeatureStatistics

@@ -128,7 +128,7 @@ def _arguments(case: seeds.Seed, folder: Path, base: Path, new: Path) -> list[st
 
 def shown(folder: Path, name: str) -> int:
     """What the page of a review does with `--show` and `--images`."""
-    from flows.review.rows import Shown
+    from flows.report.rows import Shown
     from storage.errors import KnnoiseError
 
     try:

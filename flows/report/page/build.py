@@ -14,12 +14,14 @@ from flows.report.content import AnyTraining, confused
 from flows.report.findings import order_sentence, segment_sentences
 from flows.report.model import CandidateReport, ClassReport, Training, TrainReport
 from flows.report.page import annotators, candidates, classes, figures, groups, pictures, words
+from flows.report.page.exhibits import exhibits
 from flows.report.page.files import files
 from flows.report.page.gather import block_recalls, picture, sample, scan
 from flows.report.page.issues import data_issues
 from flows.report.page.render import render
 from flows.report.page.suspects import FEATURES, STRIP, suspects
 from flows.report.page.truth import Truth, reliability
+from flows.report.rows import Shown
 from flows.report.varying import varying
 from storage.errors import InputError
 from storage.export import write_bytes
@@ -37,7 +39,9 @@ PAGES: dict[type[AnyTraining], str] = {
 }
 
 
-def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
+def write_page(
+    run: Run, target: str, test: Truth | None = None, shown: Shown | None = None
+) -> AnyTraining:
     """Write the page of a finished training to `target`, a path or URL; the report it shows.
 
     Equal runs give equal bytes. Memory does not grow with the pool.
@@ -45,7 +49,8 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
     Raises
     ------
     InputError
-        the folder is not a finished run, or the test labels cannot be used.
+        the folder is not a finished run, or the test labels or what is to be shown of rows cannot
+        be used.
     StorageError
         something of the run is missing or damaged, or the target cannot be written.
     """
@@ -62,13 +67,15 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
         checked = reliability(test, report)
     rows, x = sample(run)
     if isinstance(report, TrainReport):
-        shown = of_two(run, report, rows, x)
+        parts = of_two(run, report, rows, x)
     elif isinstance(report, ClassReport):
-        shown = of_classes(run, report, rows, x)
+        parts = of_classes(run, report, rows, x)
     else:
-        shown = of_candidates(run, report, rows, x)
+        parts = of_candidates(run, report, rows, x)
     names, places = report.config.feature_names, metric.telling(report, FEATURES)
     measures = measured(run, report)
+    issues = data_issues(run, report, places)
+    listed = [*parts["suspects"], *issues["outliers"], *issues["duplicates"]]
     page = render(
         PAGES[type(report)],
         report=report,
@@ -83,7 +90,8 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
         recall=pictures.recall(block_recalls(run, report), report),
         next=words.next_steps(run.location.name, report),
         feature_names=[names[at] for at in places],
-        **data_issues(run, report, places),
+        **issues,
+        exhibits=None if shown is None else exhibits(shown, [one.row for one in listed]),
         written=Coding.of_json(report.config.coding).written,
         strip_labels=STRIP,
         id_name=report.config.id_name,
@@ -95,7 +103,7 @@ def write_page(run: Run, target: str, test: Truth | None = None) -> AnyTraining:
         columns=metric.bars(report),
         useless=metric.useless_sentence(report),
         notes=metric.notes(report),
-        **shown,
+        **parts,
     )
     write_bytes(target, page.encode())
     return report

@@ -65,6 +65,17 @@ def _short(value: float) -> float:
     return float(f"{value:.6g}")
 
 
+def shown_of(
+    n_rows: int, show: str | None, column: str | None, image_root: str | None
+) -> Shown | None:
+    """What `--show` and the options that belong to it ask for; raises `InputError`."""
+    if show is not None:
+        return Shown(show, column, n_rows, image_root)
+    if column is not None or image_root is not None:
+        raise InputError("--show-column and --image-root belong to a file: give --show FILE too")
+    return None
+
+
 class Shown:
     """A table with a row per training row: one column of it, a text or a picture, or all as they
     stand, as far as the review needs its rows."""
