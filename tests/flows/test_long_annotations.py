@@ -126,9 +126,12 @@ def test_reviewed_in_truth_and_trained_again(tmp_path: Path) -> None:
         said = (re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", line) for line in process.stderr)
         url = next(found[0] for found in said if found)
         (card,) = httpx.get(url + "api/next", params={"tab": "t"}).json()["cards"]
-        line = pd.read_csv(whole).iloc[card["row"]]
-        own = line[["age", "pulse", "sleep"]].astype(float)
-        assert card["content"]["features"] == pytest.approx(own.tolist(), abs=1e-3)
+        lines = pd.read_csv(whole)
+        line = lines.iloc[card["row"]]
+        cells = dict(zip(lines.columns, card["content"]["cells"], strict=True))
+        assert cells["id"] == line["id"]
+        for name in ("age", "pulse", "sleep"):
+            assert float(cells[name]) == pytest.approx(line[name], rel=1e-5)
         answer = {"id": uuid.uuid4().hex, "row": card["row"], "label": 1, "reviewer": "eve"}
         assert httpx.post(url + "api/answer", json=answer).status_code == 200
     finally:

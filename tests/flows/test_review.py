@@ -525,6 +525,8 @@ def visit(browser: Chrome, page: Served, width: int = 1200, dark: bool = False) 
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get("about:blank")
+    browser.get_log("browser")  # what an earlier page said of its server, which has ended
     browser.get(page.url)
     until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, ".card"))
 
