@@ -34,7 +34,8 @@ def _with_options(function: _F) -> _F:
     """List the options of a command in the signature and the docstring of its function."""
     name = function.__name__.capitalize()
     types = getattr(typed, f"{name}Options").__annotations__
-    fields = {key: getattr(params, f"{name}Params").model_fields[key] for key in types}
+    every = getattr(params, f"{name}Params").model_fields
+    fields = {key: field for key, field in every.items() if key in types}
     own = [p for p in inspect.signature(function).parameters.values() if p.name != "options"]
     listed = [
         inspect.Parameter(

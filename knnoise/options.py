@@ -4,22 +4,30 @@
 from typing import Any, Literal, TypedDict
 
 
-class TrainOptions(TypedDict, total=False):
-    """Of `knnoise train`."""
+class ComputeOptions(TypedDict, total=False):
+    """Computing, of several commands."""
 
-    sep: str | None
-    """separator of text files, one character or tab or space; by default a tab in .tsv, else a
-    comma"""
-    decimal: str | None
-    """decimal mark of text files, . (default) or ,"""
-    encoding: str | None
-    """encoding of text files, such as cp1252; by default utf-8"""
-    sheet: str | None
-    """sheet of an Excel workbook; by default the first"""
-    labels: Any
-    """file of labels, if the source has none"""
-    label_column: str | None
-    """column (or array) of the labels"""
+    workers: int | None
+    """local processes; auto is one per core, 0 computes in the flow's process (at least 0)"""
+    scheduler: str | None
+    """address of a Dask scheduler; default DASK_SCHEDULER_ADDRESS"""
+    tls_ca: str | None
+    """authority of a tls:// scheduler; default Dask's configuration"""
+    tls_cert: str | None
+    """certificate to show to the scheduler"""
+    tls_key: str | None
+    """private key of that certificate"""
+    performance_report: bool
+    """keep Dask's performance report as performance.html in the run"""
+    step_timeout: float
+    """seconds that one try of a step may take (above 0)"""
+    quiet: bool
+    """print no progress on stderr"""
+
+
+class ChosenOptions(TypedDict, total=False):
+    """Columns, of several commands."""
+
     id_column: str | None
     """column (or array) that names the rows: no feature, but in every output"""
     features: list[str] | None
@@ -46,6 +54,52 @@ class TrainOptions(TypedDict, total=False):
     (without one `row`, its number), annotator and label"""
     annotator_column: str | None
     """column of --annotations that names the annotator (default annotator)"""
+
+
+class GivenOptions(TypedDict, total=False):
+    """Source and labels, of several commands."""
+
+    labels: Any
+    """file of labels, if the source has none"""
+    label_column: str | None
+    """column (or array) of the labels"""
+
+
+class WrittenOptions(TypedDict, total=False):
+    """Text files, of several commands."""
+
+    sep: str | None
+    """separator of text files, one character or tab or space; by default a tab in .tsv, else a
+    comma"""
+    decimal: str | None
+    """decimal mark of text files, . (default) or ,"""
+    encoding: str | None
+    """encoding of text files, such as cp1252; by default utf-8"""
+    sheet: str | None
+    """sheet of an Excel workbook; by default the first"""
+
+
+class PagedOptions(TypedDict, total=False):
+    """The page, of several commands."""
+
+    port: int
+    """port of the page on this host; 0 takes a free one (at least 0, at most 65,535)"""
+    reviewer: str | None
+    """who answers; default the user of this process"""
+    show: str | None
+    """table with a row per training row, shown as it stands; default the source, where it is what
+    it was"""
+    show_column: str | None
+    """the column of it to show: texts, or paths or URLs of images below --image-root"""
+    image_root: str | None
+    """folder or URL below which the images lie"""
+    image_shape: str | None
+    """show the features as a gray image of so many rows and columns"""
+
+
+class TrainOptions(ComputeOptions, ChosenOptions, GivenOptions, WrittenOptions, total=False):
+    """Of `knnoise train`."""
+
     encode: Literal["none", "one-hot"]
     """text columns: refused, or a feature of 0 and 1 for each of at most 64 values"""
     impute: Literal["none", "median", "drop"]
@@ -94,22 +148,6 @@ class TrainOptions(TypedDict, total=False):
     """share of the true neighbors to find (above 0, at most 1)"""
     seed: int
     """seed of everything random (at least 0, below 4,294,967,296)"""
-    workers: int | None
-    """local processes; auto is one per core, 0 computes in the flow's process (at least 0)"""
-    scheduler: str | None
-    """address of a Dask scheduler; default DASK_SCHEDULER_ADDRESS"""
-    tls_ca: str | None
-    """authority of a tls:// scheduler; default Dask's configuration"""
-    tls_cert: str | None
-    """certificate to show to the scheduler"""
-    tls_key: str | None
-    """private key of that certificate"""
-    performance_report: bool
-    """keep Dask's performance report as performance.html in the run"""
-    step_timeout: float
-    """seconds that one try of a step may take (above 0)"""
-    quiet: bool
-    """print no progress on stderr"""
     compare_with: str | None
     """an earlier training (of a pattern like `runs/pool-*` the last by name): the report warns if
     the noise rates have drifted since"""
@@ -121,18 +159,9 @@ class TrainOptions(TypedDict, total=False):
     again with them into DIR-checked (above 0)"""
 
 
-class ScoreOptions(TypedDict, total=False):
+class ScoreOptions(ComputeOptions, WrittenOptions, total=False):
     """Of `knnoise score`."""
 
-    sep: str | None
-    """separator of text files, one character or tab or space; by default a tab in .tsv, else a
-    comma"""
-    decimal: str | None
-    """decimal mark of text files, . (default) or ,"""
-    encoding: str | None
-    """encoding of text files, such as cp1252; by default utf-8"""
-    sheet: str | None
-    """sheet of an Excel workbook; by default the first"""
     id_column: str | None
     """column that names the rows; default that of the training, if it is there"""
     candidates: str | None
@@ -142,103 +171,22 @@ class ScoreOptions(TypedDict, total=False):
     """score every file of the folder SOURCE that has no scores in OUT yet"""
     all_classes: bool
     """write the posterior of every class, too: a column posterior_CLASS each"""
-    workers: int | None
-    """local processes; auto is one per core, 0 computes in the flow's process (at least 0)"""
-    scheduler: str | None
-    """address of a Dask scheduler; default DASK_SCHEDULER_ADDRESS"""
-    tls_ca: str | None
-    """authority of a tls:// scheduler; default Dask's configuration"""
-    tls_cert: str | None
-    """certificate to show to the scheduler"""
-    tls_key: str | None
-    """private key of that certificate"""
-    performance_report: bool
-    """keep Dask's performance report as performance.html in the run"""
-    step_timeout: float
-    """seconds that one try of a step may take (above 0)"""
-    quiet: bool
-    """print no progress on stderr"""
 
 
-class CheckOptions(TypedDict, total=False):
+class CheckOptions(ChosenOptions, GivenOptions, WrittenOptions, total=False):
     """Of `knnoise check`."""
 
-    sep: str | None
-    """separator of text files, one character or tab or space; by default a tab in .tsv, else a
-    comma"""
-    decimal: str | None
-    """decimal mark of text files, . (default) or ,"""
-    encoding: str | None
-    """encoding of text files, such as cp1252; by default utf-8"""
-    sheet: str | None
-    """sheet of an Excel workbook; by default the first"""
-    labels: Any
-    """file of labels, if the source has none"""
-    label_column: str | None
-    """column (or array) of the labels"""
-    id_column: str | None
-    """column (or array) that names the rows: no feature, but in every output"""
-    features: list[str] | None
-    """columns that are features, by name or pattern (again for more); all else"""
-    exclude: list[str] | None
-    """columns that are no features, by name or pattern (again for more)"""
-    parse: list[str] | None
-    """columns of text that are numbers, by name or pattern: thousands, percent, datetime,
-    boolean, or the format of a date such as %d.%m.%Y (again for more)"""
-    candidates: str | None
-    """labels are sets of candidates, one of which is right: what divides them in text, such as |
-    in cat|dog; columns of lists and masks are taken for such sets anyway"""
-    by: str | None
-    """column that says whose label each is (annotator, site, source, month), of at most 1,000
-    values: no feature; how often each of them is wrong is reported"""
-    corrections: str | None
-    """labels that somebody checked, which count as certain: the answers of a review, or a CSV or
-    Parquet file with the columns row and label"""
-    join_labels: bool
-    """labels that differ by case, spaces or accents alone are one class, written as most rows
-    have it"""
-    annotations: str | None
-    """table of several labels per row, a line per row and annotator: columns named as --id-column
-    (without one `row`, its number), annotator and label"""
-    annotator_column: str | None
-    """column of --annotations that names the annotator (default annotator)"""
 
-
-class CleanOptions(TypedDict, total=False):
+class CleanOptions(WrittenOptions, total=False):
     """Of `knnoise clean`."""
 
-    sep: str | None
-    """separator of text files, one character or tab or space; by default a tab in .tsv, else a
-    comma"""
-    decimal: str | None
-    """decimal mark of text files, . (default) or ,"""
-    encoding: str | None
-    """encoding of text files, such as cp1252; by default utf-8"""
-    sheet: str | None
-    """sheet of an Excel workbook; by default the first"""
     how: Literal["drop", "relabel", "weight", "soft"]
     """what becomes of suspect labels: drop, relabel, weight or soft"""
 
 
-class CertifyOptions(TypedDict, total=False):
+class CertifyOptions(ComputeOptions, total=False):
     """Of `knnoise certify`."""
 
-    workers: int | None
-    """local processes; auto is one per core, 0 computes in the flow's process (at least 0)"""
-    scheduler: str | None
-    """address of a Dask scheduler; default DASK_SCHEDULER_ADDRESS"""
-    tls_ca: str | None
-    """authority of a tls:// scheduler; default Dask's configuration"""
-    tls_cert: str | None
-    """certificate to show to the scheduler"""
-    tls_key: str | None
-    """private key of that certificate"""
-    performance_report: bool
-    """keep Dask's performance report as performance.html in the run"""
-    step_timeout: float
-    """seconds that one try of a step may take (above 0)"""
-    quiet: bool
-    """print no progress on stderr"""
     delta: float
     """probability that a bound may fail (above 0, below 1)"""
     k: int | None
@@ -255,38 +203,9 @@ class CertifyOptions(TypedDict, total=False):
     """seed of the sampling (at least 0, below 4,294,967,296)"""
 
 
-class ReviewOptions(TypedDict, total=False):
+class ReviewOptions(ComputeOptions, PagedOptions, total=False):
     """Of `knnoise review`."""
 
-    port: int
-    """port of the page on this host; 0 takes a free one (at least 0, at most 65,535)"""
-    reviewer: str | None
-    """who answers; default the user of this process"""
-    show: str | None
-    """table with a row per training row, shown as it stands; default the source, where it is what
-    it was"""
-    show_column: str | None
-    """the column of it to show: texts, or paths or URLs of images below --image-root"""
-    image_root: str | None
-    """folder or URL below which the images lie"""
-    image_shape: str | None
-    """show the features as a gray image of so many rows and columns"""
-    workers: int | None
-    """local processes; auto is one per core, 0 computes in the flow's process (at least 0)"""
-    scheduler: str | None
-    """address of a Dask scheduler; default DASK_SCHEDULER_ADDRESS"""
-    tls_ca: str | None
-    """authority of a tls:// scheduler; default Dask's configuration"""
-    tls_cert: str | None
-    """certificate to show to the scheduler"""
-    tls_key: str | None
-    """private key of that certificate"""
-    performance_report: bool
-    """keep Dask's performance report as performance.html in the run"""
-    step_timeout: float
-    """seconds that one try of a step may take (above 0)"""
-    quiet: bool
-    """print no progress on stderr"""
     budget: int
     """questions to ask, one for a group of alike suspects (at least 1, at most 10,000)"""
     random_share: float
@@ -301,47 +220,9 @@ class ReviewOptions(TypedDict, total=False):
     """seed of what is drawn at random (at least 0, below 4,294,967,296)"""
 
 
-class AcquireOptions(TypedDict, total=False):
+class AcquireOptions(ComputeOptions, WrittenOptions, PagedOptions, total=False):
     """Of `knnoise acquire`."""
 
-    port: int
-    """port of the page on this host; 0 takes a free one (at least 0, at most 65,535)"""
-    reviewer: str | None
-    """who answers; default the user of this process"""
-    show: str | None
-    """table with a row per training row, shown as it stands; default the source, where it is what
-    it was"""
-    show_column: str | None
-    """the column of it to show: texts, or paths or URLs of images below --image-root"""
-    image_root: str | None
-    """folder or URL below which the images lie"""
-    image_shape: str | None
-    """show the features as a gray image of so many rows and columns"""
-    sep: str | None
-    """separator of text files, one character or tab or space; by default a tab in .tsv, else a
-    comma"""
-    decimal: str | None
-    """decimal mark of text files, . (default) or ,"""
-    encoding: str | None
-    """encoding of text files, such as cp1252; by default utf-8"""
-    sheet: str | None
-    """sheet of an Excel workbook; by default the first"""
-    workers: int | None
-    """local processes; auto is one per core, 0 computes in the flow's process (at least 0)"""
-    scheduler: str | None
-    """address of a Dask scheduler; default DASK_SCHEDULER_ADDRESS"""
-    tls_ca: str | None
-    """authority of a tls:// scheduler; default Dask's configuration"""
-    tls_cert: str | None
-    """certificate to show to the scheduler"""
-    tls_key: str | None
-    """private key of that certificate"""
-    performance_report: bool
-    """keep Dask's performance report as performance.html in the run"""
-    step_timeout: float
-    """seconds that one try of a step may take (above 0)"""
-    quiet: bool
-    """print no progress on stderr"""
     budget: int
     """labels to buy in all, those of earlier calls included (at least 1)"""
     label_column: str | None

@@ -31,22 +31,41 @@ def rendered() -> str:
         "",
         "from typing import Any, Literal, TypedDict",
     ]
+    flows = {name: getattr(params, f"{name}Params") for name in GIVEN}
+    above = [base for flow in flows.values() for base in flow.__mro__[1:]]
+    shared = [base for base in dict.fromkeys(above) if above.count(base) > 1 and _fields(base)]
+    for base in shared:
+        lines += _class(base.__name__, [], f"{base.heading}, of several commands.", _fields(base))
     for name, own in GIVEN.items():
-        lines += ["", "", f"class {name}Options(TypedDict, total=False):"]
-        lines += [f'    """Of `knnoise {name.lower()}`."""', ""]
-        for field, info in getattr(params, f"{name}Params").model_fields.items():
-            if field not in own:
-                kind = "Any" if field in OF_ANY_TYPE else _type(info.annotation)
-                lines.append(_wrapped(f"    {field}: {kind}"))
-                text = params.described(info)
-                lines += textwrap.wrap(
-                    f'"""{text}"""',
-                    98,
-                    initial_indent="    ",
-                    subsequent_indent="    ",
-                    break_on_hyphens=False,
-                )
+        bases = [base for base in shared if issubclass(flows[name], base)]
+        apart = {*own, *(field for base in bases for field in _fields(base))}
+        fields = {key: of for key, of in flows[name].model_fields.items() if key not in apart}
+        names = [base.__name__ for base in bases]
+        lines += _class(name, names, f"Of `knnoise {name.lower()}`.", fields)
     return "\n".join(lines) + "\n"
+
+
+def _fields(base: Any) -> dict[str, Any]:
+    """Those of its own that are keywords."""
+    fields = getattr(base, "model_fields", {}).items()
+    return {key: of for key, of in fields if key in base.__annotations__ and key != "source"}
+
+
+def _class(name: str, bases: list[str], text: str, fields: dict[str, Any]) -> list[str]:
+    above = ", ".join(f"{base}Options" for base in bases) or "TypedDict"
+    lines = ["", "", f"class {name}Options({above}, total=False):", f'    """{text}"""']
+    lines += [""] if fields else []
+    for field, info in fields.items():
+        kind = "Any" if field in OF_ANY_TYPE else _type(info.annotation)
+        lines.append(_wrapped(f"    {field}: {kind}"))
+        lines += textwrap.wrap(
+            f'"""{params.described(info)}"""',
+            98,
+            initial_indent="    ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+        )
+    return lines
 
 
 def _wrapped(line: str) -> str:
