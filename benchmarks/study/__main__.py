@@ -30,6 +30,7 @@ from benchmarks.study import (
     review,
     square,
     suspects_study,
+    uneven,
     verdicts,
     write,
 )
@@ -56,6 +57,7 @@ def main() -> None:
         "metric": lambda a: metric_study.run(a.data, a.results),
         "cleaning": lambda a: cleaning_study.run(a.data, a.results),
         "verdicts": lambda a: verdicts.run(a.data, a.results),
+        "uneven": lambda a: uneven.run(a.data, a.results),
         "cost": lambda a: cost.run(a.results),
         "acquire": lambda a: acquire.run(a.data, a.results),
         "partial": lambda a: partial.run(a.data, a.results),

@@ -1,4 +1,4 @@
-"""Page of the verdict's limits: coverage by rows, and the test of the assumption."""
+"""Page of the verdict's limits: coverage by rows."""
 
 from __future__ import annotations
 
@@ -28,19 +28,6 @@ def share(cases: Rows, verdict: str) -> str:
     return f"{np.mean(hits):.3f} ({len(hits)})" if hits else ""
 
 
-def power(rows: Rows) -> dict[float, tuple[float, float, int]]:
-    """By difference of rates: share of alarms in the class that varies, in the other, pools."""
-    found = each([r["regions"] for r in rows if "regions" in r], lambda r: r["difference"])
-    return {
-        difference: (
-            float(np.mean([r["alarms"][1] for r in some])),
-            float(np.mean([r["alarms"][0] for r in some])),
-            len(some),
-        )
-        for difference, some in found.items()
-    }
-
-
 def verdicts(rows: Rows, docs: Path) -> None:
     lines = []
     whole = cases_of(rows)
@@ -64,18 +51,10 @@ def verdicts(rows: Rows, docs: Path) -> None:
     for kind, of_kind in each(whole, lambda c: c["kind"]).items():
         for low, high in GROUPS:
             some = [c for c in of_kind if low <= c["n"] < high]
-            tested = [c for c in some if c["tested"]]
-            alarms = (
-                f"{np.mean([c['alarm'] for c in tested]):.3f} ({len(tested)})" if tested else ""
-            )
-            kinds.append([kind, f"{low:,}", *(share(some, v) for v in VERDICTS), alarms])
+            kinds.append([kind, f"{low:,}", *(share(some, v) for v in VERDICTS)])
     by_set = [
         [name, "yes" if some[0]["tuned"] else "", *(share(some, v) for v in VERDICTS)]
         for name, some in each(whole, lambda c: c["set"]).items()
-    ]
-    test = [
-        [f"{difference}", pools, f"{alarm:.2f}", f"{other:.3f}"]
-        for difference, (alarm, other, pools) in power(rows).items()
     ]
     page(
         docs / "verdicts.md",
@@ -90,13 +69,7 @@ def verdicts(rows: Rows, docs: Path) -> None:
         "set on optdigits, landsat, usps and letter, with other seeds.",
         table(["sets", "rows", "cases", *VERDICTS, "error of supported"], lines),
         table(["scale", "rows from", *VERDICTS], scales),
-        table(["mistakes", "rows from", *VERDICTS, "alarms (tested)"], kinds),
+        table(["mistakes", "rows from", *VERDICTS], kinds),
         table(["set", "tuned on", *VERDICTS], by_set),
-        "## The test whether mistakes depend on the features",
-        "Above, `alarms` is what it says; the rates are those before it widens intervals. "
-        "Two classes of two clouds of 2,000 rows, classes overlapping or not; the rate of "
-        "class 1 differs between its clouds. Class 0 has one rate: its alarms are false, as all "
-        "are at difference 0.",
-        table(["difference", "pools", "alarms, class 1", "alarms, class 0"], test),
         "Command: `python -m benchmarks.study --data FOLDER --only verdicts`",
     )

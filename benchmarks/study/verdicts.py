@@ -25,9 +25,6 @@ SIMULATED = (*coverage.KINDS, "overlap")
 """Pools of known truth, their columns in units up to a thousand times apart; twice as many."""
 KINDS = ("class", "slope", "boundary")
 """Mistakes by class alone; growing along a random direction; growing towards the other class."""
-REGIONS = 50
-"""Simulated pools for each difference of rates in the test's own study."""
-DIFFERENCES = (0.0, 0.05, 0.1, 0.15)
 
 
 def run(folder: Path, work: Path) -> None:
@@ -59,14 +56,9 @@ def run(folder: Path, work: Path) -> None:
             for sample in range(2 * samples):
                 if (key := f"simulated {kind}/{n}/{sample}") not in results:
                     x, y = simulated(kind, n, sample)
-                    found = noisy_cases(x, y, key, SCALES[sample % 3], tested=False)
+                    found = noisy_cases(x, y, key, SCALES[sample % 3])
                     results.add(key, {"set": f"simulated: {kind}", "tuned": None, "cases": found})
         print(f"verdicts {kind}", flush=True)
-    for difference in DIFFERENCES:
-        for seed in range(REGIONS):
-            if (key := f"regions/{difference}/{seed}") not in results:
-                results.add(key, {"set": "regions", "regions": regions(difference, seed)})
-    print("verdicts regions", flush=True)
 
 
 def sampled(
@@ -96,11 +88,9 @@ def noisy_cases(
     truth: NDArray[np.int8],
     key: str,
     scale: str,
-    *,
-    tested: bool = True,
 ) -> list[dict[str, Any]]:
-    """All noise of one pool; with `tested`, whether mistakes are said to vary. Rates are those
-    without this test, which only widens intervals."""
+    """All noise of one pool. Rates are those without the test whether mistakes depend on the
+    features (`uneven`), which only widens intervals."""
     near = search(x, np.arange(len(x)), anchor_plan(*x.shape)[1]).astype(np.int64)
     found = []
     for kind in KINDS:
@@ -108,10 +98,6 @@ def noisy_cases(
             seed = zlib.crc32(f"{key}/{kind}/{p0}-{p1}".encode())
             given = noisy(kind, x, near, truth, (p0, p1), seed)
             rates = crossfit(near, given[near], len(x))
-            tests = []
-            if tested:
-                told = crossfit(near, given[near], len(x), x=x).diagnostics
-                tests = [t for t in told.get("regions", []) if t is not None]
             found.append(
                 {
                     "n": len(x),
@@ -124,8 +110,6 @@ def noisy_cases(
                     "intervals": [list(rates.p0_interval), list(rates.p1_interval)],
                     "support": rates.support,
                     "sides": [rates.diagnostics.get(side) for side in ("p0", "p1")],
-                    "tested": len(tests),
-                    "alarm": any(t["disagree"] for t in tests),
                 }
             )
     return found
@@ -155,22 +139,3 @@ def noisy(
 
 def _ranks(value: NDArray[np.floating]) -> NDArray[np.float64]:
     return np.asarray(np.argsort(np.argsort(value, kind="stable"), kind="stable") / len(value))
-
-
-def regions(difference: float, seed: int) -> dict[str, Any]:
-    """Two classes of two clouds, 2,000 rows each; class 1's rates differ between its clouds."""
-    rng = np.random.default_rng([47, round(100 * difference), seed])
-    cloud = np.repeat(np.arange(4), 2000)
-    y = (cloud // 2).astype(np.int8)
-    gap = rng.uniform(3.0, 8.0)  # from classes that overlap to classes that do not
-    x = rng.normal(size=(8000, 4))
-    x[:, 0] += 8.0 * (cloud % 2)
-    x[:, 1] += gap * y
-    chance = np.where(y == 1, 0.2 + difference * (cloud % 2 - 0.5), 0.15)
-    given = np.where(rng.random(8000) < chance, 1 - y, y).astype(np.int8)
-    x = np.ascontiguousarray(x, np.float32)
-    rows = rng.permutation(8000)
-    near = search(x, rows, 300).astype(np.int64)
-    rates = crossfit(near, given[near], 8000, x=x[rows])
-    alarms = [bool(t and t["disagree"]) for t in rates.diagnostics["regions"]]
-    return {"difference": difference, "gap": gap, "alarms": alarms, "support": rates.support}

@@ -22,6 +22,7 @@ from benchmarks.study import (
     pages_review,
     pages_suspects,
     pages_synthetic,
+    pages_uneven,
     pages_verdicts,
     square,
 )
@@ -66,6 +67,8 @@ def pages(work: Path, docs: Path) -> None:
         pages_cleaning.cleaning(found["cleaning"], docs)
     if found["suspects"]:
         pages_suspects.suspects(found["suspects"], docs)
+    if found["uneven"]:
+        pages_uneven.uneven(found["uneven"], docs)
     if found["verdicts"]:
         pages_verdicts.verdicts(found["verdicts"], docs)
     goals.page_write(found, docs)

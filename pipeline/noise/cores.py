@@ -1,4 +1,5 @@
-"""The core of a class: rows of it amid rows of it, by votes that uneven mistakes do not move."""
+"""The core of a class: rows away from where the other class is in the majority, and what their
+labels say: whether wrong ones lie together."""
 
 from __future__ import annotations
 
@@ -10,9 +11,17 @@ from pipeline.knn.lists import ABSENT
 from pipeline.knn.rows import nearest_rows
 
 NEAR = 20
-"""Anchors around a row that must all be likeliest of its class."""
+"""Anchors around a row that count as near."""
 AMONG = 4000
 """Anchors among which these are searched at most."""
+NEIGHBORS = 60
+"""Neighbors that vote, at most."""
+MAJORITIES = ((10, 2.0), (20, 1.6), (NEIGHBORS, 1.3))
+"""Neighbors that vote at once, and standard errors from which the other class has won."""
+BLENDED = 0.06
+"""Part of a class among rows that are likelier of the other from which classes blend."""
+RARE = 0.05
+"""Rows likelier of the other class, for each of the class, below which that one is rare."""
 
 
 def near_anchors(x: NDArray[np.floating]) -> NDArray[np.int64]:
@@ -41,11 +50,61 @@ def near_anchors(x: NDArray[np.floating]) -> NDArray[np.int64]:
     return np.where(nearest == ABSENT, ABSENT, among[nearest])
 
 
-def in_core(chance: NDArray[np.float64], near: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """(anchor,) which anchors are likelier of the class than not, as are all those near them.
+def in_core(wrong: NDArray[np.bool_], even: float, near: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which anchors lie away from where the other class is in the majority.
 
-    Where classes overlap this is seldom so; where a class is by itself it is, however many of its
-    labels are wrong, as long as they are fewer than half.
+    Where a class is by itself an anchor is of its core as long as its labels are right more often
+    than not, however many are wrong: the majority has to be surpassed by so many standard errors.
+
+    Parameters
+    ----------
+    wrong : (anchor, neighbor) which neighbors' labels are not of the class, nearest first
+    even : share of such labels where both classes are as likely
+    near : (anchor, rank) anchors near each, of which none may be the other class' (`near_anchors`)
+
+    Returns
+    -------
+    (anchor,) bool
     """
-    surely = chance >= 0.5
-    return np.asarray(surely & (surely[near] | (near == ABSENT)).all(axis=1))
+    other = np.zeros(len(wrong), bool)
+    for size, z in MAJORITIES:
+        other |= wrong[:, :size].mean(axis=1) > even + z * 0.5 / np.sqrt(size)
+    return np.asarray(~other & ~(other[near] & (near != ABSENT)).any(axis=1))
+
+
+def blends(chance: NDArray[np.float64]) -> bool:
+    """Whether overlap may pass for mistakes: a part of the class lies where the other one is
+    likelier, or the other one is so rare that it may be likelier nowhere.
+
+    ``chance`` (anchor,) of the class.
+    """
+    mine = chance >= 0.5
+    rare = np.count_nonzero(~mine) <= RARE * np.count_nonzero(mine)
+    return bool(rare or chance[~mine].sum() >= BLENDED * np.count_nonzero(mine))
+
+
+def clustering(
+    wrong: NDArray[np.bool_], core: NDArray[np.bool_], near: NDArray[np.int64]
+) -> tuple[float, float]:
+    """Variance of the rate of wrong labels between places, and its standard errors from 0.
+
+    The mean product of the deviations of near anchors' own labels from the core's rate, of which
+    no label is in both factors (Moran, *Notes on continuous stochastic phenomena*, 1950).
+
+    Parameters
+    ----------
+    wrong : (anchor,) which anchors' own labels are not of the class
+    core : (anchor,) those looked at
+    near : (anchor, rank) anchors near each, or ABSENT
+    """
+    first, second = np.repeat(np.arange(len(near)), near.shape[1]), near.ravel()
+    both = (second != ABSENT) & core[first] & core[second]
+    ends = np.sort(np.stack([first[both], second[both]]), axis=0)
+    (first, second), times = np.unique(ends, axis=1, return_counts=True)
+    if not len(times):
+        return 0.0, 0.0
+    rate = float(wrong[core].mean())
+    away = wrong - rate
+    variance = float((times * away[first] * away[second]).sum() / times.sum())
+    error = rate * (1.0 - rate) * float(np.linalg.norm(times) / times.sum())
+    return variance, variance / error if error > 0 else 0.0

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pipeline.noise.asymptotes import (
+    Asymptotes,
     HeldOutLabels,
     fewest_rows,
     fit_asymptotes,
@@ -24,7 +25,7 @@ from pipeline.noise.asymptotes import (
     read_plateau,
 )
 from pipeline.noise.copies import OneEach, one_of_each
-from pipeline.noise.cores import in_core, near_anchors
+from pipeline.noise.cores import NEIGHBORS, blends, clustering, in_core, near_anchors
 from pipeline.noise.rates import FEW, HIDDEN, MINGLED, TOO_FEW, NoiseRates, verdict, worst
 from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 
@@ -117,7 +118,9 @@ def crossfit(
     ranges = honest_range(lows[1:], highs[1:], sizes)
     rates = _judge(sides, ranges, n_rows, params)
     if x is not None:
-        tests = _regions(x[order], curve.clean, sample)
+        tests = _regions(
+            x[order], rarer[order], _plan(neighbor.shape, n_rows, params.coverage)[0], curve, sample
+        )
         rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
     return rates
 
@@ -204,14 +207,29 @@ def _weights(neighbor: NDArray[np.int64]) -> Floats:
 
 
 def _regions(
-    x: NDArray[np.floating], clean: Floats, sample: HeldOutLabels
+    x: NDArray[np.floating],
+    label: NDArray[np.int8],
+    kept: int,
+    curve: Asymptotes,
+    sample: HeldOutLabels,
 ) -> tuple[RegionTest | None, RegionTest | None]:
-    """The test of class 0, whose wrong labels are 1, and of class 1."""
-    zeros, near = sample.flipped().ones, near_anchors(x)
-    return (
-        region_test(x, 1.0 - clean, sample.ones, sample.trials, in_core(1.0 - clean, near)),
-        region_test(x, clean, zeros, sample.trials, in_core(clean, near)),
-    )
+    """The test of class 0, whose wrong labels are 1, and of class 1; ``kept`` columns of ``label``
+    are held out."""
+    near, even = near_anchors(x), 0.5 * (curve.lower + curve.upper)
+    tests = []
+    for side, half, chance, labels in (
+        (0, even, 1.0 - curve.clean, sample),
+        (1, 1.0 - even, curve.clean, sample.flipped()),
+    ):
+        wrong = label != side
+        core = in_core(wrong[:, kept : kept + NEIGHBORS], half, near)
+        test = region_test(x, chance, labels.ones, labels.trials, core)
+        if test is not None and blends(chance):
+            test = replace(test, disagree=False)
+        elif test is not None:
+            test = test.or_clustered(*clustering(wrong[:, 0], core, near))
+        tests.append(test)
+    return tests[0], tests[1]
 
 
 def honest_range(

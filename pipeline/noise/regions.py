@@ -5,7 +5,8 @@ regions of one class that are found without the labels they are then read on: a 
 half of the class' rows by feature, and the others' held-out labels are counted in its leaves; then
 the halves change places. What the tree's first cut parts is compared, and its leaves are named.
 Where classes overlap, a region's rate is that of mistakes and of the other class together. So of
-two classes only the core is looked at, rows amid rows that are likelier of the class than not. What
+two classes only the core is looked at, rows away from where the other class is in the majority, and
+nothing is said where classes blend (`cores`). What
 overlap is left lowers the rows' chances of the class, region by region and row by row. Varying
 mistakes lower a region's chances likewise, yet within it mistakes are as frequent where chances are
 high: the slope within regions, as in an analysis of covariance, is what is granted before the
@@ -28,12 +29,15 @@ LEAVES = 5
 """Regions of a class at most."""
 FEWEST = 60
 """Rows of a region at least, about, and a sixth of the class."""
-ALARM = 2.75
+ALARM = 3.0
 """Standard errors between the regions of low and of high rates from which they disagree."""
 GRANTED = 1.5
 """Times the difference between a region's purer and less pure halves that its interval grants."""
 MIXED = 0.25
 """Part of a difference in chances of other classes that is granted at least."""
+CLUSTERED, SPREAD = 4.0, 0.0055
+"""Standard errors, and variance of the rate between places, from which wrong labels that lie
+together are an alarm."""
 SURELY = 0.5
 """Chance of the class from which a row counts towards its regions."""
 
@@ -83,7 +87,13 @@ class RegionTest:
     """Whether the regions differ beyond chance and overlap."""
     z: float
     """Difference of the regions of high and of low rates in standard errors, what overlap can
-    explain taken off."""
+    explain taken off; or that of the clustering of wrong labels, where it is the alarm."""
+
+    def or_clustered(self, variance: float, z: float) -> RegionTest:
+        """The test, an alarm too where wrong labels lie together (`cores.clustering`)."""
+        if self.disagree or z <= CLUSTERED or variance <= SPREAD:
+            return self
+        return replace(self, disagree=True, z=z)
 
     @property
     def span(self) -> tuple[float, float]:
