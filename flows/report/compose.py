@@ -12,7 +12,7 @@ from flows.report.candidates import length_warning
 from flows.report.content import AnyTraining, builder_reason, recall_warning
 from flows.report.estimates import of_candidates, of_classes, of_two
 from flows.report.findings import chosen_warning, order_warning
-from flows.report.model import CandidateReport, ClassReport, RunConfig, TrainReport
+from flows.report.model import RunConfig
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.building import Graph
 from flows.steps.ingest.pool import Ingested, corrections_used
@@ -105,14 +105,14 @@ def composed(
         assert isinstance(issues, Verdicts)
         common["warnings"] += length_warning(estimated, ingested.n_rows)
         common["candidate_features"] = params.candidate_features
-        return CandidateReport(**common, **of_candidates(estimated, issues, ingested))
+        return of_candidates(common, estimated, issues, ingested)
     common |= {"k_curve": estimated.k_curve, "rule": params.rule, "groups": groups}
     common["annotators"] = annotators
     common["corrections"] = corrections_used(job.run)
     report = (
-        TrainReport(**common, **of_two(estimated, ingested.class_counts or []))
+        of_two(common, estimated, ingested.class_counts or [])
         if isinstance(estimated, RateEstimates)
-        else ClassReport(**common, **of_classes(job.run, estimated, ingested))
+        else of_classes(common, job.run, estimated, ingested)
     )
     report.warnings.extend(chosen_warning(report))
     return report

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.report.model import CandidatePair, Confusion, Interval
+from flows.report.model import (
+    CandidatePair,
+    CandidateReport,
+    ClassReport,
+    Confusion,
+    TrainReport,
+)
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.classes import ClassEstimates
 from flows.steps.labels.rates import RateEstimates
 from flows.steps.sets.candidates import CandidateEstimates
 from flows.steps.sets.verdicts import Verdicts
-from pipeline.decision.tempering import MatrixDecision
-from pipeline.decision.threshold import Decision
 from pipeline.methods.partial_labels import NAME as PL_AKNN
-from pipeline.methods.rknn import FoldScores
-from pipeline.methods.rules import Rule
-from pipeline.noise.rates import NoiseRates, Support, clean_shares
-from pipeline.noise.regions import Regions
+from pipeline.noise.rates import clean_shares
 from pipeline.noise.transition import of_rates
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
@@ -30,78 +31,25 @@ MOST_CONFUSIONS = 50
 Floats = NDArray[np.float64]
 
 
-class ClassNoise(TypedDict):
-    """What the reports of any number of classes say of the noise."""
-
-    clean_prior: list[float | None]
-    transition_matrix: list[list[float]] | None
-    transition_interval: list[list[Interval]] | None
-    class_noise: list[float]
-    class_noise_interval: list[Interval]
-    class_support: list[Support]
-    noise: str
-    support: Support
-    reason: str
-
-
-class TwoClassNoise(ClassNoise):
-    """What a report of two classes says of it."""
-
-    p0: float
-    p1: float
-    p0_interval: Interval
-    p1_interval: Interval
-    rate_k: int
-    folds: FoldScores | None
-    decision_rule: Rule
-    decision: Decision
-    threshold: float
-    estimates: dict[str, NoiseRates]
-
-
-class ManyClassNoise(ClassNoise):
-    """What a report of more classes says of it."""
-
-    decision: MatrixDecision
-    confusions: list[Confusion]
-    regions: list[Regions | None]
-
-
-class CandidateFields(TypedDict):
-    """What a report on candidate sets says of them."""
-
-    rule: str
-    mean_set_size: float
-    n_single: int
-    c1: float
-    delta: float
-    c1_tried: list[float]
-    stops_tried: list[int]
-    agreement: list[list[float]]
-    n_decided: int
-    n_predicted: list[int]
-    n_disambiguated: list[int]
-    pairs: list[CandidatePair]
-
-
 def of_candidates(
-    fitted: CandidateEstimates, judged: Verdicts, ingested: Ingested
-) -> CandidateFields:
-    """Fields of `CandidateReport` besides those that it shares."""
+    common: dict[str, Any], fitted: CandidateEstimates, judged: Verdicts, ingested: Ingested
+) -> CandidateReport:
+    """The report on candidate sets; `common` are the fields that it shares."""
     names, taken = ingested.label_values or [], judged.disambiguated
-    return {
-        "rule": PL_AKNN,
-        "mean_set_size": sum(ingested.class_counts or []) / ingested.n_rows,
-        "n_single": judged.single,
-        "c1": fitted.params.c1,
-        "delta": fitted.params.delta,
-        "c1_tried": fitted.c1_tried,
-        "stops_tried": fitted.stops_tried,
-        "agreement": fitted.agreement,
-        "n_decided": judged.decided,
-        "n_predicted": judged.predicted,
-        "n_disambiguated": taken,
-        "pairs": [
+    return CandidateReport(
+        **common,
+        rule=PL_AKNN,
+        mean_set_size=sum(ingested.class_counts or []) / ingested.n_rows,
+        n_single=judged.single,
+        c1=fitted.params.c1,
+        delta=fitted.params.delta,
+        c1_tried=fitted.c1_tried,
+        stops_tried=fitted.stops_tried,
+        agreement=fitted.agreement,
+        n_decided=judged.decided,
+        n_predicted=judged.predicted,
+        n_disambiguated=taken,
+        pairs=[
             CandidatePair(
                 label=names[pair.label],
                 other=names[pair.other],
@@ -110,43 +58,41 @@ def of_candidates(
             )
             for pair in judged.pairs
         ],
-    }
+    )
 
 
-def of_two(estimated: RateEstimates, class_counts: list[int]) -> TwoClassNoise:
-    """Fields of `TrainReport` besides those that it shares."""
+def of_two(
+    common: dict[str, Any], estimated: RateEstimates, class_counts: list[int]
+) -> TrainReport:
+    """The report on two classes; `common` are the fields that it shares."""
     rates = estimated.rates
     matrix = of_rates(rates)
     assert matrix.interval is not None
     prior = clean_shares(rates.p0, rates.p1, class_counts[1] / sum(class_counts))
-    return {
-        "clean_prior": list(prior),
-        "transition_matrix": matrix.matrix.tolist(),
-        "transition_interval": matrix.interval.tolist(),
+    return TrainReport(
+        **common,
+        clean_prior=list(prior),
+        transition_matrix=matrix.matrix.tolist(),
+        transition_interval=matrix.interval.tolist(),
         **_by_class(matrix.matrix, matrix.interval[:, :, 0], matrix.interval[:, :, 1]),
-        "class_support": list(matrix.class_support),
-        "noise": estimated.noise,
-        "p0": rates.p0,
-        "p1": rates.p1,
-        "p0_interval": rates.p0_interval,
-        "p1_interval": rates.p1_interval,
-        "support": rates.support,
-        "reason": rates.reason,
-        "rate_k": rates.rate_k,
-        "folds": estimated.folds,
-        "decision_rule": estimated.decision_rule,
-        "decision": estimated.decision,
-        "threshold": estimated.decision_rule.threshold,
-        "estimates": estimated.estimates,
-    }
+        class_support=list(matrix.class_support),
+        noise=estimated.noise,
+        p0=rates.p0,
+        p1=rates.p1,
+        p0_interval=rates.p0_interval,
+        p1_interval=rates.p1_interval,
+        support=rates.support,
+        reason=rates.reason,
+        rate_k=rates.rate_k,
+        folds=estimated.folds,
+        decision_rule=estimated.decision_rule,
+        decision=estimated.decision,
+        threshold=estimated.decision_rule.threshold,
+        estimates=estimated.estimates,
+    )
 
 
-class _ByClass(TypedDict):
-    class_noise: list[float]
-    class_noise_interval: list[Interval]
-
-
-def _by_class(matrix: Floats, low: Floats, high: Floats) -> _ByClass:
+def _by_class(matrix: Floats, low: Floats, high: Floats) -> dict[str, Any]:
     """Of each true class, the share labeled as another."""
     bounds = zip((1.0 - np.diag(high)).tolist(), (1.0 - np.diag(low)).tolist(), strict=True)
     return {
@@ -155,8 +101,10 @@ def _by_class(matrix: Floats, low: Floats, high: Floats) -> _ByClass:
     }
 
 
-def of_classes(run: Run, fitted: ClassEstimates, ingested: Ingested) -> ManyClassNoise:
-    """Fields of `ClassReport` besides those that it shares."""
+def of_classes(
+    common: dict[str, Any], run: Run, fitted: ClassEstimates, ingested: Ingested
+) -> ClassReport:
+    """The report on more classes; `common` are the fields that it shares."""
     group = run.group("transition")
     matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
     whole = len(matrix) <= FULL  # three million numbers of a thousand classes
@@ -168,19 +116,20 @@ def of_classes(run: Run, fitted: ClassEstimates, ingested: Ingested) -> ManyClas
     surely = np.where(low > 0.0, rows, 0.0)
     order = np.argsort(-surely, axis=None, kind="stable")[:MOST_CONFUSIONS]
     pairs = [(int(at // len(names)), int(at % len(names))) for at in order]
-    return {
-        "clean_prior": [
+    return ClassReport(
+        **common,
+        clean_prior=[
             share if sure else None for share, sure in zip(fitted.prior, known, strict=True)
         ],
-        "transition_matrix": matrix.tolist() if whole else None,
-        "transition_interval": np.stack([low, high], axis=2).tolist() if whole else None,
+        transition_matrix=matrix.tolist() if whole else None,
+        transition_interval=np.stack([low, high], axis=2).tolist() if whole else None,
         **_by_class(matrix, low, high),
-        "class_support": fitted.class_support,
-        "noise": "crossfit",
-        "support": fitted.support,
-        "reason": fitted.reason,
-        "decision": fitted.decision,
-        "confusions": [
+        class_support=fitted.class_support,
+        noise="crossfit",
+        support=fitted.support,
+        reason=fitted.reason,
+        decision=fitted.decision,
+        confusions=[
             Confusion(
                 true=names[a],
                 given=names[b],
@@ -191,5 +140,5 @@ def of_classes(run: Run, fitted: ClassEstimates, ingested: Ingested) -> ManyClas
             for a, b in pairs
             if surely[a, b] >= 0.5
         ],
-        "regions": fitted.regions,
-    }
+        regions=fitted.regions,
+    )
