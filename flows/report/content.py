@@ -276,11 +276,13 @@ def _of_two(report: TrainReport) -> list[str]:
         *_about_data(report),
         "",
         f"noise rates ({report.noise})",
-        f"  p0 = P(given 1 | true 0) = {report.p0:.3f}, 95 % interval {low0:.3f} to {high0:.3f}",
-        f"  p1 = P(given 0 | true 1) = {report.p1:.3f}, 95 % interval {low1:.3f} to {high1:.3f}",
+        f"  p0 = P(given {one} | true {zero}) = {report.p0:.3f}, "
+        f"95 % interval {low0:.3f} to {high0:.3f}",
+        f"  p1 = P(given {zero} | true {one}) = {report.p1:.3f}, "
+        f"95 % interval {low1:.3f} to {high1:.3f}",
         f"  {report.support}: {report.reason}",
         *_varying(report),
-        f"threshold on the share of the {report.k} neighbors given 1: {report.threshold:.4f}",
+        f"threshold on the share of the {report.k} neighbors given {one}: {report.threshold:.4f}",
         f"  {served(report.decision)}",
     ]
 

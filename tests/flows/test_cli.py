@@ -46,7 +46,7 @@ def test_a_csv_from_training_to_scores(tmp_path: Path) -> None:
     assert {"n_rows", "recall", "seconds"} <= set(json.loads(scored.stdout))
     assert len(pd.read_parquet(out)) == 2000
     shown = knnoise("report", "--run", run)
-    assert "p0 = P(given 1 | true 0)" in shown.stdout
+    assert "p0 = P(given yes | true no)" in shown.stdout
     assert json.loads(knnoise("report", "--run", run, "--json").stdout) == report
     status = json.loads(knnoise("status", "--run", run, "--json").stdout)
     assert status["finished"]
