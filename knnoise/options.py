@@ -213,9 +213,9 @@ class ReviewOptions(ComputeOptions, PagedOptions, total=False):
     answers: str | None
     """file of the answers, on this host; default review/answers.jsonl in DIR"""
     export_to: str | None
-    """write the answers to a table, named as --out of score, and end"""
+    """write the answers to a table, or questions as tasks of Label Studio (.json)"""
     import_from: str | None
-    """take answers from a CSV or Parquet file, and end"""
+    """take answers from a table or an export of Label Studio (.json), and end"""
     seed: int
     """seed of what is drawn at random (at least 0, below 4,294,967,296)"""
 

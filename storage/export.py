@@ -34,8 +34,8 @@ from storage.sources.values.texts import as_column
 
 MOST_IN_SHEET = (1 << 20) - 1
 """Rows of a sheet below its header."""
-_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-"""Characters that a workbook cannot hold."""
+NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+"""Characters that XML, and so a workbook, cannot hold."""
 
 
 class Writer(Protocol):
@@ -85,7 +85,7 @@ class _Sheet:
         cells = []
         for value in row:
             is_text = isinstance(value, str)
-            cell = WriteOnlyCell(self._sheet, _NO_XML.sub("\ufffd", value) if is_text else value)
+            cell = WriteOnlyCell(self._sheet, NO_XML.sub("\ufffd", value) if is_text else value)
             if is_text:
                 cell.data_type = "s"
             cells.append(cell)
@@ -318,14 +318,16 @@ def write_bytes(target: str, content: bytes) -> None:
 PAGES = (".html", ".htm")
 
 
-def check_target(target: str, page: bool = False) -> None:
+def check_target(target: str, page: bool = False, other: str | None = None) -> None:
     """Raise `InputError` where the system tells beforehand that no file can be written, or its name
-    is of another format than a table's or, if so, a page's."""
+    is of another format than a table's or, if so, a page's. Names that end with `other` are right,
+    too."""
     check_address(target)
     if "://" not in target and Path(target).is_dir():
         raise InputError(f"{target}: is a folder; name a file")
     if not page:
-        ending(target)
+        if other is None or not target.lower().endswith(other):
+            ending(target)
     elif not target.lower().endswith(PAGES):
         raise InputError(f"{target}: a page is written as .html; name the file so")
     if "://" not in target:

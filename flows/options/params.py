@@ -651,10 +651,11 @@ class ReviewParams(Compute, Paged):
         None, description="file of the answers, on this host; default review/answers.jsonl in DIR"
     )
     export_to: File | None = Field(
-        None, description="write the answers to a table, named as --out of score, and end"
+        None,
+        description="write the answers to a table, or questions as tasks of Label Studio (.json)",
     )
     import_from: File | None = Field(
-        None, description="take answers from a CSV or Parquet file, and end"
+        None, description="take answers from a table or an export of Label Studio (.json), and end"
     )
     seed: Annotated[int, Field(ge=0, lt=2**32), Metavar("N")] = Field(
         0, description="seed of what is drawn at random"

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -151,6 +152,12 @@ class Shown:
             address = value if _is_url(value) else _folder(self.root) + value.lstrip("/")
             return {"image": address} if inside and ".." not in value else {"text": value}
         return {"image": f"image/{row}"} if self.file(row) else {"text": value}
+
+    def address(self, row: int) -> str:
+        """The image of a row for Label Studio, which serves files below a root of its own."""
+        if self.root is None or _is_url(self.root):
+            return str(self.of(row).get("image", ""))
+        return f"/data/local-files/?d={quote(self._cells[row][0] or '')}"
 
     def file(self, row: int) -> Path | None:
         """The image of a row, if there is one below the root; links out of it are none."""

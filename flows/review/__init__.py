@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from flows.engine.cluster import check_reachable
 from flows.engine.guard import refuse_while_imported
@@ -15,16 +16,20 @@ from flows.options.params import ReviewParams, as_keywords
 from flows.orchestration.run_folders import latest
 from flows.report.review import LOG, share_wrong
 from flows.review.prepare import prepared
-from flows.review.serving import Page, PageRows
+from flows.review.serving import Page, PageRows, exhibit_of
 from flows.scorings.scored import Trained
-from flows.steps.graph.lookup import places
+from flows.steps.graph.lookup import pick, places
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
 from storage.errors import KnnoiseError
 from storage.export import check_target, export_answers
+from storage.labelstudio import TASKS, read_tasks, write_tasks
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 from storage.sources.joins import labels_to_import
+
+TASK_COLUMNS = 100
+"""Columns of a row that a task has; a table of more cannot be read."""
 
 if TYPE_CHECKING:
     from flows.report.rows import Shown
@@ -45,18 +50,21 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
     refuse_while_imported()
     check_reachable(params)
     if params.export_to is not None:
-        check_target(params.export_to)
+        check_target(params.export_to, other=TASKS)
     trained = Trained.of(latest(params.run))
     reporter = Reporter(quiet=params.quiet)
     file = open_answers(trained, params.answers)
     if params.import_from is not None:
         n = take(file, params.import_from)
         return {"answers": str(file.path), "imported": n, "measured": None}
-    if params.export_to is not None:
+    if params.export_to is not None and not params.export_to.lower().endswith(TASKS):
         n = export_answers(file, params.export_to)
         return {"answers": str(file.path), "exported": n, "measured": None}
     run = prepared(trained, params, reporter)
     desk = desk_of(trained, run, file, params.budget)
+    if params.export_to is not None:
+        n = _export_tasks(trained, desk, params, params.export_to)
+        return {"answers": str(file.path), "tasks": n, "measured": None}
     _serve(trained, desk, params)
     return {"answers": str(file.path), "measured": desk.measured().as_json()}
 
@@ -80,8 +88,10 @@ def take(file: AnswersFile, path: str, why: str = "imported", overrule: bool = T
     origin = file.answers.origin
     assert origin is not None
     now, n = datetime.now(UTC).isoformat(timespec="milliseconds"), 0
-    for row, reviewer, label in labels_to_import(path, origin):
-        if file.answers.of_row(row).labels.get(reviewer) == label:
+    read = read_tasks if path.lower().endswith(TASKS) else labels_to_import
+    for row, reviewer, label in read(path, origin):
+        labels = file.answers.of_row(row).labels
+        if reviewer in labels and labels[reviewer] == label:
             continue
         if row in file.answers and not overrule:
             continue
@@ -101,6 +111,16 @@ def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
 
 def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
     """Serve the page until it is interrupted."""
+    rows, shown = _rows(trained, desk, params)
+    with Page(rows, desk, params) as page:
+        page.show(shown)
+        page.wait()
+
+
+def _rows(
+    trained: Trained, desk: Desk, params: ReviewParams
+) -> tuple[PageRows, npt.NDArray[np.int64]]:
+    """The rows of a list and their neighbors, and their numbers."""
     wanted = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
     report = trained.report
     names = list(report.config.feature_names)
@@ -112,9 +132,46 @@ def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
     rows = PageRows(
         trained.run, names, n_rows, report.label_name, report.config.id_name, shown, place
     )
-    with Page(rows, desk, params) as page:
-        page.show(wanted)
-        page.wait()
+    return rows, wanted
+
+
+def _export_tasks(trained: Trained, desk: Desk, params: ReviewParams, target: str) -> int:
+    """Write the questions that are open as tasks of Label Studio; how many."""
+    from flows.review.desk import Filters
+
+    rows, numbers = _rows(trained, desk, params)
+    exhibit, pool = exhibit_of(rows, params), trained.run.group("pool")
+    if exhibit.shown is not None:
+        exhibit.shown.read(numbers)
+    names = [None if label is None else str(label) for label in (*desk.labels, None)]
+    tasks = []
+    for card in desk.next(desk.left(), "tasks", Filters()):
+        row = card["row"]
+        content = exhibit.of([row], with_features=True)[row]
+        values = content.pop("cells", None) or content.pop("features")
+        columns = zip(exhibit.columns or rows.feature_names, values, strict=False)
+        task = {
+            **content,
+            "row": row,
+            "given": names[card["given"]],
+            "likely": names[card["likely"]],
+            "wrong": card["wrong"],
+            "columns": dict(list(columns)[:TASK_COLUMNS]),
+            "nearest": {
+                f"row {one['row']:,}": f"{names[one['label']]}, at {one['distance']:g}"
+                for one in card["neighbors"]
+            },
+        }
+        if "image" in content and exhibit.shown is not None:
+            task["image"] = exhibit.shown.address(row)
+        if pool is not None and "id" in pool:
+            at = row if rows.place is None else rows.place[row]
+            task["row_id"] = str(pick(trained.run, "pool", "id", np.array([at]))[0])
+        tasks.append(task)
+    origin = desk.file.answers.origin
+    assert origin is not None
+    write_tasks(target, tasks, desk.labels, origin)
+    return len(tasks)
 
 
 def _source_of(trained: Trained, n_rows: int) -> Shown | None:
@@ -135,6 +192,8 @@ def review_text(result: dict[str, Any]) -> str:
     """What a person reads at the end."""
     if "imported" in result:
         return f"{result['imported']:,} labels taken over into {result['answers']}\n"
+    if "tasks" in result:
+        return f"{result['tasks']:,} tasks written, their labeling configuration beside them\n"
     if "exported" in result:
         return f"{result['exported']:,} answers written\n"
     measured = result["measured"]

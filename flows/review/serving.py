@@ -62,7 +62,7 @@ class Page:
             "answers": str(desk.file.path),
             "n_rows": rows.n_rows,
         }
-        exhibit = _exhibit(rows, params)
+        exhibit = exhibit_of(rows, params)
         self._shown = exhibit.shown
         app = application(desk, exhibit, about, token)
         self._listener = listening(params.port, rows.run.location.url)
@@ -116,7 +116,8 @@ class Page:
             raise StorageError("the page has ended; what was answered is kept: run again to resume")
 
 
-def _exhibit(rows: PageRows, params: Paged) -> Exhibit:
+def exhibit_of(rows: PageRows, params: Paged) -> Exhibit:
+    """What is shown of rows; `InputError` where they cannot be shown as asked."""
     from flows.report.rows import Features, shown_of
     from flows.review.server import Exhibit
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import httpx
 import numpy as np
@@ -36,7 +37,7 @@ from flows.cli import main
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import ReviewParams
 from flows.report.rows import Features, Shown
-from flows.review import _source_of, desk_of, open_answers
+from flows.review import _source_of, desk_of, open_answers, take
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
 from flows.review.server import About, Exhibit, application, listening
@@ -437,6 +438,89 @@ def test_three_classes_from_the_list_to_the_next_training(tmp_path: Path) -> Non
     rows = [said.row for said in AnswersFile.open(log).answers.rows()]
     assert (verdicts.given_label[rows] == names[clean[rows]]).all()
     assert not verdicts.is_label_issue[rows].any()
+
+
+EXPORTS = Path(__file__).parent / "label_studio"
+"""Files that Label Studio 1.23.2 wrote: two people, one task skipped, one without annotations."""
+EXPORTED = "dda473d77782a2694967532368d98b16"
+"""The source they are of."""
+YES = "yes <b>"
+SAID = {
+    224: {"1": YES, "3": YES},
+    25: {"1": YES, "3": "no"},
+    120: {"1": None, "3": YES},
+    298: {"1": YES},
+    285: {"1": YES},
+}
+
+
+def test_questions_are_tasks_of_label_studio(made: Made, tmp_path: Path) -> None:
+    out, texts = tmp_path / "tasks.json", str(made.folder / "texts.parquet")
+    options = ["--budget", str(BUDGET), "--show", texts, "--workers", "0", "-q"]
+    log = ["--answers", str(tmp_path / "a.jsonl"), "--export-to", str(out)]
+    assert main(["review", "--run", str(made.run), *log, *options]) == 0
+    config = ElementTree.parse(tmp_path / "tasks.xml").getroot()
+    assert [one.get("value") for one in config.iter("Choice")] == ["no", YES]
+    fields = [one.get("value", "")[1:] for one in config if one.tag != "Choices"]
+    assert fields == ["question", "text", "columns", "nearest"]
+    tasks = json.loads(out.read_text())
+    _, queue = listed(made)
+    assert [task["data"]["row"] for task in tasks] == queue["row"][:BUDGET].tolist()
+    x = np.load(made.folder / "pool.npz")["X"]
+    for task in tasks:
+        data, (prediction,) = task["data"], task["predictions"]
+        assert set(fields) < set(data)
+        assert data["text"] == f"text of {data['row']} <i>"
+        assert data["given"] == ["no", YES][made.given[data["row"]]]
+        assert list(data["columns"].values()) == pytest.approx(x[data["row"]], rel=1e-4)
+        assert prediction["result"][0]["value"]["choices"][0] in ("no", YES)
+
+
+@pytest.mark.parametrize("name", ["export.json", "export-min.json"])
+def test_exports_of_label_studio_are_answers(made: Made, tmp_path: Path, name: str) -> None:
+    log = str(tmp_path / "answers.jsonl")
+    file = open_answers(Trained.of(str(made.run)), log)
+    assert file.answers.origin is not None
+    text = (EXPORTS / name).read_text().replace(EXPORTED, file.answers.origin.source)
+    (tmp_path / name).write_text(text)
+    want = {row: dict(said) for row, said in SAID.items()}
+    if name == "export-min.json":  # which leaves out what was skipped
+        del want[120]["1"]
+    for new in (sum(map(len, want.values())), 0):
+        assert take(file, str(tmp_path / name)) == new
+        assert {one.row: one.labels for one in file.answers.rows()} == want
+    assert [one.row for one in file.answers.rows() if one.conflict] == [25]
+
+
+FOREIGN = {
+    "source": ((EXPORTED, "another"), "task 1: is on rows of another source"),
+    "choice": (('["no"]', '["maybe"]'), "task 2: choice 'maybe' is not one of"),
+    "two": (('["no"]', '["no", "no"]'), "task 2: choice 'no', 'no' is not one of"),
+    "row": (('"row":25', '"row":1' + "0" * 40), "task 2: is on rows of another source"),
+    "type": (('"row":25', '"row":"25"'), "task 2: data.row"),
+    "person": (('"completed_by":3', '"completed_by":[3]'), "task 1: annotations.1.completed_by"),
+    "surrogate": (('["no"]', '["\\ud800"]'), "task 2"),
+    "cut": (('"was_cancelled"', ""), "damaged"),
+    "digits": (('"row":25', '"row":' + "1" * 5000), "damaged"),
+    "deep": (('"row":25', '"row":' + "[" * 100_000), "damaged"),
+    "list": (("[", '{"tasks": ['), "damaged"),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_what_is_no_export_of_these_tasks_leaves_answers_alone(
+    made: Made, tmp_path: Path, case: str
+) -> None:
+    file = open_answers(Trained.of(str(made.run)), str(tmp_path / "answers.jsonl"))
+    assert file.answers.origin is not None
+    (old, new), message = FOREIGN[case]
+    text = (EXPORTS / "export.json").read_text().replace(old, new, 1)
+    (tmp_path / "e.json").write_text(text.replace(EXPORTED, file.answers.origin.source))
+    before = file.path.read_bytes()
+    with pytest.raises(InputError, match=re.escape(message)) as refused:
+        take(file, str(tmp_path / "e.json"))
+    assert "\n" not in str(refused.value)
+    assert file.path.read_bytes() == before
 
 
 BAD = {

@@ -293,7 +293,18 @@ def show(rng: Rng) -> Seed:
 def answers(rng: Rng, folder: Path) -> Seed:
     """The answers of the model's review, taken over from or into, or exported."""
     log = (folder / "answers.jsonl").read_bytes()
-    if rng.random() < 0.5:
+    way = rng.random()
+    if way < 0.3:
+        origin = AnswersFile.open(str(folder / "answers.jsonl")).answers.origin
+        assert origin is not None
+        choice = {"from_name": "label", "value": {"choices": ["1"]}}
+        said = {"id": 1, "completed_by": 1, "result": [choice], "updated_at": "2026"}
+        data = {"row": int(rng.integers(MODEL_ROWS)), "source": origin.source}
+        tasks = [{"id": 1, "data": data, "annotations": [said]}, {**data, "label": "0"}]
+        options = ["--import-from", "{folder}/t.json", "--answers", "{folder}/new.jsonl"]
+        content = {"t.json": json.dumps(tasks).encode()}
+        return Seed("answers", content, "t.json", options=options, command="review")
+    if way < 0.6:
         options = ["--answers", "{folder}/a.jsonl", "--export-to", "{folder}/out.csv"]
     else:
         options = ["--import-from", "{folder}/a.jsonl", "--answers", "{folder}/new.jsonl"]
