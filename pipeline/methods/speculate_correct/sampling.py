@@ -91,7 +91,7 @@ def sample_block(
     row : (row,) int64 distinct numbers, from which each row's random stream starts
     label : (row,) given labels, 0 to n_classes - 1
     neighbor_label : (row, w) given labels of the nearest labeled rows, nearest first, self
-        excluded; no class (a label space's `absent`) at the end of short lists. Samples that run
+        excluded; a code of no class at the end of short lists. Samples that run
         into the end count as zero.
     rule : the classifier that is certified; fixed before the labels are looked at
     """
