@@ -47,6 +47,8 @@ TEXT_BYTES = 32 << 20
 """The same of features that are text: they take longer."""
 FEWEST_READS = 8
 """Such parts from which workers read: until they have started, this process has read as much."""
+FEWEST_TEXTS = 48
+"""The same of text, whose one reader has threads of its own: 1.5 GB, where both take as long."""
 MAX_MAGNITUDE = 1e15
 """Squares of differences of larger features leave float32."""
 
@@ -345,7 +347,7 @@ def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _R
     n_features = len(source.feature_names)
     rows = pool_chunk_rows(n_features)
     text = source.kind == "csv"
-    if text and source.n_bytes >= FEWEST_READS * TEXT_BYTES and job.n_workers() > 1:
+    if text and source.n_bytes >= FEWEST_TEXTS * TEXT_BYTES and job.n_workers() > 1:
         source = counted(source)
     n_chunks = -(-(source.n_rows or 0) // rows)
     size = max(1, (TEXT_BYTES if text else READ_BYTES) // (4 * n_features * rows))
