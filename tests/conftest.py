@@ -42,6 +42,7 @@ def shared_pool(tmp_path_factory: pytest.TempPathFactory) -> PoolWriter:
     return pool_writer(tmp_path_factory.mktemp("shared"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one file run in one process, those that share a Prefect server in one, too."""
     for item in items:

@@ -114,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--faults", type=int, default=1100, help="faults to inject (1100)")
     parser.add_argument("--seed", type=int, default=0, help="chooses them (0)")
-    parser.add_argument("--jobs", type=int, default=3, help="processes, of which some wait (3)")
+    parser.add_argument("--jobs", type=int, default=4, help="processes, of which some wait (4)")
     parser.add_argument("--only", default="", help="faults whose name or family contains this")
     parser.add_argument("--quick", action="store_true", help="only faults that take seconds, no S3")
     parser.add_argument("--no-s3", action="store_true", help="leave the object store out")
@@ -145,12 +145,14 @@ def main() -> int:
                 minutes = (time.monotonic() - began) / 60
                 print(f"{len(outcomes):,} done, {minutes:.1f} min", file=sys.stderr, flush=True)
     print(table(outcomes))
+    if missing := len(cases) + len(done) - len(outcomes):
+        print(f"{missing:,} faults were not judged: the time was up, or a process was killed")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
         f"seed {args.seed}; {(time.monotonic() - began) / 60:.1f} min, "
         f"{used.ru_utime + used.ru_stime:,.0f} s of processors; replay one by --only NAME"
     )
-    return int(any(outcome.wrong for outcome in outcomes))
+    return int(missing > 0 or any(outcome.wrong for outcome in outcomes))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,8 @@ import io
 import json
 import pickle
 import struct
-import sys
 import zipfile
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -304,8 +302,3 @@ HANDMADE: tuple[Make, ...] = (
 )
 
 assert len(HANDMADE) == N_HANDMADE
-
-if __name__ == "__main__":
-    made = asdict(HANDMADE[int(sys.argv[1])](Path(sys.argv[2])))
-    del made["files"]
-    print(json.dumps(made))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import multiprocessing
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
@@ -31,12 +32,20 @@ BESIDE = ("corrections", "annotations", "config", "bought")
 """Kinds whose source is sound."""
 
 
+def made_by_hand(number: int, folder: Path) -> seeds.Seed:
+    """Write one of the sources made by hand; in a process that may keep what they take."""
+    from fuzz.handmade import HANDMADE
+
+    return HANDMADE[number](folder)
+
+
 def make(number: int, seed: int, folder: Path, canary: Path) -> seeds.Seed:
     """Write the source of one case below a folder: the hand-made ones first, then mutated ones."""
     if number < N_HANDMADE:  # elsewhere: the memory that it takes is not the command's
-        call = [sys.executable, "-m", "fuzz.handmade", str(number), str(folder)]
-        done = subprocess.run(call, capture_output=True, text=True, check=True)
-        return seeds.Seed(**json.loads(done.stdout), files={})
+        context = multiprocessing.get_context("forkserver")  # imports once what they all need
+        context.set_forkserver_preload(["fuzz.handmade"])
+        with ProcessPoolExecutor(1, context) as process:
+            return process.submit(made_by_hand, number, folder).result()
     rng = np.random.default_rng([seed, number])
     kind = KINDS[number % len(KINDS)]
     if kind == "zarr":
