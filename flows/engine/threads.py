@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol, TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 from flows.engine.deadline import Deadline
 from storage.errors import StepTimeoutError
@@ -53,9 +53,57 @@ def machine_memory(limit: Path = _MEMORY) -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """For the time of a block, one thread in every library that has threads of its own."""
-    with _libraries(len(sys.modules)).limit(limits=1):
-        yield
+    """For the time of a block, one thread in every library that has threads of its own.
+
+    Blocks of several threads of this process may overlap: all run with one, and the last to leave
+    gives back what the first came upon.
+    """
+    libraries = _libraries(len(sys.modules))
+    with libraries.select(user_api="openmp").limit(limits=1):  # a number of each calling thread
+        _BLAS.enter(libraries.select(user_api="blas"))
+        try:
+            yield
+        finally:
+            _BLAS.leave()
+
+
+class _OneThread:
+    """Holds libraries whose number of threads is the whole process's to one, for as long as anyone
+    is within."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._within = 0
+        self._before: dict[str, tuple[LibController, int]] = {}
+        """The libraries by their file, and how many threads they had."""
+
+    def enter(self, libraries: ThreadpoolController) -> None:
+        with self._lock:
+            for library in libraries.lib_controllers:  # some were loaded since others came
+                if library.filepath not in self._before:
+                    self._before[library.filepath] = library, library.num_threads
+                    _set(library, 1)
+            self._within += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._within -= 1
+            if not self._within:
+                for library, number in self._before.values():
+                    _set(library, number)
+                self._before.clear()
+
+
+def _set(library: LibController, number: int) -> None:
+    """Set the threads of a library, whichever thread did so before: some threadpoolctl let
+    only that one, and ignore the others without a word."""
+    give_up = getattr(library, "clear_controlling_thread", lambda force: None)
+    give_up(force=True)
+    library.set_num_threads(number)
+    give_up(force=True)
+
+
+_BLAS = _OneThread()
 
 
 @lru_cache(1)
@@ -95,7 +143,7 @@ def run_threads(
 
     threads: list[threading.Thread] = []
     wait = True
-    with one_thread():  # each part's own limit ends with it, while others go on
+    with one_thread():
         try:
             for _ in range(n_threads):
                 thread = threading.Thread(target=copy_context().run, args=[work], daemon=True)
