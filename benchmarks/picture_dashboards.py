@@ -105,18 +105,21 @@ def wait_until(happened: Callable[[], bool], process: subprocess.Popen[bytes], l
 def dask_page(
     driver: webdriver.Chrome, run: Path, training: subprocess.Popen[bytes], log: Path, image: Path
 ) -> None:
-    """Dask's page from the search for neighbors on, pictured when the steps after it run; the
-    pointer is on a task, so that its name shows."""
+    """Dask's page from its start on, pictured after the checks of the graph; the pointer is on the
+    search for neighbors, so that its name shows."""
+    links: list[str] = []
 
-    def found(step: str) -> int:
-        return len(list(run.glob(f"ledger/{step}/*.json")))
+    def linked() -> bool:
+        links[:] = re.findall(r"Dask dashboard: (http\S+)", log.read_text())
+        return bool(links)
 
-    wait_until(lambda: found("neighbors") >= 1, training, log)
-    driver.get(re.findall(r"Dask dashboard: (http\S+)", log.read_text())[-1])
-    n_blocks = found("blocks")
-    wait_until(lambda: found("neighbors") == n_blocks, training, log)
+    wait_until(linked, training, log)
+    driver.get(links[-1])
+    wait_until(lambda: any(run.glob("ledger/checks/*.json")), training, log)
     time.sleep(1.0)
-    ActionChains(driver).move_by_offset(WIDTH // 2, 160).perform()
+    ActionChains(driver).move_by_offset(WIDTH * 5 // 8, 160).perform()  # the first worker's, or
+    time.sleep(0.7)
+    ActionChains(driver).move_by_offset(0, 210).perform()  # the second's
     time.sleep(0.7)
     save(driver, image)
 
@@ -155,7 +158,7 @@ def main() -> None:
         command = ["-m", "flows.cli", "train", str(args.pool), "--run", str(run), "--k", args.k]
         with log.open("wb") as sink:
             training = subprocess.Popen(
-                [sys.executable, *command, "--builder", "join"],
+                [sys.executable, *command, "--workers", "2"],
                 env=environment,
                 stdout=sink,
                 stderr=sink,

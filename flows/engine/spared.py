@@ -7,7 +7,8 @@ import gc
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _STARTING = (100_000, 50, 100)
@@ -15,16 +16,18 @@ _STARTING = (100_000, 50, 100)
 _USUAL = gc.get_threshold()
 
 
-class _Spared(MetaPathFinder):
-    """Says that packages are not installed where others only ask whether they are: pyarrow would
-    import pandas to see whether the first array that it makes comes from there, and Numba
-    coverage."""
+class _Spared(MetaPathFinder, Loader):
+    """Fails to import what others try in order to see whether it is there: pyarrow would import
+    pandas to see whether the first array that it makes comes from there, and Numba coverage. Who
+    only asks where a package is, as Bokeh does, gets an answer."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> None:
-        if fullname in ("pandas", "coverage"):
-            raise ModuleNotFoundError(f"a command does without {fullname}", name=fullname)
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in ("pandas", "coverage") else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        raise ModuleNotFoundError(f"a command does without {spec.name}", name=spec.name)
 
 
 @contextmanager

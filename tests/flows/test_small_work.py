@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,26 @@ def test_a_small_training_imports_only_what_it_uses(pool: PoolWriter, tmp_path: 
     )
     assert done.stdout.splitlines()[-1] == "[] 700"
     assert "p0" in done.stdout
+
+
+def test_the_dashboard_is_there_without_what_a_command_does_without(
+    pool: PoolWriter, tmp_path: Path
+) -> None:
+    """Bokeh asks whether pandas is installed before it makes a page."""
+    args = ["train", str(pool()), "--run", str(tmp_path / "run"), "--workers", "1"]
+    with subprocess.Popen(
+        [sys.executable, "-c", "from flows.cli import process; process()", *args],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path)},
+    ) as training:
+        assert training.stderr is not None
+        link = next(line for line in training.stderr if "Dask dashboard: " in line).split()[-1]
+        with urllib.request.urlopen(link, timeout=30) as answer:
+            page = answer.read()
+        training.stderr.read()
+    assert b"docs_json" in page
 
 
 @pytest.mark.parametrize(
