@@ -21,12 +21,18 @@ SEED   ?= 0
 RUNS   ?= 100
 BARE   := dist/bare/bin
 
+# By uv, in a quarter of pip's time; by pip where uv finds nothing (it does not read pip's settings).
+INSTALL = $(BIN)/uv pip install --python $(BIN)/python --constraint constraints.txt \
+	--editable ".[$$extras]" 2> /dev/null || \
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$$extras]"
+
 .PHONY: demo test lint formats docs bench study faults fuzz soak release audit clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all,$(EXTRAS)]"
+	-$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
+	extras=all,$(EXTRAS); $(INSTALL)
 	touch $@
 
 demo: $(VENV)/.installed
@@ -48,21 +54,21 @@ formats: $(VENV)/.installed
 	PYTHONPATH=tests $(BIN)/python -m formats.typed
 
 docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	extras=docs; $(INSTALL)
 	rm -rf site
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/sphinx-build -q -W --keep-going -c docs/site docs site
 	rm -rf jupyter_execute # copies of what the pages show
 
 bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	extras=bench; $(INSTALL)
 	$(BIN)/python -m benchmarks.race --data $(DATA) --results race
 
 study: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench,crowd]"
+	extras=bench,crowd; $(INSTALL)
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.study --data $(DATA)
 
 faults: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[faults]"
+	extras=faults; $(INSTALL)
 	PYTHONPATH=tests $(BIN)/python -m faults --faults $(FAULTS) --seed $(SEED)
 
 fuzz: $(VENV)/.installed
@@ -72,7 +78,7 @@ soak: $(VENV)/.installed
 	PYTHONPATH=tests $(BIN)/python -m soak.run --runs $(RUNS)
 
 release: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[release]"
+	extras=release; $(INSTALL)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist
 	$(PYTHON) -m venv dist/bare

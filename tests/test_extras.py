@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,34 @@ def test_other_extras_are_named_too(
     assert capsys.readouterr().err == (
         f'knnoise: {said}, which is not installed: pip install "knnoise[{extra}]"\n'
     )
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "store"),
+    [
+        ("s3fs", "s3", "s3://bucket"),
+        ("gcsfs", "gcs", "gs://bucket"),
+        ("adlfs", "azure", "abfs://files"),
+    ],
+)
+def test_object_stores_name_their_extra(
+    package: str,
+    extra: str,
+    store: str,
+    pool: PoolWriter,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    opened = import_module("fsspec.registry")._registry  # by any test of this process before
+    monkeypatch.delitem(opened, store.split(":")[0], raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    needs = f'needs {package}, which is not installed: pip install "knnoise[{extra}]"\n'
+    assert main(["check", f"{store}/pool.parquet"]) == 2
+    assert capsys.readouterr().err == f"knnoise: {store}/pool.parquet {needs}"
+    assert main(["train", str(pool()), "--run", f"{store}/run", "--workers", "0"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"knnoise: {store}/run")
+    assert said.endswith(needs)
 
 
 def test_looking_and_learning_without_workers_import_no_cluster(

@@ -7,7 +7,7 @@ import errno
 import json
 import os
 import uuid
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -106,30 +106,15 @@ whatever the chunk holds: over the whole file it could not tell a chunk from ano
 _TAIL = 4
 
 
-def digest_of(content: bytes) -> Digest:
-    """The digest of a file by its content."""
-    pieces = DigestOfPieces()
-    pieces.update(content)
-    return pieces.finish()
-
-
-class DigestOfPieces:
-    """The digest of a file that is read piece by piece."""
-
-    def __init__(self) -> None:
-        self._size, self._tail = 0, b""
-        self._checksum = google_crc32c.Checksum()
-
-    def update(self, piece: bytes) -> None:
-        """Go on with the next bytes of the file."""
-        self._size += len(piece)
-        known = self._tail + piece
-        self._checksum.update(known[:-_TAIL])
-        self._tail = known[-_TAIL:]
-
-    def finish(self) -> Digest:
-        """The digest of all bytes there were."""
-        return self._size, self._checksum.digest().hex() + self._tail.hex()
+def digest_of(pieces: Iterable[bytes]) -> Digest:
+    """The digest of a file by its content, piece by piece."""
+    size, tail, checksum = 0, b"", google_crc32c.Checksum()
+    for piece in pieces:
+        size += len(piece)
+        known = tail + piece
+        checksum.update(known[:-_TAIL])
+        tail = known[-_TAIL:]
+    return size, checksum.digest().hex() + tail.hex()
 
 
 @dataclass(frozen=True)
@@ -145,7 +130,7 @@ class Writes:
 
     def note(self, path: str, content: bytes) -> None:
         """Take note of one file, and sync it while the part writes the next."""
-        self.files[path] = digest_of(content)
+        self.files[path] = digest_of([content])
         if is_lasting(path):
             self.syncing.append(self.threads.submit(_sync, path))
 
@@ -189,11 +174,6 @@ def note(path: str, content: bytes) -> None:
     writes = _CURRENT.get()
     if writes is not None:
         writes.note(path, content)
-
-
-def noting() -> bool:
-    """Whether anybody wants to know what is written."""
-    return _CURRENT.get() is not None
 
 
 _DIGEST = "digest"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import fsspec
+from fsspec import AbstractFileSystem
 from fsspec.core import split_protocol
 from fsspec.registry import known_implementations
 from zarr.abc.store import Store
@@ -21,7 +22,7 @@ from zarr.storage import FsspecStore, LocalStore
 
 from storage.errors import InputError, stored
 from storage.files import durable
-from storage.files.durable import Digest, DigestOfPieces, digest_of, is_lasting, note
+from storage.files.durable import Digest, digest_of, is_lasting, note
 from storage.files.stores import RunStore
 from storage.redaction import bare, remember
 
@@ -76,9 +77,32 @@ def _protocols(address: str) -> list[str]:
     return [protocol or link for protocol, link in zip(protocols, links, strict=True)]
 
 
+_EXTRAS = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}
+"""The extra that brings each package for object stores."""
+
+
+def open_url(url: str) -> tuple[AbstractFileSystem, str]:
+    """The filesystem of an address, and the path there.
+
+    Raises `InputError` where the package for its protocol is not installed, or finds no account.
+    """
+    try:
+        fs, path = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:  # Azure's, of an account that is not given
+        name = getattr(error.__cause__, "name", None)
+        if name not in _EXTRAS:
+            raise InputError(f"{bare(url)}: no filesystem for this URL ({error})") from error
+        raise InputError(
+            f"{bare(url)} needs {name}, which is not installed: "
+            f'pip install "knnoise[{_EXTRAS[name]}]"'
+        ) from error
+    return fs, path
+
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _PIECE_BYTES = 16 << 20
 """Bytes of a file that are in memory at once while it is checked."""
 
@@ -136,8 +160,7 @@ class Location:
         return f"{self.url}/{key}" if key else self.url
 
     def _fs(self, key: str = "") -> tuple[Any, str]:
-        fs, path = fsspec.core.url_to_fs(self.path(key))
-        return fs, path
+        return open_url(self.path(key))
 
     @_stored
     def read(self, key: str) -> bytes | None:
@@ -145,7 +168,7 @@ class Location:
         fs, path = self._fs(key)
         try:
             content: bytes = fs.cat_file(path)
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        except _ABSENT:
             return None
         return content
 
@@ -285,15 +308,12 @@ class Location:
         """The digest of a file as read back now, None where missing."""
         if not self.is_local:
             content = self.read(key)
-            return None if content is None else digest_of(content)
-        pieces = DigestOfPieces()
+            return None if content is None else digest_of([content])
         try:
             with Path(self.path(key)).open("rb") as file:
-                while piece := file.read(_PIECE_BYTES):
-                    pieces.update(piece)
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                return digest_of(iter(lambda: file.read(_PIECE_BYTES), b""))
+        except _ABSENT:
             return None
-        return pieces.finish()
 
     def zarr_store(self, key: str, *, read_only: bool = False) -> RunStore:
         """The Zarr store for the folder `key`."""

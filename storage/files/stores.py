@@ -13,7 +13,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import WrapperStore
 
 from storage.errors import KnnoiseError, StorageError, stored
-from storage.files.durable import Digest, digest_of, note, noting
+from storage.files.durable import Digest, digest_of, note
 
 # A chunk that equals the fill value is written all the same: a missing file then always means loss.
 zarr.config.set({"array.write_empty_chunks": True})
@@ -68,8 +68,7 @@ class RunStore(StrictStore):
     async def set(self, key: str, value: Buffer) -> None:
         with stored(f"{self._root}/{key}"):
             await self._store.set(key, value)
-        if noting():
-            note(f"{self._root}/{key}", value.to_bytes())
+        note(f"{self._root}/{key}", value.to_bytes())
 
     async def _set_many(self, values: Iterable[tuple[str, Buffer]]) -> None:
         await asyncio.gather(*(self.set(key, value) for key, value in values))
@@ -93,7 +92,7 @@ class RecordedStore(RunStore):
         return type(self)(store, self._root, self._recorded)
 
     def _check(self, key: str, chunk: bytes) -> None:
-        digest = digest_of(chunk)
+        digest = digest_of([chunk])
         if self._recorded.get(key, digest) != digest:
             raise StorageError(f"{self._root}/{key} is damaged; run train again to repair")
         super()._check(key, chunk)

@@ -35,7 +35,6 @@ def as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv(MORE, raising=False)
     monkeypatch.setattr(fsspec.core, "url_to_fs", ask)
-    monkeypatch.setattr("storage.sources.files.url_to_fs", ask)
     monkeypatch.setattr(fsspec, "open", ask)
 
 
