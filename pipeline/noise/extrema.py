@@ -298,16 +298,11 @@ def _judge(
     support, reason = verdict(gap, halves, sides)
     diagnostics: dict[str, Any] = {"range": ranges, "p0": sides[0], "p1": sides[1]}
     diagnostics["relative_error"] = max(halves) / gap
-    intervals = [
-        (
-            max(
-                0.0,
-                p - half - MINGLED * side["impurity"] * min(1.0, FEW / side["informative_rows"]),
-            ),
-            min(1.0, p + half + HIDDEN * side["impurity"]),
-        )
-        for p, half, side in zip((p0, p1), halves, sides, strict=True)
-    ]
+    intervals = []
+    for p, half, side in zip((p0, p1), halves, sides, strict=True):
+        overlap = MINGLED * side["impurity"] + p * (1.0 - gap)
+        low = p - half - overlap * min(1.0, FEW / side["informative_rows"])
+        intervals.append((max(0.0, low), min(1.0, p + half + HIDDEN * side["impurity"])))
     return NoiseRates(
         *(p0, p1, intervals[0], intervals[1], "crossfit", k, support, reason, diagnostics),
         (halves[0] / 1.96, halves[1] / 1.96),

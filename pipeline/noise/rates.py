@@ -24,8 +24,10 @@ HIDDEN = 0.6
 upper end of the interval allows for it."""
 
 MINGLED = 0.3
-"""Part of a class' impurity that may be the other class in its purest neighborhoods, where it has
-at most ``FEW`` informative rows, and less as it has more; the lower end allows for it."""
+"""Part of a class' impurity that may be the other class in its purest neighborhoods, beside the
+share ``p0 + p1`` of its rate, where it has at most ``FEW`` informative rows, and less as it has
+more: the curve of few rows is a step wherever the range between the rates is narrow. The lower end
+allows for both."""
 
 
 @dataclass(frozen=True)

@@ -251,17 +251,21 @@ def test_copies_are_left_out_in_whatever_order_anchors_come() -> None:
     assert there == crossfit(near[mixed], given[near[mixed]], len(y), distance=distance[mixed])
 
 
-def test_lower_ends_allow_for_overlap_that_looks_like_mistakes() -> None:
+@pytest.mark.parametrize(
+    ("informative", "apart", "p0", "p1"), [(15, 0.7, 0.3, 0.1), (8, 0.4, 0.05, 0.05)]
+)
+def test_lower_ends_allow_for_overlap_that_looks_like_mistakes(
+    informative: int, apart: float, p0: float, p1: float
+) -> None:
     """1,300 rows of overlapping classes in 100 dimensions: no neighborhood is pure."""
     below = 0
     for seed in range(8, 16):
-        x, y = make_classification(
-            1300, 100, n_informative=15, n_redundant=3, class_sep=0.7, flip_y=0, random_state=seed
-        )
+        shape = {"n_informative": informative, "n_redundant": 3, "class_sep": apart}
+        x, y = make_classification(1300, 100, flip_y=0, random_state=seed, **shape)
         x = np.ascontiguousarray((x - x.mean(axis=0)) / x.std(axis=0), np.float32)
         rows = np.arange(len(x))
         near = np.column_stack([rows, nearest(x, x, 325, exclude=rows)[0]])
-        given = noisy(y.astype(np.int8), 0.3, 0.1, seed)
+        given = noisy(y.astype(np.int8), p0, p1, seed)
         rates = crossfit(near, given[near], len(x))
         below += rates.p0_interval[0] <= given[y == 0].mean()
         below += rates.p1_interval[0] <= 1 - given[y == 1].mean()
