@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from benchmarks.study.pools import cube
 from benchmarks.study.results import Results
 from pipeline.decision.threshold import threshold
 from pipeline.diagnostics.reliability import clopper_pearson
@@ -30,7 +31,7 @@ from pipeline.methods.speculate_correct import (
     sample_block,
     threshold_rules,
 )
-from pipeline.simulate import cube, flip
+from pipeline.simulate import flip
 
 SIZES = (20_000, 50_000, 100_000)
 K = (3, 5, 7, 9, 11, 13)

@@ -13,9 +13,10 @@ from sklearn.datasets import make_blobs, make_classification, make_moons
 
 from benchmarks.study.data import NOISE, realized
 from benchmarks.study.lists import search
+from benchmarks.study.pools import gao, reeve_kaban
 from benchmarks.study.results import Results
 from pipeline.noise.extrema import anchor_plan, crossfit
-from pipeline.simulate import flip, gao, reeve_kaban, sheets
+from pipeline.simulate import flip, sheets
 
 Pool = tuple[NDArray[Any], NDArray[np.integer]]
 SIZES = {2000: 12, 6000: 8, 15_000: 4}

@@ -12,6 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
 from benchmarks.study.data import Absent, load
+from benchmarks.study.pools import bags
 from benchmarks.study.results import Results
 from pipeline.knn.exact import nearest
 from pipeline.methods.partial_features import VISION, preprocess
@@ -26,7 +27,6 @@ from pipeline.methods.partial_labels import (
     predict,
     predict_aknn,
 )
-from pipeline.simulate import bags
 
 SETS = ("fashion_mnist", "letter", "pendigits", "optdigits", "landsat", "usps")
 """The first three are compared with a transcription's reference errors."""

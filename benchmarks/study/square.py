@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from benchmarks.study.pools import gao
 from benchmarks.study.results import Results
 from pipeline.methods.rknn import predict
 from pipeline.noise.extrema import crossfit, minmax
-from pipeline.simulate import flip, gao
+from pipeline.simulate import flip
 
 ASYMMETRIC = ((0.1, 0.2), (0.1, 0.3), (0.3, 0.1))
 SYMMETRIC = ((0.1, 0.1), (0.2, 0.2), (0.3, 0.3), (0.4, 0.4))

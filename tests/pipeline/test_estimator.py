@@ -19,13 +19,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from benchmarks.study.pools import gao
 from pipeline import cleaned, estimator
 from pipeline.cleaned import CleanedClassifier
 from pipeline.decision.soft import WAYS, kept, soft_labels
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import anchor_plan, crossfit
-from pipeline.simulate import flip, gao, sheets
+from pipeline.simulate import flip, sheets
 
 Floats = npt.NDArray[np.float64]
 MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from benchmarks.study.pools import bags
 from pipeline.methods.partial_features import (
     DESCRIPTORS,
     VISION,
@@ -34,7 +35,6 @@ from pipeline.methods.partial_labels import (
     reordered,
     unpack,
 )
-from pipeline.simulate import bags
 
 SEED = st.integers(0, 2**32 - 1)
 
