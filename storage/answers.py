@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from storage.sources.values.labels import Label
 
 SUFFIX = ".jsonl"
+ANSWER_COLUMNS = ("row", "label", "given_label", "reviewer", "time", "conflict", "source")
+"""Columns of answers as a table, besides the ids of rows."""
 LONGEST_LINE = 16 << 20
 """Bytes that are read at once; a longer line is damage."""
 MOST_ROWS = 1 << 19
@@ -235,12 +237,8 @@ class AnswersFile:
     def open(cls, path: str, origin: Origin | None = None) -> AnswersFile:
         """The log at a path; begun with an origin where there is none yet.
 
-        Raises
-        ------
-        InputError
-            it is not on this host, is no such log, or is of other rows than those of `origin`.
-        StorageError
-            some of it is damaged.
+        Raises `InputError` where it is not on this host, is no such log, or is of other rows than
+        those of `origin`; `StorageError` where some of it is damaged.
         """
         location = Location.of(path)
         if not location.is_local:

@@ -126,17 +126,26 @@ def may_pass(error: BaseException) -> bool:
     Libraries take such failures for damage or for a missing file (`zipfile`, fsspec's HTTP): the
     errors that one was raised from count as well.
     """
-    status = _status(error)
-    if status is not None:
-        return status >= 500 or status in _BUSY
-    if isinstance(error, ConnectionError | TimeoutError):
-        return True
-    if any(kind.__name__ in _NETWORK for kind in type(error).__mro__):
-        return True
-    if isinstance(error, OSError) and error.errno is not None:
-        return error.errno > 0 and error.errno not in _LASTING
-    origin = error.__cause__ or error.__context__
-    return origin is not None and may_pass(origin)
+    for one in _origins(error):
+        status = _status(one)
+        if status is not None:
+            return status >= 500 or status in _BUSY
+        if isinstance(one, ConnectionError | TimeoutError) or _NETWORK & _classes(one):
+            return True
+        if isinstance(one, OSError) and one.errno is not None:
+            return one.errno > 0 and one.errno not in _LASTING
+    return False
+
+
+def _origins(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and one after the other those that it was raised from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _classes(error: BaseException) -> set[str]:
+    return {kind.__name__ for kind in type(error).__mro__}
 
 
 def _status(error: BaseException) -> int | None:
@@ -149,14 +158,12 @@ def _status(error: BaseException) -> int | None:
 
 def no_credentials(error: BaseException) -> str | None:
     """What to do where a store was given no credentials; None for any other failure."""
-    if any(kind.__name__ in _CREDENTIALS for kind in type(error).__mro__):
-        return (
-            "its store wants credentials, and none were found; give them by the environment, such "
-            "as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or FSSPEC_S3_ANON=true where all may "
-            "read"
-        )
-    origin = error.__cause__ or error.__context__
-    return None if origin is None else no_credentials(origin)
+    if not any(_CREDENTIALS & _classes(one) for one in _origins(error)):
+        return None
+    return (
+        "its store wants credentials, and none were found; give them by the environment, such as "
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or FSSPEC_S3_ANON=true where all may read"
+    )
 
 
 @contextmanager
@@ -175,25 +182,13 @@ def stored(name: str) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def reachable(name: str) -> Iterator[None]:
-    """Turn a failure that may pass into an `UnavailableError` that names what was read."""
-    try:
-        yield
-    except Exception as error:
-        if not may_pass(error):
-            raise
-        origin = _origin(error)
-        reason = str(origin).strip() or type(origin).__name__
-        raise UnavailableError(
-            f"{name}: cannot be reached at present ({reason}); what is done is kept: run again"
-        ) from error
-
-
-def _origin(error: BaseException) -> BaseException:
-    """The error that a failure began with."""
-    before = error.__cause__ or error.__context__
-    return error if before is None else _origin(before)
+def unreached(name: str, error: BaseException) -> UnavailableError:
+    """What is said of a failure that may pass, by the error it began with."""
+    *_, origin = _origins(error)
+    reason = str(origin).strip() or type(origin).__name__
+    return UnavailableError(
+        f"{name}: cannot be reached at present ({reason}); what is done is kept: run again"
+    )
 
 
 @dataclass

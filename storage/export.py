@@ -1,5 +1,5 @@
-"""Groups in source order, answers and small tables as files of other tools, streamed; the format is
-told by the ending of the name."""
+"""Groups in source order and small tables as files of other tools, streamed; the format is told by
+the ending of the name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,19 +19,19 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
-import zarr
 
-from storage.answers import AnswersFile
 from storage.arrays.groups import Arrays, array, read_array
 from storage.errors import InputError, StorageError
 from storage.files import durable
 from storage.files.location import Location, check_address
 from storage.runs.run import Run
+from storage.sources.ids import StoredIds, id_column
 from storage.sources.values.labels import Label
-from storage.sources.values.texts import as_column
 
 MOST_IN_SHEET = (1 << 20) - 1
 """Rows of a sheet below its header."""
+EXACT_IN_SHEET = 10**15
+"""Largest whole number that spreadsheet programs keep; others, such as ids, are text in a sheet."""
 NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 """Characters that XML, and so a workbook, cannot hold."""
 
@@ -84,6 +82,8 @@ class _Sheet:
 
         cells = []
         for value in row:
+            if isinstance(value, int) and abs(value) > EXACT_IN_SHEET:
+                value = str(value)
             is_text = isinstance(value, str)
             cell = WriteOnlyCell(self._sheet, NO_XML.sub("\ufffd", value) if is_text else value)
             if is_text:
@@ -178,13 +178,8 @@ def write_table(
         `candidates` lists of them. Lists are left out of CSV and Excel
     more : what reads further columns of some rows, and how many rows at once
 
-    Raises
-    ------
-    StorageError
-        the target cannot be written.
-    InputError
-        its name has another end, or is of a protocol that is not allowed, or the rows are too many
-        for a sheet.
+    Raises `StorageError` where the target cannot be written; `InputError` where its name has
+    another end, or is of a protocol that is not allowed, or the rows are too many for a sheet.
     """
     flat = ending(target) in FLAT
     group = run.group(path)
@@ -195,13 +190,15 @@ def write_table(
             "or .parquet"
         )
     beside = () if more is None else tuple(more[0](slice(0, 0)))
-    named = None if ids is None else _Ids.of(run.group(ids), (*columns, *beside))
+    named = None if ids is None else StoredIds.of(run.group(ids))
     names = None if classes is None or are_codes(classes) else label_names(classes)
 
     def table(rows: slice) -> pa.Table:
         data = {name: read_array(group, name, rows) for name in columns}
         data = {name: column for name, column in data.items() if column.ndim == 1 or not flat}
-        made = {} if named is None else {named.name: named.read(rows)}
+        made = {}
+        if named is not None:
+            made[id_column(named.name, (*columns, *beside))] = named.read(rows)
         made |= {
             name: _sets(column, classes) if name == CANDIDATES else _arrow(column, name, names)
             for name, column in data.items()
@@ -221,38 +218,13 @@ def write_tables(target: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> 
     """Tables one after the other as one, by path or URL, in the format that its name tells;
     complete or not there at all.
 
-    Raises
-    ------
-    StorageError
-        the target cannot be written.
-    InputError
-        its name has another end, or it is of a protocol that is not allowed.
+    Raises `StorageError` where the target cannot be written; `InputError` where its name has
+    another end, or it is of a protocol that is not allowed.
     """
     opened = FORMATS[ending(target)]
     with _whole_file(target) as sink, opened(sink, schema) as writer:
         for table in tables:
             writer.write_table(table.cast(schema))
-
-
-@dataclass(frozen=True)
-class _Ids:
-    """The ids of a group's rows, as a column of a table."""
-
-    group: zarr.Group
-    name: str
-    """As the source calls it, or another name where that is one of our columns."""
-    whole: bool
-
-    @classmethod
-    def of(cls, group: zarr.Group, columns: tuple[str, ...]) -> _Ids | None:
-        """None where the rows have no ids."""
-        if "id" not in group:
-            return None
-        name = str(group.attrs["id_name"])
-        return cls(group, f"{name}_id" if name in columns else name, bool(group.attrs["id_whole"]))
-
-    def read(self, rows: slice) -> pa.Array:
-        return as_column(read_array(self.group, "id", rows), self.whole)
 
 
 def are_codes(classes: Sequence[Label]) -> bool:
@@ -304,12 +276,8 @@ def write_columns(target: str, columns: Mapping[str, pa.Array]) -> None:
 def write_bytes(target: str, content: bytes) -> None:
     """A file anywhere, by path or URL; complete or not there at all.
 
-    Raises
-    ------
-    StorageError
-        the target cannot be written.
-    InputError
-        it is of a protocol that is not allowed.
+    Raises `StorageError` where the target cannot be written; `InputError` where it is of a protocol
+    that is not allowed.
     """
     with _whole_file(target) as sink:
         sink.write(content)
@@ -363,48 +331,3 @@ def _whole_file(target: str) -> Iterator[Any]:
                 shutil.copyfileobj(staged, sink, _COPY_BYTES)
     except (OSError, ValueError) as error:  # ValueError: a protocol that fsspec does not know
         raise StorageError(f"cannot write {target}: {error}") from error
-
-
-def export_answers(file: AnswersFile, target: str) -> int:
-    """Write all answers that stand as a table, a row per row and reviewer; how many.
-
-    Columns: row, label (empty where it is not known), given_label, reviewer, time, conflict,
-    source. The end of `target` tells the format.
-
-    Raises
-    ------
-    InputError
-        its name is of none.
-    StorageError
-        it cannot be written.
-    """
-    answers = file.answers
-    origin = answers.origin
-    assert origin is not None
-    last = {
-        (one.row, answer.reviewer): (answer, one)
-        for answer in answers.answers.values()
-        for one in answer.rows
-    }
-    rows = [
-        (
-            *(row, answer.label, one.given, reviewer, answer.time),
-            *(answers.of_row(row).conflict, origin.source),
-        )
-        for (row, reviewer), (answer, one) in sorted(last.items(), key=itemgetter(0))
-    ]
-    names = ("row", "label", "given_label", "reviewer", "time", "conflict", "source")
-    columns = {name: [row[at] for row in rows] for at, name in enumerate(names)}
-    write_columns(target, {name: _answer_column(name, column) for name, column in columns.items()})
-    return len(last)
-
-
-def _answer_column(name: str, column: list[Any]) -> pa.Array:
-    """A column of a table; labels of several types become text."""
-    if name not in ("label", "given_label"):
-        kinds = {"row": pa.int64(), "conflict": pa.bool_()}
-        return pa.array(column, kinds.get(name, pa.string()))
-    kinds_of = {type(value) for value in column if value is not None}
-    if len(kinds_of) > 1 and not kinds_of <= {int, float}:
-        column = [None if value is None else str(value) for value in column]
-    return pa.array(column, None if kinds_of else pa.string())

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from flows.intake.glance import BATCH_ROWS
 from flows.intake.health import Health
 from flows.options.params import TrainParams
 from pipeline.blocks.sampling import RowSample
@@ -14,7 +15,6 @@ from storage.errors import InputError
 from storage.sources.base import Source
 from storage.sources.files import readable
 from storage.sources.formats.tables import TablesReader
-from storage.sources.glance import BATCH_ROWS
 from storage.sources.joins import with_annotations
 from storage.sources.opening import open_source
 from storage.sources.request import Coding, Columns

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from flows.intake.glance import FeatureCandidate
 from flows.intake.health import COARSE, Finding, named
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
 from pipeline.diagnostics.health import is_coarse_in_float32, is_like_ids, nearly_tells
-from storage.sources.glance import FeatureCandidate
 from storage.sources.request import is_place
 from storage.sources.values.texts import parse_options
 

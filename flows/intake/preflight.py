@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.intake.doubts import NO_REQUEST, ColumnRequest, doubtful, quoted
+from flows.intake.glance import Glance, look_at
 from flows.intake.health import SHOWN, Finding, Health, named
 from flows.intake.labels import alike, quantity
 from flows.intake.remedies import DECIMAL, READING, mended, remedies
@@ -23,11 +24,9 @@ from pipeline.diagnostics.health import (
     is_like_ids,
     is_row_number,
 )
-from pipeline.labels import MOST_CLASSES
 from storage.errors import InputError
 from storage.redaction import bare
 from storage.sources.base import Source
-from storage.sources.glance import Glance, look_at
 from storage.sources.joins import with_annotations
 from storage.sources.opening import open_source
 from storage.sources.request import Coding
@@ -136,7 +135,7 @@ def look(
     if glance.label is not None and source.candidates is not None:
         counts, n_missing = _of_candidates(glance.label)
     elif glance.label is not None:
-        codes, labels = LabelCodes(MOST_CLASSES, f"labels {source.label_name!r}"), glance.label
+        codes, labels = LabelCodes(f"labels {source.label_name!r}"), glance.label
         try:
             if chosen.join_labels:
                 labels = _joined(labels)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from flows.engine.cluster import address_of, fitting, open_workers
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute, Written
-from flows.report.content import AnyScoring
-from flows.report.model import NewFilesReport, ScoredFile, TrainReport
+from flows.report.model import NewFilesReport, ScoredFile, Scoring
 from flows.scorings.scored import Finished, identity, score_source
 from flows.steps.queries.scoring import exported
 from storage.errors import InputError
@@ -50,7 +49,6 @@ def score_new_files(
                 new.append((file, opened))
         except InputError as error:
             refused.append(str(error))
-    two = isinstance(trained.report, TrainReport)
     skipped = len(targets) - len(new) - len(refused)
     reporter.say(f"{folder}: {len(new):,} new files, {skipped:,} skipped: scored before")
     reports = []
@@ -65,13 +63,14 @@ def score_new_files(
             f"{len(refused)} of {len(targets)} files cannot be scored ({len(reports)} scored, "
             f"{skipped} skipped): {'; '.join(refused[:SHOWN])}{more}"
         )
+    n_predicted = [sum(rows) for rows in zip(*(r.n_predicted for r in reports), strict=True)]
     return NewFilesReport(
         n_files=len(targets),
         n_scored=len(reports),
         n_skipped=skipped,
         n_rows=sum(report.n_rows for report in reports),
-        n_predicted=[sum(rows) for rows in zip(*(r.n_predicted for r in reports), strict=True)],
-        n_predicted_1=sum(r.n_predicted_1 or 0 for r in reports) if two else None,
+        n_predicted=n_predicted,
+        n_predicted_1=trained.report.ones(n_predicted),
         warnings=[f"{r.source}: {line}" for r in reports for line in r.warnings],
         files=reports,
         run=trained.run.location.name,
@@ -99,7 +98,7 @@ def _scored(
     targets: dict[str, str],
     compute: Compute,
     reporter: Reporter,
-) -> Iterator[tuple[str, AnyScoring | InputError]]:
+) -> Iterator[tuple[str, Scoring | InputError]]:
     """(file, its report or why it has none) of each new file; all on one cluster."""
     if not new:
         return

@@ -19,27 +19,18 @@ from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
 from flows.report.content import recall_warning
 from flows.report.findings import in_training
-from flows.report.model import (
-    CandidateReport,
-    ClassReport,
-    RunConfig,
-    TrainReport,
-)
+from flows.report.model import PoolReport, RunConfig, Scoring, Training
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import METRIC, PROJECTION, transform
 from flows.steps.queries import probes, scoring, searching
-from flows.steps.queries.candidate_scores import CandidateRule
-from flows.steps.queries.class_scores import ClassRule, TwoClassRule
 from flows.steps.queries.features import prepare_queries, read_queries
 from flows.steps.sets.stages import check_stages, features_of
 from pipeline.graph.build import scoring_seconds
-from pipeline.methods.partial_labels import AdaptiveParams
 from storage.errors import InputError, StorageError
 from storage.files.location import Location
 from storage.redaction import bare
-from storage.runs.pool import Pool
 from storage.runs.run import Run, below
 from storage.sources.base import Source, same
 from storage.sources.opening import open_source
@@ -54,7 +45,7 @@ class Finished:
     """A finished training."""
 
     run: Run
-    report: reports.AnyTraining
+    report: PoolReport
     all_classes: bool = False
     """Whether the posterior of every class is wanted."""
 
@@ -67,8 +58,7 @@ class Finished:
         report = reports.load_any(run)
         run.check(below("partition", PROJECTION, METRIC))
         check_stages(run, whole=False)
-        if all_classes and isinstance(report, CandidateReport):
-            raise InputError("--all-classes is for posteriors, which candidate sets have not")
+        report.refuse("all_classes", all_classes)
         return cls(run, report, all_classes)
 
     def open(self, source: str, written: Written | None = None) -> Source:
@@ -92,11 +82,7 @@ class Finished:
         )
         dialect = Dialect.of_json((config.source.model_extra or {}).get("dialect"))
         sets: str | None = getattr(written, "candidates", None)
-        if sets is not None and not isinstance(self.report, CandidateReport):
-            raise InputError(
-                f"--candidates {sets} restricts what a training on candidate sets predicts, and "
-                "this one is on single labels; leave it out"
-            )
+        self.report.refuse("candidates", sets)
         return open_source(
             source,
             label_column=sets,
@@ -114,8 +100,8 @@ class Finished:
         more: dict[str, Any] = {"all_classes": True} if self.all_classes else {}
         if source.label_name is not None:
             more["candidates"] = source.label_name
-        step = "choice" if isinstance(self.report, CandidateReport) else "rates"
-        return describe({"training": self.report.steps[step].digest, **more}, source)
+        estimated = self.report.steps.get("rates") or self.report.steps["choice"]
+        return describe({"training": estimated.digest, **more}, source)
 
     def work(self, sources: Iterable[Source]) -> float:
         """About how many core seconds it takes to score some sources."""
@@ -143,13 +129,14 @@ class Finished:
             )
         report, checked = self.report, self.run.ledger.get("data-issues", "all")
         ingested = Ingested.of(record)
+        pool = ingested.pool(self.run, "pool")
         return probes.Model(
             self.run,
             transform(self.run, ingested.scaling),
             report.k,
             report.n_blocks,
-            _rule(report, ingested.pool(self.run, "pool")),
-            ingested.pool(self.run, "pool").n_rows,
+            report.scoring_rule(pool),
+            pool.n_rows,
             report.target_recall,
             Probes.of(chosen),
             next(step for step in report.steps if step.split("-")[0] == "blocks"),
@@ -162,7 +149,7 @@ class Finished:
 class Trained(Finished):
     """A finished training on single labels."""
 
-    report: TrainReport | ClassReport
+    report: Training
 
     @classmethod
     def of(cls, path: str, all_classes: bool = False) -> Trained:
@@ -200,16 +187,6 @@ def _left_out(config: RunConfig) -> tuple[str, ...]:
     return (*(() if config.health is None else config.health.left_out), *([by] if by else []))
 
 
-def _rule(report: reports.AnyTraining, pool: Pool) -> probes.ScoringRule:
-    """The rule of a training."""
-    if isinstance(report, CandidateReport):
-        how = AdaptiveParams(report.c1, report.delta, report.k)
-        return CandidateRule(pool, len(report.classes), how)
-    if isinstance(report, TrainReport):
-        return TwoClassRule(report.decision_rule)
-    return ClassRule(len(report.classes), report.decision)
-
-
 def identity(config: Mapping[str, Any]) -> str:
     """Name of a scoring: the same rows and the same training share one."""
     files = [
@@ -224,7 +201,7 @@ def identity(config: Mapping[str, Any]) -> str:
 
 def score_source(
     trained: Finished, source: Source, out: str, compute: Compute, reporter: Reporter
-) -> reports.AnyScoring:
+) -> Scoring:
     """Score a source and write the Parquet file `out`; only write it where it was scored before."""
     config = trained.config_for(source)
     name = identity(config)
@@ -240,7 +217,7 @@ def score_into(
     out: str,
     compute: Compute,
     reporter: Reporter,
-) -> reports.AnyScoring:
+) -> Scoring:
     """Score a source, its steps kept in a folder, and write the Parquet file `out`."""
     report = reports.finished_scoring(folder)
     if report is None:
@@ -258,9 +235,7 @@ def score_into(
     return report.model_copy(update={"out": bare(out)})
 
 
-def _score(
-    job: Job, source: Source, model: probes.Model, training: reports.AnyTraining
-) -> reports.AnyScoring:
+def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) -> Scoring:
     """The steps, in order."""
     job.verify()
     by = features_of(model.run)
@@ -281,7 +256,7 @@ def _score(
             "n_rows": queries.n_rows,
             "classes": training.classes,
             "n_predicted": predicted,
-            "n_predicted_1": predicted[-1],  # of two classes
+            "n_predicted_1": training.ones(predicted),
             "n_decided": total.decided,
             "n_in_candidates": total.inside,
             "candidates": source.label_name,

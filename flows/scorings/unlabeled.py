@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute
-from flows.report.content import AnyScoring
+from flows.report.model import Scoring
 from flows.report.unlabeled import FOLDER, TABLE
 from flows.scorings.scored import Finished, score_into
 from storage.files.location import Location
@@ -14,7 +14,7 @@ from storage.sources.base import Source
 
 def predict_unlabeled(
     trained: Finished, source: Source, compute: Compute, reporter: Reporter
-) -> AnyScoring:
+) -> Scoring:
     """Score the rows without a label of a training's source by the labeled ones, which are the
     only neighbors that count; the report of this scoring.
 

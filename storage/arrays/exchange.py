@@ -99,10 +99,8 @@ class Exchange:
     def receive(self, slices: Iterable[Slice]) -> Arrays:
         """The rows of some slices, one slice after the other, as contiguous columns.
 
-        Raises
-        ------
-        StorageError
-            a chunk is missing or damaged, a slice ends beyond its run, or there is none at all.
+        Raises `StorageError` where a chunk is missing or damaged, a slice ends beyond its run, or
+        there is none at all.
         """
         pieces = [self._read(part) for part in slices]
         if not pieces:

@@ -167,10 +167,7 @@ def array(group: zarr.Group, name: str) -> zarr.Array[Any]:
 def read_array(group: zarr.Group, name: str, rows: slice = slice(None)) -> npt.NDArray[Any]:
     """Rows of one array of a group, as NumPy.
 
-    Raises
-    ------
-    StorageError
-        a chunk is missing or damaged.
+    Raises `StorageError` where a chunk is missing or damaged.
     """
     with undamaged(f"{group.store_path}/{name}"):
         return np.asarray(array(group, name)[rows])

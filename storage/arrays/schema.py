@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -35,42 +37,26 @@ def label_dtype(labels: np.dtype[Any]) -> np.dtype[Any]:
     return labels if labels in (np.uint8, np.uint16) else np.dtype(np.int8)
 
 
-def _label(description: str, *dims: str) -> Column:
-    return Column(("row", *dims), LABEL, -1, description)
+def _columns(dtype: str, fill: float | str, *first: str) -> Callable[..., Column]:
+    """What makes columns of one type by their description and dimensions beyond the `first`."""
+
+    def column(description: str, *dims: str, optional: bool = False) -> Column:
+        return Column((*first, *dims), dtype, fill, description, optional)
+
+    return column
 
 
-def _int64(description: str, *dims: str) -> Column:
-    return Column(("row", *dims), "int64", -1, description)
-
-
-def _int32(description: str, *dims: str) -> Column:
-    return Column(("row", *dims), "int32", -1, description)
-
-
-def _flag(description: str) -> Column:
-    return Column(("row",), "bool", False, description)
-
-
-def _number(description: str, *dims: str) -> Column:
-    return Column(("row", *dims), "float32", float("nan"), description)
-
-
-def _parameter(description: str, *dims: str) -> Column:
-    return Column(dims, "float64", float("nan"), description)
-
+_label, _flag, _mask = (
+    _columns(dtype, fill, "row") for dtype, fill in ((LABEL, -1), ("bool", False), ("uint64", 0))
+)
+_int16, _int32, _int64 = (_columns(f"int{bits}", -1, "row") for bits in (16, 32, 64))
+_number, _parameter = _columns("float32", nan, "row"), _columns("float64", nan)
 
 _X = _number("features", "feature")
-_ID = Column(("row",), "string", "", "id of the row, as text", optional=True)
+_ID = _columns("string", "", "row")("id of the row, as text", optional=True)
 _GIVEN = _label("code of the given (possibly wrong) label")
-_GROUP = Column(
-    ("row",), "int16", -1, "whose label: place in `group_values`; -1 is nobody's", optional=True
-)
-_CANDIDATES = Column(
-    ("row", "word"),
-    "uint64",
-    0,
-    "candidates of the row: class c is bit c % 64 of word c // 64",
-)
+_GROUP = _int16("whose label: place in `group_values`; -1 is nobody's", optional=True)
+_CANDIDATES = _mask("candidates of the row: class c is bit c % 64 of word c // 64", "word")
 _NEAR = _int32("neighbors that are near duplicates")
 
 GROUPS: dict[str, dict[str, Column]] = {
@@ -81,11 +67,9 @@ GROUPS: dict[str, dict[str, Column]] = {
         "source_id": _int32("index in the attribute `files`"),
         "id": _ID,
         "group": _GROUP,
-        "candidates": Column(
-            ("row", "word"),
-            "uint64",
-            0,
+        "candidates": _mask(
             "candidates of the row: bit b is the class at place b of `candidate_codes`",
+            "word",
             optional=True,
         ),
     },
@@ -105,8 +89,8 @@ GROUPS: dict[str, dict[str, Column]] = {
     },
     "annotations": {
         "row": _int64("training row, ascending"),
-        "annotator": Column(("row",), "int16", -1, "place in `annotator_values` of the pool"),
-        "label": Column(("row",), "int16", -1, "place in `annotation_values` of the pool"),
+        "annotator": _int16("place in `annotator_values` of the pool"),
+        "label": _int16("place in `annotation_values` of the pool"),
     },
     "annotators": {
         "matrix": _parameter("P(given | true) of each", "annotator", "true", "given"),
@@ -156,7 +140,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "bound": _number("distance that holds all neighbors"),
     },
     "partition": {
-        "centroid": Column(("block", "feature"), "float32", float("nan"), "block centers, scaled"),
+        "centroid": Column(("block", "feature"), "float32", nan, "block centers, scaled"),
     },
     "blocks": {
         "x": _number("features, scaled", "feature"),
@@ -229,12 +213,8 @@ GROUPS: dict[str, dict[str, Column]] = {
         "predicted_label": _label("label by PL A-kNN"),
         "n_neighbors": _int32("neighbors used"),
         "n_labels": _int32("labels left; 1 where the neighbors decided"),
-        "in_candidates": Column(
-            ("row",),
-            "bool",
-            False,
-            "whether what the neighbors say is among the row's own candidates",
-            optional=True,
+        "in_candidates": _flag(
+            "whether what the neighbors say is among the row's own candidates", optional=True
         ),
         "near_duplicates": _NEAR,
     },
@@ -244,7 +224,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "posterior": _number("P(the predicted label is the true one)"),
         "vote_share": _number("share of the k nearest given the predicted label"),
         "near_duplicates": _NEAR,
-        "top_label": Column(("row", "top"), "int16", -1, "likeliest true classes, likeliest first"),
+        "top_label": _int16("likeliest true classes, likeliest first", "top"),
         "top_posterior": _number("P(true label) of each", "top"),
     },
     "posteriors": {

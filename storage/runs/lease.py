@@ -183,12 +183,8 @@ def leased(location: Location, say: Callable[[str], None]) -> Iterator[Lease]:
     An owner whose process has ended on this machine is succeeded at once; one elsewhere after its
     beat has not grown for `STALE_SECONDS`.
 
-    Raises
-    ------
-    BusyError
-        a living process has the run; the message names it.
-    StorageError
-        the folder cannot be written, or something else lies where the lease belongs.
+    Raises `BusyError`, which names it, where a living process has the run; `StorageError` where
+    the folder cannot be written, or something else lies where the lease belongs.
     """
     lease = _take(location, say)
     try:

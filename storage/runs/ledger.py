@@ -4,8 +4,9 @@ files. A part without its record does not exist, whatever lies on disk."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from operator import itemgetter
@@ -36,14 +37,11 @@ class Record:
     @classmethod
     def from_json(cls, content: bytes) -> Record | None:
         """The record in a file; None where the file is garbled or changed."""
-        fields = unseal(content)
-        if fields is None:
-            return None
-        try:
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            fields = unseal(content) or {}
             fields["files"] = {key: (size, crc) for key, (size, crc) in fields["files"].items()}
             return cls(**fields)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
+        return None
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,10 @@ class Ledger:
         """Names of the steps that have any record."""
         return sorted({key.split("/")[1] for key in self.location.files("ledger")})
 
+    def every(self) -> Iterator[Record]:
+        """All committed parts."""
+        return (record for step in self.steps() for record in self.records(step).values())
+
     def plan(self, step: str, parts: list[str]) -> None:
         """Note the parts a step will have, for `status`; a plan is noted once."""
         key = f"plans/{step}.json"
@@ -113,11 +115,8 @@ class Ledger:
         there, if none is. A second commit of the same part (a retry of a worker thought dead) is
         accepted if it wrote the same bytes, and returns the first record.
 
-        Raises
-        ------
-        StorageError
-            a file named is missing or not as it was written, or the part was committed before
-            with other bytes.
+        Raises `StorageError` where a file named is missing or not as it was written, or the part
+        was committed before with other bytes.
         """
         meant = {self._relative(path): digest for path, digest in (noted or {}).items()}
         files: dict[str, Digest] = {}
@@ -139,10 +138,8 @@ class Ledger:
                     )
                 files[key] = digest
         self.location.sync([*files, *self._groups_of(files)], but=noted or {})
-        record = Record(step, part, files, result, cost)
-        read_back = Record.from_json(record.to_json())  # as a resumed run will read it
-        assert read_back is not None
-        record = read_back
+        record = Record.from_json(Record(step, part, files, result, cost).to_json())
+        assert record is not None  # as a resumed run will read it
         if not self.location.create(self._key(step, part), record.to_json()):
             other = self.get(step, part)
             if other is None:  # unreadable, so the part has no record

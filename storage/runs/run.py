@@ -79,11 +79,9 @@ class Run:
     def recorded_store(self) -> RecordedStore:
         """The store of the results, to read; each chunk is compared with its record."""
         root = "results.zarr/"
-        ledger = self.ledger
         recorded = {
             key.removeprefix(root): digest
-            for step in ledger.steps()
-            for record in ledger.records(step).values()
+            for record in self.ledger.every()
             for key, digest in record.files.items()
             if key.startswith(root)
         }
@@ -104,12 +102,8 @@ class Run:
         """The content of run.json, of a run of this format; of a format from `oldest` on, where
         only what every format has is wanted of it.
 
-        Raises
-        ------
-        InputError
-            the folder is none of ours, or of another format version.
-        StorageError
-            run.json is damaged.
+        Raises `InputError` where the folder is none of ours, or of another format version;
+        `StorageError` where run.json is damaged.
         """
         content = self.location.read("run.json")
         config = _of_a_run(content)
@@ -160,12 +154,8 @@ class Run:
     def report(self) -> dict[str, Any]:
         """The content of report.json, as it was committed.
 
-        Raises
-        ------
-        InputError
-            the run is not finished.
-        StorageError
-            the report or its record is damaged.
+        Raises `InputError` where the run is not finished; `StorageError` where the report or its
+        record is damaged.
         """
         record, url = self.ledger.get("report", "all"), self.location.url
         if record is None:
@@ -173,7 +163,7 @@ class Run:
                 raise StorageError(f"{url}: the record of report.json is damaged; {_REPAIR}")
             raise InputError(f"{url} is not finished; run train again to resume it")
         content = self.location.read("report.json")
-        if content is None or digest_of(content) != record.files.get("report.json"):
+        if content is None or digest_of([content]) != record.files.get("report.json"):
             what = "is missing" if content is None else "is damaged"
             raise StorageError(f"{url}/report.json {what}; {_REPAIR}")
         report: dict[str, Any] = parsed(content)
@@ -184,10 +174,7 @@ class Run:
 
         among : whether the file of a key is compared, too; each is read whole
 
-        Raises
-        ------
-        StorageError
-            a record or a file is missing or damaged; the message names it.
+        Raises `StorageError` naming the first record or file that is missing or damaged.
         """
         url, steps = self.location.url, self.report()["steps"]
         for step in sorted({*steps, *self.ledger.steps()}):
@@ -205,19 +192,15 @@ class Run:
 
     def read_json(self, key: str) -> dict[str, Any] | None:
         """A JSON file of the run; None where it is absent or unreadable."""
-        content = self.location.read(key)
         with contextlib.suppress(ValueError):
-            value = None if content is None else parsed(content)
+            value = parsed(self.location.read(key) or b"")
             return value if isinstance(value, dict) else None
         return None
 
     def is_new(self) -> bool:
         """True where the folder is absent or empty.
 
-        Raises
-        ------
-        InputError
-            the folder holds something that is not a run.
+        Raises `InputError` where the folder holds something that is not a run.
         """
         if self.location.exists("run.json") or self.location.exists(_COPY):
             return False
@@ -235,12 +218,8 @@ class Run:
     def begin(self, config: Mapping[str, Any]) -> None:
         """Write run.json for a new run.
 
-        Raises
-        ------
-        BusyError
-            another process has begun a run here; run.json stays as it is.
-        StorageError
-            the folder cannot be written.
+        Raises `BusyError` where another process has begun a run here, whose run.json stays as it
+        is; `StorageError` where the folder cannot be written.
         """
         content = {"format_version": FORMAT_VERSION, **config}
         encoded = seal(content, indent=1)
@@ -257,8 +236,7 @@ class Run:
         below it that belong to no part; keys of the files written."""
         owned = {
             key.removesuffix("/zarr.json")
-            for step in self.ledger.steps()
-            for record in self.ledger.records(step).values()
+            for record in self.ledger.every()
             for key in record.files
             if key.startswith("results.zarr/") and key.endswith("/zarr.json")
         }
@@ -277,12 +255,8 @@ class Run:
 def open_run(path: str) -> xr.DataTree:
     """All results of a finished run as a DataTree of lazy arrays.
 
-    Raises
-    ------
-    InputError
-        the folder is not a run.
-    StorageError
-        its results are missing or damaged.
+    Raises `InputError` where the folder is not a run; `StorageError` where its results are missing
+    or damaged.
     """
     import xarray as xr
 

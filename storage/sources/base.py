@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.errors import InputError, Patience, UnavailableError
-from storage.sources.blocks import Annotations, Block, Chunk, Corrections, Reader, rechunk
+from storage.sources.blocks import Annotations, Chunk, Corrections, Reader, rechunk
 from storage.sources.files import FileOfSource, changed, readable, unwritten
 from storage.sources.request import PLAIN, PLAIN_NUMBERS, Coding, Dialect, Gaps, is_place
 from storage.sources.values.candidates import as_sets
@@ -127,7 +127,7 @@ class Source:
                 with readable(self.files[0]):
                     for block in rechunk(self._wanted(at, rows, gaps or Gaps()), rows):
                         x = np.ascontiguousarray(block.x)
-                        yield Chunk(start, x, *block[1:])
+                        yield block._replace(x=x, start=start)
                         start += len(x)
                         at = start if block.row is None else int(block.row[-1]) + 1
                         patience = Patience()
@@ -135,7 +135,7 @@ class Source:
             except UnavailableError as error:
                 patience.wait(error)
 
-    def _wanted(self, start: int, rows: int, gaps: Gaps) -> Iterator[Block]:
+    def _wanted(self, start: int, rows: int, gaps: Gaps) -> Iterator[Chunk]:
         """The blocks of the reader, gaps filled, rows that are not wanted left out."""
         fills, drop = self.coding.fills_of(self.feature_names), self.coding.drop
         for raw in self.reader.blocks(start, rows):
@@ -163,16 +163,18 @@ class Source:
                 gaps.filled += 0 if fills is None else int(gap[new].sum())
                 block = block if fills is None else block._replace(x=np.where(gap, fills, block.x))
             gaps.until = max(gaps.until, start + n)
-            yield block.kept(keep, start) if self.leaves_out else block
+            if self.leaves_out:
+                block = block.at(keep)._replace(row=start + np.flatnonzero(keep))
+            yield block
             start += n
 
-    def _as_sets(self, block: Block) -> Block:
+    def _as_sets(self, block: Chunk) -> Chunk:
         """The block with a tuple of candidates for each label, if that is what labels are."""
         if self.candidates is None or block.label is None:
             return block
         return block._replace(label=as_sets(block.label, self.candidates))
 
-    def _certain(self, block: Block, start: int) -> Block:
+    def _certain(self, block: Chunk, start: int) -> Chunk:
         """The block with the labels that somebody checked in place of missing ones."""
         if self.corrections is None or block.label is None:
             return block

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from storage.errors import InputError, listed, shown
 from storage.sources.files import FileOfSource
 from storage.sources.request import Gaps
-from storage.sources.values.labels import Label, Labels, objects
+from storage.sources.values.labels import Label, Labels, objects, places_of
 from storage.sources.values.texts import WHOLE, text_ids
 
 Floats = npt.NDArray[np.float32]
@@ -31,12 +31,9 @@ def piece_rows(row_bytes: int, rows: int) -> int:
     return max(1, min(rows, PIECE_BYTES // max(1, row_bytes)))
 
 
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Consecutive rows of a source."""
+class Chunk(NamedTuple):
+    """Consecutive rows of a source: any number as a reader finds them, then the number wanted."""
 
-    start: int
-    """Row number of the first row, counting from 0."""
     x: Floats
     """`(row, feature)` float32, C order."""
     label: Labels | None
@@ -50,45 +47,31 @@ class Chunk:
     """`(row,)` positions in the source where rows were left out; None: from `start` on."""
     group: Labels | None = None
     """`(row,)` values of the column that says whose label it is, None if not read."""
+    start: int = 0
+    """Number of the first row among those that a source gives, counting from 0."""
 
     @property
     def rows(self) -> npt.NDArray[np.int64]:
         """`(row,)` positions in the source."""
         return np.arange(self.start, self.start + len(self.x)) if self.row is None else self.row
 
-
-class Block(NamedTuple):
-    """Rows as a reader finds them: of any number, in source order."""
-
-    x: Floats
-    label: Labels | None
-    source_id: npt.NDArray[np.int32]
-    id: Labels | None = None
-    row: npt.NDArray[np.int64] | None = None
-    group: Labels | None = None
-
-    def cut(self, first: int, stop: int) -> Block:
-        """Rows `first` to `stop` of this block, as views."""
-        columns: list[Any] = [None if column is None else column[first:stop] for column in self]
-        return Block(*columns)
-
-    def kept(self, keep: npt.NDArray[np.bool_], start: int) -> Block:
-        """The rows to keep; the first row is `start` of the source."""
-        columns: list[Any] = [None if column is None else column[keep] for column in self]
-        return Block(*columns)._replace(row=start + np.flatnonzero(keep))
+    def at(self, rows: slice | npt.NDArray[np.bool_]) -> Chunk:
+        """Some of the rows; of a slice views."""
+        columns: list[Any] = [None if column is None else column[rows] for column in self[:-1]]
+        return Chunk(*columns)
 
 
 class Reader(Protocol):
     """What a format implements."""
 
-    def blocks(self, start: int, rows: int) -> Iterator[Block]:
+    def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
         """The rows from `start` on, in blocks of any length; `rows` is the length wanted."""
         ...
 
 
-def rechunk(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
+def rechunk(blocks: Iterable[Chunk], rows: int) -> Iterator[Chunk]:
     """Cut blocks of any length into blocks of `rows` rows, the last one shorter."""
-    kept: list[Block] = []
+    kept: list[Chunk] = []
     count = 0
     for block in blocks:
         kept.append(block)
@@ -98,22 +81,23 @@ def rechunk(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
         whole = join(kept)
         stop = count - count % rows
         for first in range(0, stop, rows):
-            yield whole.cut(first, first + rows)
-        kept = [whole.cut(stop, count)] if stop < count else []
+            yield whole.at(slice(first, first + rows))
+        kept = [whole.at(slice(stop, count))] if stop < count else []
         count -= stop
     if count:
         yield join(kept)
 
 
-def join(blocks: list[Block]) -> Block:
+def join(blocks: list[Chunk]) -> Chunk:
     """Concatenate blocks of one source."""
     if len(blocks) == 1:
         return blocks[0]
     columns = [
-        [part for part in column if part is not None] for column in zip(*blocks, strict=True)
+        [part for part in column if part is not None]
+        for column in zip(*(block[:-1] for block in blocks), strict=True)
     ]
     joined: list[Any] = [join_values(column) if column else None for column in columns]
-    return Block(*joined)
+    return Chunk(*joined)
 
 
 def join_values(labels: list[Labels]) -> Labels:
@@ -121,51 +105,6 @@ def join_values(labels: list[Labels]) -> Labels:
     kinds = {array.dtype.kind for array in labels}
     mixed = len(kinds) > 1 and not kinds <= set("iuf")
     return np.concatenate([array.astype(object) for array in labels] if mixed else labels)
-
-
-class FiniteCheck:
-    """Count NaN and infinite feature values, chunk by chunk, and remember the first.
-
-    Empty cells of CSV and Parquet are NaN; numbers beyond float32 are infinite.
-    """
-
-    def __init__(self, feature_names: tuple[str, ...], files: tuple[str, ...] = ()) -> None:
-        self.feature_names = feature_names
-        self.files = files
-        """`Source.files`; if given, the message names the file."""
-        self.count = 0
-        """Bad values seen so far."""
-        self.first: tuple[int, str, float, str | None] | None = None
-        """Row, feature name, value and file of the first bad value in the order seen."""
-
-    def see(self, chunk: Chunk) -> None:
-        """Take note of one chunk."""
-        bad = ~np.isfinite(chunk.x)
-        n_bad = int(np.count_nonzero(bad))
-        if n_bad and self.first is None:
-            row, column = divmod(int(bad.argmax()), chunk.x.shape[1])
-            file = self.files[chunk.source_id[row]] if self.files else None
-            value = float(chunk.x[row, column])
-            self.first = int(chunk.rows[row]), self.feature_names[column], value, file
-        self.count += n_bad
-
-    def merge(self, after: FiniteCheck) -> None:
-        """Take note of what another saw in the rows after these."""
-        self.first = after.first if self.first is None else self.first
-        self.count += after.count
-
-    def raise_if_any(self) -> None:
-        """Raise `InputError` with the count and the first position if any value was bad."""
-        if self.first is None:
-            return
-        row, name, value, file = self.first
-        where = f"{file}: " if file else ""
-        what = "NaN or infinite feature value" + ("s" if self.count > 1 else "")
-        what = f"{self.count:,} {what}; first at row {row} (from 0), column {name!r}: {value}"
-        raise InputError(
-            f"{where}{what}; fill or drop them, or give --impute median or drop (empty "
-            "cells are NaN, beyond 3.4e38 is infinite)"
-        )
 
 
 ROW = "row"
@@ -208,7 +147,7 @@ class Corrections:
                 f"{name}: has a label for row {self.row[-1]:,}, the source has rows 0 to "
                 f"{n_rows - 1:,}; give the corrections of this source"
             )
-        place = {value: code for code, value in enumerate(values)}
+        place = places_of(values)
         codes = np.array([place.get(label, -1) for label in self.values], np.int64)[self.label]
         if (codes < 0).any():
             at = int((codes < 0).argmax())
@@ -262,8 +201,8 @@ class Annotations:
     """(row,) ascending: keys of rows without any label, of one table of rows and annotations."""
 
     def joined(
-        self, block: Block, start: int, gaps: Gaps
-    ) -> tuple[Block, npt.NDArray[np.bool_] | None]:
+        self, block: Chunk, start: int, gaps: Gaps
+    ) -> tuple[Chunk, npt.NDArray[np.bool_] | None]:
         """The block with the majority's labels, None where there are no annotations; and which of
         its lines are the first of their row, None for all.
 
@@ -280,7 +219,7 @@ class Annotations:
         return block._replace(label=values[label]), fresh
 
     def _first_lines(
-        self, block: Block, at: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], gaps: Gaps
+        self, block: Chunk, at: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], gaps: Gaps
     ) -> npt.NDArray[np.bool_] | None:
         """(line,) which lines are the first of their row; None where all have to be."""
         if gaps.first is None or gaps.features is None:
@@ -315,7 +254,7 @@ class Annotations:
         fresh[known[again]] = False
         return fresh
 
-    def _twice(self, block: Block, at: int, rows: npt.NDArray[np.int64]) -> InputError:
+    def _twice(self, block: Chunk, at: int, rows: npt.NDArray[np.int64]) -> InputError:
         assert block.id is not None
         return InputError(
             f"id {shown(block.id[at])} occurs again at row {int(rows[at]):,} (from 0): annotations "

@@ -20,11 +20,18 @@ from typing import IO, Any, TypeVar, cast
 
 import pyarrow as pa
 from fsspec import AbstractFileSystem
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from storage.errors import InputError, KnnoiseError, no_credentials, patiently, reachable, reason_of
-from storage.files.location import check_address
+from storage.errors import (
+    InputError,
+    KnnoiseError,
+    may_pass,
+    no_credentials,
+    patiently,
+    reason_of,
+    unreached,
+)
+from storage.files.location import check_address, open_url
 from storage.redaction import bare, remember
 
 _WHOLE_ONLY = "its server gives files only as a whole; download it and give the local path"
@@ -42,11 +49,12 @@ def readable(
     A failure that may pass becomes an `UnavailableError`.
     """
     try:
-        with reachable(name):
-            yield
-    except KnnoiseError:
-        raise
+        yield
     except Exception as error:
+        if may_pass(error):
+            raise unreached(name, error) from error
+        if isinstance(error, KnnoiseError):
+            raise
         raise _refused(name, error, problem, remedy) from error
 
 
@@ -55,8 +63,8 @@ def _refused(name: str, error: Exception, problem: str, remedy: str) -> InputErr
     if (refused := no_credentials(error)) is not None:
         return InputError(f"{name}: {refused}")
     if isinstance(error, FileNotFoundError):
-        unreached = _unreached(error) or "no such file or folder; check the path"
-        return InputError(f"{name}: {unreached}")
+        reason = _unreached(error) or "no such file or folder; check the path"
+        return InputError(f"{name}: {reason}")
     if isinstance(error, PermissionError):
         return InputError(f"{name}: permission denied; make it readable for this user")
     if "range requests" in str(error):  # fsspec, of an HTTP server
@@ -100,9 +108,8 @@ class SourcePath:
         """Locate a path or URL; `InputError` if its protocol is not allowed or not installed."""
         url = remember(os.fspath(source))
         check_address(url, to_read=True)
-        remedy = "install it or copy the file here"
-        with readable(bare(url), "no filesystem for this URL", remedy):
-            fs, path = url_to_fs(url)
+        with readable(bare(url), "no filesystem for this URL", "copy the file here"):
+            fs, path = open_url(url)
         return cls(fs, path, bare(url), url)
 
     @property
@@ -121,6 +128,12 @@ class SourcePath:
         inside = path.rstrip("/")[len(self.path.rstrip("/")) :].lstrip("/")
         name, url = (f"{folder.rstrip('/')}/{inside}" for folder in (self.name, self.url))
         return SourcePath(self.fs, path, name, url)
+
+    def inside(self, root: "SourcePath") -> str:
+        """The path relative to a folder, so that a moved source is the same source; the last
+        component where it does not lie in it."""
+        folder = root.path.rstrip("/") + "/"
+        return self.path[len(folder) :] if self.path.startswith(folder) else self.basename
 
     @property
     def is_pattern(self) -> bool:

@@ -3,7 +3,8 @@ and labels that somebody checked, which replace those of the source and are cert
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,14 +12,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
-from storage.answers import LONGEST_LINE, SUFFIX, Answers, Origin, source_identity
+from storage.answers import (
+    ANSWER_COLUMNS,
+    LONGEST_LINE,
+    SUFFIX,
+    Answers,
+    source_identity,
+)
 from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import ROW, Annotations, Codes, Corrections, Keys, keys, majority
 from storage.sources.files import FileOfSource, SourcePath, read_once, readable
 from storage.sources.formats.tables import batches, check_label_type, to_labels
+from storage.sources.ids import RowIds, id_column
 from storage.sources.opening import open_cells
 from storage.sources.request import Dialect
 from storage.sources.values.labels import (
@@ -44,11 +53,8 @@ def with_annotations(
     """The source with labels by majority of the annotations of a table, which belong to it from
     then on.
 
-    Raises
-    ------
-    InputError
-        the table cannot be read, lacks a column, holds an annotation twice, or more annotators,
-        classes or annotations than are held.
+    Raises `InputError` where the table cannot be read, lacks a column, holds an annotation twice,
+    or more annotators, classes or annotations than are held.
     """
     votes = read_annotations(path, source.id_name, label, annotator, dialect)
     same = {part.location.url for part in source.parts} & {p.location.url for p in votes.parts}
@@ -93,7 +99,7 @@ class _AnnotationTable:
 
     def __init__(self, votes: Source, names: tuple[str, str, str], name: str) -> None:
         self.votes, self.names, self.name = votes, names, name
-        self.codes = LabelCodes(MOST_CLASSES, f"{name}: labels {names[2]!r}")
+        self.codes = LabelCodes(f"{name}: labels {names[2]!r}")
         self.annotators: dict[Label, int] = {}
 
     def read(self, by: str | None) -> Annotations:
@@ -209,7 +215,10 @@ class _AnnotationTable:
 MOST_LINES = 1 << 23
 """Lines of a table of labels that are held in memory, 12 bytes each and as much again to sort."""
 COLUMNS = ("row", "label")
-"""What a table of corrections needs; `reviewer` and `source` are used where they are there."""
+"""What a table of corrections needs, a column of ids in place of `row` if rows have any; `reviewer`
+and `source` are used where they are there."""
+MOST_ID_BYTES = 1 << 30
+"""Ids of a table of labels that are held in memory."""
 MOST_REVIEWERS = 10_000
 NOBODY = -1
 
@@ -220,7 +229,7 @@ class LatestLabels:
 
     location: SourcePath
     source: str | None
-    """Identity of the source they are of, where the file tells."""
+    """Identity of the source they are of, where the file tells, and not by ids."""
     row: npt.NDArray[np.int64]
     label: npt.NDArray[np.int16]
     """Code among `values`, -1 where the reviewer does not know."""
@@ -258,16 +267,15 @@ class LatestLabels:
 def with_corrections(source: Source, path: str) -> Source:
     """The source with the corrections of a file, which belongs to it from then on.
 
-    Raises
-    ------
-    InputError
-        the file cannot be read, holds bad rows, or is of another source.
-    StorageError
-        answers in it are damaged.
+    Lines that have ids are matched by them, whatever has become of the order of rows.
+
+    Raises `InputError` where the file cannot be read, holds bad rows or ids, or is of another
+    source; `StorageError` where answers in it are damaged.
     """
     location = SourcePath.of(path)
     part = FileOfSource("corrections", location.basename, location)
-    (part,), latest = read_once((part,), lambda: read_answers(path))
+    ids = RowIds.of_source(source)
+    (part,), latest = read_once((part,), lambda: read_answers(path, ids))
     if latest.source is not None:
         _check_origin(location, latest.source, source)
     row, label, n_conflicts = latest.agreed()
@@ -283,18 +291,15 @@ def _check_origin(location: SourcePath, origin: str, source: Source) -> None:
         )
 
 
-def read_answers(path: str) -> LatestLabels:
-    """What a file of answers or a table of labels says.
+def read_answers(path: str, ids: RowIds | None = None) -> LatestLabels:
+    """What a file of answers or a table of labels says; of rows with ids by these, where it has
+    them.
 
-    Raises
-    ------
-    InputError
-        it cannot be read, has a row that cannot be one, or more lines than are held.
-    StorageError
-        answers in it are damaged.
+    Raises `InputError` where it cannot be read, has a row or an id that cannot be one, or more
+    lines than are held; `StorageError` where answers in it are damaged.
     """
     location = SourcePath.of(path)
-    reading = _LabelFile(location)
+    reading = _LabelFile(location, ids)
     return reading.log() if _is_log(location) else reading.table(path)
 
 
@@ -310,9 +315,10 @@ def _is_log(location: SourcePath) -> bool:
 class _LabelFile:
     """One pass over a file of labels."""
 
-    def __init__(self, location: SourcePath) -> None:
-        self.location, self.name = location, location.name
-        self.codes = LabelCodes(MOST_CLASSES, f"{location.name}: labels")
+    def __init__(self, location: SourcePath, ids: RowIds | None) -> None:
+        self.location, self.name, self.ids = location, location.name, ids
+        self.id_column = None if ids is None else id_column(ids.name, ANSWER_COLUMNS)
+        self.codes = LabelCodes(f"{location.name}: labels")
         self.reviewers: dict[str, int] = {}
 
     def log(self) -> LatestLabels:
@@ -330,6 +336,7 @@ class _LabelFile:
         """A table of labels, a batch at a time."""
         table = open_cells(path, self._columns)
         origins: set[str] = set()
+        ids: list[pa.Array] = []
         rows, labels, reviewers = ([np.empty(0, kind)] for kind in (np.uint8, np.int16, np.int16))
         for first, batch in batches(table):
             if first + batch.num_rows > MOST_LINES:
@@ -339,16 +346,22 @@ class _LabelFile:
                 )
             cells = dict(zip(batch.schema.names, batch.columns, strict=True))
             check_label_type(self.name, "label", cells["label"].type)
-            numbers = self._rows(cells["row"], first)
-            rows.append(numbers.astype(np.min_scalar_type(numbers.max(initial=0))))
+            if self.id_column in cells:
+                ids.append(self._ids(cells[self.id_column]))
+            if sum(texts.nbytes for texts in ids) > MOST_ID_BYTES:
+                raise InputError(f"{self.name}: ids of more than {MOST_ID_BYTES:,} bytes; split it")
+            numbers = self._rows(cells, first, ids[-1] if ids else None)
+            rows.append(numbers if ids else _narrow(numbers))
             labels.append(self.codes.encode(to_labels(cells["label"]), first).astype(np.int16))
             reviewers.append(self._reviewers(cells.get("reviewer", pa.nulls(len(rows[-1])))))
             if "source" in cells:
                 origins |= set(text_ids(cells["source"].unique(), self.name).tolist())
-        if len(origins) > 1:
-            raise InputError(f"{self.name}: holds labels of several sources; split it by `source`")
         row, label, reviewer = (_joined(pieces) for pieces in (rows, labels, reviewers))
         row = row.astype(np.int64)
+        if ids and self._match(row, pa.concat_arrays(ids)):
+            origins.clear()
+        if len(origins) > 1:
+            raise InputError(f"{self.name}: holds labels of several sources; split it by `source`")
         if (row[1:] <= row[:-1]).any():
             person = np.where(reviewer == NOBODY, label - MOST_CLASSES - 1, reviewer)
             order = np.lexsort((person, row))  # which keeps the order of lines
@@ -369,16 +382,58 @@ class _LabelFile:
         return LatestLabels(self.location, source, row, label, reviewer, values, reviewers)
 
     def _columns(self, name: str, names: tuple[str, ...]) -> list[str]:
-        missing = [one for one in COLUMNS if one not in names]
+        named = self.id_column in names
+        missing = [one for one in COLUMNS if one not in names and not (named and one == ROW)]
         if missing:
+            which = ROW if self.id_column is None else f"{self.id_column} or {ROW}"
             raise InputError(
                 f"{name}: no column {missing[0]!r}, only {listed(names)}; corrections have the "
-                "columns row and label"
+                f"columns {which} and label"
             )
-        return [one for one in (*COLUMNS, "reviewer", "source") if one in names]
+        used = (self.id_column, *COLUMNS, "reviewer", "source")
+        return [one for one in used if one is not None and one in names]
 
-    def _rows(self, column: pa.Array, first: int) -> npt.NDArray[np.int64]:
-        """(line,) row numbers."""
+    def _ids(self, column: pa.Array) -> pa.Array:
+        """(line,) ids as text, empty where there is none."""
+        if types.is_floating(column.type):  # as whole numbers become beside an empty cell
+            with suppress(pa.ArrowInvalid):
+                column = column.cast(pa.int64())
+        check_id_type(self.name, str(self.id_column), column.type)
+        return pa.array(text_ids(column, self.name), pa.string())
+
+    def _match(self, row: npt.NDArray[np.int64], ids: pa.Array) -> bool:
+        """Put the rows of lines with an id in place; whether all lines have one, of one row."""
+        assert self.ids is not None
+        line = np.flatnonzero(pc.not_equal(ids, ""))
+        row[line], shared = self.ids.rows(ids.take(pa.array(line)), row[line])
+        bad = np.flatnonzero(row[line] < 0)
+        if len(bad):
+            one = int(line[bad[0]])
+            where = (
+                f"{self.name}: {self.id_column} {shown(ids[one].as_py())} at line {one:,} (from 0)"
+            )
+            if shared[bad[0]]:
+                raise InputError(
+                    f"{where} is that of several rows: whose label is it? Give their numbers in a "
+                    f"column {ROW}"
+                )
+            raise InputError(
+                f"{where} is that of no row ({len(bad):,} such); mend or drop the line"
+            )
+        return len(line) == len(ids) and not shared.any()
+
+    def _rows(
+        self, cells: Mapping[str, pa.Array], first: int, ids: pa.Array | None
+    ) -> npt.NDArray[np.int64]:
+        """(line,) row numbers of a batch; -1 where a line has an id and no number."""
+        n = len(cells["label"])
+        by_id = np.zeros(n, np.bool_) if ids is None else np.asarray(pc.not_equal(ids, ""))
+        if ROW not in cells and not by_id.all():
+            raise InputError(
+                f"{self.name}: column {shown(self.id_column)} is empty at line "
+                f"{first + int(by_id.argmin()):,} (from 0); give the id, or drop the line"
+            )
+        column = cells.get(ROW, pa.nulls(n, pa.int64()))
         try:
             if types.is_boolean(column.type) or column.null_count:
                 raise pa.ArrowInvalid
@@ -387,8 +442,9 @@ class _LabelFile:
             raw = column.to_pylist()
             values = [label_value(one) for one in raw]
             numbers = np.array([one if type(one) is int else -1 for one in values], np.int64)
-        if (numbers < 0).any():
-            at = int((numbers < 0).argmax())
+        bad = (numbers < 0) & ~by_id
+        if bad.any():
+            at = int(bad.argmax())
             raise InputError(
                 f"{self.name}: {shown(column[at].as_py())} at line {first + at:,} (from 0) is no "
                 "row number; rows count from 0 in the order of the source"
@@ -412,36 +468,13 @@ class _LabelFile:
         return who
 
 
+def _narrow(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.integer]:
+    """The same in no more bytes than they need."""
+    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
+
+
 def _joined(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """One array of several, which are let go."""
     joined = np.concatenate(pieces)
     pieces.clear()
     return joined
-
-
-def labels_to_import(path: str, origin: Origin) -> list[tuple[int, str, Label]]:
-    """(row, reviewer, label) of every label in a file, checked against the rows under review.
-
-    Raises
-    ------
-    InputError
-        the file cannot be read, is of another source, or has unknown rows or labels.
-    StorageError
-        answers in it are damaged.
-    """
-    checked = read_answers(path)
-    name = checked.location.name
-    if checked.source is not None and checked.source != origin.source:
-        raise InputError(f"{name}: holds labels of another source; nothing was imported")
-    labels = list(checked.each())
-    for row, _, label in labels:
-        if row >= origin.n_rows:
-            raise InputError(
-                f"{name}: row {row:,} is none of the {origin.n_rows:,}; nothing was imported"
-            )
-        if origin.label_values and label not in origin.label_values:
-            raise InputError(
-                f"{name}: label {shown(label)} of row {row:,} is none of "
-                f"{listed(list(origin.label_values))}; nothing was imported"
-            )
-    return labels

@@ -144,7 +144,7 @@ def _open(location: SourcePath, request: Request) -> Source:
         raise InputError(f"{location.name}: the file is empty; give a header and rows")
     kind = _table_kind(location)
     if kind is not None:
-        return open_tables(kind, TABLES[kind][1], [location], request, location)
+        return open_tables(kind, TABLES[kind][1], [location], request, location, {})
     for extension, open_ in ARRAYS.items():
         if location.basename.lower().endswith(extension):
             return open_(location, request)
@@ -173,8 +173,7 @@ def _open_folder(location: SourcePath, request: Request) -> Source:
     if kinds:
         (kind,) = kinds
         tables = [file for file in files if _table_kind(file) == kind]
-        constants = [partitioned[file] for file in tables] if partitioned else ()
-        return open_tables(kind, TABLES[kind][1], tables, request, location, constants)
+        return open_tables(kind, TABLES[kind][1], tables, request, location, partitioned)
     what = "neither a Zarr group nor tables in it" if children else "the folder is empty"
     raise InputError(f"{location.name}: {what}; give {KNOWN}")
 
@@ -190,7 +189,7 @@ def _open_pattern(location: SourcePath, request: Request) -> Source:
         names = listed([file.basename for file in files])
         raise InputError(f"{location.name}: matches {names}; give tables of one kind")
     kind = str(kinds.pop())
-    return open_tables(kind, TABLES[kind][1], files, request, folder)
+    return open_tables(kind, TABLES[kind][1], files, request, folder, {})
 
 
 def partitions(root: SourcePath) -> dict[SourcePath, dict[str, str | float | None]]:
@@ -253,7 +252,7 @@ class TextRows(ArrayRows):
         """The labels from `start` on."""
         with readable(self.name):
             selection = self.reader.selection
-            for batch in self.reader.batches(start, rows):
+            for _, batch in self.reader.read(start, rows):
                 label = selection.block(batch, self.name).label
                 assert label is not None
                 yield label

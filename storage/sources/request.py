@@ -71,11 +71,16 @@ def is_place(name: str) -> bool:
     return _PLACE.search(name) is not None
 
 
+def stem(name: str) -> str:
+    """The column that a feature is of, where several are."""
+    return _PART.sub("", name)
+
+
 def matches(name: str, pattern: str) -> bool:
     """Whether a pattern names a column; that of a column of lists, or of one that is encoded, names
     all its features."""
-    stem = _PART.sub("", name)
-    return pattern in (name, stem) or fnmatchcase(name, pattern) or fnmatchcase(stem, pattern)
+    column = stem(name)
+    return pattern in (name, column) or fnmatchcase(name, pattern) or fnmatchcase(column, pattern)
 
 
 ALL = Columns()

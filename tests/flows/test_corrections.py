@@ -15,7 +15,7 @@ from runs import PoolWriter, fit, results
 from flows.cli import main
 from flows.report.compare import drift
 from flows.report.content import train_text
-from flows.report.model import TrainReport
+from flows.report.kinds import TrainReport
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.errors import InputError
 
@@ -102,6 +102,16 @@ def test_any_label_values_and_a_disagreement(tmp_path: Path, pool: PoolWriter, k
     verdicts = pq.read_table(tmp_path / "run/label_issues.parquet").to_pandas()
     assert (verdicts.label_quality[9], verdicts.given_label[9]) == (1, "yes")
     assert verdicts.given_label[7] == table["sick"][7]
+
+
+def test_true_and_false_of_a_table_of_text(tmp_path: Path, pool: PoolWriter) -> None:
+    data = np.load(pool())
+    table = pd.DataFrame(data["X"], columns=list("abcd")).assign(sick=data["y"] == 1)
+    table.to_parquet(tmp_path / "pool.parquet")
+    (tmp_path / "checked.csv").write_text("row,label\n7,TRUE\n9,false\n")
+    options = {"label_column": "sick", "corrections": str(tmp_path / "checked.csv")}
+    report = fit(tmp_path / "pool.parquet", tmp_path / "run", **options)
+    assert (report["corrections"]["n_rows"], report["label_values"]) == (2, [False, True])
 
 
 BAD = {

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 
 from flows.cli import main
+from flows.intake import glance
+from flows.intake.glance import look_at
 from flows.intake.labels import quantity
 from flows.steps.ingest.pool import Ingested
 from flows.train import run_train
 from storage import open_run
 from storage.files.location import Location
 from storage.runs.run import Run
-from storage.sources import glance
-from storage.sources.glance import look_at
 from storage.sources.opening import open_source
 
 N = 300

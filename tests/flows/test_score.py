@@ -22,6 +22,20 @@ def apply(source: Path, run: Path, out: Path) -> dict[str, Any]:
     return score.fn(str(source), str(run), str(out), workers=0, quiet=True)
 
 
+@pytest.fixture(scope="module")
+def trained(shared_pool: PoolWriter, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on the pool as it is drawn unasked."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    fit(shared_pool(), run)
+    return run
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """The test's own copy of that run, with no scores yet."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
 def brute_eta(
     query: npt.NDArray[np.float32], x: npt.NDArray[np.float32], y: npt.NDArray[np.int8], k: int
 ) -> npt.NDArray[np.float64]:
@@ -96,25 +110,23 @@ def test_how_large_features_may_be_is_told_of_what_is_compared(
         apply(tmp_path / "far.npz", tmp_path / "run", tmp_path / "b.parquet")
 
 
-def test_posteriors_of_both_classes(pool: PoolWriter, tmp_path: Path) -> None:
-    fit(pool(), tmp_path / "run")
+def test_posteriors_of_both_classes(pool: PoolWriter, run: Path, tmp_path: Path) -> None:
     queries = str(pool(n=30, seed=5, name="queries.npz"))
     for all_classes, name in ((True, "a.parquet"), (False, "b.parquet")):
         options: dict[str, Any] = {"all_classes": all_classes, "workers": 0, "quiet": True}
-        score.fn(queries, str(tmp_path / "run"), str(tmp_path / name), **options)
+        score.fn(queries, str(run), str(tmp_path / name), **options)
     both, plain = (pd.read_parquet(tmp_path / name) for name in ("a.parquet", "b.parquet"))
     assert np.array_equal(both.pop("posterior_1"), both["posterior"])
     assert np.allclose(both.pop("posterior_0"), 1 - both["posterior"])
     pd.testing.assert_frame_equal(both, plain)
 
 
-def test_same_rows_are_not_scored_twice(pool: PoolWriter, tmp_path: Path) -> None:
-    fit(pool(), tmp_path / "run")
+def test_same_rows_are_not_scored_twice(pool: PoolWriter, run: Path, tmp_path: Path) -> None:
     queries = pool(n=30, seed=5, name="queries.npz")
-    first = apply(queries, tmp_path / "run", tmp_path / "a.parquet")
-    folders = list((tmp_path / "run" / "scores").iterdir())
-    again = apply(queries, tmp_path / "run", tmp_path / "b.parquet")
-    assert list((tmp_path / "run" / "scores").iterdir()) == folders
+    first = apply(queries, run, tmp_path / "a.parquet")
+    folders = list((run / "scores").iterdir())
+    again = apply(queries, run, tmp_path / "b.parquet")
+    assert list((run / "scores").iterdir()) == folders
     assert again["seconds"] == first["seconds"]
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
@@ -175,10 +187,9 @@ def test_a_damaged_network_is_named_and_made_again(walked: Path, tmp_path: Path)
     assert chunk.read_bytes() == before
 
 
-def test_scores_open_as_zarr(pool: PoolWriter, tmp_path: Path) -> None:
-    fit(pool(), tmp_path / "run")
-    apply(pool(n=30, seed=5, name="queries.npz"), tmp_path / "run", tmp_path / "a.parquet")
-    (folder,) = (tmp_path / "run" / "scores").iterdir()
+def test_scores_open_as_zarr(pool: PoolWriter, run: Path, tmp_path: Path) -> None:
+    apply(pool(n=30, seed=5, name="queries.npz"), run, tmp_path / "a.parquet")
+    (folder,) = (run / "scores").iterdir()
     opened = xr.open_zarr(folder / "results.zarr", group="scores", consolidated=False)
     table = pd.read_parquet(tmp_path / "a.parquet")
     assert np.array_equal(opened["posterior"].values, table["posterior"])
@@ -208,9 +219,8 @@ def test_other_features_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "scores").exists()
 
 
-def test_unfinished_run_is_refused(pool: PoolWriter, tmp_path: Path) -> None:
-    fit(pool(), tmp_path / "run")
-    (tmp_path / "run" / "report.json").unlink()
-    (tmp_path / "run" / "ledger" / "report" / "all.json").unlink()
+def test_unfinished_run_is_refused(pool: PoolWriter, run: Path, tmp_path: Path) -> None:
+    (run / "report.json").unlink()
+    (run / "ledger" / "report" / "all.json").unlink()
     with pytest.raises(InputError, match="not finished"):
-        apply(pool(n=9, name="q.npz"), tmp_path / "run", tmp_path / "out.parquet")
+        apply(pool(n=9, name="q.npz"), run, tmp_path / "out.parquet")

@@ -103,7 +103,7 @@ def test_a_review_shows_the_features_as_read(made: Path) -> None:
     params = ReviewParams.of(str(made / "run"), workers=0, quiet=True, budget=5)
     run = prepared(trained, params, Reporter(quiet=True))
     row = int(read_group(run.store, "review")["row"][0])
-    features = Features(trained.run, WIDE).of([row])[row]
+    features = Features(trained.run).of([row])[row]["features"]
     assert np.allclose(features, embedding(N, 0)[0][row], rtol=1e-5)
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from zipfile import ZipFile
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openpyxl.styles import PatternFill
 
+from flows.review.tables import export_answers, labels_to_import
 from storage import answers
 from storage.answers import Answer, Answers, AnswersFile, Asked, Origin, RowAnswers
 from storage.errors import InputError, StorageError
-from storage.export import export_answers
-from storage.sources.joins import labels_to_import, read_answers
+from storage.sources.joins import read_answers
 from storage.sources.values.labels import Label
 
 ORIGIN = Origin("abc", ("no", "yes"), 100, "runs/a")
@@ -150,7 +154,7 @@ def test_answers_of_other_rows_are_refused(log: AnswersFile, tmp_path: Path) -> 
         AnswersFile.open(str(tmp_path / "note.jsonl"), ORIGIN)
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.xlsx"])
 def test_exported_and_imported(log: AnswersFile, tmp_path: Path, name: str) -> None:
     log.add(answer("1", 4, 5))
     log.add(answer("2", 4, label="no", by="bob"))
@@ -170,6 +174,45 @@ def test_a_label_that_is_a_formula_comes_back_as_it_was(tmp_path: Path) -> None:
     log.add(answer("1", 4, label=formula, by="@ann"))
     export_answers(log, str(tmp_path / "out.csv"))
     assert said_of(str(tmp_path / "out.csv")) == [RowAnswers(4, {"@ann": formula})]
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet"])
+def test_true_and_false_come_back_from_any_table(tmp_path: Path, kind: str) -> None:
+    origin = Origin("abc", (False, True), 9, "runs/a")
+    log = AnswersFile.open(str(tmp_path / "a.jsonl"), origin)
+    log.add(Answer("1", (Asked(4, True, "useful", True),), False, "ann", "t"))
+    log.add(Answer("2", (Asked(5, False, "useful", True),), True, "ann", "t"))
+    out = str(tmp_path / f"out.{kind}")
+    export_answers(log, out)
+    labels = labels_to_import(out, origin)
+    assert [(row, label) for row, _, label in labels] == [(4, False), (5, True)]
+    assert {type(label) for _, _, label in labels} == {bool}
+
+
+def test_a_workbook_comes_back_as_a_spreadsheet_program_saves_it(
+    log: AnswersFile, tmp_path: Path
+) -> None:
+    """Whole numbers as 4.0, cleared cells and styled rows below, a further column."""
+    log.add(answer("1", 4, 5))
+    log.add(answer("2", 7, label=None))
+    export_answers(log, str(tmp_path / "out.xlsx"))
+    book = openpyxl.load_workbook(tmp_path / "out.xlsx")
+    (sheet,) = book.worksheets
+    sheet["B3"] = "no"
+    sheet["H1"], sheet["H2"] = "remark", 0.5
+    for row in range(5, 40):
+        sheet[f"A{row}"].fill = PatternFill("solid", "FFFF00")
+        sheet[f"B{row}"] = ""
+    book.save(tmp_path / "edited.xlsx")
+    with (
+        ZipFile(tmp_path / "edited.xlsx") as saved,
+        ZipFile(tmp_path / "back.xlsx", "w") as back,
+    ):
+        for name in saved.namelist():
+            back.writestr(name, re.sub(rb"<v>([457])</v>", rb"<v>\1.0</v>", saved.read(name)))
+    assert labels_to_import(str(tmp_path / "back.xlsx"), ORIGIN) == [
+        *((4, "ann", "yes"), (5, "ann", "no"))
+    ]
 
 
 def said_of(path: str) -> list[RowAnswers]:

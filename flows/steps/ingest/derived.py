@@ -12,13 +12,13 @@ import numpy.typing as npt
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.tasks.as_task import as_task
+from flows.steps.ingest.columns import WORDS
 from flows.steps.ingest.pool import SAMPLES, Ingested
 from pipeline.blocks.scaling import Scaling
 from storage.arrays.groups import read_array, read_group, write_group
 from storage.runs.ledger import Record
 from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
 from storage.runs.run import Run
-from storage.sources.values.candidates import WORDS
 
 _OPTIONAL = ("id", "candidates")
 

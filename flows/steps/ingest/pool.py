@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,11 +17,12 @@ from flows.engine.deadline import Deadline
 from flows.engine.job import Job, Output, execute
 from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue, Result
+from flows.steps.ingest.columns import WORDS, CandidateCodes, FiniteCheck, GroupCodes
 from flows.steps.ingest.transform import keep_projection
 from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
-from pipeline.labels import MOST_CLASSES, LabelSpace
+from pipeline.labels import LabelSpace
 from pipeline.streams import Stream
 from storage.arrays.groups import read_array, write_group
 from storage.errors import InputError, KnnoiseError, StepTimeoutError
@@ -29,11 +30,10 @@ from storage.runs.ledger import Record
 from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
 from storage.runs.run import Run
 from storage.sources.base import Source, unchanged
-from storage.sources.blocks import Chunk, Corrections, FiniteCheck, Votes
+from storage.sources.blocks import Chunk, Corrections, Votes
 from storage.sources.formats.csv import counted
 from storage.sources.request import Gaps
-from storage.sources.values.candidates import WORDS, CandidateCodes
-from storage.sources.values.labels import GroupCodes, LabelCodes
+from storage.sources.values.labels import LabelCodes
 from storage.sources.values.texts import are_whole
 
 SAMPLE_ROWS = 1 << 17
@@ -132,7 +132,7 @@ class _Reading:
         self.finite = FiniteCheck(self.source.feature_names, self.source.files)
         name = self.source.label_name
         sets = name is not None and self.source.candidates is not None
-        self.codes = None if name is None or sets else LabelCodes(MOST_CLASSES, f"labels {name!r}")
+        self.codes = None if name is None or sets else LabelCodes(f"labels {name!r}")
         self.candidates = CandidateCodes(f"labels {name!r}", self.classes) if sets else None
         self.statistics = FeatureStatistics(n_features)
         self.covariance = None if self.pca is None else Covariance(n_features)
@@ -208,10 +208,10 @@ class _Reading:
         """A chunk with codes in place of its groups, and masks in place of its candidates, if it
         has any."""
         if self.candidates is not None and chunk.label is not None:
-            chunk = replace(chunk, label=self.candidates.encode(chunk.label, chunk.rows))
+            chunk = chunk._replace(label=self.candidates.encode(chunk.label, chunk.rows))
         if self.of_group is None or chunk.group is None:
             return chunk
-        return replace(chunk, group=self.of_group.encode(chunk.group, chunk.start))
+        return chunk._replace(group=self.of_group.encode(chunk.group, chunk.start))
 
     def chosen(self, scale: str) -> tuple[str, str]:
         """The scaling, and why it is this one."""

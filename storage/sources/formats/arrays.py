@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from storage.errors import InputError, listed
 from storage.sources.base import Source
-from storage.sources.blocks import Block, Reader, piece_rows
+from storage.sources.blocks import Chunk, Reader, piece_rows
 from storage.sources.files import Parts, SourcePath
 from storage.sources.request import MOST_FEATURES, Request, array_names
 from storage.sources.values.candidates import sets_of_mask
@@ -111,7 +111,7 @@ class ArrayReader:
     dtype: npt.DTypeLike = np.float32
     """What numbers are cast to; those beyond it become infinite."""
 
-    def blocks(self, start: int, rows: int) -> Iterator[Block]:
+    def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
         """The rows from `start` on."""
         row_bytes = self.array.shape[1] * max(4, self.array.dtype.itemsize)
         for piece in self.array.read(start, piece_rows(row_bytes, rows)):
@@ -119,7 +119,7 @@ class ArrayReader:
                 piece = widened(piece)
                 taken = piece if self.places is None else piece[:, self.places]
                 x = taken.astype(self.dtype, order="C", copy=False)
-            yield Block(x, None, np.zeros(len(x), np.int32))
+            yield Chunk(x, None, np.zeros(len(x), np.int32))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class LabeledReader:
     labels: ArrayRows
     what: Literal["label", "id", "group"] = "label"
 
-    def blocks(self, start: int, rows: int) -> Iterator[Block]:
+    def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
         """The rows from `start` on, in the blocks of the features."""
         width = self.labels.dtype.itemsize * prod(self.labels.shape[1:])
         pieces = self.labels.read(start, piece_rows(width, max(rows, 4096)))

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from storage.errors import InputError
-from storage.sources.blocks import piece_rows
 from storage.sources.files import SourcePath, readable
 from storage.sources.formats.tables import Look, TableRows, is_list, stored_columns
 
@@ -24,14 +23,8 @@ class ArrowTable(TableRows):
     """Rows of one file; a stored batch is read at a time."""
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows from `start` on."""
-        columns = self.selection.columns
-        size = piece_rows(8 * max(len(self.selection.features), len(columns)), rows)
-        for batch in _batches(self.location, columns):
-            drop = min(start, batch.num_rows)
-            start -= drop
-            for first in range(drop, batch.num_rows, size):
-                yield batch.slice(first, size)
+        """All rows."""
+        return _batches(self.location, self.selection.columns)
 
 
 _STREAM, _END = b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\0\0\0\0"
@@ -96,8 +89,7 @@ def look(location: SourcePath, *_: Any) -> Look:
         )
     n_rows = sum(rows)
     kinds = {name: schema.field(name).type for name in names} if narrow else {}
-    first, reader = partial(_first, location), partial(ArrowTable, location, n_rows)
-    return Look(location, kinds, tuple(names), n_rows, first, reader)
+    return Look(location, kinds, tuple(names), n_rows, partial(ArrowTable, location, n_rows))
 
 
 def _row_bytes(schema: pa.Schema) -> int:
@@ -108,11 +100,3 @@ def _row_bytes(schema: pa.Schema) -> int:
         inner = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
         widths.append(length * (inner.bit_width // 8 if pa.types.is_primitive(inner) else 8))
     return sum(widths)
-
-
-def _first(location: SourcePath, name: str) -> Any:
-    """The first value of a column."""
-    for batch in _batches(location, [name]):
-        if batch.num_rows:
-            return batch.column(name)[0].as_py()
-    return None

@@ -326,10 +326,17 @@ class CsvTable(TableRows):
         """Bytes of text parsed at a time: 1 MiB, or more where a row may be longer."""
         return max(1 << 20, 40 * len(self.columns))
 
+    def _place(self, row: int) -> tuple[int, int]:
+        """The last line up to a row that reading can begin at, and where it begins."""
+        return (0, 0) if self.lines is None else self.lines.before(row + self.has_header)
+
+    def begin(self, start: int) -> int:
+        """A row whose line was counted."""
+        return max(0, self._place(start)[0] - self.has_header)
+
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """The rows from `start` on, in batches of about `block_bytes` of text; `rows` is unused."""
-        line, byte = (0, 0) if self.lines is None else self.lines.before(start + self.has_header)
-        stop = max(0, line - self.has_header)
+        line, byte = self._place(start)
         options = self._options(from_the_top=line == 0)
         try:
             with (
@@ -339,12 +346,11 @@ class CsvTable(TableRows):
                 if line > 0:
                     file.seek(byte)
                 for batch in batches:
-                    self._check_quotes(batch, stop)
-                    stop += batch.num_rows
-                    if stop > start:
-                        yield batch.slice(max(0, start - (stop - batch.num_rows)))
+                    self._check_quotes(batch, start)
+                    start += batch.num_rows
+                    yield batch
         except pa.ArrowInvalid as error:
-            raise self._explain(str(error), stop) from error
+            raise self._explain(str(error), start) from error
 
     def _options(self, *, from_the_top: bool) -> tuple[Any, ...]:
         """Arrow's, of reading, parsing and converting, from the first line on or a later one."""
@@ -430,7 +436,7 @@ def look(location: SourcePath, request: Request) -> Look:
     )
     kinds = dict.fromkeys(header.cells)
     hint = separator_hint(header.cells)
-    return Look(location, kinds, header.cells, None, lambda name: None, reader, hint)
+    return Look(location, kinds, header.cells, None, reader, hint)
 
 
 def counted(source: Source) -> Source:

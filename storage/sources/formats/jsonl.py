@@ -10,14 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import isqrt
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
 from storage.errors import InputError
-from storage.sources.blocks import piece_rows
 from storage.sources.files import SourcePath, readable
 from storage.sources.formats.csv import opened
 from storage.sources.formats.tables import Look, TableRows
@@ -41,14 +39,10 @@ class JsonTable(TableRows):
     """Of all columns."""
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows from `start` on; those before are parsed, too."""
+        """All rows."""
         schema = pa.schema([self.schema.field(name) for name in self.selection.columns])
-        size = piece_rows(8 * max(len(self.selection.features), len(schema)), rows)
         for lines in _pieces(self.location):
-            table = _parsed(self.location.name, lines, schema)
-            drop = min(start, table.num_rows)
-            start -= drop
-            yield from table.slice(drop).combine_chunks().to_batches(size)
+            yield from _parsed(self.location.name, lines, schema).combine_chunks().to_batches()
 
 
 Lines = list[tuple[int, bytes]]
@@ -133,10 +127,9 @@ def _as_written(kind: pa.DataType) -> pa.DataType:
 def look(location: SourcePath, _: Request) -> Look:
     """What a file holds; all of it is parsed: any line may have a key of its own, and fractions may
     follow whole numbers."""
-    schema, n_rows, first = pa.schema([]), 0, dict[str, Any]()
+    schema, n_rows = pa.schema([]), 0
     for lines in _pieces(location):
         table = _parsed(location.name, lines)
-        first = first or table.slice(0, 1).to_pylist()[0]
         n_rows += table.num_rows
         fields = [field.with_type(_as_written(field.type)) for field in table.schema]
         try:
@@ -149,4 +142,4 @@ def look(location: SourcePath, _: Request) -> Look:
         raise InputError(f"{location.name}: no keys in its lines; give an object a line")
     kinds = dict(zip(schema.names, schema.types, strict=True))
     reader = partial(JsonTable, location, n_rows, schema=schema)
-    return Look(location, kinds, tuple(kinds), n_rows, first.get, reader)
+    return Look(location, kinds, tuple(kinds), n_rows, reader)

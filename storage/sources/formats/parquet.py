@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from storage.errors import InputError
-from storage.sources.blocks import PIECE_BYTES, piece_rows
+from storage.sources.blocks import PIECE_BYTES
 from storage.sources.files import SourcePath, readable
 from storage.sources.formats.tables import Look, TableRows, stored_columns
 
@@ -34,25 +34,20 @@ class ParquetTable(TableRows):
     texts: tuple[str, ...]
     """Columns of text."""
 
+    def _group(self, row: int) -> int:
+        return int(np.searchsorted(np.cumsum(self.groups), row, side="right"))
+
+    def begin(self, start: int) -> int:
+        """The first row of a row group."""
+        return sum(self.groups[: self._group(start)])
+
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows from `start` on; row groups before it are not read."""
-        first = 0
-        while first < len(self.groups) and start >= self.groups[first]:
-            start -= self.groups[first]
-            first += 1
-        columns = self.selection.columns
-        width = max(len(self.selection.features), len(columns))
+        """The row groups from `start` on."""
+        groups, columns = range(self._group(start), len(self.groups)), self.selection.columns
         texts = [name for name in columns if name in self.texts]
         with _opened(self.location, len(columns), texts) as parquet:
-            for batch in parquet.iter_batches(
-                piece_rows(8 * width, rows),
-                row_groups=list(range(first, len(self.groups))),
-                columns=columns,
-            ):
-                drop = min(start, batch.num_rows)
-                start -= drop
-                if drop < batch.num_rows:
-                    yield from _written_out(batch.slice(drop))
+            for batch in parquet.iter_batches(rows, row_groups=[*groups], columns=columns):
+                yield from _written_out(batch)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -109,7 +104,6 @@ def look(location: SourcePath, *_: Any) -> Look:
         {name: kinds[name] for name in names} if len(set(names)) == len(names) else {},
         tuple(names),
         sum(groups),
-        partial(_first, location),
         partial(ParquetTable, location, sum(groups), groups=groups, texts=texts),
     )
 
@@ -123,11 +117,3 @@ def _check_footer(where: str, file: IO[bytes]) -> None:
             f"{where}: its footer has {length:,} bytes, at most {FOOTER_BYTES:,} are read; write "
             "larger row groups or fewer columns"
         )
-
-
-def _first(location: SourcePath, name: str) -> Any:
-    """The first value of a column."""
-    with _opened(location) as parquet:
-        for batch in parquet.iter_batches(1, columns=[name]):
-            return batch.column(name)[0].as_py()
-    return None

@@ -4,7 +4,7 @@ float32 features and label values; one file, or several with the same columns.""
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from pyarrow import types
 
 from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
-from storage.sources.blocks import Block, Floats
+from storage.sources.blocks import Chunk, Floats, piece_rows
 from storage.sources.files import FileOfSource, SourcePath, readable
 from storage.sources.request import Request, choose_columns, matches
 from storage.sources.values.labels import Label, Labels, label_array, label_value
@@ -27,6 +27,9 @@ from storage.sources.values.texts import (
     plain_type,
     text_ids,
 )
+
+Constants = Mapping[str, str | float | None]
+"""Columns that the path of a file gives."""
 
 
 class Feature(NamedTuple):
@@ -90,7 +93,7 @@ class Selection:
                 batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
         return batch
 
-    def block(self, batch: pa.RecordBatch, where: str, start: int = 0) -> Block:
+    def block(self, batch: pa.RecordBatch, where: str, start: int = 0) -> Chunk:
         """One batch as a block; for messages, `where` is the file and `start` the first row."""
         batch = self.complete(batch)
         source_id = np.full(batch.num_rows, self.file, np.int32)
@@ -98,7 +101,7 @@ class Selection:
         ids = None if self.id is None else text_ids(batch.column(self.id), where)
         group = None if self.group is None else to_labels(batch.column(self.group))
         x = to_floats(batch, self.features, where, start)
-        return Block(x, raw, source_id, ids, group=group)
+        return Chunk(x, raw, source_id, ids, group=group)
 
 
 def to_floats(
@@ -252,9 +255,24 @@ class TableRows(ABC):
     selection: Selection
     """What is read of it."""
 
+    def begin(self, start: int) -> int:
+        """The last row up to `start` that reading can begin at."""
+        return 0
+
     @abstractmethod
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows from `start` on, in batches of any length; `rows` is the length wanted."""
+        """The rows from `start` on, which `begin` gave, in batches of any length; `rows` is the
+        length wanted."""
+
+    def read(self, start: int, rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows from `start` on, up to `rows` at a time, with the number of the first of each
+        batch."""
+        first, columns = self.begin(start), self.selection.columns
+        size = piece_rows(8 * max(len(self.selection.features), len(columns)), rows)
+        for batch in self.batches(first, size):
+            for at in range(max(0, start - first), batch.num_rows, size):
+                yield first + at, batch.slice(at, size)
+            first += batch.num_rows
 
 
 @dataclass(frozen=True)
@@ -267,11 +285,26 @@ class Look:
     names: tuple[str, ...]
     """Columns in file order."""
     n_rows: int | None
-    first: Callable[[str], Any]
-    """The first value of a column."""
     reader: Callable[[Selection], TableRows]
     hint: str = ""
     """What may be wrong where the columns are not as wanted."""
+    constants: Constants = field(default_factory=dict)
+
+    def given(self, constants: Constants) -> "Look":
+        """The same with the columns that its path gives."""
+        kinds = {
+            n: pa.string() if isinstance(v, str) else pa.float64() for n, v in constants.items()
+        }
+        names = (*self.names, *kinds)
+        return replace(self, kinds={**self.kinds, **kinds}, names=names, constants=constants)
+
+    def first(self, name: str) -> Any:
+        """The first value of a column; None where there are no rows."""
+        if name in self.constants:
+            return self.constants[name]
+        for _, batch in self.reader(Selection((), None, raw=(name,))).read(0, 1):
+            return batch.column(name)[0].as_py()
+        return None
 
     def expanded(self, request: Request) -> dict[str, Feature]:
         """Where each name that a feature can have lies: a list of numbers has one for each place,
@@ -325,8 +358,6 @@ class Look:
 
 
 _PIECE = 1 << 16
-Constants = Mapping[str, str | float | None]
-"""Columns that the path of a file gives."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +367,15 @@ class TablesReader:
     tables: tuple[TableRows, ...]
     features: tuple[Feature, ...]
 
-    def blocks(self, start: int, rows: int) -> Iterator[Block]:
+    def of_ids(self) -> "TablesReader":
+        """The same rows with nothing but their ids."""
+        selections = [
+            replace(t.selection, features=(), label=None, group=None) for t in self.tables
+        ]
+        tables = zip(self.tables, selections, strict=True)
+        return TablesReader(tuple(replace(t, selection=s) for t, s in tables), ())
+
+    def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
         """The rows from `start` on, in blocks of any length."""
         for selection, batch, where, first in self._batches(start, rows):
             with readable(where):
@@ -358,15 +397,12 @@ class TablesReader:
                 start -= table.n_rows
                 continue
             with readable(table.location.name):
-                known = table.n_rows is not None or number == len(self.tables) - 1
-                at = start if known else 0
-                for batch in table.batches(at, rows):
-                    drop = 0 if known else min(start, batch.num_rows)
-                    start -= drop
-                    if drop < batch.num_rows:
-                        yield table.selection, batch.slice(drop), table.location.name, at + drop
-                    at += batch.num_rows
-                start = 0 if known else start
+                known, stop = table.n_rows is not None or number == len(self.tables) - 1, 0
+                for first, batch in table.read(start if known else 0, rows):
+                    stop, at = first + batch.num_rows, max(start, first)
+                    if at < stop:
+                        yield table.selection, batch.slice(at - first), table.location.name, at
+                start = 0 if known else max(0, start - stop)
 
 
 def batches(table: Source) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -385,19 +421,19 @@ def open_tables(
     files: Sequence[SourcePath],
     request: Request,
     root: SourcePath,
-    constants: Sequence[Constants] = (),
+    constants: Mapping[SourcePath, Constants],
 ) -> Source:
     """Tables with the same columns, in the order given.
 
     root : what the user named
-    constants : of each file, the columns that its path gives
+    constants : of files, the columns that their path gives
 
     Raises `InputError` where they have other columns than the first, or not those wanted.
     """
     first: Look | None = None
     tables: list[TableRows] = []
     for number, location in enumerate(files):
-        table = _with(look(location, request), constants[number] if constants else {})
+        table = look(location, request).given(constants.get(location, {}))
         if first is None:
             first, places = table, table.expanded(request)
             names, label, id_column, group = _chosen(table, places, request)
@@ -408,7 +444,7 @@ def open_tables(
                 f"{location.name}: columns {listed(table.names)} are not those of "
                 f"{first.location.name}: {listed(first.names)}; give files of one table"
             )
-        given = tuple(constants[number].items()) if constants else ()
+        given = tuple(table.constants.items())
         selection = Selection(features, label, number, given, id_column, group=group)
         if request.raw:
             read = replace(selection, constants=()).columns  # those that the path gives among them
@@ -420,7 +456,6 @@ def open_tables(
     n_rows = None if None in known else sum(filter(None, known))
     if n_rows == 0:
         raise InputError(f"{root.name}: no rows; give at least one")
-    inside = [_inside(root, location) for location in files]
     label_kind = None if first is None or label is None else first.kinds.get(label)
     return Source(
         kind=kind,
@@ -428,9 +463,7 @@ def open_tables(
         feature_names=names,
         label_name=label,
         n_rows=n_rows,
-        parts=tuple(
-            FileOfSource("features", name, file) for name, file in zip(inside, files, strict=True)
-        ),
+        parts=tuple(FileOfSource("features", file.inside(root), file) for file in files),
         reader=TablesReader(tuple(tables), features),
         id_name=id_column,
         group_name=group,
@@ -458,22 +491,3 @@ def _check_parse(where: str, names: tuple[str, ...], request: Request) -> None:
             raise InputError(
                 f"{where}: --parse {pattern}={kind} matches no column; columns are {listed(names)}"
             )
-
-
-def _with(look: Look, constants: Constants) -> Look:
-    """A table with the columns that its path gives."""
-    if not constants:
-        return look
-    kinds = {n: pa.string() if isinstance(v, str) else pa.float64() for n, v in constants.items()}
-    return replace(
-        look,
-        kinds={**look.kinds, **kinds},
-        names=(*look.names, *kinds),
-        first=lambda name: constants[name] if name in constants else look.first(name),
-    )
-
-
-def _inside(root: SourcePath, file: SourcePath) -> str:
-    """Path of a file relative to the source, so that a moved source is the same source."""
-    folder = root.path.rstrip("/") + "/"
-    return file.path[len(folder) :] if file.path.startswith(folder) else file.basename

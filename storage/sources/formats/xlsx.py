@@ -23,6 +23,7 @@ from storage.sources.blocks import piece_rows
 from storage.sources.files import SourcePath, open_zip, readable
 from storage.sources.formats.tables import Look, TableRows
 from storage.sources.request import Request, check_width, number_hint
+from storage.sources.values.labels import plain_number
 
 PART_BYTES, TEXT_BYTES, ROW_BYTES = 16 << 20, 64 << 20, 2 << 20
 """Longest part of a workbook that is held, its shared texts, and a row of a sheet; unpacked."""
@@ -53,14 +54,13 @@ class XlsxTable(TableRows):
     decimal: str
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows from `start` on."""
+        """All rows."""
         wanted = self.selection.columns
         place = {name: self.columns.index(name) for name in wanted}
         size = piece_rows(CELL_BYTES * len(self.columns), rows)
         with _rows(self.location, self.sheet) as every:
             next(every, None)
-            below = islice(every, start, None)
-            while piece := list(islice(below, size)):
+            while piece := list(islice(every, size)):
                 for row, cells in enumerate(piece, start):
                     self._check_length(cells, row)
                 columns = [
@@ -107,17 +107,13 @@ def _text(cell: Any) -> str | None:
     """A cell as CSV would have it; None for one that has no value."""
     if isinstance(cell, bool):
         return str(cell).lower()
+    if isinstance(cell, float):
+        cell = plain_number(cell)
     if isinstance(cell, datetime):
         at_midnight = cell == datetime(cell.year, cell.month, cell.day)
         return (cell.date() if at_midnight else cell).isoformat()
     text = cell.isoformat() if isinstance(cell, date) else str(cell)
     return None if cell is None or text.strip() in MISSING else text
-
-
-def _sheets(location: SourcePath) -> list[str]:
-    """Names of the sheets, in order."""
-    with _book(location) as (names, _):
-        return names
 
 
 @contextmanager
@@ -268,7 +264,9 @@ def look(location: SourcePath, request: Request) -> Look:
     names, has_rows = _header(location, sheet)
     wanted = {*filter(None, (request.label, request.columns.id)), *(request.features or ())}
     if sheet is None and (not has_rows or not wanted <= set(names)):
-        for other in _sheets(location)[1:MOST_SHEETS]:
+        with _book(location) as (sheets, _):
+            others = sheets[1:MOST_SHEETS]
+        for other in others:
             there, rows = _header(location, other)
             if rows and wanted <= set(there):
                 what = "no rows below a header" if not has_rows else "other columns than are wanted"
@@ -284,4 +282,4 @@ def look(location: SourcePath, request: Request) -> Look:
 
     decimal = request.dialect.decimal
     reader = partial(XlsxTable, location, None, columns=names, sheet=sheet, decimal=decimal)
-    return Look(location, dict.fromkeys(names), names, None, lambda name: None, reader)
+    return Look(location, dict.fromkeys(names), names, None, reader)

@@ -129,5 +129,4 @@ def _parts(location: SourcePath, role: str, array: str) -> tuple[FileOfSource, .
     folder = f"{location.path.rstrip('/')}/{array}"
     with readable(location.name):
         files = [location.child(path) for path in sorted(location.fs.find(folder))]
-    prefix = len(location.path.rstrip("/")) + 1
-    return tuple(FileOfSource(role, file.path[prefix:], file) for file in files)
+    return tuple(FileOfSource(role, file.inside(location), file) for file in files)

@@ -1,4 +1,4 @@
-"""Label values and groups, whatever their type, as small integer codes."""
+"""Label values, whatever their type, as small integer codes."""
 
 import math
 import re
@@ -102,29 +102,15 @@ def objects(values: Sequence[Label | None]) -> npt.NDArray[np.object_]:
 
 
 class LabelCodes:
-    """Code labels by first appearance, chunk by chunk; `finish` tells the sorted codes.
+    """Code labels by first appearance, chunk by chunk; `finish` tells the sorted codes."""
 
-    `values` continues where another instance stopped: its `values`, in order.
-    """
-
-    def __init__(
-        self,
-        max_classes: int = 2,
-        where: str = "labels",
-        values: tuple[Label, ...] = (),
-    ) -> None:
-        if not 2 <= max_classes <= MOST_CLASSES:
-            raise ValueError(f"max_classes={max_classes}: need 2 to {MOST_CLASSES:,}")
-        self.max_classes = max_classes
-        self.known = len(values) == max_classes
-        """Whether all classes were known before: any other label is a mistake."""
-        self.where = where
-        """What to name in messages: the file and column."""
-        self._codes: dict[Label, int] = {value: code for code, value in enumerate(values)}
-        self.n_rows = 0
-        """Rows seen by this instance."""
+    def __init__(self, where: str = "labels", known: Sequence[Label] = ()) -> None:
+        """`where`: what to name in messages, the file and column. `known`: the only labels there
+        may be, by code; else there may be up to `MOST_CLASSES`."""
+        self.where, self.known = where, known
+        self._codes: dict[Label, int] = {value: code for code, value in enumerate(known)}
         self.n_missing = 0
-        """Rows without a label seen by this instance."""
+        """Rows without a label."""
         self.first_missing: int | None = None
         """Row of the first of them."""
 
@@ -133,24 +119,21 @@ class LabelCodes:
         """The values seen so far, by first appearance: position is code."""
         return tuple(self._codes)
 
-    def encode(
-        self, raw: Labels, start: int | None = None
-    ) -> npt.NDArray[np.int8] | npt.NDArray[np.int16]:
+    def encode(self, raw: Labels, start: int = 0) -> npt.NDArray[np.int8] | npt.NDArray[np.int16]:
         """Codes `(row,)` of one chunk's labels, by first appearance; -1 where missing. int8, or
         int16 once there are more than 127 values.
 
-        `start` is the row number of the first label, for messages; by default the chunks
-        follow one another from row 0. Raises `InputError` at the first value too many.
+        `start` is the row number of the first label, for messages. Raises `InputError` at the
+        first value too many.
         """
-        start = self.n_rows if start is None else start
         labels: list[object] = raw.tolist()
         table = dict.fromkeys(labels, -1)
         for key in table:
             value = label_value(key)
             if value is None:
                 continue
-            if value not in self._codes and len(self._codes) == self.max_classes:
-                self._refuse(list(table), start + labels.index(key))
+            if value not in self._codes and (self.known or len(self._codes) == MOST_CLASSES):
+                raise self._refused(value, start + labels.index(key))
             if isinstance(value, str) and len(value) > LABEL_BYTES:
                 raise InputError(
                     f"{self.where}: a label of {len(value):,} characters (row "
@@ -165,19 +148,17 @@ class LabelCodes:
         if missing and self.first_missing is None:
             self.first_missing = start + int((codes < 0).argmax())
         self.n_missing += missing
-        self.n_rows += len(codes)
         return codes
 
     def merge(self, after: "LabelCodes") -> npt.NDArray[np.int16]:
         """(value + 1,) the codes here of the values that another instance saw in the rows after
         these, and -1 for no label. Raises `InputError` where there are then too many."""
         codes = [self._codes.setdefault(value, len(self._codes)) for value in after.values]
-        if len(self._codes) > self.max_classes:
-            raise InputError(f"{self.where}: more than {self.max_classes:,} values")
+        if len(self._codes) > MOST_CLASSES:
+            raise InputError(f"{self.where}: more than {MOST_CLASSES:,} values")
         if self.first_missing is None:
             self.first_missing = after.first_missing
         self.n_missing += after.n_missing
-        self.n_rows += after.n_rows
         return np.array([*codes, -1], np.int16)
 
     def finish(self) -> tuple[tuple[Label, ...], npt.NDArray[np.integer]]:
@@ -205,30 +186,27 @@ class LabelCodes:
         kind = np.int8 if len(ordered) == 2 else wide
         return ordered, np.array([place[value] for value in self._codes], kind)
 
-    def _refuse(self, new: list[object], row: int) -> None:
+    def _refused(self, value: Label, row: int) -> InputError:
+        """What is said of a label that is one too many, or none of those known."""
         if self.known:
-            more = (label_value(raw) for raw in new)
-            other = next(v for v in more if v is not None and v not in self._codes)
-            raise InputError(
-                f"{self.where}: label {shown(other)} (row {row} from 0) is none of the training's "
-                f"classes {listed(list(self._codes))}"
+            return InputError(
+                f"{self.where}: label {shown(value)} (row {row} from 0) is none of the training's "
+                f"classes {listed(self.known)}"
             )
-        known: dict[Label, None] = dict.fromkeys(self._codes)
-        for raw in new:
-            value = label_value(raw)
-            if value is not None:
-                known[value] = None
-            if len(known) == self.max_classes + 3:
-                break
-        raise self._too_many(list(known), row)
-
-    def _too_many(self, values: list[Label], row: int) -> InputError:
-        """What is said of `values` that are too many since a row."""
-        wanted = "two" if self.max_classes == 2 else f"at most {self.max_classes:,}"
         return InputError(
-            f"{self.where}: labels must be {wanted} values, found {listed(values)} "
-            f"(one too many at row {row} (from 0)); keep or recode to {wanted} values"
+            f"{self.where}: labels must be at most {MOST_CLASSES:,} values, found "
+            f"{listed([*self._codes, value])} (one too many at row {row} (from 0)); merge rare ones"
         )
+
+
+def places_of(values: Sequence[Label]) -> dict[Label, int]:
+    """Place of each label, and of the texts that files without booleans have for those."""
+    place: dict[Label, int] = {}
+    for code, value in enumerate(values):
+        if isinstance(value, bool):
+            place |= dict.fromkeys((str(value), str(value).lower(), str(value).upper()), code)
+        place[value] = code
+    return place
 
 
 def sort_key(value: Label) -> tuple[bool, float, str, str]:
@@ -236,30 +214,3 @@ def sort_key(value: Label) -> tuple[bool, float, str, str]:
     if isinstance(value, str):
         return True, 0.0, value.casefold(), value
     return False, value, "", ""
-
-
-MOST_GROUPS = 1000
-
-
-class GroupCodes(LabelCodes):
-    """Code groups by first appearance, chunk by chunk; -1 where a row has none."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(MOST_GROUPS, f"--by {name!r}")
-        self.name = name
-
-    def encode(self, raw: Labels, start: int | None = None) -> npt.NDArray[np.int16]:
-        """As labels, but int16 always."""
-        return super().encode(raw, start).astype(np.int16)
-
-    def check(self) -> None:
-        """Raise `InputError` where no row has a group."""
-        if not self.values:
-            raise InputError(f"--by {shown(self.name)}: the column is empty; leave out --by")
-
-    def _too_many(self, values: list[Label], row: int) -> InputError:
-        return InputError(
-            f"--by {shown(self.name)}: more than {MOST_GROUPS:,} values by row {row:,} (from 0), "
-            f"such as {listed(values[-3:])}, and at most {MOST_GROUPS:,} groups are compared; give "
-            "a coarser column, such as the site or the month"
-        )

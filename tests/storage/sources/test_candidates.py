@@ -16,10 +16,11 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flows.intake.glance import look_at
+from flows.steps.ingest.columns import WORDS, CandidateCodes
 from storage.errors import InputError
-from storage.sources.glance import look_at
 from storage.sources.opening import open_source
-from storage.sources.values.candidates import WORDS, CandidateCodes, as_sets, sets_of_mask
+from storage.sources.values.candidates import as_sets, sets_of_mask
 from storage.sources.values.labels import label_value
 
 VALUES = st.sampled_from(["cat", "dog", " dog ", "7", "7.0", "", "nan", "a b"])

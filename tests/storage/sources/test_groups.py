@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
+from flows.steps.ingest.columns import GroupCodes
 from storage.errors import InputError
 from storage.sources.base import Source
 from storage.sources.opening import open_source
 from storage.sources.request import Coding, Columns
-from storage.sources.values.labels import GroupCodes
 
 WHO = ["ann", "bob", "", "ann", "1.0", "1"]
 CODES = [0, 1, -1, 0, 2, 2]

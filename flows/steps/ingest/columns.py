@@ -1,0 +1,163 @@
+"""What is counted and coded of the columns of a source, chunk by chunk, while it is read: features
+that are not finite, groups, sets of candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from storage.errors import InputError, listed, shown
+from storage.sources.blocks import Chunk
+from storage.sources.values.labels import MOST_CLASSES, Label, LabelCodes, Labels, sort_key
+
+WORDS = 16
+"""Words of 64 candidates to a row: room for all classes."""
+_BITS = 64
+
+
+class FiniteCheck:
+    """Count NaN and infinite feature values, and remember the first.
+
+    Empty cells of CSV and Parquet are NaN; numbers beyond float32 are infinite.
+    """
+
+    def __init__(self, feature_names: tuple[str, ...], files: tuple[str, ...]) -> None:
+        """`files`: of the source, to be named."""
+        self.feature_names, self.files = feature_names, files
+        self.count = 0
+        """Bad values."""
+        self.first: tuple[str, int, str, float] | None = None
+        """File, row, feature name and value of the first one."""
+
+    def see(self, chunk: Chunk) -> None:
+        """Take note of one chunk."""
+        bad = ~np.isfinite(chunk.x)
+        n_bad = int(np.count_nonzero(bad))
+        if n_bad and self.first is None:
+            row, column = divmod(int(bad.argmax()), chunk.x.shape[1])
+            file, value = self.files[chunk.source_id[row]], float(chunk.x[row, column])
+            self.first = file, int(chunk.rows[row]), self.feature_names[column], value
+        self.count += n_bad
+
+    def raise_if_any(self) -> None:
+        """Raise `InputError` with the count and the first position if any value was bad."""
+        if self.first is None:
+            return
+        file, row, name, value = self.first
+        what = "NaN or infinite feature value" + ("s" if self.count > 1 else "")
+        raise InputError(
+            f"{file}: {self.count:,} {what}; first at row {row} (from 0), column {name!r}: "
+            f"{value}; fill or drop them, or give --impute median or drop (empty cells are NaN, "
+            "beyond 3.4e38 is infinite)"
+        )
+
+
+class GroupCodes(LabelCodes):
+    """Codes of groups by first appearance; -1 where a row has none."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"--by {shown(name)}")
+        self.name = name
+
+    def check(self) -> None:
+        """Raise `InputError` where no row has a group."""
+        if not self.values:
+            raise InputError(f"{self.where}: the column is empty; leave out --by")
+
+    def _refused(self, value: Label, row: int) -> InputError:
+        return InputError(
+            f"{self.where}: more than {MOST_CLASSES:,} values by row {row:,} (from 0), such as "
+            f"{listed([*self.values, value][-3:])}, and at most {MOST_CLASSES:,} groups are "
+            "compared; give a coarser column, such as the site or the month"
+        )
+
+
+class CandidateCodes:
+    """Code candidate sets as bit masks, chunk by chunk; `finish` tells what the bits mean. With
+    `classes` no other candidate is known, and bit c is class c."""
+
+    def __init__(self, where: str, classes: Sequence[Label] | None = None) -> None:
+        self.where = where
+        """What to name in messages."""
+        self.classes = classes
+        self._codes: dict[Label, int] = {value: code for code, value in enumerate(classes or ())}
+        self._rows: list[int] = [0] * len(self._codes)
+        """Rows with each candidate, by code."""
+        self.n_missing = 0
+        self.first_missing: int | None = None
+
+    def encode(self, sets: Labels, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """`(row, WORDS)` masks of one chunk's sets, `as_sets`: the value that appears as number c
+        is bit c % 64 of word c // 64.
+
+        rows : `(row,)` their numbers, for messages
+
+        Raises `InputError` at the first value too many, or that is none of the classes.
+        """
+        values = sets.tolist()
+        kinds: dict[Any, int] = {}
+        kind = np.fromiter((kinds.setdefault(one, len(kinds)) for one in values), np.int64)
+        counts = np.bincount(kind, minlength=len(kinds)).tolist()
+        masks = np.zeros((len(kinds), WORDS), np.uint64)
+        for one, at in kinds.items():
+            if one is None:
+                self._missing(counts[at], int(rows[(kind == at).argmax()]))
+                continue
+            for value in one:
+                if self.classes is not None and value not in self._codes:
+                    self._unknown(value, int(rows[(kind == at).argmax()]))
+                code = self._codes.setdefault(value, len(self._codes))
+                if code == MOST_CLASSES:
+                    self._refuse(int(rows[(kind == at).argmax()]))
+                if code == len(self._rows):
+                    self._rows.append(0)
+                self._rows[code] += counts[at]
+                masks[at, code // _BITS] |= np.uint64(1) << np.uint64(code % _BITS)
+        return masks[kind]
+
+    def finish(self) -> tuple[tuple[Label, ...], list[int], list[int]]:
+        """The values in the order of their final codes, as for single labels; the final code of
+        each bit; and the rows with each value, by final code.
+
+        Raises `InputError` if rows have no candidate, or all the same one.
+        """
+        if self.n_missing:
+            known = "fill them in, or score without this column and --candidates"
+            new = "fill them in or drop these rows, or give --unlabeled predict"
+            raise InputError(
+                f"{self.where}: {self.n_missing:,} rows have no candidate; first at row "
+                f"{self.first_missing} (from 0); {new if self.classes is None else known}"
+            )
+        if self.classes is not None:
+            return tuple(self.classes), list(range(len(self.classes))), self._rows
+        ordered = tuple(sorted(self._codes, key=sort_key))
+        if len(ordered) < 2:
+            raise InputError(
+                f"{self.where}: the only candidate is {listed(list(ordered))}; two classes are "
+                "needed to learn from"
+            )
+        place = {value: code for code, value in enumerate(ordered)}
+        rows = [self._rows[self._codes[value]] for value in ordered]
+        return ordered, [place[value] for value in self._codes], rows
+
+    def _missing(self, count: int, row: int) -> None:
+        self.n_missing += count
+        if self.first_missing is None:
+            self.first_missing = row
+
+    def _unknown(self, value: Label, row: int) -> NoReturn:
+        raise InputError(
+            f"{self.where}: row {row} (from 0) has the candidate {value!r}, which is no class of "
+            f"the training ({listed(list(self._codes))}); correct it, or score without "
+            "this column and --candidates"
+        )
+
+    def _refuse(self, row: int) -> None:
+        raise InputError(
+            f"{self.where}: candidates are more than {MOST_CLASSES:,} values, such as "
+            f"{listed(list(self._codes)[-3:])} (the last at row {row} (from 0)); are these labels, "
+            "and is the separator right?"
+        )
