@@ -210,6 +210,8 @@ class ReviewOptions(ComputeOptions, PagedOptions, total=False):
     """questions to ask, one for a group of alike suspects (at least 1, at most 10,000)"""
     random_share: float
     """share of the questions on rows drawn at random, which measure (at least 0, at most 1)"""
+    order: Literal["informative", "surest"]
+    """first the likely wrong labels that change most verdicts, or the likeliest"""
     answers: str | None
     """file of the answers, on this host; default review/answers.jsonl in DIR"""
     export_to: str | None

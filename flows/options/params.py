@@ -647,6 +647,10 @@ class ReviewParams(Compute, Paged):
     random_share: Annotated[float, Field(ge=0, le=1), Metavar("SHARE")] = Field(
         0.2, description="share of the questions on rows drawn at random, which measure"
     )
+    order: Literal["informative", "surest"] = Field(
+        "informative",
+        description="first the likely wrong labels that change most verdicts, or the likeliest",
+    )
     answers: File | None = Field(
         None, description="file of the answers, on this host; default review/answers.jsonl in DIR"
     )

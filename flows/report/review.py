@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from flows.engine.results import LabelValue
-from flows.report.model import Interval, PoolReport, Training
+from flows.report.model import Interval, PoolReport
 from pipeline.decision.review import answered_draws, share_interval
 from storage.answers import Answers, AnswersFile
 from storage.arrays.groups import Arrays, read_group
@@ -74,7 +74,7 @@ class Measured(BaseModel):
         return texts
 
 
-def share_wrong(report: Training) -> float:
+def share_wrong(report: PoolReport) -> float:
     """Share of wrong labels by the rates that a training estimated; where these rest on too little,
     the share of suspects."""
     wrong = report.share_wrong
@@ -125,11 +125,7 @@ def measure(
 def measured(run: Run, report: PoolReport) -> Measured | None:
     """What the answers kept with a training measure, by the list on which most random draws were
     answered; None where nothing was asked."""
-    if (
-        not isinstance(report, Training)
-        or not run.location.is_local
-        or not run.location.exists(LOG)
-    ):
+    if not run.location.is_local or not run.location.exists(LOG):
         return None
     file = AnswersFile.open(run.location.path(LOG))
     queues = [read_group(one.store, "review") for one in lists(run)]

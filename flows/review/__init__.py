@@ -15,24 +15,24 @@ from flows.engine.progress.reporter import Reporter
 from flows.options.params import ReviewParams, as_keywords
 from flows.orchestration.run_folders import latest
 from flows.report.review import LOG, share_wrong
+from flows.review.labelstudio import TASKS, read_tasks, write_tasks
 from flows.review.prepare import prepared
 from flows.review.serving import Page, PageRows, exhibit_of
+from flows.review.tables import export_answers, labels_to_import
 from flows.scorings.scored import Trained
 from flows.steps.graph.lookup import pick, places
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
-from storage.errors import KnnoiseError
-from storage.export import check_target, export_answers
-from storage.labelstudio import TASKS, read_tasks, write_tasks
+from storage.export import check_target
 from storage.runs.pool import Pool
 from storage.runs.run import Run
-from storage.sources.joins import labels_to_import
+from storage.sources.ids import StoredIds
+from storage.sources.values.labels import Label
 
 TASK_COLUMNS = 100
 """Columns of a row that a task has; a table of more cannot be read."""
 
 if TYPE_CHECKING:
-    from flows.report.rows import Shown
     from flows.review.desk import Desk
 
 
@@ -54,18 +54,19 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
     trained = Trained.of(latest(params.run))
     reporter = Reporter(quiet=params.quiet)
     file = open_answers(trained, params.answers)
+    ids = StoredIds.of(trained.run.group("pool"))
     if params.import_from is not None:
-        n = take(file, params.import_from)
+        n = take(file, params.import_from, ids=ids)
         return {"answers": str(file.path), "imported": n, "measured": None}
     if params.export_to is not None and not params.export_to.lower().endswith(TASKS):
-        n = export_answers(file, params.export_to)
+        n = export_answers(file, params.export_to, ids)
         return {"answers": str(file.path), "exported": n, "measured": None}
     run = prepared(trained, params, reporter)
     desk = desk_of(trained, run, file, params.budget)
     if params.export_to is not None:
-        n = _export_tasks(trained, desk, params, params.export_to)
+        n = _export_tasks(trained, desk, params, params.export_to, reporter)
         return {"answers": str(file.path), "tasks": n, "measured": None}
-    _serve(trained, desk, params)
+    _serve(trained, desk, params, reporter)
     return {"answers": str(file.path), "measured": desk.measured().as_json()}
 
 
@@ -82,22 +83,42 @@ def open_answers(trained: Trained, path: str | None) -> AnswersFile:
     return AnswersFile.open(path or run.location.path(LOG), origin)
 
 
-def take(file: AnswersFile, path: str, why: str = "imported", overrule: bool = True) -> int:
+def take(
+    file: AnswersFile,
+    path: str,
+    why: str = "imported",
+    overrule: bool = True,
+    ids: StoredIds | None = None,
+) -> int:
     """Keep the labels of a table as answers, but those that are known, nor any of a row that has
-    one unless they may overrule it; how many were new."""
+    one unless they may overrule it; how many were new.
+
+    ids : those of the rows, by which lines are matched that have them
+    """
     origin = file.answers.origin
     assert origin is not None
-    now, n = datetime.now(UTC).isoformat(timespec="milliseconds"), 0
-    read = read_tasks if path.lower().endswith(TASKS) else labels_to_import
-    for row, reviewer, label in read(path, origin):
+    n = 0
+    if path.lower().endswith(TASKS):
+        labels_read = read_tasks(path, origin)
+    else:
+        labels_read = [*labels_to_import(path, origin, None if ids is None else ids.to_match())]
+    for row, reviewer, label in labels_read:
         labels = file.answers.of_row(row).labels
         if reviewer in labels and labels[reviewer] == label:
             continue
         if row in file.answers and not overrule:
             continue
-        rows = (Asked(row, None, why, False),)
-        n += file.add(Answer(uuid.uuid4().hex, rows, label, reviewer, now))
+        n += keep(file, row, reviewer, label, why)
     return n
+
+
+def keep(
+    file: AnswersFile, row: int, reviewer: str, label: Label | None, why: str = "imported"
+) -> bool:
+    """Keep a label that was given elsewhere; whether it is new."""
+    rows, now = (Asked(row, None, why, False),), datetime.now(UTC)
+    when = now.isoformat(timespec="milliseconds")
+    return file.add(Answer(uuid.uuid4().hex, rows, label, reviewer, when))
 
 
 def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
@@ -109,18 +130,20 @@ def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
     return Desk(queue, file, list(trained.report.label_values), budget, expected)
 
 
-def _serve(trained: Trained, desk: Desk, params: ReviewParams) -> None:
+def _serve(trained: Trained, desk: Desk, params: ReviewParams, reporter: Reporter) -> None:
     """Serve the page until it is interrupted."""
-    rows, shown = _rows(trained, desk, params)
+    rows, shown = _rows(trained, desk, params, reporter)
     with Page(rows, desk, params) as page:
         page.show(shown)
         page.wait()
 
 
 def _rows(
-    trained: Trained, desk: Desk, params: ReviewParams
+    trained: Trained, desk: Desk, params: ReviewParams, reporter: Reporter
 ) -> tuple[PageRows, npt.NDArray[np.int64]]:
     """The rows of a list and their neighbors, and their numbers."""
+    from flows.review.source import SourceTable
+
     wanted = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
     report = trained.report
     names = list(report.config.feature_names)
@@ -128,41 +151,46 @@ def _rows(
     n_rows, place = report.n_source_rows, None
     if n_rows > report.n_rows:
         place = places(Pool(trained.run, "pool", report.n_rows, report.n_features), wanted)
-    shown = None if params.show or params.image_shape else _source_of(trained, n_rows)
+    source = None if params.show or params.image_shape else SourceTable.of(trained, wanted)
+    if source is not None and source.trouble:
+        reporter.say(source.trouble)
     rows = PageRows(
-        trained.run, names, n_rows, report.label_name, report.config.id_name, shown, place
+        trained.run, names, n_rows, report.label_name, report.config.id_name, source, place
     )
     return rows, wanted
 
 
-def _export_tasks(trained: Trained, desk: Desk, params: ReviewParams, target: str) -> int:
+def _export_tasks(
+    trained: Trained, desk: Desk, params: ReviewParams, target: str, reporter: Reporter
+) -> int:
     """Write the questions that are open as tasks of Label Studio; how many."""
     from flows.review.desk import Filters
 
-    rows, numbers = _rows(trained, desk, params)
+    rows, numbers = _rows(trained, desk, params, reporter)
     exhibit, pool = exhibit_of(rows, params), trained.run.group("pool")
-    if exhibit.shown is not None:
-        exhibit.shown.read(numbers)
+    if exhibit.given is not None:
+        exhibit.given.read(numbers)
     names = [None if label is None else str(label) for label in (*desk.labels, None)]
     tasks = []
     for card in desk.next(desk.left(), "tasks", Filters()):
         row = card["row"]
         content = exhibit.of([row], with_features=True)[row]
-        values = content.pop("cells", None) or content.pop("features")
+        values = content.pop("cells", None) or content.pop("features", ())
         columns = zip(exhibit.columns or rows.feature_names, values, strict=False)
+        if values:
+            content["columns"] = dict(list(columns)[:TASK_COLUMNS])
         task = {
             **content,
             "row": row,
             "given": names[card["given"]],
             "likely": names[card["likely"]],
             "wrong": card["wrong"],
-            "columns": dict(list(columns)[:TASK_COLUMNS]),
             "nearest": {
                 f"row {one['row']:,}": f"{names[one['label']]}, at {one['distance']:g}"
                 for one in card["neighbors"]
             },
         }
-        if "image" in content and exhibit.shown is not None:
+        if exhibit.shown is not None and "image" in exhibit.shown.of(row):
             task["image"] = exhibit.shown.address(row)
         if pool is not None and "id" in pool:
             at = row if rows.place is None else rows.place[row]
@@ -172,20 +200,6 @@ def _export_tasks(trained: Trained, desk: Desk, params: ReviewParams, target: st
     assert origin is not None
     write_tasks(target, tasks, desk.labels, origin)
     return len(tasks)
-
-
-def _source_of(trained: Trained, n_rows: int) -> Shown | None:
-    """The table that was trained on, to be shown as it stands, if it is there and the same."""
-    from flows.report.rows import Shown
-
-    config = trained.report.config
-    if config.health is None:
-        return None
-    try:
-        source = trained.stored(config.health.source, lambda as_then: as_then)
-        return Shown(config.health.source, None, n_rows, None, source.dialect)
-    except KnnoiseError:  # gone, changed, elsewhere, or no table
-        return None
 
 
 def review_text(result: dict[str, Any]) -> str:

@@ -82,6 +82,10 @@ class Desk:
         }
         self._row, self._group = self.queue["row"].tolist(), self.queue["group"].tolist()
 
+    def __contains__(self, row: int) -> bool:
+        """Whether a row is on the list, or near one that is."""
+        return row in self._place or (row >= 0 and bool((self.queue["neighbor"] == row).any()))
+
     def next(
         self, n: int, tab: str, filters: Filters, known: Set[int] = frozenset()
     ) -> list[dict[str, Any]]:

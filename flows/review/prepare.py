@@ -22,6 +22,8 @@ from storage.files.location import Location
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
+LIST = {"budget", "random_share", "seed", "order"}
+"""Parameters that a list depends on."""
 SPARE = 4
 """Suspects looked through per question: those alike are answered together, and some filtered."""
 FEWEST = 400
@@ -33,6 +35,7 @@ class ListReport(Saved):
     budget: int
     random_share: float
     seed: int
+    order: str = "informative"
     n_rows: int
     """Rows on the list."""
     seconds: dict[str, float]
@@ -46,7 +49,7 @@ def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
     """
     parameters = {
         "training": trained.report.steps["rates"].digest,
-        **params.model_dump(include={"budget", "random_share", "seed"}),
+        **params.model_dump(include=LIST),
     }
     name = blake2b(json.dumps(parameters).encode(), digest_size=8).hexdigest()
     folder = Run(Location.of(f"{trained.run.location.url}/{FOLDER}/{name}"))
@@ -77,13 +80,14 @@ def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
         math.ceil(params.budget * params.random_share),
         params.random_share,
         params.seed,
+        params.order,
     )
     as_task("order", lambda: review.order_review(job, source, wanted))
 
     def write(run: Run) -> Output:
         rows = run.group("review")["row"].shape[0]  # type: ignore[union-attr]
         made = ListReport(
-            **params.model_dump(include={"budget", "random_share", "seed"}),
+            **params.model_dump(include=LIST),
             n_rows=rows,
             seconds=dict(job.seconds),
             steps=outcomes(run),

@@ -13,12 +13,17 @@ from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.context import flow_run_context
 from flows.options.params import Compute, ReviewParams, TrainParams
 from flows.report.review import FOLDER, LOG
-from flows.review import open_answers, take
+from flows.review import keep, open_answers
 from flows.review.prepare import prepared
+from flows.review.tables import with_ids
 from flows.scorings.scored import Trained
-from storage.arrays.groups import read_group
+from flows.steps.graph.lookup import source_rows
+from flows.steps.ingest.pool import CORRECTIONS
+from storage.answers import AnswersFile
+from storage.arrays.groups import read_array, read_group
 from storage.export import write_columns
 from storage.runs.run import Run
+from storage.sources.ids import StoredIds
 
 if TYPE_CHECKING:
     from storage.arrays.groups import Arrays
@@ -38,7 +43,9 @@ def published(folder: Run, params: TrainParams, reporter: Reporter) -> str | Non
     request = ReviewParams.of(folder.location.url, budget=params.publish_review, **compute)
     queue = read_group(prepared(trained, request, reporter).store, "review")
     rows = _rows(queue, request.budget, [str(value) for value in trained.report.label_values])
-    write_columns(folder.location.path(LIST), {name: pa.array(of) for name, of in rows.items()})
+    columns = {name: pa.array(of) for name, of in rows.items()}
+    ids = StoredIds.of(folder.group("pool"))
+    write_columns(folder.location.path(LIST), with_ids(columns, ids))
     reporter.say(f"{request.budget:,} labels to check: {folder.location.path(LIST)}")
     if flow_run_context() is not None:
         _tell(folder, rows, request.budget)
@@ -49,8 +56,17 @@ def published(folder: Run, params: TrainParams, reporter: Reporter) -> str | Non
     n = sum(one.label is not None for one in file.answers.rows())
     reporter.say(f"{n:,} labels were checked")
     if n and params.corrections is not None:  # one file of corrections is read: those of before too
-        take(file, params.corrections, overrule=False)
+        _take_along(file, trained)
     return folder.location.path(LOG) if n else None
+
+
+def _take_along(file: AnswersFile, trained: Trained) -> None:
+    """Keep the labels that the training was corrected with, but those of rows answered since."""
+    used = trained.run.group(CORRECTIONS)
+    rows = source_rows(trained.run, read_array(used, "row")).tolist()
+    for row, code in zip(rows, read_array(used, "y").tolist(), strict=True):
+        if row not in file.answers:
+            keep(file, row, str(used.attrs["file"]), trained.report.label_values[code])
 
 
 def _rows(queue: Arrays, n: int, labels: list[str]) -> dict[str, list[object]]:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from flows.report.rows import IMAGES, Features, Shown
 from flows.review.desk import Desk, Filters, pairs
+from flows.review.source import SourceTable
 from storage.errors import InputError, KnnoiseError
 
 HERE = Path(__file__).parent / "page"
@@ -32,20 +33,28 @@ class Exhibit:
 
     features: Features
     names: list[str]
-    shape: tuple[int, int] | None
-    shown: Shown | None
+    given: Shown | None
+    """A table that somebody gave."""
+    source: SourceTable | None = None
+    """Else the one that was trained on."""
+
+    @property
+    def shown(self) -> Shown | None:
+        """The table whose rows are shown; None where there is none now."""
+        return self.source.shown if self.given is None and self.source is not None else self.given
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of a file that are shown in place of features."""
-        return () if self.shown is None or self.shape is not None else self.shown.columns
+        pictures = self.features.shape is not None
+        return () if self.shown is None or pictures else self.shown.columns
 
     def of(self, rows: list[int], *, with_features: bool) -> dict[int, dict[str, Any]]:
         """Content by row."""
         values = self.features.of(rows) if with_features and not self.columns else {}
         return {
             row: {
-                **({"features": values[row]} if row in values else {}),
+                **values.get(row, {}),
                 **({} if self.shown is None else self.shown.of(row)),
             }
             for row in rows
@@ -169,7 +178,7 @@ def _routes(desk: Desk, exhibit: Exhibit, about: About) -> APIRouter:
         "labels": [str(label) for label in desk.labels],
         "features": exhibit.names,
         "columns": exhibit.columns,
-        "shape": exhibit.shape,
+        "watched": exhibit.source is not None,
         "pairs": pairs(desk.queue),
         "optional": desk.optional,
     }
@@ -207,7 +216,7 @@ def _routes(desk: Desk, exhibit: Exhibit, about: About) -> APIRouter:
         rows = [card["row"] for card in cards]
         others = [row for card in cards for row in card["alike"]]
         near = [one["row"] for card in cards for one in card["neighbors"]]
-        as_images = exhibit.shape is not None
+        as_images = exhibit.features.shape is not None
         content = exhibit.of(list(dict.fromkeys([*near, *others])), with_features=as_images)
         content |= exhibit.of(rows, with_features=True)
         for card in cards:
@@ -237,9 +246,22 @@ def _routes(desk: Desk, exhibit: Exhibit, about: About) -> APIRouter:
     def state(reviewer: str = "") -> dict[str, Any]:
         return desk.state(reviewer)
 
+    @routes.get("/api/source")
+    def source() -> dict[str, Any]:
+        if exhibit.source is None:
+            return {"columns": exhibit.columns, "trouble": ""}
+        exhibit.source.look()
+        return {"columns": exhibit.columns, "trouble": exhibit.source.trouble}
+
     @routes.get("/api/row/{row}")
     def again(row: int) -> dict[str, Any]:
         return {"cards": _with_content([desk.card_of(row)])}
+
+    @routes.get("/api/content/{row}")
+    def content(row: int) -> dict[str, Any]:
+        if row not in desk:
+            raise InputError(f"row {row} is on no page of this review; reload the page")
+        return exhibit.of([row], with_features=True)[row]
 
     @routes.get("/image/{row}")
     def image(row: int) -> Response:

@@ -21,9 +21,9 @@ from storage.runs.run import Run
 if TYPE_CHECKING:
     import uvicorn
 
-    from flows.report.rows import Shown
     from flows.review.desk import Desk
     from flows.review.server import Exhibit
+    from flows.review.source import SourceTable
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class PageRows:
     n_rows: int
     label_name: str
     id_name: str | None = None
-    shown: Shown | None = None
-    """What is shown of them where nobody asks for something else."""
+    source: SourceTable | None = None
+    """Shows them where nobody asks for something else."""
     place: dict[int, int] | None = None
     """Where each row that is shown lies in the pool, if it is not numbered as in the source"""
 
@@ -63,7 +63,7 @@ class Page:
             "n_rows": rows.n_rows,
         }
         exhibit = exhibit_of(rows, params)
-        self._shown = exhibit.shown
+        self._shown = exhibit.given
         app = application(desk, exhibit, about, token)
         self._listener = listening(params.port, rows.run.location.url)
         self._server: uvicorn.Server = uvicorn.Server(
@@ -130,5 +130,5 @@ def exhibit_of(rows: PageRows, params: Paged) -> Exhibit:
                 f"{len(names):,} features"
             )
         shape = height, width
-    shown = shown_of(rows.n_rows, params.show, params.show_column, params.image_root) or rows.shown
-    return Exhibit(Features(rows.run, len(names), rows.place), names, shape, shown)
+    shown = shown_of(rows.n_rows, params.show, params.show_column, params.image_root)
+    return Exhibit(Features(rows.run, rows.place, shape), names, shown, rows.source)

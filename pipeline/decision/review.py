@@ -94,7 +94,16 @@ def _moved(
 def usefulness(label_quality: NDArray[np.floating], moved: Ints) -> NDArray[np.float64]:
     """(row,) chance that the label is wrong, times the verdicts that its correction changes: the
     row's own and those of the rows it votes for."""
-    return (1.0 - label_quality.astype(np.float64)) * (1.0 + moved)
+    return chance_wrong(label_quality, moved) * (1.0 + moved)
+
+
+def chance_wrong(label_quality: NDArray[np.floating], moved: Ints) -> NDArray[np.float64]:
+    """(row,) chance that the label is wrong, whatever its correction changes."""
+    return 1.0 - label_quality.astype(np.float64)
+
+
+ORDERS = {"informative": usefulness, "surest": chance_wrong}
+"""What the rows come first by that are not drawn at random."""
 
 
 def first(row: Ints, value: NDArray[np.floating] | None, n: int, seed: int, stream: str) -> Ints:

@@ -143,5 +143,8 @@ def test_reviewed_in_truth_and_trained_again(tmp_path: Path) -> None:
     found = pd.read_parquet(tmp_path / "checked" / "consensus.parquet").set_index("row")
     assert found.loc[card["row"], "id"] == line["id"]
     assert found.loc[card["row"], "given_label"] == LABELS[1]
+    by_id = tmp_path / "by_id.csv"
+    by_id.write_text(f"id,label\n{line['id']},{LABELS[1]}\n")
+    assert fit(whole, tmp_path / "by_id", **options, corrections=str(by_id))["p0"] == again["p0"]
     assert found.loc[card["row"], "consensus_label"] == LABELS[1]
     assert found.loc[card["row"], "certainty"] == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -11,9 +10,11 @@ import sys
 import threading
 import time
 import uuid
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -26,6 +27,7 @@ import pyarrow.parquet as pq
 import pytest
 import uvicorn
 from browser import chromium
+from matplotlib.image import imread
 from processes import running, wait_for
 from runs import fit
 from selenium.common.exceptions import StaleElementReferenceException
@@ -37,10 +39,11 @@ from flows.cli import main
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import ReviewParams
 from flows.report.rows import Features, Shown
-from flows.review import _source_of, desk_of, open_answers, take
+from flows.review import desk_of, open_answers, take
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
 from flows.review.server import About, Exhibit, application, listening
+from flows.review.source import SourceTable
 from flows.scorings.scored import Trained
 from flows.steps.graph.lookup import places
 from flows.train import run_train
@@ -127,6 +130,26 @@ def test_the_list_is_that_of_all_rows_at_once(made: Made) -> None:
         assert set(queue["neighbor"][at]) == set(np.argsort(distance)[: len(queue["neighbor"][at])])
 
 
+def test_the_surest_come_first_where_they_are_wanted(made: Made) -> None:
+    """Whatever their correction changes; what is drawn at random stays what it is."""
+    trained, queue = listed(made, order="surest")
+    labels = read_group(trained.run.store, "labels")
+    _, informative = listed(made)
+    quality, other = (
+        one["label_quality"][(one["suspect_draw"] < 0) & (one["row_draw"] < 0)]
+        for one in (queue, informative)
+    )
+    assert (np.diff(quality) >= 0).all()
+    assert (np.diff(other) < 0).any()
+    assert quality[0] == labels["label_quality"][labels["is_label_issue"]].min()
+    for draw in ("suspect_draw", "row_draw"):
+        drawn = [
+            one["row"][one[draw] >= 0][np.argsort(one[draw][one[draw] >= 0])].tolist()
+            for one in (queue, informative)
+        ]
+        assert drawn[0] == drawn[1]
+
+
 @dataclass
 class Served:
     """A page under review in this process."""
@@ -173,15 +196,48 @@ def page_of_table(made: Made, tmp_path: Path) -> Iterator[Served]:
         yield here
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A training on a table with columns that are no features."""
+    folder = tmp_path_factory.mktemp("exported")
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(rng.normal(size=(240, 2)).round(3), columns=["a", "b"])
+    table.insert(0, "id", [f"C{n}" for n in range(240)])
+    clean = (table.a > 0).to_numpy(int)
+    given = clean ^ (rng.random(240) < 0.1)
+    table = table.assign(note="called, twice", day="2024-05-06", sick=given)
+    table.loc[3, "note"] = None
+    table.to_csv(folder / "export.csv", index=False)
+    how = {"label_column": "sick", "id_column": "id", "exclude": ["note", "day"]}
+    fit(folder / "export.csv", folder / "run", **how)
+    return Made(folder, folder / "run", clean, given)
+
+
 @contextmanager
-def served(made: Made, log: Path, shape: tuple[int, int] | None, shown: Shown) -> Iterator[Served]:
+def away(path: Path) -> Iterator[None]:
+    """A file that is moved, and comes back as it was."""
+    elsewhere = path.with_name("elsewhere")
+    path.rename(elsewhere)
+    yield
+    elsewhere.replace(path)
+
+
+@contextmanager
+def served(
+    made: Made,
+    log: Path,
+    shape: tuple[int, int] | None,
+    shown: Shown | None,
+    source: SourceTable | None = None,
+) -> Iterator[Served]:
     trained = Trained.of(str(made.run))
     params = ReviewParams.of(str(made.run), workers=0, quiet=True, budget=BUDGET)
     run = prepared(trained, params, Reporter(quiet=True))
     desk = desk_of(trained, run, open_answers(trained, str(log)), BUDGET)
-    shown.read(np.arange(N))
-    features = Features(trained.run, 16)
-    exhibit = Exhibit(features, [f"x{i}" for i in range(16)], shape, shown)
+    if shown is not None:
+        shown.read(np.arange(N))
+    features, n = Features(trained.run, shape=shape), trained.report.n_features
+    exhibit = Exhibit(features, [f"x{i}" for i in range(n)], shown, source)
     about: About = {
         "run": "r<u>n",
         "label_name": "y",
@@ -218,29 +274,72 @@ def test_what_no_name_of_a_file_can_hold_is_shown_as_text(tmp_path: Path) -> Non
     assert shown.of(3) == {"image": "image/3"}
 
 
-def test_rows_stand_as_in_the_source_where_it_is_what_it_was(tmp_path: Path) -> None:
-    source, run = tmp_path / "export.csv", tmp_path / "run"
-    rng = np.random.default_rng(1)
-    table = pd.DataFrame(rng.normal(size=(240, 2)).round(3), columns=["a", "b"])
-    table.insert(0, "id", [f"C{n}" for n in range(240)])
-    table = table.assign(note="called, twice", day="2024-05-06", sick=(table.a > 0) * 1)
-    table.loc[3, "note"] = None
-    table.to_csv(source, index=False)
-    how = {"label_column": "sick", "id_column": "id", "exclude": ["note", "day"]}
-    run_train(str(source), str(run), workers=0, quiet=True, builder="exact", **how)
-    trained = Trained.of(str(run))
-    shown = _source_of(trained, 240)
-    assert shown is not None
-    assert shown.columns == ("id", "a", "b", "note", "day", "sick")
-    shown.read(np.array([3, 7]))
-    as_text = table.astype(str)
-    assert shown.of(7) == {"cells": as_text.loc[7].tolist()}
-    assert shown.of(3)["cells"][3] is None
-    assert shown.of(8) == {}
-    os.replace(source, tmp_path / "moved.csv")
-    assert _source_of(trained, 240) is None
-    table.assign(note="").to_csv(source, index=False)
-    assert _source_of(trained, 240) is None
+def test_rows_stand_as_in_the_source_where_it_is_what_it_was(exported: Made) -> None:
+    source, trained = exported.folder / "export.csv", Trained.of(str(exported.run))
+    as_text = pd.read_csv(source).astype(str)
+
+    def look() -> SourceTable:
+        table = SourceTable.of(trained, np.array([3, 7]))
+        assert table is not None
+        return table
+
+    table = look()
+    assert table.trouble == ""
+    assert table.shown is not None
+    assert table.shown.columns == ("id", "a", "b", "note", "day", "sick")
+    assert table.shown.of(7) == {"cells": as_text.loc[7].tolist()}
+    assert table.shown.of(3)["cells"][3] is None
+    assert table.shown.of(8) == {}
+    with away(source):
+        assert look().shown is None
+        assert look().trouble.endswith(
+            "no such file or folder; check the path. Features are shown until it is back; "
+            "--show FILE takes another table."
+        )
+    with away(source):
+        source.write_text("id,a,b,note,day,sick\nC0,1,2,,,1\n")
+        assert look().shown is None
+        assert "was trained on: export.csv has 32 bytes, it had" in look().trouble
+    assert look().trouble == ""
+
+
+def test_a_table_that_goes_and_comes_back_is_told(
+    browser: Chrome, exported: Made, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("flows.review.source.LOOK_SECONDS", 0.0)
+    source, trained = exported.folder / "export.csv", Trained.of(str(exported.run))
+
+    def names() -> list[str]:
+        return [
+            one.text.split("\n")[0] for one in browser.find_elements(By.CSS_SELECTOR, "tbody th")
+        ]
+
+    def told(text: str) -> bool:
+        line = browser.find_element(By.ID, "source")
+        return text in line.text and line.is_displayed() == bool(text)
+
+    columns = ["id", "a", "b", "note", "day", "sick"]
+    with away(source):
+        table = SourceTable.of(trained, np.arange(240))
+        where = served(exported, tmp_path / "answers.jsonl", None, None, table)
+    with where as page:
+        with away(source):
+            visit(browser, page)
+            until(browser, lambda: told("Features are shown until it is back"))
+            assert names() == ["x0", "x1"]
+            first = row(browser)
+        until(browser, lambda: names() == columns)
+        assert row(browser) == first
+        until(browser, lambda: told(""))
+        with away(source):
+            source.write_text("id,a,b,note,day,sick\nC0,1,2,,,1\n")
+            until(browser, lambda: told("Rows are shown as they were read from it before."))
+            assert names() == columns
+            press(browser, "k")
+            until(browser, lambda: first in page.answers().answers)
+            assert names() == columns
+        until(browser, lambda: told(""))
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 def test_rows_are_the_source_s_where_some_were_left_out(tmp_path: Path) -> None:
@@ -262,8 +361,8 @@ def test_rows_are_the_source_s_where_some_were_left_out(tmp_path: Path) -> None:
     assert (given[row] == labels[desk.queue["given_label"]]).all()
     assert (given[neighbor[:, 0]] == labels[desk.queue["neighbor_label"][:, 0]]).all()
     pool = Pool(trained.run, "pool", trained.report.n_rows, 3)
-    shown = Features(trained.run, 3, places(pool, row)).of(row.tolist())
-    assert np.allclose([shown[one] for one in row.tolist()], x[row], atol=1e-4)
+    shown = Features(trained.run, places(pool, row)).of(row.tolist())
+    assert np.allclose([shown[one]["features"] for one in row.tolist()], x[row], atol=1e-4)
     desk.answer("one", int(row[0]), 0, "ann", False)
     again = run_train(
         str(tmp_path / "pool.csv"),
@@ -441,9 +540,10 @@ def test_three_classes_from_the_list_to_the_next_training(tmp_path: Path) -> Non
 
 
 EXPORTS = Path(__file__).parent / "label_studio"
-"""Files that Label Studio 1.23.2 wrote: two people, one task skipped, one without annotations."""
+"""Files that Label Studio 1.23 wrote: two people, one task skipped, one without annotations; and of
+tasks with pictures, one person, one skipped."""
 EXPORTED = "dda473d77782a2694967532368d98b16"
-"""The source they are of."""
+"""The source they are of, but for the pictures."""
 YES = "yes <b>"
 SAID = {
     224: {"1": YES, "3": YES},
@@ -452,6 +552,7 @@ SAID = {
     298: {"1": YES},
     285: {"1": YES},
 }
+OF_IMAGES = {40: {"1": YES}, 71: {"1": None}, 727: {"1": YES}, 829: {"1": "no"}}
 
 
 def test_questions_are_tasks_of_label_studio(made: Made, tmp_path: Path) -> None:
@@ -463,6 +564,7 @@ def test_questions_are_tasks_of_label_studio(made: Made, tmp_path: Path) -> None
     assert [one.get("value") for one in config.iter("Choice")] == ["no", YES]
     fields = [one.get("value", "")[1:] for one in config if one.tag != "Choices"]
     assert fields == ["question", "text", "columns", "nearest"]
+    assert config.find("Choices").get("toName") in {one.get("name") for one in config}
     tasks = json.loads(out.read_text())
     _, queue = listed(made)
     assert [task["data"]["row"] for task in tasks] == queue["row"][:BUDGET].tolist()
@@ -474,6 +576,37 @@ def test_questions_are_tasks_of_label_studio(made: Made, tmp_path: Path) -> None
         assert data["given"] == ["no", YES][made.given[data["row"]]]
         assert list(data["columns"].values()) == pytest.approx(x[data["row"]], rel=1e-4)
         assert prediction["result"][0]["value"]["choices"][0] in ("no", YES)
+
+
+def test_gray_images_are_pictures_in_tasks_and_answers_on_them_come_back(
+    made: Made, tmp_path: Path
+) -> None:
+    out, log = tmp_path / "tasks.json", str(tmp_path / "a.jsonl")
+    options = ["--budget", "5", "--image-shape", "2x8", "--workers", "0", "-q", "--answers", log]
+    assert main(["review", "--run", str(made.run), "--export-to", str(out), *options]) == 0
+    config = ElementTree.parse(tmp_path / "tasks.xml").getroot()
+    shown = [(one.tag, one.get("value")) for one in config if one.tag != "Choices"]
+    assert shown == [("Text", "$question"), ("Image", "$image"), ("Table", "$nearest")]
+    x = np.load(made.folder / "pool.npz")["X"]
+    tasks = json.loads(out.read_text())
+    assert len(tasks) == 5
+    for task in tasks:
+        kind, _, content = task["data"]["image"].partition(",")
+        assert kind == "data:image/png;base64"
+        gray = imread(BytesIO(b64decode(content)))
+        pixels = x[task["data"]["row"]].reshape(2, 8)
+        assert gray == pytest.approx((pixels - pixels.min()) / np.ptp(pixels), abs=1 / 255)
+        assert "columns" not in task["data"]
+        names = {result["to_name"] for result in task["predictions"][0]["result"]}
+        assert names == {config.find("Choices").get("toName")} == {"question"}
+    file = open_answers(Trained.of(str(made.run)), log)
+    text = (EXPORTS / "export-images.json").read_text()
+    for old, new in (("square", YES), ("bar", "no")):
+        text = text.replace(f'"{old}"', f'"{new}"')
+    (source,) = set(re.findall(r'"source":"(\w+)"', text))
+    out.write_text(text.replace(source, file.answers.origin.source))
+    assert take(file, str(out)) == 4
+    assert {one.row: one.labels for one in file.answers.rows()} == OF_IMAGES
 
 
 @pytest.mark.parametrize("name", ["export.json", "export-min.json"])
@@ -705,6 +838,53 @@ def test_rows_of_a_table_beside_their_neighbors(
         press(browser, "s")
     press(browser, "a")
     assert browser.find_element(By.CSS_SELECTOR, "details.alike").get_attribute("open")
+    opener = browser.find_elements(By.CSS_SELECTOR, "details.alike thead .open")[-1]
+    alike = opener.text
+    opener.click()
+    assert beside(browser, "h2") == [alike.capitalize()]
+    assert beside(browser, "thead th") == ["this row", alike]
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def beside(browser: Chrome, part: str) -> list[str]:
+    """Texts of what is open beside a question."""
+    until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, f"#opened[open] {part}"))
+    return [one.text for one in browser.find_elements(By.CSS_SELECTOR, f"#opened[open] {part}")]
+
+
+def test_a_neighbor_opens_whole_and_goes_back(
+    browser: Chrome, page_of_table: Served, page: Served
+) -> None:
+    visit(browser, page_of_table)
+    own = row(browser)
+    _, queue = listed(page.made)
+    near = queue["neighbor"][queue["row"].tolist().index(own)].tolist()
+    press(browser, "n")
+    assert beside(browser, "h2") == [f"Row {near[0]}"]
+    assert beside(browser, "p")[0].startswith(f"name N{near[0]} · labeled ")
+    columns = dict(zip(beside(browser, "tbody th"), beside(browser, "td:last-child"), strict=True))
+    assert [columns["name"], columns["x0"]] == [f"N{near[0]}", f"{near[0]}.0"]
+    assert len(columns["note\nno feature"]) > 150
+    press(browser, "1", "k")  # nothing is answered beside a question
+    press(browser, "n")
+    until(browser, lambda: beside(browser, "h2") == [f"Row {near[1]}"])
+    press(browser, "p")
+    until(browser, lambda: beside(browser, "h2") == [f"Row {near[0]}"])
+    press(browser, Keys.ESCAPE)
+    until(browser, lambda: not browser.find_elements(By.CSS_SELECTOR, "#opened[open]"))
+    assert row(browser) == own
+    assert not list(page_of_table.answers().answers.rows())
+    outside = next(at for at in range(N) if at not in queue["row"] and at not in queue["neighbor"])
+    reply = httpx.get(f"{page_of_table.url}api/content/{outside}")
+    assert (reply.status_code, "reload the page" in reply.text) == (422, True)
+    visit(browser, page, width=400)
+    third = browser.find_elements(By.CSS_SELECTOR, ".near .open")[2]
+    assert re.fullmatch(r"(no|yes <b>)\n\d+\.\d\d", third.text)
+    third.click()
+    assert len(beside(browser, ".pair img")) == 2
+    assert beside(browser, "h2") != [f"Row {row(browser)}"]
+    inner = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    assert inner[0] <= inner[1]
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 

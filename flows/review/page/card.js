@@ -6,28 +6,9 @@ export const h = (name, attributes = {}, ...children) => {
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else element.setAttribute(key, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
 };
-
-const picture = (values, [height, width], title) => {
-  const canvas = h("canvas", { width, height, role: "img", "aria-label": title });
-  const context = canvas.getContext("2d");
-  const pixels = context.createImageData(width, height);
-  const low = Math.min(...values);
-  const spread = Math.max(...values) - low || 1;
-  values.forEach((value, at) => {
-    const gray = Math.round((255 * (value - low)) / spread);
-    pixels.data.set([gray, gray, gray, 255], 4 * at);
-  });
-  context.putImageData(pixels, 0, 0);
-  return canvas;
-};
-
-const table = (values, names) =>
-  h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Features" },
-    h("table", {}, h("tbody", {}, values.map((value, at) =>
-      h("tr", {}, h("th", { scope: "row" }, names[at]), h("td", { class: "n" }, String(value)))))));
 
 const NEAR = 6;
 
@@ -36,40 +17,65 @@ const role = (name, config) =>
   name === config.label_name ? "label" : name === config.id_name ? "id"
   : config.features.some((one) => one === name || one.startsWith(`${name}=`) || one.startsWith(`${name}[`)) ? null : "no feature";
 
-/** The file's columns of a row, and of others beside it; what is equal there is pale. */
+/** Names and values of a row that is neither a picture nor a text. */
+const columns = (content, config) => {
+  if (content.image || content.text) return null;
+  if (content.cells) return [config.columns, content.cells];
+  return content.features ? [config.features.slice(0, content.features.length), content.features.map(String)] : null;
+};
+
+/** The columns of a row, and of others beside it; what is equal there is pale. */
 const cells = (own, others, config, caption) => {
-  const order = config.columns.map((name, at) => [name, at, role(name, config)])
+  const [names, values] = columns(own, config);
+  const order = names.map((name, at) => [name, at, role(name, config)])
     .sort((a, b) => ["id", "label", "no feature", null].indexOf(a[2]) - ["id", "label", "no feature", null].indexOf(b[2]));
+  const beside = others.map((one) => columns(one.content, config)[1]);
   const cell = (value, equal) => h("td", { class: value === null ? "gap" : equal ? "equal" : undefined }, value === null ? "gap" : value);
   return h("div", { class: "scroll cells", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {}, others.length ? h("thead", {}, h("tr", {}, h("td", {}), h("th", { scope: "col" }, "this row"),
-      others.map((one) => h("th", { scope: "col", class: one.kind }, one.title, h("small", {}, one.below))))) : null,
+      others.map((one) => h("th", { scope: "col", class: one.kind }, one.head)))) : null,
       h("tbody", {}, order.map(([name, at, kind]) => h("tr", {},
-        h("th", { scope: "row" }, name, kind && kind !== "id" ? h("small", {}, kind) : null), cell(own.cells[at], false),
-        others.map((one) => cell(one.cells[at], one.cells[at] === own.cells[at])))))));
+        h("th", { scope: "row" }, name, kind && kind !== "id" ? h("small", {}, kind) : null), cell(values[at], false),
+        beside.map((other) => cell(other[at], other[at] === values[at])))))));
 };
 
 /** What there is to see of a row; a small one only as a picture. */
 const exhibit = (row, content, config, small) => {
   if (content.image) return h("img", { src: content.image, alt: `row ${row}`, referrerpolicy: "no-referrer" });
-  if (config.shape && content.features) return picture(content.features, config.shape, `row ${row}`);
   if (small) return null;
-  const parts = [];
-  if (content.cells) parts.push(cells(content, [], config, "Columns"));
-  else if (content.text) parts.push(h("p", {}, content.text));
-  else if (content.features) parts.push(table(content.features, config.features));
-  return parts.length ? h("div", {}, parts) : null;
+  if (content.text) return h("p", {}, content.text);
+  return columns(content, config) && cells(content, [], config, content.cells ? "Columns" : "Features");
 };
 
 const kind = (label, card) => (label === card.likely ? "likely" : label === card.given ? "given" : "");
 
-const near = (rows, card, config, words) =>
-  h("ul", { class: "near" }, rows.map((one) =>
-    h("li", { class: one.label === undefined ? "" : kind(one.label, card) },
-      exhibit(one.row, one.content, config, true), words(one))));
+/** A row beside a question; it opens by a click. */
+const opener = (one, card, onOpen, ...inside) =>
+  h("button", { type: "button", class: "open", title: "open this row", onclick: () => onOpen(card, one) }, inside);
 
-/** `on`: what happens on (card, label, with its group). */
-export const question = (card, config, on, { grid = false, current = false } = {}) => {
+const words = (one, config) =>
+  one.label === undefined ? `row ${one.row.toLocaleString("en")}`
+  : [config.labels[one.label] ?? "no label", h("small", {}, one.distance.toPrecision(3))];
+
+const near = (rows, card, config, onOpen) =>
+  h("ul", { class: "near" }, rows.map((one) => h("li", { class: kind(one.label, card) },
+    opener(one, card, onOpen, exhibit(one.row, one.content, config, true), words(one, config)))));
+
+/** A row that was opened, whole, beside the question's. */
+export const opened = (card, one, content, config) => {
+  const id = content.cells?.[config.columns.indexOf(config.id_name)];
+  const said = one.label === undefined ? "alike" : `labeled ${config.labels[one.label] ?? "not yet"} · at distance ${one.distance.toPrecision(3)}`;
+  const both = [["this row", card.row, card.content], ["opened", one.row, content]];
+  return [h("h2", {}, `Row ${one.row.toLocaleString("en")}`),
+    h("p", { class: "quiet" }, `${id ? `${config.id_name} ${id} · ` : ""}${said}`),
+    both.every(([, , each]) => columns(each, config))
+      ? cells(card.content, [{ content, kind: kind(one.label, card), head: `row ${one.row.toLocaleString("en")}` }], config, "This row and the one opened")
+      : h("div", { class: "pair" }, both.map(([title, row, each]) =>
+        h("div", { class: "exhibit" }, h("h3", {}, title), exhibit(row, each, config, false))))];
+};
+
+/** `on`: what happens on (card, label, with its group); `onOpen`: on (card, a row beside it). */
+export const question = (card, config, on, onOpen, { grid = false, current = false } = {}) => {
   const label = (code) => config.labels[code];
   const agrees = card.given === card.likely;
   const asked = card.given < 0 ? "Which label?" : agrees
@@ -90,22 +96,20 @@ export const question = (card, config, on, { grid = false, current = false } = {
     : `row ${card.row.toLocaleString("en")} · ${Math.round(100 * card.wrong)} % likely wrong`
     + (card.random ? " · drawn at random" : card.moved ? ` · moves ${card.moved} other verdict${card.moved > 1 ? "s" : ""}` : "");
   const inFile = config.columns.length > 0 && card.content.cells !== undefined && !grid;
-  const beside = (rows, caption, more) => inFile
-    ? cells(card.content, rows.filter((one) => one.content.cells).map((one) => ({ cells: one.content.cells, ...more(one) })), config, caption)
-    : null;
+  const beside = (rows, caption) =>
+    cells(card.content, rows.filter((one) => one.content.cells).map((one) =>
+      ({ content: one.content, kind: kind(one.label, card), head: opener(one, card, onOpen, words(one, config)) })), config, caption);
   const id = inFile ? card.content.cells[config.columns.indexOf(config.id_name)] : undefined;
   const element = h("article", { class: inFile ? "card in-file" : "card", "data-row": card.row, "aria-current": grid && current ? "true" : undefined },
     inFile ? null : h("div", { class: "exhibit" }, exhibit(card.row, card.content, config, false)),
     h("div", {}, h("h2", {}, asked), h("p", { class: "quiet" }, id === undefined || id === null ? facts : `${config.id_name} ${id} · ${facts}`), h("div", { class: "answers" }, buttons, more, skip || null)),
     grid ? null : h("div", {},
       h("h3", {}, voters ? `Nearest rows; ${card.votes[card.likely]} of ${voters} neighbors are ${label(card.likely)}` : "Nearest rows, none labeled yet"),
-      beside(card.neighbors.slice(0, NEAR), "This row and the nearest", (one) =>
-        ({ title: label(one.label) ?? "no label", below: one.distance.toPrecision(3), kind: kind(one.label, card) }))
-      ?? near(card.neighbors, card, config, (one) => [h("div", {}, label(one.label) ?? "no label"), h("small", {}, one.distance.toPrecision(3))])),
+      inFile ? beside(card.neighbors.slice(0, NEAR), "This row and the nearest") : near(card.neighbors, card, config, onOpen)),
     card.alike.length === 0 ? null : h("div", {},
       h("h3", {}, h("label", {}, all, ` the same answer for ${card.alike.length} alike `, h("kbd", {}, "a"))),
       grid ? null : inFile ? h("details", { class: "alike" }, h("summary", {}, `look through all ${card.alike.length}`),
-        beside(card.alike, "This row and those alike", (one) => ({ title: `row ${one.row.toLocaleString("en")}`, below: "", kind: "" })))
-      : near(card.alike, card, config, (one) => [h("small", {}, `row ${one.row.toLocaleString("en")}`)])));
+        beside(card.alike, "This row and those alike"))
+      : near(card.alike, card, config, onOpen)));
   return { element, card, all, answer };
 };

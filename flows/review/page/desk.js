@@ -40,9 +40,19 @@ export class Desk {
     this.onState(await call(`state?${new URLSearchParams({ reviewer })}`));
   }
 
+  /** The columns that rows are shown by, and what there is to say of the table that has them. */
+  async source() {
+    return call("source");
+  }
+
   /** One question again. */
   async row(row) {
     return (await call(`row/${row}`)).cards;
+  }
+
+  /** What there is to see of a row. */
+  async content(row) {
+    return call(`content/${row}`);
   }
 
   /** Keep an answer; nobody waits for it. */

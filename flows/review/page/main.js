@@ -1,10 +1,11 @@
-import { h, question } from "./card.js";
+import { h, opened, question } from "./card.js";
 import { Desk, newId } from "./desk.js";
 
 const config = JSON.parse(document.getElementById("config").textContent);
 const at = (id) => document.getElementById(id);
 const AHEAD = 8;
 const IN_GRID = 12;
+const LOOK_MS = 5000;
 
 let cards = [];          // loaded and not answered; the first are shown
 let shown = [];          // questions on the page
@@ -57,7 +58,7 @@ const filters = () => {
 const show = () => {
   const n = grid ? IN_GRID : 1;
   current = Math.max(0, Math.min(current, Math.min(n, cards.length) - 1));
-  shown = cards.slice(0, n).map((card, i) => question(card, config, answer, { grid, current: i === current }));
+  shown = cards.slice(0, n).map((card, i) => question(card, config, answer, open, { grid, current: i === current }));
   if (shown.length) {
     at("desk").replaceChildren(h("div", { class: grid ? "gallery" : "one-by-one" }, shown.map((one) => one.element)));
   } else if (finished && waiting) {
@@ -121,6 +122,21 @@ const again = async (row) => {
   } catch (error) { trouble(error.message); }
 };
 
+/** A row beside a question, whole, before it and after it the others there. */
+const open = async (card, one) => {
+  try {
+    const content = await desk.content(one.row);
+    const rows = one.label === undefined ? card.alike : card.neighbors;
+    const place = rows.findIndex((other) => other.row === one.row);
+    const go = (text, key, to) => h("button", { type: "button", "data-key": key, disabled: !to, onclick: () => open(card, to) }, h("kbd", {}, key), ` ${text}`);
+    at("opened").replaceChildren(
+      h("div", { class: "answers" }, h("button", { type: "button", onclick: () => at("opened").close() }, h("kbd", {}, "Esc"), " back"),
+        go("previous", "p", rows[place - 1]), go("next", "n", rows[place + 1])),
+      ...opened(card, one, content, config));
+    if (!at("opened").open) at("opened").showModal();
+  } catch (error) { trouble(error.message); }
+};
+
 const restart = async () => {
   cards = [];
   finished = false;
@@ -129,6 +145,17 @@ const restart = async () => {
   show();
   load();
 };
+
+/** The table that rows are shown from may go, and come back, while this page is open. */
+const look = async () => {
+  const found = await desk.source();
+  at("source").textContent = found.trouble;
+  at("source").hidden = !found.trouble;
+  if (found.columns.length === config.columns.length) return;
+  config.columns = found.columns;
+  restart();
+};
+const watch = () => look().catch(() => {}).finally(() => setTimeout(watch, LOOK_MS));  // answers say if the server is away
 
 for (const [was, likely, rows] of config.pairs) {
   const text = was === likely ? `${config.labels[was]}, undisputed (${rows})` : `${config.labels[was]}, rather ${config.labels[likely]} (${rows})`;
@@ -161,6 +188,10 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
+  if (at("opened").open) {  // nothing is answered from here
+    at("opened").querySelector(`[data-key="${CSS.escape(event.key)}"]`)?.click();
+    return;
+  }
   const one = shown[current];
   const keys = {
     k: () => one && one.card.given >= 0 && one.answer(one.card.given),
@@ -174,6 +205,7 @@ document.addEventListener("keydown", (event) => {
       if (alike && one.all.checked) alike.open = true;  // seen before one answer counts for all
     },
     g: toggle,
+    n: () => one && one.card.neighbors.length && open(one.card, one.card.neighbors[0]),
     ArrowRight: () => grid && move(1),
     ArrowLeft: () => grid && move(-1),
     ArrowDown: () => grid && move(4),
@@ -190,4 +222,5 @@ document.addEventListener("keydown", (event) => {
 addEventListener("pagehide", () => desk.leave());
 
 show();
+if (config.watched) watch();
 desk.state(reviewer()).then(() => desk.flush()).then(load, (error) => trouble(error.message));

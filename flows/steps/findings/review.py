@@ -1,4 +1,4 @@
-"""Verdicts and graph → the rows that a person should look at, most useful first."""
+"""Verdicts and graph → the rows that a person should look at, in the order they come."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ class ReviewSize:
     share: float
     """Of the order that is drawn at random."""
     seed: int
+    order: str
+    """One of `review.ORDERS`."""
 
     def of(self, stream: str) -> int:
         return self.useful if stream == "useful" else self.random
@@ -93,7 +95,7 @@ def draw(at: SourceRows, trained: ReviewedTraining, wanted: ReviewSize) -> Facts
         verdicts["likely_label"] = np.where(verdicts["is_label_issue"], 1 - given, given)
     else:
         verdicts["likely_label"] = read_array(group, "likely_label", span).astype(np.int32)
-    value = review.usefulness(verdicts["label_quality"], times)
+    value = review.ORDERS[wanted.order](verdicts["label_quality"], times)
     suspect = np.flatnonzero(verdicts["is_label_issue"])
     unsure = np.ones(len(row), np.bool_)
     unsure[certain(trained.run, at.rows)] = False
@@ -116,7 +118,7 @@ def _write(run: Run, trained: ReviewedTraining, wanted: ReviewSize, drawn: list[
     stream, rows_of = every.pop("stream"), {}
     for number, name in enumerate(DRAWS):
         some = np.flatnonzero(stream == number)
-        value = review.usefulness(every["label_quality"][some], every["moved"][some])
+        value = review.ORDERS[wanted.order](every["label_quality"][some], every["moved"][some])
         by = value if name == "useful" else None
         best = review.first(every["row"][some], by, wanted.of(name), wanted.seed, name)
         rows_of[name] = every["row"][some][best]
