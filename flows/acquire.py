@@ -31,6 +31,7 @@ from flows.review.purchases import (
     column_oracle,
     write_labels,
 )
+from flows.review.tables import export_answers
 from flows.steps.graph.anchors import find_anchors, find_pairs
 from flows.steps.graph.building import widen_until
 from flows.steps.graph.partition import Wanted
@@ -41,7 +42,6 @@ from pipeline.methods.marmann import Prototypes as Bought
 from storage.answers import AnswersFile, Origin
 from storage.arrays.groups import read_array
 from storage.errors import InputError
-from storage.export import export_answers
 from storage.files.location import Location
 from storage.runs.run import Run
 from storage.sources.base import Source

@@ -19,7 +19,8 @@ from flows.orchestration.run_folders import latest
 from flows.orchestration.session import open_job
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify_text
-from flows.report.model import Interval, TrainReport
+from flows.report.kinds import TrainReport
+from flows.report.model import Interval
 from flows.report.page.truth import Truth, reliability
 from flows.scorings.scored import Trained
 from flows.steps.labels.certificates import sample_graph

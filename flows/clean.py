@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict
 
 from flows.options.params import CleanParams, as_keywords
 from flows.orchestration.run_folders import latest
-from flows.report.model import ClassReport
 from flows.scorings.scored import Trained
 from pipeline.decision.soft import soft_labels
 from storage.arrays.groups import Arrays, array, read_array
@@ -24,7 +23,7 @@ from storage.redaction import bare
 from storage.runs.run import below
 from storage.sources.base import Source, unchanged
 from storage.sources.formats.tables import is_list, to_labels
-from storage.sources.glance import as_stored, stored_cells, stored_schema
+from storage.sources.stored import as_stored, stored_cells, stored_schema
 
 WEIGHT, POSTERIOR = "sample_weight", "posterior_"
 
@@ -90,8 +89,7 @@ class _Verdicts:
     def __init__(self, trained: Trained) -> None:
         self._group = trained.run.group("labels")
         names = ("row", "given_label", "is_label_issue", "label_quality")
-        several = isinstance(trained.report, ClassReport)
-        self._names = (*names, "likely_label") if several else names
+        self._names = (*names, *(["likely_label"] if "likely_label" in self._group else []))
         self._at, self._buffered = 0, self._read(0)
 
     def _read(self, at: int) -> Arrays:

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from sklearn.datasets import load_breast_cancer
 
 from flows.orchestration.calls import call
-from flows.report.model import Interval, ScoreReport, TrainReport
+from flows.report.kinds.two import ScoreReport, TrainReport
+from flows.report.model import Interval
 from pipeline.simulate import flip, sheets
 
 N_SIMULATED, N_TEST = 100_000, 20_000

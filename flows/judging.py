@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import NamedTuple
 
 from flows.engine.collectives import PoolGraph
 from flows.engine.job import Job
 from flows.engine.tasks.as_task import as_task
 from flows.options.params import TrainParams
+from flows.report.compose import LabelsJudged
+from flows.report.kinds import CandidateReport, ClassReport, TrainReport
 from flows.steps.annotators.matrices import check_cells, find_consensus
 from flows.steps.graph.partition import Blocks
 from flows.steps.ingest.pool import Ingested
@@ -20,25 +21,13 @@ from flows.steps.labels.groups import find_groups
 from flows.steps.labels.odds import find_odds
 from flows.steps.labels.rates import RateEstimates, count_labels, estimate_rates
 from flows.steps.labels.verdicts import export_label_issues, find_label_issues
-from flows.steps.sets.candidates import CandidateEstimates, judge_candidates
-from flows.steps.sets.verdicts import CandidatePool, Verdicts, export_candidates
+from flows.steps.sets.candidates import judge_candidates
+from flows.steps.sets.verdicts import CandidatePool, export_candidates
 from pipeline.labels import LabelSpace
 from pipeline.methods.rules import RULES
-from pipeline.noise.annotator_verdicts import Annotators
-from pipeline.noise.groups import Groups
 from storage.errors import InputError
 from storage.runs.pool import Pool
 from storage.sources.base import Source
-
-
-class LabelsJudged(NamedTuple):
-    """What was found about the labels of a pool."""
-
-    estimated: RateEstimates | ClassEstimates | CandidateEstimates
-    issues: int | Verdicts
-    """Suspect labels; of candidate sets, what is said of all rows."""
-    groups: Groups | None = None
-    annotators: Annotators | None = None
 
 
 @dataclass(frozen=True)
@@ -85,8 +74,10 @@ def judge(job: Job, of: LabeledGraph, source: Source) -> LabelsJudged:
     """All verdicts on the labels, written and told."""
     if source.candidates is not None:
         return _sets(job, of)
-    estimated: RateEstimates | ClassEstimates
-    estimated, issues = (_two if of.ingested.labels().n_classes == 2 else _classes)(job, of)
+    kind, find = (
+        (TrainReport, _two) if of.ingested.labels().n_classes == 2 else (ClassReport, _classes)
+    )
+    estimated, issues = find(job, of)
     values, counts = of.ingested.label_values or [], of.ingested.class_counts or []
     as_task("export", lambda: export_label_issues(job, values))
     consensus, groups = None, None
@@ -100,7 +91,7 @@ def judge(job: Job, of: LabeledGraph, source: Source) -> LabelsJudged:
             "groups",
             lambda: find_groups(job, of.graph, values, counts, estimated=estimated),
         )
-    return LabelsJudged(estimated, issues, groups, consensus)
+    return LabelsJudged(kind, estimated, issues, groups, consensus)
 
 
 def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, int]:
@@ -133,6 +124,8 @@ def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, int]:
 def _sets(job: Job, of: LabeledGraph) -> LabelsJudged:
     """c1 and T for candidate sets, and the verdicts on all rows."""
     sets = CandidatePool(of.pool, tuple(of.ingested.label_values or ()), of.params.seed)
-    judged = as_task("candidates", lambda: judge_candidates(job, sets, of.graph, of.length))
+    estimated, verdicts = as_task(
+        "candidates", lambda: judge_candidates(job, sets, of.graph, of.length)
+    )
     as_task("export", lambda: export_candidates(job, sets))
-    return LabelsJudged(*judged)
+    return LabelsJudged(CandidateReport, estimated, verdicts.issues, verdicts=verdicts)

@@ -24,7 +24,7 @@ from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
 from flows.report.compare import drift, since_text
 from flows.report.compose import Results, composed
-from flows.report.model import CandidateReport, ClassReport, RunConfig, TrainReport
+from flows.report.model import PoolReport, RunConfig, Training
 from flows.scorings.scored import Finished
 from flows.steps.findings.checks import check_data
 from flows.steps.findings.segments import find_segments
@@ -112,7 +112,7 @@ def _trained(folder: Run, params: TrainParams, reporter: Reporter) -> dict[str, 
 
 def _of_labels(
     folder: Run, opened: Source, health: Health | None, params: TrainParams, reporter: Reporter
-) -> reports.AnyTraining:
+) -> PoolReport:
     """The report of the training itself."""
     check_pca(params.pca, len(opened.feature_names), opened.files[0])
 
@@ -165,7 +165,7 @@ def _coding(folder: Run, params: TrainParams, health: Health | None) -> Coding:
     return learn(params, health) if params.learns_coding else PLAIN_NUMBERS
 
 
-def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining:
+def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     """The steps, in order."""
     job.verify()
     seed = params.seed
@@ -218,10 +218,9 @@ def _train(job: Job, source: Source, params: TrainParams) -> reports.AnyTraining
     find_probes(job, built, scaling, how, judged.estimated.k, params.target_recall)
 
     def write(run: Run) -> Output:
-        results = Results(builder, graph, *judged, checked, segments)
+        results = Results(builder, graph, checked, segments, judged)
         report = composed(job, params, ingested, results, worker_memory(job))
-        if not isinstance(report, CandidateReport):
-            report = _since(job, report, params.compare_with)
+        report = _since(job, report, params.compare_with)
         written = reports.save(run, report, reports.train_text(report))
         return Output([*written, *reports.describe(run, report)])
 
@@ -246,11 +245,9 @@ def _check_size(pool: Pool, params: TrainParams) -> None:
         )
 
 
-def _since(
-    job: Job, report: TrainReport | ClassReport, compare_with: str | None
-) -> TrainReport | ClassReport:
+def _since(job: Job, report: PoolReport, compare_with: str | None) -> PoolReport:
     """The report with what changed since an earlier training, and a warning per rate that moved."""
-    if compare_with is None:
+    if compare_with is None or not isinstance(report, Training):
         return report
     since, drifted = _drift(job, report, compare_with)
     warnings = [*report.warnings, *drifted]
@@ -259,9 +256,7 @@ def _since(
     return report.model_copy(update={"warnings": warnings, "since": since})
 
 
-def _drift(
-    job: Job, report: TrainReport | ClassReport, compare_with: str
-) -> tuple[list[str], list[str]]:
+def _drift(job: Job, report: Training, compare_with: str) -> tuple[list[str], list[str]]:
     """What changed since an earlier training, and a sentence per rate that moved; nothing if there
     is none, and why where its report cannot be read."""
     try:

@@ -47,7 +47,7 @@ class Training:
         self._of_labels()
         if len(self.label_values) > 2:
             from flows.report.content import training
-            from flows.report.model import ClassReport
+            from flows.report.kinds import ClassReport
 
             report = training(self.summary)
             assert isinstance(report, ClassReport)

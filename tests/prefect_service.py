@@ -7,12 +7,14 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import yaml
 from processes import running, wait_for
@@ -47,12 +49,14 @@ class Prefect:
         found: dict[str, Any] = json.loads(self.call("flows.cli", *args, "--json").stdout)
         return found
 
-    def deploy(self, *names: str, of: str, **changes: Any) -> None:
-        """A deployment `of` deploy/prefect.yaml under other names, with some changes."""
+    def deploy(self, names: dict[str, str], **changes: Any) -> None:
+        """Deployments by name, each like one of deploy/prefect.yaml but for some changes."""
         config = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())
-        (entry,) = (found for found in config["deployments"] if found["name"] == of)
-        config["deployments"] = [{**entry, "name": name, **changes} for name in names]
-        file = self.folder / f"{names[0]}.yaml"
+        entries = {entry["name"]: entry for entry in config["deployments"]}
+        config["deployments"] = [
+            {**entries[like], "name": name, **changes} for name, like in names.items()
+        ]
+        file = self.folder / f"{next(iter(names))}.yaml"
         file.write_text(yaml.safe_dump(config))
         self.call("prefect", "--no-prompt", "deploy", "--prefect-file", file, "--all")
 
@@ -81,7 +85,8 @@ class Prefect:
         return "\n".join(line["message"] for line in self.post("logs/filter", wanted))
 
     def post(self, path: str, content: dict[str, Any]) -> Any:
-        """What the server's API answers."""
+        """What the server's API answers; 503, which it says while its database is locked, asks for
+        another try, as Prefect's own client makes it."""
         user, password = self.env["PREFECT_API_AUTH_STRING"].split(":")
         manager = urllib.request.HTTPPasswordMgrWithPriorAuth()
         url = self.env["PREFECT_API_URL"]
@@ -90,8 +95,14 @@ class Prefect:
         request = urllib.request.Request(
             f"{url}/{path}", json.dumps(content).encode(), {"Content-Type": "application/json"}
         )
-        with opener.open(request, timeout=60) as answer:
-            return json.load(answer)
+        for tries_left in reversed(range(5)):
+            try:
+                with opener.open(request, timeout=60) as answer:
+                    return json.load(answer)
+            except HTTPError as error:
+                if error.code != 503 or not tries_left:
+                    raise
+                time.sleep(1.0)
 
 
 def free_port() -> int:

@@ -5,81 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flows.report import candidates
-from flows.report.content import corrected
-from flows.report.model import (
-    CandidateReport,
-    ClassReport,
-    PoolReport,
-    Report,
-    ScoreReport,
-    Scoring,
-    Training,
-    TrainReport,
-    predicted_text,
-)
+from flows.report.model import PoolReport, Report, Scoring
 from flows.steps.graph.building import Audited
 from flows.steps.graph.names import AUDIT, BLOCKS, NEIGHBORS, last_attempt
 from flows.steps.graph.partition import BlockWritten
 from storage.runs.ledger import Record
 from storage.runs.run import Run
 
-MOST_CONFUSIONS = 20
 MOST_BLOCKS = 1000
 """Rows of the table of blocks; beyond, those of lowest recall are shown."""
 
 
-def result(report: Report) -> str:
+def result(report: PoolReport | Scoring) -> str:
     """The result of a training or a scoring as Markdown."""
-    if isinstance(report, PoolReport):
-        return _trained(report)
-    assert isinstance(report, Scoring)
-    return _scored(report)
-
-
-def _of_classes(report: ClassReport) -> list[str]:
-    """The commonest confusions."""
-    rows = [
-        f"| {c.true!r} | {c.given!r} | {c.share:.1%} | {c.interval[0]:.1%} to {c.interval[1]:.1%} |"
-        for c in report.confusions[:MOST_CONFUSIONS]
-    ]
-    head = ["| truly | labeled | share | 95 % interval |", "|---|---|---|---|"]
-    return [f"{len(report.classes):,} classes", "", *head, *rows, ""]
-
-
-def _of_two(report: TrainReport) -> list[str]:
-    """The noise rates."""
-    zero, one = report.label_values
-    rates = [
-        f"| {name} | {getattr(report, rate):.3f} | {low:.3f} to {high:.3f} |"
-        for name, rate, (low, high) in (
-            (f"p0 = P(given {one!r} given true {zero!r})", "p0", report.p0_interval),
-            (f"p1 = P(given {zero!r} given true {one!r})", "p1", report.p1_interval),
-        )
-    ]
-    return ["| noise rate | estimated | 95 % interval |", "|---|---|---|", *rates, ""]
-
-
-def _of_candidates(report: CandidateReport) -> list[str]:
-    """The commonest pairs of candidates."""
-    rows = [
-        f"| {pair.label!r} | {pair.other!r} | {pair.rows:,} | {pair.share:.1%} |"
-        for pair in report.pairs[:MOST_CONFUSIONS]
-    ]
-    head = ["| taken for | also a candidate | rows | share |", "|---|---|---|---|"]
-    return [f"{len(report.classes):,} classes", "", *head, *rows, ""]
+    return _scored(report) if isinstance(report, Scoring) else _trained(report)
 
 
 def _trained(report: PoolReport) -> str:
     suspects, n_rows = report.n_label_issues, report.n_rows
-    if isinstance(report, TrainReport):
-        head = _of_two(report)
-        rule = {"threshold": f"{report.threshold:.4f}: {report.decision.reason}"}
-    elif isinstance(report, CandidateReport):
-        head, rule = _of_candidates(report), {"rule": candidates.choice(report)}
-    else:
-        assert isinstance(report, ClassReport)
-        head, rule = _of_classes(report), {"vote": corrected(report)}
+    verdict, table, rule = report.headline()
     facts = {
         "rows, features": f"{n_rows:,}, {report.n_features:,}",
         **rule,
@@ -90,19 +34,13 @@ def _trained(report: PoolReport) -> str:
         f"each row in {report.copies:.2f} of them on average",
         **_time(report),
     }
-    verdict = "**candidate sets**: no noise rates are estimated"
-    if isinstance(report, Training):
-        verdict = f"**{report.support}**: {report.reason}"
-    return "\n".join([verdict, "", *head, *_facts(facts), *_warnings(report)])
+    return "\n".join([verdict, "", *table, *_facts(facts), *_warnings(report)])
 
 
 def _scored(report: Scoring) -> str:
-    rule = {"predicted": predicted_text(report.classes, report.n_predicted, None)}
-    if isinstance(report, ScoreReport):
-        rule = {"predicted 1": f"{report.n_predicted_1:,}", "threshold": f"{report.threshold:.4f}"}
     facts = {
         "rows scored": f"{report.n_rows:,}",
-        **rule,
+        **report.facts(),
         **_recall(report),
         "blocks searched a row": f"{report.probes:.2f}",
         **_time(report),

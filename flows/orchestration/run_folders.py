@@ -7,11 +7,9 @@ import posixpath
 import re
 from glob import has_magic
 
-import fsspec
-
 from flows.engine.tasks.context import flow_run_context
 from storage.errors import InputError
-from storage.files.location import Location, check_name
+from storage.files.location import Location, check_name, open_url
 from storage.runs.run import Run
 from storage.version import FORMAT_VERSION
 
@@ -84,7 +82,7 @@ def latest(run: str, *, other_than: str | None = None) -> str:
     location = Location.of(name)
     if not has_magic(name) or location.exists():
         return beside if Location.of(beside).exists() else name
-    fs, pattern = fsspec.core.url_to_fs(f"{location.url}/report.json")
+    fs, pattern = open_url(f"{location.url}/report.json")
     folders = sorted(posixpath.dirname(str(path)) for path in fs.glob(pattern))
     if not location.is_local:
         folders = [str(fs.unstrip_protocol(path)) for path in folders]

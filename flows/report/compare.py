@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from flows.engine.results import LabelValue
 from flows.report import content as reports
 from flows.report.flips import Flips, Incomparable, compare_rows
-from flows.report.model import ClassReport, RunConfig, TrainReport
+from flows.report.kinds import TrainReport
+from flows.report.model import RunConfig, Training
 from pipeline.diagnostics.drift import Change, rate_change
 from storage.errors import listed
 from storage.files.location import Location
@@ -27,7 +28,6 @@ NUMBERS = {
     "support": "support of the rates",
 }
 """Fields of a report that are compared → their names."""
-AnyReport = TrainReport | ClassReport
 MOST_CLASSES = 100
 """Classes whose drift is shown."""
 SHOWN = 20
@@ -69,7 +69,7 @@ class Comparison(Drift):
         return self.model_dump(mode="json")
 
 
-def drift(before: AnyReport, after: AnyReport) -> Drift:
+def drift(before: Training, after: Training) -> Drift:
     """Whether the noise rates moved beyond their intervals, from two reports."""
     sides = before, after
     if isinstance(before, TrainReport) and isinstance(after, TrainReport):
@@ -90,7 +90,7 @@ def drift(before: AnyReport, after: AnyReport) -> Drift:
     return Drift(rates=changes, meanings=meanings, warnings=warnings, features=features)
 
 
-def _other_features(before: AnyReport, after: AnyReport) -> str | None:
+def _other_features(before: Training, after: Training) -> str | None:
     """What differs between the features of two trainings, in words."""
     old, new = (list(side.config.feature_names) for side in (before, after))
     came, went = ([n for n in a if n not in set(b)] for a, b in ((new, old), (old, new)))
@@ -101,13 +101,13 @@ def _other_features(before: AnyReport, after: AnyReport) -> str | None:
     return f"the features changed ({', '.join(parts)})" if parts else None
 
 
-def _checked(before: AnyReport, after: AnyReport) -> str | None:
+def _checked(before: Training, after: Training) -> str | None:
     """How many labels people have checked, in words, where that differs."""
     old, new = (0 if r.corrections is None else r.corrections.n_rows for r in (before, after))
     return None if old == new else f"people have checked {new:,} of these labels ({old:,} before)"
 
 
-def since_text(name: str, before: AnyReport, after: AnyReport, drift: Drift) -> list[str]:
+def since_text(name: str, before: Training, after: Training, drift: Drift) -> list[str]:
     """What changed since the training `name`, drifted or not, a line each."""
     rates = [
         f"{rate} {c.before:.3f} → {c.after:.3f} ({c.verdict})" for rate, c in drift.rates.items()
@@ -130,14 +130,14 @@ def _changes_of_two(before: TrainReport, after: TrainReport) -> dict[str, Change
     return changes
 
 
-def _common_classes(sides: tuple[AnyReport, AnyReport]) -> list[LabelValue]:
+def _common_classes(sides: tuple[Training, Training]) -> list[LabelValue]:
     """Classes that both trainings have, those of most rows first, at most `MOST_CLASSES`."""
     rows = dict(zip(sides[1].classes, sides[1].class_counts, strict=True))
     both = [name for name in sides[0].classes if name in rows]
     return sorted(both, key=lambda name: -rows[name])[:MOST_CLASSES]
 
 
-def _change_of_class(sides: tuple[AnyReport, AnyReport], name: LabelValue) -> Change:
+def _change_of_class(sides: tuple[Training, Training], name: LabelValue) -> Change:
     """Change of the share of a class' rows that are labeled as another."""
     rates, reliable = [], True
     for report in sides:

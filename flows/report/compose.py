@@ -8,11 +8,9 @@ from flows.engine.job import Job, outcomes, peak_rss_mb
 from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.annotators import warnings as annotator_warnings
-from flows.report.candidates import length_warning
-from flows.report.content import AnyTraining, builder_reason, recall_warning
-from flows.report.estimates import of_candidates, of_classes, of_two
-from flows.report.findings import chosen_warning, order_warning
-from flows.report.model import RunConfig
+from flows.report.content import builder_reason, recall_warning
+from flows.report.findings import order_warning
+from flows.report.model import PoolReport, RunConfig
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.building import Graph
 from flows.steps.ingest.pool import Ingested, corrections_used
@@ -26,27 +24,36 @@ from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
 
 
+class LabelsJudged(NamedTuple):
+    """What was found about the labels of a pool."""
+
+    kind: type[PoolReport]
+    estimated: RateEstimates | ClassEstimates | CandidateEstimates
+    n_issues: int
+    """Suspect labels."""
+    groups: Groups | None = None
+    annotators: Annotators | None = None
+    verdicts: Verdicts | None = None
+    """Of candidate sets, what is said of all rows."""
+
+
 class Results(NamedTuple):
     """What the steps of a training found."""
 
     builder: str
     graph: Graph
-    estimated: RateEstimates | ClassEstimates | CandidateEstimates
-    issues: int | Verdicts
-    """Suspect labels; of candidate sets, what is said of all rows."""
-    groups: Groups | None
-    annotators: Annotators | None
     checked: DataChecked
     segments: list[Segment]
+    judged: LabelsJudged
 
 
 def composed(
     job: Job, params: TrainParams, ingested: Ingested, results: Results, peak_mb: float
-) -> AnyTraining:
+) -> PoolReport:
     """The report of a training whose largest worker took `peak_mb` MB."""
     config = RunConfig.model_validate(job.run.config())
     looked = [] if config.health is None else config.health.findings
-    builder, graph, estimated, issues, groups, annotators, checked, segments = results
+    builder, graph, checked, segments, judged = results
     blocks, recall, metric = graph.blocks, graph.recall, metric_used(job.run)
     remedy = "give --block-rows a larger value or --target-recall a lower one"
     assert ingested.label_name is not None
@@ -57,7 +64,6 @@ def composed(
         "label_values": ingested.label_values or [],
         "classes": ingested.label_values or [],
         "class_counts": ingested.class_counts or [],
-        "k": estimated.k,
         "recall": recall.value,
         "recall_interval": recall.interval,
         "recall_rows": recall.n_rows,
@@ -78,11 +84,11 @@ def composed(
         "pca": pca_used(job.run),
         "metric": None if metric is None else metric.choice,
         "seed": params.seed,
-        "n_label_issues": issues.issues if isinstance(issues, Verdicts) else issues,
+        "n_label_issues": judged.n_issues,
         "warnings": [
             *recall_warning(recall.value, params.target_recall, remedy),
             *order_warning(checked.order),
-            *annotator_warnings(annotators),
+            *annotator_warnings(judged.annotators),
             *(finding.text for finding in looked if finding.kind == COARSE),
         ],
         "seconds": dict(job.seconds),
@@ -100,19 +106,10 @@ def composed(
         "n_repeated": ingested.n_repeated,
         "unseen": ingested.unseen,
         "config": config,
+        "rule": params.rule,
+        "groups": judged.groups,
+        "annotators": judged.annotators,
+        "corrections": corrections_used(job.run),
+        "candidate_features": params.candidate_features,
     }
-    if isinstance(estimated, CandidateEstimates):
-        assert isinstance(issues, Verdicts)
-        common["warnings"] += length_warning(estimated, ingested.n_rows)
-        common["candidate_features"] = params.candidate_features
-        return of_candidates(common, estimated, issues, ingested)
-    common |= {"k_curve": estimated.k_curve, "rule": params.rule, "groups": groups}
-    common["annotators"] = annotators
-    common["corrections"] = corrections_used(job.run)
-    report = (
-        of_two(common, estimated, ingested.class_counts or [])
-        if isinstance(estimated, RateEstimates)
-        else of_classes(common, job.run, estimated, ingested)
-    )
-    report.warnings.extend(chosen_warning(report))
-    return report
+    return judged.kind.of(common, job.run, judged.estimated, ingested, judged.verdicts)

@@ -9,6 +9,7 @@ from flows.report.model import PoolReport, Scoring, Training
 from pipeline.diagnostics.file_order import FileOrder
 from pipeline.diagnostics.segments import Segment
 from pipeline.knn.recall import wilson
+from storage.sources.request import is_place, stem
 
 NOTICEABLE = 0.01
 """Share of scored rows, beyond what is usual in the training pool, that is worth a warning."""
@@ -88,8 +89,10 @@ def _segment(
 ) -> str:
     low, high = segment.interval
     where = " and ".join(
-        _bound(features[feature], least, most, categories.get(features[feature]))
-        for feature, least, most in segment.bounds
+        dict.fromkeys(
+            _bound(features[feature], least, most, categories.get(features[feature]))
+            for feature, least, most in segment.bounds
+        )
     )
     return (
         f"{where}: {_percent(segment.share)} suspect ({_percent(low)} to {_percent(high)}), "
@@ -104,6 +107,8 @@ def _bound(
     if category is not None:
         column, value = category
         return f"{column} {'=' if low is not None else '≠'} {value}"
+    if is_place(name):
+        return f"a region of {stem(name)}"
     if low is None:
         return f"{name} ≤ {high:.6g}"
     if high is None:

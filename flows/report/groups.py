@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.report.model import Training, TrainReport
+from flows.report.model import Training
 from pipeline.noise.groups import APART, Group, Groups
 
 SURE = 0.05
@@ -66,18 +66,11 @@ def lines(report: Training) -> list[str]:
 
 def _line(report: Training, group: Group) -> str:
     low, high = group.wrong_interval
-    text = (
+    share = (
         f"{group.wrong:.1%} wrong (95 % interval {low:.1%} to {high:.1%}; "
         f"shrunken {group.wrong_shrunk:.1%})"
     )
-    if isinstance(report, TrainReport):
-        by_class = {rate.true: rate for rate in group.rates}
-        rates = [
-            f"p{code} {by_class[value].estimate:.3f}"
-            for code, value in enumerate(report.label_values)
-            if value in by_class
-        ]
-        text = ", ".join([text, *rates])
+    text = ", ".join([share, *report.group_rates(group)])
     return (
         f"{group.value!r}: {text}; {group.rows:,} rows, {group.suspects:,} suspect "
         f"({group.suspects / max(1, group.rows):.1%}); {group.support}"

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.report.model import PoolReport
+from storage.sources.request import is_place
 
 SHOWN = 15
 """Columns of most use that are shown, and of no use that are named."""
@@ -34,7 +35,8 @@ def lines(report: PoolReport) -> list[str]:
     """The lines of the text of a training."""
     if report.metric is None:
         return []
-    names = ", ".join(f"{bar.name} {bar.share:.0%}" for bar in bars(report)[:5])
+    named = [bar for bar in bars(report)[:5] if not is_place(bar.name)]
+    names = ", ".join(f"{bar.name} {bar.share:.0%}" for bar in named)
     useless = useless_sentence(report)
     return [
         tried_sentence(report),
@@ -103,11 +105,14 @@ def telling(report: PoolReport, most: int) -> npt.NDArray[np.int64]:
 
 
 def useless_sentence(report: PoolReport) -> str:
-    """The columns that tell nothing of the labels; empty where there are none."""
+    """The columns that tell nothing of the labels; empty where there are none.
+
+    Places of a column of lists are not named: nobody would leave one out.
+    """
     names = _names(report)
     stated = report.config.parameters.get("model_probabilities") or "\0"
     useless = [] if report.metric is None else report.metric.useless()
-    useless = [at for at in useless if not names[at].startswith(stated)]
+    useless = [at for at in useless if not (names[at].startswith(stated) or is_place(names[at]))]
     some = ", ".join(names[at] for at in useless[:SHOWN])
     more = f" and {len(useless) - SHOWN:,} more" if len(useless) > SHOWN else ""
     return f"of no use for the labels, as far as can be told: {some}{more}" if useless else ""

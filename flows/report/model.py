@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, computed_field, model_validator
 
 from flows.engine.results import LabelValue, Outcome
 from flows.intake.health import Health
-from flows.steps.ingest.pool import CorrectionsUsed
+from flows.steps.ingest.pool import CorrectionsUsed, Ingested
 from flows.steps.ingest.transform import PcaUsed
 from pipeline.blocks.metric import MetricChoice
 from pipeline.blocks.partition import Halo
 from pipeline.decision.choose_k import Choice
-from pipeline.decision.tempering import MatrixDecision
-from pipeline.decision.threshold import Decision
 from pipeline.diagnostics.file_order import FileOrder
 from pipeline.diagnostics.segments import Segment
-from pipeline.methods.rknn import FoldScores
-from pipeline.methods.rules import Rule
 from pipeline.noise.annotator_verdicts import Annotators
-from pipeline.noise.groups import Groups
-from pipeline.noise.rates import NoiseRates, Support
+from pipeline.noise.groups import Group, Groups
+from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
+from storage.errors import InputError
+
+if TYPE_CHECKING:
+    from flows.steps.queries.probes import ScoringRule
+    from storage.runs.pool import Pool
+    from storage.runs.run import Run
 
 VERSION = 1
 Interval = tuple[float, float]
+Floats = npt.NDArray[np.float64]
+TABLED = 20
+"""Lines of the table of a headline."""
 
 
 def predicted_text(classes: list[LabelValue], rows: list[int], ones: int | None) -> str:
@@ -119,8 +127,21 @@ class Report(Saved):
     """Rows without a value that training knows, by encoded column."""
 
 
+class Headline(NamedTuple):
+    """A result in Markdown."""
+
+    verdict: str
+    table: list[str]
+    rule: dict[str, str]
+
+
 class PoolReport(Report):
-    """What a training found, whatever its labels are."""
+    """What a training found, whatever its labels are; a class for each kind of labels."""
+
+    scored_as: ClassVar[type[Any]]
+    """The report of a scoring with this training."""
+    refused: ClassVar[dict[str, str]] = {}
+    """What is for another kind of labels → why it is refused."""
 
     n_features: int
     label_name: str
@@ -168,6 +189,44 @@ class PoolReport(Report):
         """Rows of the source, those left out for a gap or without a label among them."""
         return self.n_rows + self.n_dropped + self.n_unlabeled + self.n_repeated
 
+    @property
+    def share_wrong(self) -> float | None:
+        """Share of wrong labels by the estimated rates; None where none are estimated."""
+        return None
+
+    def refuse(self, what: str, value: object) -> None:
+        """`InputError` where a value is given that is for another kind of labels."""
+        if value and what in self.refused:
+            raise InputError(self.refused[what].format(value))
+
+    @classmethod
+    @abstractmethod
+    def of(
+        cls, common: dict[str, Any], run: Run, estimated: Any, ingested: Ingested, verdicts: Any
+    ) -> PoolReport:
+        """The report on what was estimated; `common` are the fields that reports share, `verdicts`
+        what is said of rows where labels are sets."""
+
+    @abstractmethod
+    def scoring_rule(self, pool: Pool) -> ScoringRule:
+        """How the neighbors of a row in the training's pool become its scores."""
+
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """What the text says of rows, features and labels."""
+
+    @abstractmethod
+    def headline(self) -> Headline:
+        """What is most to be known of the labels."""
+
+    def came_out(self) -> dict[str, object]:
+        """Parameters of its kind alone, as they came out."""
+        return {}
+
+    def ones(self, n_predicted: list[int]) -> int | None:
+        """Of two classes, the rows predicted 1 among the rows predicted each."""
+        return None
+
 
 class Training(PoolReport):
     """What a training found on single labels, of any number of classes."""
@@ -196,6 +255,11 @@ class Training(PoolReport):
     """Whose labels are wrong; None where the training was given no `--by`."""
     annotators: Annotators | None = None
     """Several labels per row; None where the training was given no `--annotations`."""
+
+    refused: ClassVar = {
+        "candidates": "--candidates {} restricts what a training on candidate sets predicts, and "
+        "this one is on single labels; leave it out"
+    }
 
     @model_validator(mode="before")
     @classmethod
@@ -234,87 +298,28 @@ class Training(PoolReport):
         wrong = sum(share * noise[at] for share, at in zip(shares, known, strict=True))
         return wrong / sum(shares) if sum(shares) > 0 else None
 
+    @property
+    @abstractmethod
+    def tests(self) -> list[Regions | None]:
+        """For each class, the test whether its mistakes depend on the features."""
 
-class TrainReport(Training):
-    """What a training of two classes found."""
+    def support_text(self) -> str:
+        """The verdict in Markdown."""
+        return f"**{self.support}**: {self.reason}"
 
-    p0: float
-    p1: float
-    p0_interval: Interval
-    p1_interval: Interval
-    threshold: float
-    rate_k: int
-    """Neighbors that the rates rest on, the row itself included; 0 if the rates were given."""
-    folds: FoldScores | None
-    """Cross-validation of RkNN's sizes, if that is the rule."""
-    decision_rule: Rule
-    decision: Decision
-    estimates: dict[str, NoiseRates]
-    """Every estimate that was made, by method."""
+    def group_rates(self, group: Group) -> list[str]:
+        """The rates of a group, where two say it all."""
+        return []
 
 
-class Confusion(BaseModel):
-    """Rows of one class that are labeled as another."""
-
-    model_config = ConfigDict(frozen=True)
-
-    true: LabelValue
-    given: LabelValue
-    share: float
-    """Of the rows of the true class."""
-    interval: Interval
-    rows: int
-    """As estimated."""
-
-
-class ClassReport(Training):
-    """What a training of more than two classes found."""
-
-    decision: MatrixDecision
-    """How far the matrix corrects votes."""
-    confusions: list[Confusion]
-    """The commonest, most rows first."""
-    regions: list[Regions | None]
-    """For each class, the test whether its mistakes depend on the features, where there are rows
-    enough."""
-
-
-class CandidatePair(BaseModel):
-    """Rows that are taken for one class and could be another by their candidates."""
-
-    model_config = ConfigDict(frozen=True)
-
-    label: LabelValue
-    other: LabelValue
-    rows: int
-    share: float
-    """Of the rows taken for the class."""
-
-
-class CandidateReport(PoolReport):
-    """What a training on candidate sets found; it estimates no noise rates."""
-
-    candidate_features: str = "raw"
-    """How features were preprocessed."""
-    mean_set_size: float
-    """Candidates of a row."""
-    n_single: int
-    """Rows with one candidate."""
-    c1: float
-    """Margin of a label that is dropped; `k` is T, the most neighbors looked at."""
-    delta: float
-    c1_tried: list[float]
-    stops_tried: list[int]
-    agreement: list[list[float]]
-    """Share of sampled rows whose answer is among their own candidates, by c1 and T."""
-    n_decided: int
-    """Rows whose neighbors left one label."""
-    n_predicted: list[int]
-    """Rows predicted each class."""
-    n_disambiguated: list[int]
-    """Rows by the likeliest of their candidates."""
-    pairs: list[CandidatePair]
-    """The commonest, most rows first."""
+def by_class(matrix: Floats, low: Floats, high: Floats) -> dict[str, Any]:
+    """Fields of a `Training`: of each true class the share labeled as another, by P(given | true)
+    (class, class) and the ends of its interval."""
+    bounds = zip((1.0 - np.diag(high)).tolist(), (1.0 - np.diag(low)).tolist(), strict=True)
+    return {
+        "class_noise": (1.0 - np.diag(matrix)).tolist(),
+        "class_noise_interval": list(bounds),
+    }
 
 
 class Scoring(Report):
@@ -333,33 +338,17 @@ class Scoring(Report):
     out: str
     """Parquet file of the scores."""
 
+    def predicted(self) -> str:
+        """Rows by prediction, in words."""
+        return predicted_text(self.classes, self.n_predicted, None)
 
-class ScoreReport(Scoring):
-    """What a scoring with two classes found."""
+    def decided(self) -> list[str]:
+        """What else is said of the predictions."""
+        return []
 
-    n_predicted_1: int
-    threshold: float
-    p0: float
-    p1: float
-
-
-class ClassScoreReport(Scoring):
-    """What a scoring with more than two classes found."""
-
-    part: float
-    """Part of the matrix that corrects votes; 0 is the plain vote."""
-
-
-class CandidateScoreReport(Scoring):
-    """What a scoring with a training on candidate sets found."""
-
-    c1: float
-    n_decided: int
-    """Rows whose neighbors left one label."""
-    candidates: str | None = None
-    """Column of the rows' own candidates, one of which is predicted; None for any class."""
-    n_in_candidates: int | None = None
-    """Rows whose neighbors say one of these."""
+    def facts(self) -> dict[str, str]:
+        """The predictions as a table: what is named, and its value."""
+        return {"predicted": self.predicted()}
 
 
 class ScoredFile(BaseModel):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 import threading
+import zlib
+from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -35,16 +38,23 @@ IMAGES = {
 class Features:
     """Features of rows of a training's pool; the last ones asked for are kept."""
 
-    def __init__(self, run: Run, n_features: int, place: Mapping[int, int] | None = None) -> None:
-        """`place` of a row in the pool, where rows of the source were left out."""
-        self.run = run
+    def __init__(
+        self,
+        run: Run,
+        place: Mapping[int, int] | None = None,
+        shape: tuple[int, int] | None = None,
+    ) -> None:
+        """place : of a row in the pool, where rows of the source were left out
+        shape : (height, width) where a row is the pixels of a gray image
+        """
+        self.run, self.shape = run, shape
         self._place = place
-        self.n = min(n_features, MOST_FEATURES)
-        self._kept: OrderedDict[int, list[float]] = OrderedDict()
+        self._kept: OrderedDict[int, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, rows: Iterable[int]) -> dict[int, list[float]]:
-        """Feature values by row; whole chunks of the pool are read, never more."""
+    def of(self, rows: Iterable[int]) -> dict[int, dict[str, Any]]:
+        """By row its `features`, or the `image` that they are; whole chunks of the pool are read,
+        never more."""
         wanted = list(dict.fromkeys(rows))
         with self._lock:
             missing = sorted(row for row in wanted if row not in self._kept)
@@ -52,7 +62,7 @@ class Features:
                 at = missing if self._place is None else [self._place[row] for row in missing]
                 x = pick(self.run, "pool", "x", np.array(at, np.int64))
                 for row, values in zip(missing, x, strict=True):
-                    self._kept[row] = [_short(value) for value in values[: self.n].tolist()]
+                    self._kept[row] = self._content(values)
             rows_of = {}
             for row in wanted:
                 self._kept.move_to_end(row)
@@ -60,6 +70,32 @@ class Features:
             while len(self._kept) > KEPT_ROWS:
                 self._kept.popitem(last=False)
             return rows_of
+
+    def _content(self, values: npt.NDArray[np.float32]) -> dict[str, Any]:
+        if self.shape is not None:
+            return {"image": gray_image(values.reshape(self.shape))}
+        return {"features": [_short(value) for value in values[:MOST_FEATURES].tolist()]}
+
+
+def gray_image(values: npt.NDArray[np.floating]) -> str:
+    """A gray image, its least value black and its greatest white, as a PNG in a data URI.
+
+    values : (height, width)
+    """
+    low, high = float(values.min()), float(values.max())
+    gray = np.rint((values - low) * (255 / ((high - low) or 1))).astype(np.uint8)
+    height, width = gray.shape
+    lines = np.insert(gray, 0, 0, axis=1)  # each with its filter, which is none
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+        (b"IDAT", zlib.compress(lines.tobytes(), 9)),
+        (b"IEND", b""),
+    )
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(of)) + name + of + struct.pack(">I", zlib.crc32(name + of))
+        for name, of in parts
+    )
+    return f"data:image/png;base64,{b64encode(png).decode()}"
 
 
 def _short(value: float) -> float:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from pipeline.knn.rows import as_rows
 
-SCALES = ("none", "range", "standard")
 APART = 25.0
 """Ratio of spreads from which columns are on different scales; sets with columns of one kind stay
 below 16, sets of mixed units lie above 70."""

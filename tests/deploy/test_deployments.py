@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import run
 from textwrap import dedent
@@ -17,7 +18,7 @@ import psutil
 import pytest
 import yaml
 from planted import plant
-from prefect_service import ROOT, Prefect
+from prefect_service import POOL, ROOT, Prefect, environment, free_port, serving
 from processes import committed, kill_tree, wait_for
 from runs import PoolWriter, fit, results
 
@@ -42,11 +43,22 @@ for name, value in [("noise", "guess"), ("target_recall", 1.5), ("p0", 1), ("knn
 """
 
 
+@pytest.fixture(scope="module")
+def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
+    """A running server with a process pool, asking for a password. It ends with these tests: one
+    that waits is still busy."""
+    folder = tmp_path_factory.mktemp("prefect")
+    server = Prefect(folder, environment(folder, free_port()))
+    with serving(server):
+        server.call("prefect", "work-pool", "create", POOL, "--type", "process")
+        yield server
+
+
 @pytest.fixture(scope="module", autouse=True)
 def deployed(prefect: Prefect) -> None:
     """The deployments of deploy/prefect.yaml, without their schedules."""
-    prefect.deploy("manual", "killed", "cancelled", of="weekly", schedules=[])
-    prefect.deploy("files", of="nightly", schedules=[])
+    weekly = dict.fromkeys(("manual", "killed", "cancelled"), "weekly")
+    prefect.deploy({**weekly, "files": "nightly"}, schedules=[])
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +96,7 @@ def test_every_deployment_is_accepted(prefect: Prefect) -> None:
 def test_cron_run_fires_and_completes(prefect: Prefect, pool: PoolWriter, tmp_path: Path) -> None:
     source = pool()
     prefect.deploy(
-        "every-minute",
-        of="weekly",
+        {"every-minute": "weekly"},
         parameters={"source": str(source), "run": f"{tmp_path}/run-{{date:%Y%m%d-%H%M}}", **SMALL},
         schedules=[{"cron": "* * * * *"}],
     )
@@ -144,7 +155,7 @@ def test_submitted_runs_import_nothing_from_the_folder_of_the_data(
     (entry,) = (found for found in DEPLOYMENTS if found["name"] == "weekly")
     variables = {**entry["work_pool"]["job_variables"], "working_dir": str(tmp_path / "data")}
     pool_of_workers = {**entry["work_pool"], "job_variables": variables}
-    prefect.deploy("planted", of="weekly", schedules=[], work_pool=pool_of_workers)
+    prefect.deploy({"planted": "weekly"}, schedules=[], work_pool=pool_of_workers)
     bare = {name: value for name, value in prefect.env.items() if name != "PYTHONSAFEPATH"}
     options = ("--label-column", "y", "--run", tmp_path / "run", "--deployment", "planted")
     with dataclasses.replace(prefect, env=bare).worker():
@@ -186,7 +197,7 @@ def test_hostile_parameters_end_in_a_line_and_write_nothing(
 ) -> None:
     """Sent by the server's own API, which knows their types and nothing more."""
     sound = {"source": str(pool()), "run": str(tmp_path / "run"), **SMALL}
-    prefect.deploy("hostile", of="weekly", schedules=[], concurrency_limit=len(HOSTILE))
+    prefect.deploy({"hostile": "weekly"}, schedules=[], concurrency_limit=len(HOSTILE))
     found = prefect.post("deployments/filter", {"deployments": {"name": {"any_": ["hostile"]}}})
     start = f"deployments/{found[0]['id']}/create_flow_run"
     runs, refused = {}, []

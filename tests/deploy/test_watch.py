@@ -47,7 +47,7 @@ def watching(server: Prefect, run: dict[str, str], patience: float) -> Iterator[
 def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(server: Prefect) -> None:
     with serving(server) as process:
         server.call("prefect", "work-pool", "create", POOL, "--type", "process")
-        server.deploy("slow", of="weekly", schedules=[])
+        server.deploy({"slow": "weekly"}, schedules=[])
         submit = ("submit", "train", "nothing.csv", "--run", "run", "--deployment", "slow")
         run = server.knnoise(*submit)  # which no worker takes up
         with watching(server, run, patience=120) as log:

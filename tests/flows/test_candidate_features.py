@@ -3,6 +3,7 @@ it comes about."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from runs import fit, fit_until, results
 
 from flows.cli import main
 from flows.report.content import load_any
-from flows.report.model import CandidateReport
+from flows.report.kinds import CandidateReport
 from flows.report.status import status
 from flows.score import score
 from pipeline.knn.exact import nearest
@@ -113,7 +114,7 @@ def test_workers_make_the_same_bits(made: Path, tmp_path: Path) -> None:
 
 def test_damaged_stage_is_noticed_and_made_again(made: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    fit(made / "mask.npz", run, **OPTIONS)
+    shutil.copytree(made / "averaged", run, ignore=shutil.ignore_patterns("scores"))
     chunk = run / "features/averaged/results.zarr/partition/centroid/c/0/0"
     chunk.write_bytes(b"torn")
     assert "averaged/partition all damaged" in str(status(str(run)).damage)

@@ -14,7 +14,7 @@ from runs import fit
 
 from flows.cli import main
 from flows.report.content import load_any
-from flows.report.model import CandidateReport
+from flows.report.kinds import CandidateReport
 from flows.score import score
 from pipeline.knn.exact import nearest
 from pipeline.methods.partial_labels import AdaptiveParams, disambiguate, pack, predict

@@ -17,7 +17,7 @@ import knnoise
 from flows.cli import main
 from flows.orchestration import markdown
 from flows.report.content import load_any
-from flows.report.model import CandidateReport
+from flows.report.kinds import CandidateReport
 from flows.score import score
 from flows.steps.sets.candidates import stops_tried
 from pipeline.knn.exact import nearest

@@ -14,7 +14,7 @@ from runs import fit, fit_until, results
 
 from flows.cli import main
 from flows.report.content import load
-from flows.report.model import ClassReport
+from flows.report.kinds import ClassReport
 from flows.score import score
 from flows.steps.queries.class_scores import posterior_columns, write_posteriors
 from pipeline.decision.class_rule import Decided
@@ -41,9 +41,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_run_says_what_the_estimator_says(made: Path) -> None:
+@pytest.fixture(scope="module")
+def model(made: Path) -> RobustKNeighborsClassifier:
+    """The estimator on the same rows."""
     table = pd.read_csv(made / "pool.csv")
-    model = RobustKNeighborsClassifier(metric="euclidean").fit(table[list("abcd")], table["kind"])
+    return RobustKNeighborsClassifier(metric="euclidean").fit(table[list("abcd")], table["kind"])
+
+
+def test_run_says_what_the_estimator_says(made: Path, model: RobustKNeighborsClassifier) -> None:
     report = load(Run(Location.of(made / "run")))
     assert isinstance(report, ClassReport)
     assert report.n_blocks > 1
@@ -64,9 +69,9 @@ def test_run_says_what_the_estimator_says(made: Path) -> None:
     assert np.median(apart) < 1e-6
 
 
-def test_posteriors_of_all_classes_are_those_of_the_estimator(made: Path, tmp_path: Path) -> None:
-    table = pd.read_csv(made / "pool.csv")
-    model = RobustKNeighborsClassifier(metric="euclidean").fit(table[list("abcd")], table["kind"])
+def test_posteriors_of_all_classes_are_those_of_the_estimator(
+    made: Path, model: RobustKNeighborsClassifier, tmp_path: Path
+) -> None:
     for name in ("all.parquet", "all.csv"):
         args = ("score", made / "new.csv", "--run", made / "run", "--out", tmp_path / name, "-q")
         assert main([*map(str, args), "--all-classes", "--workers", "0"]) == 0

@@ -16,7 +16,8 @@ from selenium.webdriver.common.by import By
 from flows.cli import main
 from flows.report.compare import compare, compare_text, drift
 from flows.report.flips import Incomparable
-from flows.report.model import RunConfig, TrainReport
+from flows.report.kinds import TrainReport
+from flows.report.model import RunConfig
 from flows.report.page.comparison import verdict
 
 N = 6000

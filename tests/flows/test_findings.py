@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from runs import AS_IN_FIT
 
@@ -61,6 +64,21 @@ def test_the_worst_segment_is_a_sentence_over_raw_columns(made: Path) -> None:
     assert main(["report", "--run", str(made / "run"), "--html", str(page)]) == 0
     assert "site = B" in page.read_text()
     assert "Where labels are worst" in page.read_text()
+
+
+def test_no_sentence_is_on_one_place_of_an_embedding(tmp_path: Path) -> None:
+    table = patients(3000, 0)
+    places = table.drop(columns="sick").assign(site=table.site == "B").astype(np.float32)
+    columns = {"embedding": list(places.to_numpy()), "sick": table.sick}
+    pq.write_table(pa.table(columns), tmp_path / "train.parquet")
+    assert train(tmp_path / "train.parquet", tmp_path / "run") == 0
+    text = (tmp_path / "run" / "report.txt").read_text()
+    assert "a region of embedding: " in text
+    assert "embedding[" not in text
+    page = tmp_path / "page.html"
+    assert main(["report", "--run", str(tmp_path / "run"), "--html", str(page)]) == 0
+    assert " are yes; nearest first: " in page.read_text()
+    assert "embedding[" not in re.sub(r"<t[hd].*?</t[hd]>", "", page.read_text(), flags=re.S)
 
 
 def test_a_file_in_order_is_said_and_a_shuffled_one_not(made: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     blocks = ArrayReader.blocks
 
     def faulty(self: ArrayReader, start: int, rows: int) -> Iterator[Any]:
-        yield next(iter(blocks(self, start, rows))).cut(0, 100)
+        yield next(iter(blocks(self, start, rows))).at(slice(0, 100))
         raise error
 
     monkeypatch.setattr(ArrayReader, "blocks", faulty)

@@ -12,7 +12,7 @@ from runs import fit
 
 from flows.cli import main
 from flows.report.content import load, training
-from flows.report.model import ClassReport
+from flows.report.kinds import ClassReport
 from knnoise.result import Training
 from storage.files.location import Location
 from storage.runs.run import Run

@@ -148,12 +148,15 @@ def test_a_name_says_what_is_written(
 
 def test_text_in_a_workbook_is_no_formula(tmp_path: Path) -> None:
     texts = ["=1+1", "+x", "a\x01b", "plain"]
-    write_columns(str(tmp_path / "t.xlsx"), {"text": pa.array(texts), "n": pa.array(range(4))})
+    ids = pa.array([10**15 + n for n in range(4)])
+    columns = {"text": pa.array(texts), "n": pa.array(range(4)), "id": ids}
+    write_columns(str(tmp_path / "t.xlsx"), columns)
     (sheet,) = openpyxl.load_workbook(tmp_path / "t.xlsx").worksheets
     rows = list(sheet.iter_rows(min_row=2))
     assert [row[0].value for row in rows] == ["=1+1", "+x", "a\ufffdb", "plain"]
     assert {row[0].data_type for row in rows} == {"s"}
     assert {row[1].data_type for row in rows} == {"n"}
+    assert [row[2].value for row in rows] == [10**15, *(str(10**15 + n) for n in (1, 2, 3))]
 
 
 def test_who_reads_only_the_head_hears_of_no_error(run: str, source: Path) -> None:

@@ -24,7 +24,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 
 from flows.cli import main
-from flows.report.model import TrainReport
+from flows.report.kinds import TrainReport
 from flows.report.page import write_page
 from flows.report.page.gather import BlockRecall
 from flows.report.page.pictures import recall
@@ -59,6 +59,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def of_three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on a matrix with three classes, and its page."""
+    folder = tmp_path_factory.mktemp("classes")
+    rng = np.random.default_rng(5)
+    clean = rng.integers(0, 3, 600)
+    x = rng.normal(size=(600, 12)) + 2 * rng.normal(size=(3, 12))[clean]
+    given = np.where(rng.random(600) < 0.1, (clean + 1) % 3, clean)
+    np.savez(folder / "rows.npz", X=x.astype(np.float32), y=np.array(["cat", "dog", "ox"])[given])
+    fit(folder / "rows.npz", folder / "run", k=None)
+    assert command(folder, folder / "run") == 0
+    return folder
+
+
 def command(folder: Path, run: object, *more: object) -> int:
     page = folder / "page.html"
     return main(["report", "--run", str(run), "--html", str(page), *map(str, more)])
@@ -83,6 +97,21 @@ def test_page_needs_nothing_else_and_escapes_what_it_shows(made: Path) -> None:
     assert [name for name, n in ids.items() if n > 1] == []
     assert set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", page)) <= set(ids)
     assert not re.search(r"#0[0-9]0[0-9]0[0-9]\b", page)
+
+
+def test_contents_are_the_sections_internals_last(made: Path, of_three: Path) -> None:
+    for folder, rates in ((made, "Noise rates"), (of_three, "Which class is labeled as which")):
+        page = (folder / "page.html").read_text()
+        header, _, sections = page.partition("</nav>")
+        links = re.findall(r'<li><a href="#(h-\w+)">(.+?)</a>', header)
+        assert links == re.findall(r'<h2 id="(h-\w+)">(.+?)</h2>', sections)
+        titles = [title for _, title in links]
+        assert rates in titles
+        outcome, internals = page.split('id="h-internals"')
+        for word in ("Brier", "recall", "η_corr", "core seconds"):
+            assert word not in outcome
+        assert "Brier" in internals
+        assert titles[titles.index("Internals") + 1 :][-2:] == ["Time", "How it was made"]
 
 
 def test_equal_runs_give_equal_pages(made: Path, tmp_path: Path) -> None:
@@ -168,6 +197,34 @@ def test_rows_to_look_at_are_the_worst_of_all_data_issues(tmp_path: Path) -> Non
     alike = rows_of(tmp_path, "duplicates")
     assert len(alike) == 10
     assert issues.contradicting_duplicates.loc[alike].gt(0).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_suspects_are_named_as_in_the_source(tmp_path: Path, n_classes: int) -> None:
+    """By row, identifier and nearest rows of the source, of which some were left out."""
+    rng = np.random.default_rng(4)
+    y = rng.integers(0, n_classes, 600)
+    x = 3 * y[:, None] + rng.normal(size=(600, 2))
+    x[::5, 0] = np.nan
+    y[::7] = (y[::7] + 1) % n_classes
+    table = pd.DataFrame(x, columns=[*"ab"]).assign(name=[f"no{i}" for i in range(600)], y=y)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    options = {"label_column": "y", "id_column": "name", "impute": "drop", "scale": "none"}
+    fit(tmp_path / "rows.csv", tmp_path / "run", **options)
+    assert command(tmp_path, tmp_path / "run") == 0
+    kept = np.flatnonzero(np.isfinite(x[:, 0]))
+    page = (tmp_path / "page.html").read_text()
+    cells = re.findall(r'<td class="nearest" .*?</td>', page)
+    near = r'<div><b>(\d)</b><span>(\S+)</span><small class="less">row (\d+)</small></div>'
+    for row, cell in zip(rows_of(tmp_path, "suspects"), cells, strict=True):
+        others = kept[kept != row]
+        distance = np.sqrt(((x[others] - x[row]) ** 2).sum(axis=1))
+        order = distance.argsort()[:3]
+        lines = [(int(at), int(label), float(of)) for label, of, at in re.findall(near, cell)]
+        assert [at for at, *_ in lines] == others[order].tolist()
+        assert [label for _, label, _ in lines] == y[others[order]].tolist()
+        assert np.allclose([of for *_, of in lines], distance[order], rtol=5e-3)
+        assert f">{row}</th>\n<td>no{row}</td>" in page
 
 
 def test_rows_are_shown_by_their_texts_and_pictures(tmp_path: Path, pool: PoolWriter) -> None:

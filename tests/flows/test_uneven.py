@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from runs import fit
 
 from flows.cli import main
 from flows.report.content import load
-from flows.report.model import TrainReport
+from flows.report.kinds import TrainReport
+from flows.report.varying import varying
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
 from pipeline.noise.cores import NEAR, blends, clustering, in_core, near_anchors
@@ -65,6 +69,17 @@ def test_train_report_and_page_say_where(
     zero, one = report.estimates["crossfit"].diagnostics["regions"]
     assert not zero["disagree"]
     assert one["disagree"]
+
+
+def test_a_region_of_an_embedding_has_no_bounds(tmp_path: Path) -> None:
+    x, given = pool(0.2, 6.0, 2)
+    pq.write_table(pa.table({"vitals": list(x), "sick": given}), tmp_path / "pool.parquet")
+    fit(tmp_path / "pool.parquet", tmp_path / "run", label_column="sick", k=None)
+    report = load(Run(Location.of(tmp_path / "run")))
+    (text,) = varying(report)
+    assert re.fullmatch(
+        "1: .*% of the labels differ in one region of vitals, .*% in another region of vitals", text
+    )
 
 
 def test_even_mistakes_are_supported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

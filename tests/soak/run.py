@@ -103,8 +103,7 @@ def soak(folder: Path, n_runs: int, every: float, end: float) -> list[dict[str, 
         write_file(folder / "in", 0)
         with server.worker() as worker:
             server.deploy(
-                "soak",
-                of="nightly",
+                {"soak": "nightly"},
                 parameters={**parameters, "new_files": True, "scheduler": address},
                 schedules=[{"interval": every}],
             )

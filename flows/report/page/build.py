@@ -3,45 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from flows.report import content as reports
 from flows.report import metric
-from flows.report.content import AnyTraining, confused
 from flows.report.findings import order_sentence, segment_sentences
-from flows.report.model import CandidateReport, ClassReport, Training, TrainReport
+from flows.report.kinds import CandidateReport, ClassReport, TrainReport
+from flows.report.model import PoolReport, Training
 from flows.report.page import annotators, candidates, classes, figures, groups, pictures, words
 from flows.report.page.exhibits import exhibits
 from flows.report.page.files import files
-from flows.report.page.gather import block_recalls, picture, sample, scan
+from flows.report.page.gather import Scanned, block_recalls, picture, sample, scan
 from flows.report.page.issues import data_issues
 from flows.report.page.render import render
 from flows.report.page.suspects import FEATURES, STRIP, suspects
 from flows.report.page.truth import Truth, reliability
 from flows.report.rows import Shown
 from flows.report.varying import varying
-from storage.errors import InputError
 from storage.export import write_bytes
 from storage.runs.run import Run, below
 from storage.sources.request import Coding
 
-Rows = npt.NDArray[np.int64]
-Features = npt.NDArray[np.float32]
-
-
-PAGES: dict[type[AnyTraining], str] = {
-    TrainReport: "report.html",
-    ClassReport: "classes.html",
-    CandidateReport: "candidates.html",
-}
-
 
 def write_page(
     run: Run, target: str, test: Truth | None = None, shown: Shown | None = None
-) -> AnyTraining:
+) -> PoolReport:
     """Write the page of a finished training to `target`, a path or URL; the report it shows.
 
     Equal runs give equal bytes. Memory does not grow with the pool.
@@ -60,24 +47,18 @@ def write_page(
     run.config()
     report = reports.load_any(run)
     run.check(below("labels", "samples"))
-    if isinstance(report, CandidateReport) and test is not None:
-        raise InputError("--scores and --truth are for posteriors, which candidate sets have not")
-    checked = None
-    if test is not None and not isinstance(report, CandidateReport):
-        checked = reliability(test, report)
+    report.refuse("truth", test)
+    checked = None if test is None else reliability(test, report)
+    template, shows = PAGES[type(report)]
     rows, x = sample(run)
-    if isinstance(report, TrainReport):
-        parts = of_two(run, report, rows, x)
-    elif isinstance(report, ClassReport):
-        parts = of_classes(run, report, rows, x)
-    else:
-        parts = of_candidates(run, report, rows, x)
+    scanned = scan(run, report, rows)
+    parts = shows(run, report, scanned)
     names, places = report.config.feature_names, metric.telling(report, FEATURES)
     measures = measured(run, report)
     issues = data_issues(run, report, places)
     listed = [*parts["suspects"], *issues["outliers"], *issues["duplicates"]]
     page = render(
-        PAGES[type(report)],
+        template,
         report=report,
         name=run.location.name.rsplit("/", 1)[-1],
         steps=words.steps(report),
@@ -88,31 +69,29 @@ def write_page(
         unlabeled=unlabeled(run),
         files=files(run, target),
         recall=pictures.recall(block_recalls(run, report), report),
-        next=words.next_steps(run.location.name, report),
         feature_names=[names[at] for at in places],
         **issues,
+        n_files=len({suspect.file for suspect in parts["suspects"]}),
         exhibits=None if shown is None else exhibits(shown, [one.row for one in listed]),
         written=Coding.of_json(report.config.coding).written,
         strip_labels=STRIP,
         id_name=report.config.id_name,
         n_features=len(names),
-        **(_labelers(report) if isinstance(report, Training) else {"whose": None, "several": None}),
         order=None if report.order is None else order_sentence(report.order),
         segments=segment_sentences(report),
         tried=metric.tried_sentence(report),
         columns=metric.bars(report),
         useless=metric.useless_sentence(report),
         notes=metric.notes(report),
+        pool=pictures.pool(picture(x, scanned.sampled_quality)),
         **parts,
     )
     write_bytes(target, page.encode())
     return report
 
 
-def of_two(run: Run, report: TrainReport, rows: Rows, x: Features) -> dict[str, Any]:
+def of_two(run: Run, report: TrainReport, scanned: Scanned) -> dict[str, Any]:
     """What the page of two classes shows."""
-    scanned = scan(run, report, rows)
-    listed = suspects(run, report, scanned)
     return {
         "verdict": words.verdict(report),
         "rule": words.rule(report),
@@ -122,18 +101,16 @@ def of_two(run: Run, report: TrainReport, rows: Rows, x: Features) -> dict[str, 
         "varying": varying(report),
         "rates": figures.rates([("", report)]),
         "range": figures.honest_range(report),
-        "histogram": figures.histogram(report, scanned.votes),
-        "pool": pictures.pool(picture(x, scanned.sampled_quality)),
-        "suspects": listed,
-        "n_files": len({suspect.file for suspect in listed}),
+        "histogram": figures.histogram(report, scanned.histogram),
+        "suspects": suspects(run, report, scanned.suspects),
+        **_of_labels(run, report),
     }
 
 
-def of_classes(run: Run, report: ClassReport, rows: Rows, x: Features) -> dict[str, Any]:
+def of_classes(run: Run, report: ClassReport, scanned: Scanned) -> dict[str, Any]:
     """What the page of more classes shows."""
-    scanned = classes.scan(run, report, rows)
-    listed = classes.suspects(run, report, scanned)
-    pairs = Counter((suspect.given, suspect.likely) for suspect in listed)
+    listed = classes.suspects(run, report, scanned.suspects)
+    pairs = Counter((one.verdict["given"], one.verdict["likely"]) for one in listed)
     return {
         "verdict": classes.verdict(report),
         "rule": classes.rule(report),
@@ -142,22 +119,23 @@ def of_classes(run: Run, report: ClassReport, rows: Rows, x: Features) -> dict[s
         "heat": classes.heat_map(run, report),
         "lines": classes.lines(report),
         "varying": varying(report),
-        "confusions": [confused(one) for one in report.confusions[: classes.CONFUSIONS]],
-        "histogram": figures.qualities(scanned.histogram, scanned.issues),
-        "pool": pictures.pool(picture(x, scanned.sampled_quality)),
+        "confusions": [one.text() for one in report.confusions[: classes.CONFUSIONS]],
+        "histogram": figures.qualities(scanned.histogram, report.n_label_issues),
         "suspects": listed,
         "pairs": pairs.most_common(),
-        "n_files": len({suspect.file for suspect in listed}),
+        **_of_labels(run, report),
     }
 
 
-def of_candidates(run: Run, report: CandidateReport, rows: Rows, x: Features) -> dict[str, Any]:
-    """What the page of candidate sets shows."""
-    scanned = classes.scan(run, report, rows)
-    drawn = pictures.pool(picture(x, scanned.sampled_quality))
-    return {**candidates.shown(run, report, scanned), "pool": drawn}
+def _of_labels(run: Run, report: Training) -> dict[str, Any]:
+    """What the pages of single labels show of those who labeled, and what to do next."""
+    next_steps = words.next_steps(run.location.name, report)
+    return {"next": next_steps, **annotators.shown(report), **groups.shown(report)}
 
 
-def _labelers(report: Training) -> dict[str, Any]:
-    """What the page shows of those who labeled."""
-    return {**annotators.shown(report), **groups.shown(report)}
+PAGES: dict[type[PoolReport], tuple[str, Callable[[Run, Any, Scanned], dict[str, Any]]]] = {
+    TrainReport: ("report.html", of_two),
+    ClassReport: ("classes.html", of_classes),
+    CandidateReport: ("candidates.html", candidates.shown),
+}
+"""Template of each kind, and what it shows besides what all do."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flows.report.compare import NUMBERS, SHOWN, Comparison
 from flows.report.content import load
 from flows.report.flips import Incomparable
-from flows.report.model import TrainReport
+from flows.report.kinds import TrainReport
 from flows.report.page import figures
 from flows.report.page.render import render
 from flows.report.page.words import percent

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from flows.report.model import Training, TrainReport
+from flows.report.kinds import TrainReport
+from flows.report.model import Training
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
 from flows.report.page.words import interval, percent
@@ -79,14 +80,14 @@ def honest_range(report: TrainReport) -> Drawing | None:
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_ylim(0, 1)
         ax.set_xlabel("k, neighbors averaged")
-        ax.set_ylabel("share given 1")
+        ax.set_ylabel(f"share given {report.label_values[1]}")
         text = "; ".join(
             f"k {a:.0f}: from {b:.3f} to {c:.3f}" for a, b, c in zip(k, low, high, strict=True)
         )
         caption = (
-            "Lowest and highest share of given 1s, read on labels held out from the search for "
-            "them. Flat lines mean pure neighborhoods; bands are 95 % intervals, dotted lines the "
-            "estimates."
+            f"Lowest and highest share given {report.label_values[1]}, read on labels held out "
+            "from the search for them. Flat lines mean pure neighborhoods; bands are 95 % "
+            "intervals, dotted lines the estimates."
         )
         return drawing(figure, "range", "Honest range against k", caption, text + ".")
 
@@ -128,7 +129,7 @@ def histogram(report: TrainReport, votes: npt.NDArray[np.int64]) -> Drawing:
         ax.set_xlim(-0.02, 1.02)
         ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        ax.set_xlabel("η_corr, share of the k neighbors given 1")
+        ax.set_xlabel(f"η_corr, share of the k neighbors {named[1]}")
         ax.set_ylabel("training rows")
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
         shares = eta[votes.sum(axis=1) > 0]
@@ -139,7 +140,8 @@ def histogram(report: TrainReport, votes: npt.NDArray[np.int64]) -> Drawing:
             f"{report.threshold:.3f} instead of 0.5; {percent(share)} of the rows reach it."
         )
         caption = (
-            "Rows left of the threshold are taken for 0, rows right of it for 1. "
+            f"Rows left of the threshold are taken for {report.label_values[0]}, rows right of it "
+            f"for {report.label_values[1]}. "
             f"Observed shares go from {shares[0]:.2f} to {shares[-1]:.2f}, beyond the estimated "
             "extrema, because averages of few labels scatter."
         )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flows.report.model import PoolReport, TrainReport
+from flows.report.kinds import TrainReport
+from flows.report.model import PoolReport
 from flows.steps.graph.building import Audited
 from flows.steps.graph.names import AUDIT, BLOCKS, last_attempt
 from flows.steps.graph.partition import BlockWritten
@@ -23,17 +24,20 @@ from storage.runs.run import Run
 
 PICTURE_ROWS = 3000
 """Rows in the picture of the pool; each is a mark of about 100 bytes on the page."""
-SUSPECTS = 20
+SUSPECTS, SUSPECTS_OF_ALL = 20, 100
+"""Rows listed: of two classes, and of more or of candidate sets."""
+BINS = 40
 
 
 @dataclass(frozen=True)
-class VerdictsSeen:
+class Scanned:
     """What one pass over the verdicts finds."""
 
-    votes: npt.NDArray[np.int64]
-    """(k + 1, 2) training rows by neighbors given 1 and by own given label"""
     suspects: npt.NDArray[np.int64]
-    """Most suspect rows of each given label, the most suspect first."""
+    """Rows of lowest label quality, the lowest first; of two classes those of each."""
+    histogram: npt.NDArray[np.int64]
+    """Of two classes (k + 1, 2) rows by neighbors given 1 and by own given label; else (bin,) rows
+    by label quality."""
     sampled_quality: npt.NDArray[np.float32]
     """Label quality of the rows asked for, in their order."""
 
@@ -72,25 +76,31 @@ def ingested(run: Run) -> Ingested:
     return Ingested.of(record)
 
 
-def scan(run: Run, report: TrainReport, sampled: npt.NDArray[np.int64]) -> VerdictsSeen:
+def scan(run: Run, report: PoolReport, sampled: npt.NDArray[np.int64]) -> Scanned:
     """Read the verdicts once; `sampled` are rows to pick out."""
-    k = report.k
-    most = [Greatest(SUSPECTS // 2, report.seed) for _ in report.label_values]
-    votes = np.zeros((k + 1, 2), np.int64)
+    two, k = isinstance(report, TrainReport), report.k
+    most = [Greatest(SUSPECTS // 2, report.seed) for _ in range(2)]
+    most = most if two else [Greatest(SUSPECTS_OF_ALL, report.seed)]
+    histogram = np.zeros((k + 1, 2) if two else BINS, np.int64)
     quality = np.empty(len(sampled), np.float32)
     group = run.group("labels")
     for rows in ingested(run).pool(run, "pool").parts():
         span = slice(rows.start, rows.stop)
-        given = read_array(group, "given_label", span)
-        count = np.rint(read_array(group, "eta_corr", span).astype(np.float64) * k).astype(int)
-        votes += vote_table(count, given, k)
         chunk = read_array(group, "label_quality", span)
+        if two:
+            given = read_array(group, "given_label", span)
+            count = np.rint(read_array(group, "eta_corr", span).astype(np.float64) * k).astype(int)
+            histogram += vote_table(count, given, k)
+        else:
+            given = np.zeros(len(chunk), np.int64)
+            bins = np.minimum((chunk * BINS).astype(int), BINS - 1)
+            histogram += np.bincount(bins, minlength=BINS)
         for label, worst in enumerate(most):
             own = np.flatnonzero(given == label)
             worst.see(rows.start + own, 1.0 - chunk[own].astype(np.float64))
         here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
         quality[here] = chunk[sampled[here] - rows.start]
-    return VerdictsSeen(votes, np.concatenate([worst.row for worst in most]), quality)
+    return Scanned(np.concatenate([worst.row for worst in most]), histogram, quality)
 
 
 def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:

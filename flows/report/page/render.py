@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from flows.engine.results import LabelValue
 from flows.report.page.words import percent
 
 _CONTROLS = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ufeff]"
 )
+_HEADING = re.compile(r'<h2 id="(.+?)">(.+?)</h2>')
 _BAR, _GAP, _TALL, _SHORT = 3, 1, 14, 6
 
 
@@ -26,7 +29,7 @@ def render(template: str, **context: Any) -> str:
         lstrip_blocks=True,
         finalize=with_controls_shown,
     )
-    environment.filters["class_strip"] = class_strip
+    environment.filters |= {"class_strip": class_strip, "contents": contents}
     environment.filters.update(
         percent=percent, thousands="{:,}".format, bytes=_bytes, strip=label_strip, seconds=_seconds
     )
@@ -41,12 +44,17 @@ def with_controls_shown(value: Any) -> Any:
     return _CONTROLS.sub(lambda match: f"<U+{ord(match.group()):04X}>", value)
 
 
-def label_strip(labels: tuple[int, ...]) -> Markup:
-    """Neighbors' labels, nearest first, as bars: tall for 1, short for 0, none where missing."""
-    text = " ".join("–" if y < 0 else str(y) for y in labels)
-    return _strip(
-        labels, f"{sum(y == 1 for y in labels)} of {len(labels)} are 1; nearest first: {text}"
-    )
+def contents(sections: Markup) -> list[tuple[str, Markup]]:
+    """(anchor, title) of each section."""
+    return [(anchor, Markup(title)) for anchor, title in _HEADING.findall(sections)]
+
+
+def label_strip(labels: tuple[int, ...], names: Sequence[LabelValue]) -> Markup:
+    """Neighbors' labels, nearest first, as bars: tall for the second of both `names`, short for the
+    first, none where missing."""
+    text = ", ".join("–" if y < 0 else str(names[y]) for y in labels)
+    of_second = f"{sum(y == 1 for y in labels)} of {len(labels)} are {names[1]}"
+    return _strip(labels, f"{of_second}; nearest first: {text}")
 
 
 def class_strip(labels: tuple[int, ...], votes: str) -> Markup:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from flows.engine.results import LabelValue
+from flows.report.kinds import TrainReport
 from flows.report.metric import telling
-from flows.report.model import TrainReport
-from flows.report.page.gather import VerdictsSeen, ingested
-from flows.steps.graph.lookup import lists_of, pick
+from flows.report.model import PoolReport
+from flows.report.page.gather import ingested
+from flows.steps.graph.lookup import lists_of, pick, source_rows
+from flows.steps.sets.stages import as_read
 from storage.runs.run import Run
 
 FEATURES = 12
@@ -17,7 +23,17 @@ FEATURES = 12
 STRIP = 40
 """Neighbors whose labels a strip shows."""
 NEAREST = 3
-"""Neighbors named by row number."""
+"""Neighbors named one by one."""
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """One of the rows nearest to a suspect."""
+
+    row: int
+    label: LabelValue | None
+    """None where rows have sets of candidates."""
+    distance: float
 
 
 @dataclass(frozen=True)
@@ -27,45 +43,63 @@ class Suspect:
     row: int
     file: str
     """Name of the file it came from."""
-    given: int
-    predicted: int
+    id: str | None
     quality: float
-    eta_corr: float
-    issue: bool
-    neighbor_labels: tuple[int, ...]
-    """Given labels of the k neighbors, nearest first; -1 where the list is short."""
-    nearest: tuple[int, ...]
-    distance: float
-    """To the nearest neighbor."""
+    nearest: tuple[Nearest, ...]
     features: tuple[float, ...]
-    id: str | None = None
+    verdict: dict[str, Any]
+    """What its kind of labels says of it, by the names of the template."""
 
 
-def suspects(run: Run, report: TrainReport, scanned: VerdictsSeen) -> list[Suspect]:
-    """The rows `scanned.suspects`, in that order."""
-    columns = ("given_label", "predicted_label", "label_quality", "eta_corr", "is_label_issue")
-    verdict = {name: pick(run, "labels", name, scanned.suspects) for name in columns}
-    lists = lists_of(run, report.n_blocks, report.k, scanned.suspects)
-    place = pick(run, "labels", "row", scanned.suspects)
-    x = pick(run, "pool", "x", scanned.suspects)[:, telling(report, FEATURES)]
-    source = pick(run, "pool", "source_id", scanned.suspects)
+def listed(
+    run: Run,
+    report: PoolReport,
+    rows: npt.NDArray[np.int64],
+    lists: dict[str, npt.NDArray[Any]],
+    verdicts: Iterable[dict[str, Any]],
+) -> list[Suspect]:
+    """Some rows of the pool with their lists and verdicts, in that order."""
+    verdict = {name: pick(run, "labels", name, rows) for name in ("row", "label_quality")}
+    x = pick(as_read(run), "pool", "x", rows)[:, telling(report, FEATURES)]
+    source = pick(run, "pool", "source_id", rows)
     named = "id" in run.group("pool")
-    ids = pick(run, "pool", "id", scanned.suspects) if named else np.full(len(x), None)
+    ids = pick(run, "pool", "id", rows) if named else np.full(len(rows), None)
+    nearest = _nearest(run, report, {name: of[:, :NEAREST] for name, of in lists.items()})
     files = [str(file).rsplit("/", 1)[-1] for file in ingested(run).files]
     return [
         Suspect(
-            int(place[i]),
+            int(verdict["row"][i]),
             files[source[i]],
-            int(verdict["given_label"][i]),
-            int(verdict["predicted_label"][i]),
-            float(verdict["label_quality"][i]),
-            float(verdict["eta_corr"][i]),
-            bool(verdict["is_label_issue"][i]),
-            tuple(lists["neighbor_label"][i].tolist()),
-            tuple(lists["neighbor"][i, :NEAREST].tolist()),
-            float(lists["distance"][i, 0]),
-            tuple(x[i].tolist()),
             None if ids[i] is None else str(ids[i]),
+            float(verdict["label_quality"][i]),
+            nearest[i],
+            tuple(x[i].tolist()),
+            own,
         )
-        for i in range(len(scanned.suspects))
+        for i, own in enumerate(verdicts)
     ]
+
+
+def _nearest(
+    run: Run, report: PoolReport, lists: dict[str, npt.NDArray[Any]]
+) -> list[tuple[Nearest, ...]]:
+    """Those of each row, the nearest first."""
+    row, distance = source_rows(run, lists["neighbor"]), lists["distance"]
+    code = lists.get("neighbor_label")
+    label = np.full(row.shape, None) if code is None else np.array(report.classes, object)[code]
+    return [
+        tuple(Nearest(*one) for one in zip(*of, strict=True) if one[0] >= 0)
+        for of in zip(row.tolist(), label.tolist(), distance.tolist(), strict=True)
+    ]
+
+
+def suspects(run: Run, report: TrainReport, rows: npt.NDArray[np.int64]) -> list[Suspect]:
+    """The same of two classes: given and predicted codes, and the neighbors' labels."""
+    lists = lists_of(run, report.n_blocks, report.k, rows)
+    columns = ("given_label", "predicted_label", "eta_corr")
+    stored = zip(*(pick(run, "labels", name, rows).tolist() for name in columns), strict=True)
+    verdicts = (
+        {"given": given, "predicted": predicted, "share": share, "labels": tuple(near.tolist())}
+        for (given, predicted, share), near in zip(stored, lists["neighbor_label"], strict=True)
+    )
+    return listed(run, report, rows, lists, verdicts)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.report.model import ClassReport, TrainReport
+from flows.report.kinds import TrainReport
+from flows.report.model import PoolReport
 from pipeline.diagnostics.reliability import Reliability, ReliabilityCounter
 from storage.errors import InputError
 from storage.export import read_schema
@@ -49,7 +50,7 @@ class Truth:
         return cls(scores, truth, column)
 
 
-def reliability(test: Truth, report: TrainReport | ClassReport) -> Reliability:
+def reliability(test: Truth, report: PoolReport) -> Reliability:
     """Reliability of the posteriors in a file of scores, by the training of `report`.
 
     Of more than two classes, the posterior is that of the predicted class, and it is right where
@@ -61,7 +62,8 @@ def reliability(test: Truth, report: TrainReport | ClassReport) -> Reliability:
         a file cannot be read, lengths differ, a label is missing or none of the training's, or
         the scores are of another training.
     """
-    columns = COLUMNS if isinstance(report, TrainReport) else CLASS_COLUMNS
+    two = report if isinstance(report, TrainReport) else None
+    columns = CLASS_COLUMNS if two is None else COLUMNS
     names = read_schema(test.scores).names
     if names and not {*columns, PREDICTED, "row"} <= set(names):
         raise InputError(
@@ -70,8 +72,8 @@ def reliability(test: Truth, report: TrainReport | ClassReport) -> Reliability:
     ours = Columns(keep=columns, group=PREDICTED)
     source = open_source(test.scores, test.truth, test.column, features=columns, columns=ours)
     known = tuple(report.classes)
-    codes = LabelCodes(len(known), f"--truth {test.truth}", values=known)
-    foreseen = LabelCodes(len(known), f"--scores {test.scores}: {PREDICTED}", values=known)
+    codes = LabelCodes(f"--truth {test.truth}", known)
+    foreseen = LabelCodes(f"--scores {test.scores}: {PREDICTED}", known)
     counter = ReliabilityCounter()
     for chunk in source.chunks(CHUNK_ROWS):
         assert chunk.label is not None
@@ -84,8 +86,8 @@ def reliability(test: Truth, report: TrainReport | ClassReport) -> Reliability:
             )
         share, scored = chunk.x.T
         predicted = foreseen.encode(chunk.group, chunk.start)
-        if isinstance(report, TrainReport):
-            _check_fit(test, report, chunk)
+        if two is not None:
+            _check_fit(test, two, chunk)
             counter.see(share, scored, predicted.astype(np.int8), truth)
         else:
             right = (predicted == truth).astype(np.int8)

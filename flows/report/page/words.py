@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 
 from flows.engine.results import Outcome
-from flows.report.content import served
-from flows.report.model import PoolReport, Training, TrainReport
+from flows.report.kinds.two import TrainReport, served
+from flows.report.model import PoolReport, Training
 from pipeline.noise.rates import NoiseRates
 
 METHODS = {
@@ -70,14 +70,12 @@ def facts(report: TrainReport) -> list[tuple[str, str, str]]:
     known = [interval(report, rate) for rate in ("p0", "p1")]
     method = METHODS.get(report.noise, report.noise)
     spans = [method if span is None else "{:.3f} to {:.3f}".format(*span) for span in known]
-    low, high = report.recall_interval
     return [
         (f"p0, truly {zero} labeled {one}", f"{report.p0:.3f}", spans[0]),
         (f"p1, truly {one} labeled {zero}", f"{report.p1:.3f}", spans[1]),
         ("threshold", f"{report.threshold:.3f}", f"share of {report.k} neighbors"),
         *wrong_in_all(report),
         ("suspect labels", f"{report.n_label_issues:,}", f"of {report.n_rows:,} rows"),
-        ("recall of neighbors", f"{report.recall:.4f}", f"{low:.4f} to {high:.4f}"),
     ]
 
 
@@ -135,8 +133,7 @@ def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
         came["pca"] = f"{report.pca.variance_kept:.1%} of the variance kept"
     if report.metric is not None:
         came["metric"] = report.metric.metric
-    if isinstance(report, TrainReport):
-        came |= {"p0": f"{report.p0:.4f}", "p1": f"{report.p1:.4f}"}
+    came |= report.came_out()
     none = {"id_column": "none", "features": "all", "exclude": "none", "by": "none"}
     none |= dict.fromkeys(("pca", "candidates", "annotations", "annotator_column"), "none")
     return [
@@ -145,10 +142,8 @@ def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
     ]
 
 
-def next_steps(run: str, report: PoolReport) -> list[tuple[str, str]]:
+def next_steps(run: str, report: Training) -> list[tuple[str, str]]:
     """What a person may do with a training of single labels, each with its command."""
-    if not isinstance(report, Training):
-        return []
     source = "SOURCE" if report.config.health is None else report.config.health.source
     here, of = f"--run {shlex.quote(run)}", shlex.quote(source)
     steps = [("judge what is suspect", f"knnoise review {here}")]

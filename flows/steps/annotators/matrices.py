@@ -22,7 +22,6 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.steps.annotators.annotations import WANTED, annotators_of, collect
 from flows.steps.labels.classes import ClassEstimates
-from flows.steps.labels.groups import crossfitted
 from flows.steps.labels.rates import RateEstimates
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
@@ -37,8 +36,7 @@ from pipeline.noise.annotator_matrices import (
 )
 from pipeline.noise.annotator_verdicts import Annotators, LookAt, verdicts_on
 from pipeline.noise.annotators import Expected, Floats, RowLabels, Skills, distance_weights, expect
-from pipeline.noise.transition import of_rates
-from storage.arrays.groups import Arrays, read_array, read_group, write_group
+from storage.arrays.groups import Arrays, read_group, write_group
 from storage.errors import InputError
 from storage.export import write_table
 from storage.runs.run import Run
@@ -113,7 +111,8 @@ def find_consensus(
         )
 
     def first(run: Run) -> PriorMatrix:
-        return PriorMatrix.of(about.agreement, pool.n_rows, _given_matrix(run, estimated))
+        given = estimated.whole(run, classes, counts).matrix
+        return PriorMatrix.of(about.agreement, pool.n_rows, given)
 
     def start(run: Run) -> Output:
         skills = started(first(run).matrix, shape[0], np.array(counts) / sum(counts))
@@ -162,13 +161,6 @@ def find_consensus(
 def _matrices(number: int) -> str:
     """The step that fits the matrices of a round."""
     return f"matrices-{number:02d}"
-
-
-def _given_matrix(run: Run, estimated: RateEstimates | ClassEstimates) -> Floats:
-    """(class, class) P(given | true) of the labels given."""
-    if isinstance(estimated, RateEstimates):
-        return of_rates(crossfitted(estimated)).matrix
-    return read_array(run.group("transition"), "matrix")
 
 
 def _keep(run: Run, number: int, skills: Skills, sums: Expected, moved: float) -> Output:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, over_graph
 from flows.engine.job import Job, Output
-from flows.engine.results import Result
+from flows.engine.results import LabelValue, Result
 from flows.options.params import Method
 from flows.steps.graph.anchors import anchor_features
 from pipeline.blocks.sampling import in_sample
@@ -21,6 +21,7 @@ from pipeline.decision.quality import FIT_ROWS, Correction, Weights, correction
 from pipeline.decision.suspects import fit_first
 from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
 from pipeline.knn.lists import ABSENT
+from pipeline.noise.groups import Whole
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
@@ -84,6 +85,13 @@ class ClassEstimates(Result):
     decision: MatrixDecision
     first: Fitted
     """Weights of the first pass of label qualities."""
+
+    def whole(self, run: Run, classes: list[LabelValue], counts: list[int]) -> Whole:
+        """What is known of all rows together."""
+        group = run.group("transition")
+        matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
+        error = np.diag(high - low) / (2.0 * 1.96)
+        return Whole(classes, matrix, np.array(self.prior), error, self.class_support)
 
 
 def labels_of(

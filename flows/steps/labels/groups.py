@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,9 +36,7 @@ from pipeline.noise.group_cells import (
     level_of,
     together,
 )
-from pipeline.noise.groups import Groups, Whole, group_rates
-from pipeline.noise.rates import NoiseRates, clean_shares
-from pipeline.noise.transition import of_rates
+from pipeline.noise.groups import Groups, group_rates
 from storage.arrays.groups import Arrays, array, read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -70,7 +68,7 @@ def find_groups(
     values, column = about["group_values"], about["group_name"]
     at, levels = 0.0, LEVELS
     if isinstance(estimated, RateEstimates):
-        rates = crossfitted(estimated)
+        rates = estimated.crossfitted
         at, levels = threshold(rates.p0, rates.p1), estimated.k + 1
     else:
         votes = [find_votes(job, graph, len(classes), estimated)]
@@ -82,7 +80,8 @@ def find_groups(
     def estimate(run: Run) -> Output:
         near = _neighbors_groups(run, pool)
         cells = together(GroupCells(**part) for part in counted.drawn_by_part())
-        whole = _whole(run, classes, counts, estimated, apart(near[:, 0], near[:, 1:]))
+        whole = estimated.whole(run, classes, counts)
+        whole = replace(whole, apart=apart(near[:, 0], near[:, 1:]))
         return Output([], Grouped(group_rates(cells, layout, whole, column, values)))
 
     return Grouped.of(job.once("groups", estimate)).groups
@@ -94,32 +93,6 @@ def _neighbors_groups(run: Run, pool: Pool) -> npt.NDArray[np.int16]:
     places = np.linspace(0, n_anchors - 1, min(n_anchors, ANCHORS)).astype(np.int64)
     lists = pick(run, "anchors", "neighbor", places)[:, : NEAREST + 1]
     return pick(run, pool.path, "group", lists.ravel()).reshape(lists.shape)
-
-
-def crossfitted(estimated: RateEstimates) -> NoiseRates:
-    """The whole's rates that are no plain extremes."""
-    return estimated.estimates.get("given") or estimated.estimates["crossfit"]
-
-
-def _whole(
-    run: Run,
-    classes: list[LabelValue],
-    counts: list[int],
-    estimated: RateEstimates | ClassEstimates,
-    apart: float,
-) -> Whole:
-    """What is known of all groups together."""
-    if isinstance(estimated, RateEstimates):
-        rates = crossfitted(estimated)
-        shares = clean_shares(rates.p0, rates.p1, counts[1] / sum(counts))
-        error = np.array(rates.standard_errors)
-        matrix, support = of_rates(rates).matrix, [rates.support] * 2
-        return Whole(classes, matrix, np.array(shares), error, support, apart)
-    group = run.group("transition")
-    matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
-    error = np.diag(high - low) / (2.0 * 1.96)
-    prior, support = np.array(estimated.prior), estimated.class_support
-    return Whole(classes, matrix, prior, error, support, apart)
 
 
 def find_votes(job: Job, graph: PoolGraph, n_classes: int, estimates: ClassEstimates) -> Sendings:

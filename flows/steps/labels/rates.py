@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, Stored, over_graph
 from flows.engine.job import Job, Output
-from flows.engine.results import Result
+from flows.engine.results import LabelValue, Result
 from flows.options.params import Method
 from flows.steps.graph.anchors import anchor_features
 from pipeline.blocks.sampling import in_sample
@@ -20,8 +20,10 @@ from pipeline.decision.votes import counts, extremes_with_self
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule, rule_of
 from pipeline.noise.extrema import crossfit, minmax
-from pipeline.noise.rates import NoiseRates
+from pipeline.noise.groups import Whole
+from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.rates import given as known
+from pipeline.noise.transition import of_rates
 from pipeline.streams import Stream
 from storage.arrays.groups import read_array
 from storage.runs.pool import Pool
@@ -64,6 +66,18 @@ class RateEstimates(Result):
     @property
     def rates(self) -> NoiseRates:
         return self.estimates[self.noise]
+
+    @property
+    def crossfitted(self) -> NoiseRates:
+        """The rates that are no plain extremes."""
+        return self.estimates.get("given") or self.estimates["crossfit"]
+
+    def whole(self, run: Run, classes: list[LabelValue], counts: list[int]) -> Whole:
+        """What is known of all rows together; `counts` are the rows given each class."""
+        rates = self.crossfitted
+        shares = np.array(clean_shares(rates.p0, rates.p1, counts[1] / sum(counts)))
+        error, support = np.array(rates.standard_errors), [rates.support] * 2
+        return Whole(classes, of_rates(rates).matrix, shares, error, support)
 
 
 def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...], seed: int) -> Sendings:

@@ -1,0 +1,162 @@
+"""More than two classes: the reports of a training and of a scoring, and what is said of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from flows.engine.results import LabelValue
+from flows.report.findings import chosen_warning
+from flows.report.lines import SHOWN, about_data, classes_line, of_labels, varying_lines
+from flows.report.model import TABLED, Headline, Interval, Scoring, Training, by_class
+from flows.steps.ingest.pool import Ingested
+from flows.steps.labels.classes import ClassEstimates
+from flows.steps.queries.class_scores import ClassRule
+from pipeline.decision.tempering import MatrixDecision
+from pipeline.noise.regions import Regions
+from storage.arrays.groups import read_array
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+
+FULL = 100
+"""Classes up to which the report holds the matrix; of more, the group `transition` of the run."""
+MOST_CONFUSIONS = 50
+
+
+class Confusion(BaseModel):
+    """Rows of one class that are labeled as another."""
+
+    model_config = ConfigDict(frozen=True)
+
+    true: LabelValue
+    given: LabelValue
+    share: float
+    """Of the rows of the true class."""
+    interval: Interval
+    rows: int
+    """As estimated."""
+
+    def text(self) -> str:
+        """The confusion as a sentence."""
+        low, high = self.interval
+        return (
+            f"{self.share:.1%} of the rows that are truly {self.true!r} are labeled {self.given!r} "
+            f"(95 % interval {low:.1%} to {high:.1%}), about {self.rows:,} rows"
+        )
+
+
+class ClassScoreReport(Scoring):
+    """What a scoring with more than two classes found."""
+
+    part: float
+    """Part of the matrix that corrects votes; 0 is the plain vote."""
+
+
+class ClassReport(Training):
+    """What a training of more than two classes found."""
+
+    decision: MatrixDecision
+    """How far the matrix corrects votes."""
+    confusions: list[Confusion]
+    """The commonest, most rows first."""
+    regions: list[Regions | None]
+    """For each class, the test whether its mistakes depend on the features, where there are rows
+    enough."""
+
+    scored_as: ClassVar = ClassScoreReport
+
+    @classmethod
+    def of(
+        cls, common: dict[str, Any], run: Run, fitted: ClassEstimates, ingested: Ingested, _: None
+    ) -> ClassReport:
+        group = run.group("transition")
+        matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
+        whole = len(matrix) <= FULL  # three million numbers of a thousand classes
+        names, given = ingested.label_values or [], np.asarray(ingested.class_counts)
+        known = np.array([support != "unsupported" for support in fitted.class_support])
+        size = np.where(known, ingested.n_rows * np.asarray(fitted.prior), given)
+        rows = size[:, None] * matrix
+        np.fill_diagonal(rows, 0.0)
+        surely = np.where(low > 0.0, rows, 0.0)
+        order = np.argsort(-surely, axis=None, kind="stable")[:MOST_CONFUSIONS]
+        pairs = [(int(at // len(names)), int(at % len(names))) for at in order]
+        report = cls(
+            **common,
+            k=fitted.k,
+            k_curve=fitted.k_curve,
+            clean_prior=[
+                share if sure else None for share, sure in zip(fitted.prior, known, strict=True)
+            ],
+            transition_matrix=matrix.tolist() if whole else None,
+            transition_interval=np.stack([low, high], axis=2).tolist() if whole else None,
+            **by_class(matrix, low, high),
+            class_support=fitted.class_support,
+            noise="crossfit",
+            support=fitted.support,
+            reason=fitted.reason,
+            decision=fitted.decision,
+            confusions=[
+                Confusion(
+                    true=names[a],
+                    given=names[b],
+                    share=float(matrix[a, b]),
+                    interval=(float(low[a, b]), float(high[a, b])),
+                    rows=round(float(rows[a, b])),
+                )
+                for a, b in pairs
+                if surely[a, b] >= 0.5
+            ],
+            regions=fitted.regions,
+        )
+        report.warnings.extend(chosen_warning(report))
+        return report
+
+    @property
+    def tests(self) -> list[Regions | None]:
+        return self.regions
+
+    def scoring_rule(self, pool: Pool) -> ClassRule:
+        return ClassRule(len(self.classes), self.decision)
+
+    def lines(self) -> list[str]:
+        wrong = self.share_wrong
+        share = "not known" if wrong is None else f"{wrong:.1%}"
+        matrix = "report.json" if len(self.classes) <= FULL else "results.zarr/transition"
+        counts = Counter(self.class_support)
+        verdicts = ", ".join(f"{counts[v]} {v}" for v in ("supported", "weak", "unsupported"))
+        return [
+            classes_line(self),
+            *about_data(self),
+            "",
+            f"labels given wrongly ({self.noise}): {share}; P(given | true) in {matrix}",
+            f"  classes: {verdicts}; {self.reason}",
+            *varying_lines(self),
+            *(f"  {one.text()}" for one in self.confusions[:SHOWN]),
+            f"vote of the {self.k} neighbors: {self.corrected()}",
+            *of_labels(self),
+        ]
+
+    def headline(self) -> Headline:
+        rows = [
+            f"| {one.true!r} | {one.given!r} | {one.share:.1%} | {low:.1%} to {high:.1%} |"
+            for one in self.confusions[:TABLED]
+            for low, high in [one.interval]
+        ]
+        head = ["| truly | labeled | share | 95 % interval |", "|---|---|---|---|"]
+        classes = f"{len(self.classes):,} classes"
+        table = [classes, "", *head, *rows, ""]
+        return Headline(self.support_text(), table, {"vote": self.corrected()})
+
+    def corrected(self) -> str:
+        """How far the matrix corrects votes, in words."""
+        decision = self.decision
+        if decision.part == 0:
+            return "not corrected, as no correction surely pays on the held-out labels"
+        return (
+            f"corrected by {decision.part:.0%} of the matrix, which puts about "
+            f"{decision.gain:,.0f} ± {1.96 * decision.gain_error:,.0f} of the sampled rows more "
+            "right"
+        )

@@ -1,0 +1,156 @@
+"""Two classes: the reports of a training and of a scoring, and what is said of them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from flows.report.findings import chosen_warning
+from flows.report.lines import about_data, of_labels, varying_lines
+from flows.report.model import Headline, Interval, Scoring, Training, by_class, predicted_text
+from flows.steps.ingest.pool import Ingested
+from flows.steps.labels.rates import RateEstimates
+from flows.steps.queries.class_scores import TwoClassRule
+from pipeline.decision.threshold import Decision
+from pipeline.methods.rknn import FoldScores
+from pipeline.methods.rules import Rule
+from pipeline.noise.groups import Group
+from pipeline.noise.rates import NoiseRates, clean_shares
+from pipeline.noise.regions import Regions
+from pipeline.noise.transition import of_rates
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+
+
+class ScoreReport(Scoring):
+    """What a scoring with two classes found."""
+
+    n_predicted_1: int
+    threshold: float
+    p0: float
+    p1: float
+
+    def predicted(self) -> str:
+        return predicted_text(self.classes, self.n_predicted, self.n_predicted_1)
+
+    def facts(self) -> dict[str, str]:
+        return {"predicted 1": f"{self.n_predicted_1:,}", "threshold": f"{self.threshold:.4f}"}
+
+
+class TrainReport(Training):
+    """What a training of two classes found."""
+
+    p0: float
+    p1: float
+    p0_interval: Interval
+    p1_interval: Interval
+    threshold: float
+    rate_k: int
+    """Neighbors that the rates rest on, the row itself included; 0 if the rates were given."""
+    folds: FoldScores | None
+    """Cross-validation of RkNN's sizes, if that is the rule."""
+    decision_rule: Rule
+    decision: Decision
+    estimates: dict[str, NoiseRates]
+    """Every estimate that was made, by method."""
+
+    scored_as: ClassVar = ScoreReport
+
+    @classmethod
+    def of(
+        cls, common: dict[str, Any], run: Run, estimated: RateEstimates, ingested: Ingested, _: None
+    ) -> TrainReport:
+        rates, class_counts = estimated.rates, ingested.class_counts or []
+        matrix = of_rates(rates)
+        assert matrix.interval is not None
+        prior = clean_shares(rates.p0, rates.p1, class_counts[1] / sum(class_counts))
+        report = cls(
+            **common,
+            k=estimated.k,
+            k_curve=estimated.k_curve,
+            clean_prior=list(prior),
+            transition_matrix=matrix.matrix.tolist(),
+            transition_interval=matrix.interval.tolist(),
+            **by_class(matrix.matrix, matrix.interval[:, :, 0], matrix.interval[:, :, 1]),
+            class_support=list(matrix.class_support),
+            noise=estimated.noise,
+            p0=rates.p0,
+            p1=rates.p1,
+            p0_interval=rates.p0_interval,
+            p1_interval=rates.p1_interval,
+            support=rates.support,
+            reason=rates.reason,
+            rate_k=rates.rate_k,
+            folds=estimated.folds,
+            decision_rule=estimated.decision_rule,
+            decision=estimated.decision,
+            threshold=estimated.decision_rule.threshold,
+            estimates=estimated.estimates,
+        )
+        report.warnings.extend(chosen_warning(report))
+        return report
+
+    @property
+    def tests(self) -> list[Regions | None]:
+        return self.estimates[self.noise].diagnostics.get("regions") or []
+
+    def scoring_rule(self, pool: Pool) -> TwoClassRule:
+        return TwoClassRule(self.decision_rule)
+
+    def lines(self) -> list[str]:
+        low0, high0 = self.p0_interval
+        low1, high1 = self.p1_interval
+        zero, one = self.label_values
+        return [
+            f"{self.n_rows:,} rows, {self.n_features:,} features, "
+            f"label {self.label_name!r}: {zero!r} is 0, {one!r} is 1",
+            *about_data(self),
+            "",
+            f"noise rates ({self.noise})",
+            f"  p0 = P(given {one} | true {zero}) = {self.p0:.3f}, "
+            f"95 % interval {low0:.3f} to {high0:.3f}",
+            f"  p1 = P(given {zero} | true {one}) = {self.p1:.3f}, "
+            f"95 % interval {low1:.3f} to {high1:.3f}",
+            f"  {self.support}: {self.reason}",
+            *varying_lines(self),
+            f"threshold on the share of the {self.k} neighbors given {one}: {self.threshold:.4f}",
+            f"  {served(self.decision)}",
+            *of_labels(self),
+        ]
+
+    def headline(self) -> Headline:
+        zero, one = self.label_values
+        rates = [
+            f"| {name} | {getattr(self, rate):.3f} | {low:.3f} to {high:.3f} |"
+            for name, rate, (low, high) in (
+                (f"p0 = P(given {one!r} given true {zero!r})", "p0", self.p0_interval),
+                (f"p1 = P(given {zero!r} given true {one!r})", "p1", self.p1_interval),
+            )
+        ]
+        head = ["| noise rate | estimated | 95 % interval |", "|---|---|---|"]
+        rule = {"threshold": f"{self.threshold:.4f}: {self.decision.reason}"}
+        return Headline(self.support_text(), [*head, *rates, ""], rule)
+
+    def ones(self, n_predicted: list[int]) -> int | None:
+        return sum(n_predicted[1:])
+
+    def came_out(self) -> dict[str, object]:
+        return {"p0": f"{self.p0:.4f}", "p1": f"{self.p1:.4f}"}
+
+    def group_rates(self, group: Group) -> list[str]:
+        known = {rate.true: rate.estimate for rate in group.rates}
+        values = enumerate(self.label_values)
+        return [f"p{code} {known[value]:.3f}" for code, value in values if value in known]
+
+
+def served(decision: Decision) -> str:
+    """What the threshold serves, and what that is worth, in words."""
+    costs = f"costs of {decision.objective} for a true 0 taken for 1 and a true 1 taken for 0"
+    aim = {"accuracy": "accuracy", "balanced": "balanced accuracy"}.get(decision.objective, costs)
+    aim_text = f"It serves {aim}. {decision.reason}"
+    if not decision.gain or decision.gain_error is None or decision.balanced_gain is None:
+        return aim_text
+    rows, error = round(decision.gain), round(1.96 * decision.gain_error)
+    return (
+        f"{aim_text} Estimated beside the plain vote: {rows:+,} ± {error:,} training rows right, "
+        f"balanced accuracy {decision.balanced_gain:+.3f}."
+    )

@@ -1,0 +1,82 @@
+"""Lines of the text of a training that kinds of labels share."""
+
+from __future__ import annotations
+
+from flows.report import annotators, groups, metric
+from flows.report.findings import findings
+from flows.report.model import PoolReport, Training
+from flows.report.varying import varying
+from flows.steps.ingest.pool import CorrectionsUsed
+
+SHOWN = 5
+"""Confusions and regions that the text lists."""
+
+
+def of_labels(report: Training) -> list[str]:
+    """The rows that are suspect, and who labeled them."""
+    return [
+        *_wrong_in_all(report),
+        f"labels suspected wrong: {report.n_label_issues:,} "
+        f"({report.n_label_issues / report.n_rows:.1%}), listed in label_issues.parquet",
+        f"outliers: {report.n_outliers:,}; rows with near duplicates: "
+        f"{report.n_near_duplicates:,}, {report.n_contradicting:,} of them with another label: "
+        "data_issues.parquet",
+        *findings(report),
+        *_corrections(report.corrections),
+        *report.since,
+        *groups.lines(report),
+        *annotators.lines(report),
+    ]
+
+
+def _wrong_in_all(report: Training) -> list[str]:
+    share, interval = report.share_wrong, report.share_wrong_interval
+    if share is None or interval is None or report.noise == "given":
+        return []
+    return [
+        f"labels wrong in all: {share:.1%}, 95 % interval {interval[0]:.1%} to {interval[1]:.1%}: "
+        "rates are read where the classes are pure, and mistakes where they meet look like overlap"
+    ]
+
+
+def classes_line(report: PoolReport) -> str:
+    """Rows, features and classes."""
+    return (
+        f"{report.n_rows:,} rows, {report.n_features:,} features, "
+        f"label {report.label_name!r} of {len(report.classes):,} classes"
+    )
+
+
+def about_data(report: PoolReport) -> list[str]:
+    """What a look at the source found, and the scale."""
+    return [
+        *([] if report.config.health is None else report.config.health.lines()),
+        *([f"lines that repeat a row: {report.n_repeated:,}"] if report.n_repeated else []),
+        *([f"scale {report.scale}: {report.scale_reason}"] if report.scale_reason else []),
+        *_pca(report),
+        *metric.lines(report),
+    ]
+
+
+def _pca(report: PoolReport) -> list[str]:
+    if report.pca is None:
+        return []
+    return [
+        f"pca: {report.pca.n_components:,} components keep {report.pca.variance_kept:.1%} of the "
+        f"variance of {report.n_features:,} features"
+    ]
+
+
+def varying_lines(report: Training) -> list[str]:
+    """Classes whose mistakes depend on the features."""
+    return [f"  mistakes depend on the features in {line}" for line in varying(report)[:SHOWN]]
+
+
+def _corrections(used: CorrectionsUsed | None) -> list[str]:
+    if used is None:
+        return []
+    left_out = f"; {used.n_conflicts:,} left out, as reviewers disagree" if used.n_conflicts else ""
+    return [
+        f"labels checked by people: {used.n_rows:,} from {used.file}, which count as certain, "
+        f"{used.n_changed:,} of them corrected{left_out}"
+    ]
