@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 from pydantic import BaseModel, ConfigDict
 
 from flows.options.params import CleanParams, as_keywords
@@ -131,9 +132,12 @@ class _Cleaning:
     def of(cls, trained: Trained, source: Source, params: CleanParams) -> _Cleaning:
         """Raise `InputError` where the file wanted cannot hold the columns of the source."""
         stored, classes = stored_schema(source), trained.report.label_values
-        end, lists = ending(params.out), [f.name for f in stored if is_list(f.type)]
-        if lists and end in FLAT:
-            raise InputError(f"{params.out}: column {lists[0]!r} holds lists; name it .parquet")
+        end, deep = ending(params.out), [f for f in stored if _is_deep(f.type)]
+        if deep and end in FLAT:
+            held = "lists" if is_list(deep[0].type) else deep[0].type
+            raise InputError(
+                f"{params.out}: column {deep[0].name!r} holds {held}; name it .parquet"
+            )
         if end == ".xlsx" and trained.report.n_rows > MOST_IN_SHEET:
             raise InputError(
                 f"{params.out}: {trained.report.n_rows:,} rows, and a sheet holds "
@@ -233,6 +237,11 @@ class _Cleaning:
             run=bare(params.run),
             out=bare(params.out),
         )
+
+
+def _is_deep(kind: pa.DataType) -> bool:
+    """Whether a cell of CSV or of a sheet cannot hold values of this type."""
+    return bool(types.is_nested(kind)) or "binary" in str(kind)
 
 
 def clean_text(report: CleanReport) -> str:

@@ -4,11 +4,13 @@ the ending of the name."""
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +29,7 @@ from storage.files.location import Location, check_address
 from storage.runs.run import Run
 from storage.sources.ids import StoredIds, id_column
 from storage.sources.values.labels import Label
+from storage.sources.values.texts import plain_values
 
 MOST_IN_SHEET = (1 << 20) - 1
 """Rows of a sheet below its header."""
@@ -51,10 +54,23 @@ class _Lines:
         self._sink = sink
 
     def write_table(self, table: pa.Table) -> None:
-        for row in _short(table).to_pylist():
-            plain = {name: None if value != value else value for name, value in row.items()}
+        for row in _rows(table):
+            plain = dict(zip(table.schema.names, map(_finite, row), strict=True))
             line = json.dumps(plain, ensure_ascii=False, default=str)
             self._sink.write(line.encode() + b"\n")
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*map(plain_values, _short(table).columns), strict=True)
+
+
+def _finite(value: Any) -> Any:
+    """A value without the numbers that JSON has not, within lists and structures, too."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list) else value
 
 
 def _short(table: pa.Table) -> pa.Table:
@@ -73,7 +89,7 @@ class _Sheet:
         self._sheet = sheet
 
     def write_table(self, table: pa.Table) -> None:
-        for row in zip(*(column.to_pylist() for column in _short(table).columns), strict=True):
+        for row in _rows(table):
             self.append(row)
 
     def append(self, row: tuple[Any, ...]) -> None:
@@ -82,8 +98,10 @@ class _Sheet:
 
         cells = []
         for value in row:
-            if isinstance(value, int) and abs(value) > EXACT_IN_SHEET:
+            if isinstance(value, (int, Decimal)) and not -EXACT_IN_SHEET <= value <= EXACT_IN_SHEET:
                 value = str(value)
+            elif getattr(value, "tzinfo", None) is not None:
+                value = value.isoformat(" ")  # a time in a sheet is of no zone
             is_text = isinstance(value, str)
             cell = WriteOnlyCell(self._sheet, NO_XML.sub("\ufffd", value) if is_text else value)
             if is_text:
@@ -329,5 +347,6 @@ def _whole_file(target: str) -> Iterator[Any]:
             staged.seek(0)
             with fsspec.open(target, "wb") as sink:
                 shutil.copyfileobj(staged, sink, _COPY_BYTES)
-    except (OSError, ValueError) as error:  # ValueError: a protocol that fsspec does not know
+    except (OSError, ValueError, TypeError, pa.ArrowException) as error:
+        # a protocol that fsspec does not know, or values that the format has not
         raise StorageError(f"cannot write {target}: {error}") from error

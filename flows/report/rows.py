@@ -19,9 +19,11 @@ import pyarrow as pa
 from flows.steps.graph.lookup import pick
 from storage.errors import InputError, listed, no_column
 from storage.runs.run import Run
+from storage.sources.files import readable
 from storage.sources.formats.tables import batches
 from storage.sources.opening import open_cells
 from storage.sources.request import PLAIN, Dialect
+from storage.sources.values.texts import plain_values
 
 KEPT_ROWS = 4096
 MOST_COLUMNS = 60
@@ -160,7 +162,9 @@ class Shown:
             here = wanted[(wanted >= start) & (wanted < stop)]
             if len(here):
                 taken = batch.select(list(self._names)).take(pa.array(here - start))
-                cells = ([_text(v) for v in one.values()] for one in taken.to_pylist())
+                with readable(table.files[0], "has values that cannot be shown", "drop the column"):
+                    columns = [map(_text, plain_values(column)) for column in taken.columns]
+                cells = map(list, zip(*columns, strict=True))
                 self._cells |= dict(zip(here.tolist(), cells, strict=True))
             if stop > n_rows:
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 from xml.sax.saxutils import quoteattr
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,13 +14,15 @@ from storage.errors import InputError, listed, shown
 from storage.export import NO_XML, write_bytes
 from storage.sources.files import SourcePath, readable
 from storage.sources.values.labels import Label
+from storage.sources.values.texts import ID_BYTES
 
 TASKS = ".json"
 """Ending of a file of tasks, and of an export."""
 CONTROL, OBJECT = "label", "question"
 """Names of the choices, and of what they are on."""
-MOST_BYTES = 256 << 20
-"""Bytes of an export, which is in memory as a whole."""
+MOST_BYTES, MOST_MARKS = 32 << 20, 2 << 20
+"""Bytes of an export, which is in memory as a whole, and marks between its values, which take more
+than they are long."""
 
 
 def config_target(target: str) -> str:
@@ -81,9 +83,13 @@ class _Exported(BaseModel):
     model_config = ConfigDict(strict=True)
 
 
+_Name = Annotated[str, Field(max_length=ID_BYTES)]
+"""Of a person; it is kept with each answer."""
+
+
 class _Annotator(_Exported):
     id: int
-    email: str = ""
+    email: _Name = ""
 
 
 class _ControlValue(_Exported):
@@ -99,7 +105,7 @@ class _TaskAnnotation(_Exported):
     """What one person latest, in either export."""
 
     id: int = 0
-    completed_by: int | str | _Annotator
+    completed_by: int | _Name | _Annotator
     result: list[_ControlResult] = []
     was_cancelled: bool = False
     updated_at: str = ""
@@ -137,8 +143,11 @@ def read_tasks(path: str, origin: Origin) -> list[tuple[int, str, Label | None]]
     name = location.name
     with readable(name), location.open() as file:
         content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise InputError(f"{name}: more than {MOST_BYTES >> 20} MiB; export fewer tasks at once")
+    if len(content) > MOST_BYTES or sum(map(content.count, b",:[{")) > MOST_MARKS:
+        raise InputError(
+            f"{name}: more than {MOST_BYTES >> 20} MiB or {MOST_MARKS:,} commas, colons and "
+            "brackets; export fewer tasks at once"
+        )
     with readable(name):
         tasks = json.loads(content)
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):

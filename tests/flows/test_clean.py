@@ -167,6 +167,8 @@ def test_what_cannot_be_cleaned_is_refused_in_one_line(
     table().drop(columns=["sick"]).to_parquet(tmp_path / "bare.parquet")
     lists_run = tmp_path / "lists"
     fit(tmp_path / "lists.parquet", lists_run, label_column="sick")
+    table().assign(v=[{"a": b"\xff"}] * N).to_parquet(tmp_path / "deep.parquet")
+    fit(tmp_path / "deep.parquet", tmp_path / "deep", label_column="sick", exclude=[*ASIDE, "v"])
     fit(tmp_path / "sets.parquet", tmp_path / "sets", label_column="sick", k=None)
     votes = {"annotations": str(tmp_path / "votes.csv"), "exclude": ASIDE}
     fit(tmp_path / "bare.parquet", tmp_path / "votes", **votes)
@@ -175,6 +177,7 @@ def test_what_cannot_be_cleaned_is_refused_in_one_line(
         ("other.parquet", run, "c.parquet", [], "is not what"),
         ("absent.parquet", run, "c.parquet", [], "absent.parquet"),
         ("lists.parquet", tmp_path / "lists", "c.csv", [], "column 'v' holds lists; name it .parq"),
+        ("deep.parquet", tmp_path / "deep", "c.xlsx", [], "'v' holds struct<a: binary>; name it"),
         (
             "lists.parquet",
             tmp_path / "lists",

@@ -274,6 +274,21 @@ def test_what_no_name_of_a_file_can_hold_is_shown_as_text(tmp_path: Path) -> Non
     assert shown.of(3) == {"image": "image/3"}
 
 
+def test_times_that_python_has_not_are_shown(tmp_path: Path) -> None:
+    far, days = pa.array([253402300800, 0], pa.timestamp("s")), pa.array([1, 2**62])
+    table = {"far": far, "long": days.cast(pa.duration("s")), "x": [0.5, None]}
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+    shown = Shown(str(tmp_path / "t.parquet"), None, 2, None)
+    shown.read(np.arange(2))
+    assert shown.of(0) == {"cells": ["10000-01-01 00:00:00.000", "1", "0.5"]}
+    assert shown.of(1) == {"cells": ["1970-01-01 00:00:00.000", str(2**62), None]}
+    nowhere = pa.array([0, 1], pa.timestamp("s", "No/Where"))
+    pq.write_table(pa.table({"far": nowhere, "x": [1, 2]}), tmp_path / "n.parquet")
+    shown = Shown(str(tmp_path / "n.parquet"), None, 2, None)
+    with pytest.raises(InputError, match="has values that cannot be shown"):
+        shown.read(np.arange(2))
+
+
 def test_rows_stand_as_in_the_source_where_it_is_what_it_was(exported: Made) -> None:
     source, trained = exported.folder / "export.csv", Trained.of(str(exported.run))
     as_text = pd.read_csv(source).astype(str)
@@ -637,6 +652,11 @@ FOREIGN = {
     "digits": (('"row":25', '"row":' + "1" * 5000), "damaged"),
     "deep": (('"row":25', '"row":' + "[" * 100_000), "damaged"),
     "list": (("[", '{"tasks": ['), "damaged"),
+    "many": (("[", "[" + "[]," * (1 << 20)), "commas, colons and brackets; export fewer"),
+    "name": (
+        ('"completed_by":3', f'"completed_by":"{"x" * 5000}"'),
+        "task 1: annotations.1.completed_by",
+    ),
 }
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import openpyxl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from storage import export
 from storage.errors import StorageError
-from storage.export import write_table
+from storage.export import write_columns, write_table
 from storage.files.location import Location
 from storage.runs.pool import ChunkWriter
 from storage.runs.run import Run
@@ -131,3 +135,45 @@ def test_target_that_cannot_be_written_is_said(run: Run, tmp_path: Path, target:
     (tmp_path / "folder.csv" / "below").mkdir(parents=True)
     with pytest.raises(StorageError, match="cannot write"):
         write_table(run, "scores", str(tmp_path / target), COLUMNS)
+
+
+HARD = {
+    "far": pa.array([0, 253402300800], pa.timestamp("s")),  # the year 10000
+    "day": pa.array([None, 2932897], pa.date32()),
+    "long": pa.array([5, 2**62], pa.duration("s")),
+    "zone": pa.array([3_600_000_000, None], pa.timestamp("us", "Europe/Berlin")),
+    "money": pa.array([Decimal("1.50"), Decimal("99999999999999999999.10")]),
+    "share": pa.array([float("inf"), 0.5]),
+    "near": pa.array([0.3, float("-inf")], pa.float32()),
+}
+"""Values that Python, JSON or a sheet has not."""
+
+
+def test_what_json_has_not_is_text_or_null(tmp_path: Path) -> None:
+    deep = pa.array([[{"a": float("nan")}], [{"a": 1.5}]])
+    write_columns(str(tmp_path / "o.jsonl"), {**HARD, "deep": deep})
+    lines = (tmp_path / "o.jsonl").read_text().splitlines()
+    assert not any(word in line for word in ("NaN", "Infinity") for line in lines)
+    first, last = map(json.loads, lines)
+    assert first["far"] == "1970-01-01 00:00:00"
+    assert last["far"] == "10000-01-01 00:00:00"
+    assert last["day"] == "10000-01-01"
+    assert (first["share"], last["share"], last["near"]) == (None, 0.5, None)
+    assert (first["deep"], last["deep"]) == ([{"a": None}], [{"a": 1.5}])
+
+
+def test_what_a_sheet_has_not_is_text(tmp_path: Path) -> None:
+    write_columns(str(tmp_path / "o.xlsx"), HARD)
+    names, *rows = openpyxl.load_workbook(tmp_path / "o.xlsx").worksheets[0].values
+    first, last = (dict(zip(names, row, strict=True)) for row in rows)
+    assert (last["far"], last["day"]) == ("10000-01-01 00:00:00", "10000-01-01")
+    assert first["zone"] == "1970-01-01 02:00:00+01:00"
+    assert (first["money"], last["money"]) == (1.5, "99999999999999999999.10")
+
+
+def test_what_a_format_cannot_hold_is_one_line(tmp_path: Path) -> None:
+    apart = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+    for name in ("o.csv", "o.parquet"):
+        with pytest.raises(StorageError, match=f"cannot write .*{name}"):
+            write_columns(str(tmp_path / name), {"apart": apart})
+        assert not (tmp_path / name).exists()

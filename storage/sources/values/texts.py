@@ -67,6 +67,16 @@ def plain_texts(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
+def plain_values(column: pa.Array) -> list[Any]:
+    """Values of a column as Python has them; as text where some are times that it has not: beyond
+    the year 9999, or of nanoseconds, which need pandas."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError):
+        values = column.cast(pa.string()).to_pylist()
+    return values
+
+
 def spellings_of(text: pa.Array, decimal: str = ".") -> list[str]:
     """Kinds that all texts of a column can be read as; none where there is no text."""
     text = text.drop_null()

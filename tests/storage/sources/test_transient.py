@@ -163,6 +163,13 @@ def hidden(cause: Exception) -> FileNotFoundError:
     return error
 
 
+def circle() -> ValueError:
+    """An error raised from another that was raised from it."""
+    error, other = ValueError("one"), ValueError("other")
+    error.__cause__, other.__cause__ = other, error
+    return error
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -194,6 +201,7 @@ def test_failures_that_may_pass(error: Exception) -> None:
         Busy(403),
         Busy(404),
         hidden(Busy(404)),
+        circle(),
     ],
 )
 def test_failures_that_last(error: Exception) -> None:
