@@ -307,8 +307,14 @@ class AnswersFile:
         return answer
 
     def _append(self, event: Mapping[str, Any]) -> None:
+        line = _line(event)
+        if len(line) > LONGEST_LINE:
+            raise InputError(
+                f"{self.path}: an answer of {len(line):,} bytes, and {LONGEST_LINE:,} are read "
+                "again; it is not kept: give shorter labels, or fewer rows at once"
+            )
         try:
-            durable.append(self.path, _line(event))
+            durable.append(self.path, line)
         except OSError as error:
             raise StorageError(f"{self.path}: the answer is not kept ({error})") from error
         self.refresh()

@@ -671,7 +671,7 @@ class AcquireParams(Compute, Written, Paged):
 
     source: Text = Field(description="rows without labels, or with a column that is held back")
     run: Folder = Field(description="folder of the run, new or begun by the same call")
-    budget: Annotated[int, Field(ge=1), Metavar("N")] = Field(
+    budget: Annotated[int, Field(ge=1, le=500_000), Metavar("N")] = Field(
         description="labels to buy in all, those of earlier calls included"
     )
     label_column: Annotated[str, Metavar("NAME")] | None = Field(

@@ -34,6 +34,8 @@ DELTA = 0.05
 WANTED = "wanted.csv"
 BATCH = "review/batch.json"
 """The rows that an oracle was asked for last."""
+MOST_IN_LINE = 1 << 16
+"""Rows of one line of the log, 70 bytes each: a longer line than is read again would be damage."""
 Oracle = Callable[[list[int]], Sequence[Label | None]]
 """Rows → their labels, one for each."""
 
@@ -188,7 +190,9 @@ class Purchases:
                 continue
             by_label.setdefault(label, []).append(Asked(row, None, "wanted", False))
         for label, batch in by_label.items():
-            self.file.add(Answer(uuid.uuid4().hex, tuple(batch), label, "oracle", now))
+            for start in range(0, len(batch), MOST_IN_LINE):
+                some = tuple(batch[start : start + MOST_IN_LINE])
+                self.file.add(Answer(uuid.uuid4().hex, some, label, "oracle", now))
         return np.array([self._code(label) for label in labels if label is not None], np.int64)
 
     def _want(self, rows: list[int]) -> None:

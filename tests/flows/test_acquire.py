@@ -72,6 +72,7 @@ def test_a_function_is_asked_for_each_row_once(
     monkeypatch.syspath_prepend(str(tmp_path))
     bare, run = str(table.with_name("bare.csv")), tmp_path / "run"
     options = {"oracle": "my_oracle:label", "workers": 0, "quiet": True, "builder": "exact"}
+    monkeypatch.setattr("flows.review.purchases.MOST_IN_LINE", 2)  # a batch takes several lines
     with pytest.raises(InputError, match=r"OSError: gone, asked for 5 rows; .* bought is kept"):
         run_acquire(bare, str(run), 25, **options)
     kept = bought(run)
@@ -143,6 +144,7 @@ def test_people_fill_in_a_table(table: Path, tmp_path: Path) -> None:
 
 BAD = {
     "budget": (["--budget", "0"], "--budget 0: must be 1 or more"),
+    "all": (["--budget", "500001"], "--budget 500001: must be 500000 or less"),
     "module": (["--budget", "5", "--oracle", "nowhere:at_all"], "cannot be imported"),
     "both": (["--budget", "5", "--oracle", "os:sep", "--label-column", "kind"], "one of them"),
     "page": (["--budget", "5", "--page"], "0 labels that people can give"),
@@ -156,6 +158,7 @@ BAD = {
             "nothing": "no label for row",
             "huge": "OverflowError: int too large",
             "surrogate": "surrogates not allowed",
+            "long": "it is not kept",
             "short": "gave 1 labels for 5 rows",
             "endless": "gave more than 5 labels for 5 rows",
         }.items()
@@ -170,6 +173,7 @@ def none(rows): pass
 def nothing(rows): return [None for row in rows]
 def huge(rows): return [10**400 for row in rows]
 def surrogate(rows): return ["\udcff" for row in rows]
+def long(rows): return ["x" * (16 << 20) for row in rows]
 def short(rows): return [1]
 def endless(rows): return itertools.count()
 def wide(rows): return [2**63 + row % 2 * 2**63 for row in rows]

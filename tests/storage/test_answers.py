@@ -19,7 +19,15 @@ from openpyxl.styles import PatternFill
 
 from flows.review.tables import export_answers, labels_to_import
 from storage import answers
-from storage.answers import Answer, Answers, AnswersFile, Asked, Origin, RowAnswers
+from storage.answers import (
+    LONGEST_LINE,
+    Answer,
+    Answers,
+    AnswersFile,
+    Asked,
+    Origin,
+    RowAnswers,
+)
 from storage.errors import InputError, StorageError
 from storage.sources.joins import read_answers
 from storage.sources.values.labels import Label
@@ -126,6 +134,13 @@ def test_damaged_answers_are_named_and_not_used(log: AnswersFile, harm: str) -> 
         with pytest.raises(StorageError, match="was cut or written anew while it was open"):
             log.add(answer("10", 10))
         assert log.path.read_bytes() == content
+
+
+def test_an_answer_longer_than_is_read_again_is_refused(log: AnswersFile) -> None:
+    before = log.path.read_bytes()
+    with pytest.raises(InputError, match="it is not kept"):
+        log.add(Answer("long", (Asked(3, None, "wanted", False),), "x" * LONGEST_LINE, "ann", ""))
+    assert log.path.read_bytes() == before
 
 
 def test_two_processes_lose_nothing(log: AnswersFile) -> None:
