@@ -29,12 +29,10 @@ from storage.files.location import Location, check_address
 from storage.runs.run import Run
 from storage.sources.ids import StoredIds, id_column
 from storage.sources.values.labels import Label
-from storage.sources.values.texts import plain_values
+from storage.sources.values.texts import EXACT_IN_SHEET, plain_values
 
 MOST_IN_SHEET = (1 << 20) - 1
 """Rows of a sheet below its header."""
-EXACT_IN_SHEET = 10**15
-"""Largest whole number that spreadsheet programs keep; others, such as ids, are text in a sheet."""
 NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 """Characters that XML, and so a workbook, cannot hold."""
 
@@ -98,6 +96,7 @@ class _Sheet:
 
         cells = []
         for value in row:
+            # others, such as ids, are text
             if isinstance(value, (int, Decimal)) and not -EXACT_IN_SHEET <= value <= EXACT_IN_SHEET:
                 value = str(value)
             elif getattr(value, "tzinfo", None) is not None:

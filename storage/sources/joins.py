@@ -396,8 +396,10 @@ class _LabelFile:
     def _ids(self, column: pa.Array) -> pa.Array:
         """(line,) ids as text, empty where there is none."""
         if types.is_floating(column.type):  # as whole numbers become beside an empty cell
-            with suppress(pa.ArrowInvalid):
-                column = column.cast(pa.int64())
+            exact = 2 ** np.finfo(column.type.to_pandas_dtype()).nmant  # beyond it, some are equal
+            if pc.all(pc.less(pc.abs(column.cast(pa.float64())), exact)).as_py() is not False:
+                with suppress(pa.ArrowInvalid):
+                    column = column.cast(pa.int64())
         check_id_type(self.name, str(self.id_column), column.type)
         return pa.array(text_ids(column, self.name), pa.string())
 

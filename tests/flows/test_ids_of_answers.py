@@ -153,6 +153,21 @@ def test_a_review_s_answers_come_back_after_the_source_was_sorted_and_grew(
     assert want.items() <= corrected(tmp_path / "later").items()
 
 
+@pytest.mark.parametrize("name", ["checked.parquet", "checked.xlsx"])
+def test_ids_that_were_rounded_are_those_of_no_row(
+    table: pd.DataFrame, tmp_path: Path, name: str
+) -> None:
+    """10 ** 16 + 3 is 10 ** 16 + 4 as a double, and 10 ** 16 in a sheet: ids of other rows."""
+    source = write(table.assign(customer=10**16 + np.arange(N)), tmp_path / "pool.parquet")
+    wrong = pd.DataFrame({"customer": [float(10**16 + 3), np.nan], "row": 9, "label": "yes"})
+    options = {**OPTIONS, "corrections": str(write(wrong, tmp_path / name))}
+    with pytest.raises(InputError, match=r"is that of no row|is double; ids are text"):
+        fit(source, tmp_path / "run", **options)
+    write(wrong.assign(customer=[str(10**16 + 3), None]), tmp_path / name)
+    assert fit(source, tmp_path / "run", **options)["corrections"]["n_rows"] == 2
+    assert corrected(tmp_path / "run").keys() >= {10**16 + 3, 10**16 + 9}
+
+
 def test_imports_name_an_id_that_is_of_no_row(
     table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
+from decimal import Decimal
 from functools import partial
 from itertools import islice
 from math import nan
@@ -24,6 +25,7 @@ from storage.sources.files import SourcePath, open_zip, readable
 from storage.sources.formats.tables import Look, TableRows
 from storage.sources.request import Request, check_width, number_hint
 from storage.sources.values.labels import plain_number
+from storage.sources.values.texts import EXACT_IN_SHEET
 
 PART_BYTES, TEXT_BYTES, ROW_BYTES = 16 << 20, 64 << 20, 2 << 20
 """Longest part of a workbook that is held, its shared texts, and a row of a sheet; unpacked."""
@@ -107,6 +109,9 @@ def _text(cell: Any) -> str | None:
     """A cell as CSV would have it; None for one that has no value."""
     if isinstance(cell, bool):
         return str(cell).lower()
+    if isinstance(cell, (int, float)) and abs(cell) > EXACT_IN_SHEET:
+        # rounded by whoever saved it: as an id it is that of no row
+        return str(cell) if isinstance(cell, float) else f"{Decimal(cell):e}"
     if isinstance(cell, float):
         cell = plain_number(cell)
     if isinstance(cell, datetime):

@@ -164,6 +164,8 @@ _READ: dict[str, Callable[[pa.Array, str], pa.Array]] = {
 }
 
 
+EXACT_IN_SHEET = 10**15
+"""Largest whole number that spreadsheet programs keep."""
 ID_BYTES = 4096
 """Longest id."""
 WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
