@@ -8,6 +8,7 @@ one of the true labels would where mistakes do not depend on the features.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -200,7 +201,8 @@ def _purified(x: Float32, y: Codes, seed: int) -> Floats:
 
     leaf = max(LEAF[0], int(LEAF[1] * len(y)))
     trees = ExtraTreesClassifier(TREES, min_samples_leaf=leaf, random_state=seed, n_jobs=1)
-    each = trees.fit(x, y).estimators_
+    with warnings.catch_warnings(action="ignore"):  # that so many classes look like quantities
+        each = trees.fit(x, y).estimators_
     importances = [tree.tree_.compute_feature_importances(normalize=False) for tree in each]
     return np.asarray(np.mean(importances, axis=0), np.float64)
 

@@ -150,6 +150,12 @@ def test_two_scalings_are_one(seed: int) -> None:
     assert Scaling().then(first) == first
 
 
+def test_nothing_is_printed_of_classes_of_few_rows(recwarn: pytest.WarningsRecorder) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    relevance(x, np.arange(60) % 40, 0)
+    assert recwarn.list == []
+
+
 def test_weights_are_standard_scores_times_roots_of_relevance() -> None:
     x = table(300, 1)[0] * np.array([1, 100, 0], np.float32)
     spread = weights(x, np.array([0.25, 0.75, 0.0])).apply(x).std(axis=0)
