@@ -36,6 +36,7 @@ Called = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, str | None]
 def process() -> None:
     """The command as a process of its own, whose end nothing holds up."""
     collecting_seldom()
+    stdout.print_anything()
     theirs = "acquire" in sys.argv  # whose --oracle may import anything
     with contextlib.nullcontext() if theirs else without_unused():
         status = main()

@@ -127,11 +127,15 @@ def _lines(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
 def _workbook(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
     from openpyxl import Workbook
 
-    book = Workbook(write_only=True)
-    sheet = _Sheet(book.create_sheet())
-    sheet.append(tuple(schema.names))
-    yield sheet
-    book.save(sink)
+    book: Any = Workbook(write_only=True)
+    rows, sheet = _Sheet(book.create_sheet()), book.worksheets[0]
+    try:
+        rows.append(tuple(schema.names))
+        yield rows
+        book.save(sink)
+    finally:
+        if not sheet.closed:  # else it tells of it when the process ends
+            sheet.close()
 
 
 Open = Callable[[Any, pa.Schema], Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,18 @@ _COPY_BYTES = 1 << 20
 
 class Unread(BaseException):
     """Who read stdout has gone, as `head` goes after its lines."""
+
+
+def print_anything() -> None:
+    """From now on, print characters that the terminal's encoding has not as escapes, and nowhere
+    what would go to a stream that was closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(nowhere, "w", errors="replace"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def put(text: str) -> None:

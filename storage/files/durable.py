@@ -4,6 +4,7 @@ noted as a part writes them, sealed with a digest."""
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import uuid
@@ -81,12 +82,16 @@ def sync_all(files: Sequence[str], but: Container[str], root: Path) -> None:
 def append(file: Path, content: bytes) -> None:
     """Add to the end of a file in one write, on the disk when this returns.
 
-    Several processes may add to one file: the system keeps their writes apart. OSError where the
-    disk took only a part of it.
+    Several processes may add to one file, one after the other. OSError, and the file as it was,
+    where the disk took only a part of it.
     """
     handle = os.open(file, os.O_WRONLY | os.O_APPEND)
     try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        before = os.fstat(handle).st_size
         taken = os.write(handle, content)
+        if taken < len(content):
+            os.ftruncate(handle, before)
         os.fsync(handle)
     finally:
         os.close(handle)

@@ -172,6 +172,26 @@ def test_who_reads_only_the_head_hears_of_no_error(run: str, source: Path) -> No
         assert "knnoise: " not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("streams", "encoding", "printed"),
+    [("", "ascii", r"r\xfcn\udcff"), (">&-", "", ""), ("2>&-", "", "rün"), (">&- 2>&-", "", "")],
+)
+def test_a_stream_that_cannot_print_it_is_no_error(
+    run: str, tmp_path: Path, streams: str, encoding: str, printed: str
+) -> None:
+    name = tmp_path / "rün\udcff"
+    name.symlink_to(run)
+    call = [sys.executable, "-m", "flows.cli", "status", "--run", str(name)]
+    done = subprocess.run(
+        ["bash", "-c", f'"$@" {streams}', "bash", *call],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert printed in done.stdout.decode("utf-8", "surrogateescape")
+
+
 def test_stdout_is_one_file_of_this_process(run: str, source: Path, capsys: Capture) -> None:
     many = ["score", str(source.parent), "--run", run, "--out", "-", "--new-files"]
     assert main(many) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -141,6 +142,20 @@ def test_an_answer_longer_than_is_read_again_is_refused(log: AnswersFile) -> Non
     with pytest.raises(InputError, match="it is not kept"):
         log.add(Answer("long", (Asked(3, None, "wanted", False),), "x" * LONGEST_LINE, "ann", ""))
     assert log.path.read_bytes() == before
+
+
+def test_an_answer_that_a_full_disk_cut_off_leaves_no_damage(
+    log: AnswersFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.add(answer("1", 1))
+    write, before = os.write, log.path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.write", lambda handle, content: write(handle, content[:50]))
+        with pytest.raises(StorageError, match=r"the answer is not kept .*the disk is full"):
+            log.add(answer("2", 2))
+    assert log.path.read_bytes() == before
+    assert log.add(answer("2", 2))
+    assert 2 in AnswersFile.open(str(log.path), ORIGIN).answers
 
 
 def test_two_processes_lose_nothing(log: AnswersFile) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -177,3 +179,19 @@ def test_what_a_format_cannot_hold_is_one_line(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match=f"cannot write .*{name}"):
             write_columns(str(tmp_path / name), {"apart": apart})
         assert not (tmp_path / name).exists()
+
+
+def test_a_workbook_that_cannot_be_written_says_nothing_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda one: told.append(repr(one.object)))
+    table = pa.table({"row": [1]})
+    with (
+        pytest.raises(OSError, match="No space left"),
+        Path("/dev/full").open("wb", buffering=0) as sink,
+        export.FORMATS[".xlsx"](sink, table.schema) as writer,
+    ):
+        writer.write_table(table)
+    gc.collect()
+    assert not any("_write_rows" in one for one in told)
