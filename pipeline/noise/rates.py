@@ -86,9 +86,9 @@ def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> t
     worse = 1 if halves[1] > halves[0] else 0
     rows = min(side["informative_rows"] for side in sides)
     detail = (
-        f"rate p{worse} is known to about {halves[worse]:.3f} while the share of given 1s differs "
-        f"by {gap:.3f} between the classes, and the smaller class tells as much as {rows:,.0f} "
-        "rows with clean labels"
+        f"rate p{worse} is known to about {halves[worse]:.3f} while the share of either label "
+        f"differs by {gap:.3f} between the classes, and the smaller class tells as much as "
+        f"{rows:,.0f} rows with clean labels"
     )
     if relative > UNSUPPORTED or rows < TOO_FEW:
         return "unsupported", f"No neighborhood is surely pure in class {worse}: {detail}."
