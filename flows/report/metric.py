@@ -94,14 +94,14 @@ def bars(report: PoolReport) -> list[Bar]:
     ]
 
 
-def telling(report: PoolReport, most: int) -> npt.NDArray[np.int64]:
-    """(feature,) places of the features to show of a row, those that tell most of the labels first,
-    as far as that is known."""
+def telling(report: PoolReport) -> npt.NDArray[np.int64]:
+    """(feature,) places of the features, those that tell most of the labels first, as far as that
+    is known."""
     n = len(report.config.feature_names)
     known = report.metric is not None and report.pca is None
     first = report.metric.order() if known and report.metric is not None else []
     order = dict.fromkeys([*(at for at in first if at < n), *range(n)])
-    return np.array(list(order)[:most], np.int64)
+    return np.array(list(order), np.int64)
 
 
 def useless_sentence(report: PoolReport) -> str:

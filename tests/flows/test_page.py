@@ -227,6 +227,29 @@ def test_suspects_are_named_as_in_the_source(tmp_path: Path, n_classes: int) -> 
         assert f">{row}</th>\n<td>no{row}</td>" in page
 
 
+def test_columns_stand_as_in_the_source(browser: Chrome, tmp_path: Path) -> None:
+    """Text by its value and not by features made of it; dates as dates; all within the page."""
+    rng = np.random.default_rng(2)
+    plan = rng.choice(["basic", "plus"], 600)
+    y = (plan == "plus") ^ (rng.random(600) < 0.1)
+    table = pd.DataFrame({"customer": [f"C-{n:06}" for n in range(600)], "plan": plan})
+    table["day"] = np.datetime64("2024-01-01") + rng.integers(0, 300, 600).astype("m8[D]")
+    table = table.assign(monthly_spend=rng.normal(size=600), churned=np.where(y, "yes", "no"))
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    options = {"label_column": "churned", "id_column": "customer", "encode": "one-hot"}
+    fit(tmp_path / "rows.csv", tmp_path / "run", parse=["day=datetime"], k=None, **options)
+    assert command(tmp_path, tmp_path / "run") == 0
+    look(browser, tmp_path / "page.html", width=1280)
+    heads = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#suspects thead th")]
+    own = sorted(heads[heads.index("nearest rows") + 1 :])
+    assert own == ["day", "monthly_spend", "plan"]
+    for name in ("plan", "day"):
+        shown = cells(browser, heads.index(name))
+        assert shown == table[name].astype(str)[rows_of(tmp_path, "suspects")].tolist()
+    box = browser.find_element(By.CSS_SELECTOR, ".scroll:has(#suspects)")
+    assert inside(box, "scrollWidth") <= inside(box, "clientWidth")
+
+
 def test_rows_are_shown_by_their_texts_and_pictures(tmp_path: Path, pool: PoolWriter) -> None:
     """A file per row below the root is a picture in the page; what is none is its text."""
     fit(pool(), tmp_path / "run")

@@ -12,18 +12,17 @@ from flows.report.findings import order_sentence, segment_sentences
 from flows.report.kinds import CandidateReport, ClassReport, TrainReport
 from flows.report.model import PoolReport, Training
 from flows.report.page import annotators, candidates, classes, figures, groups, pictures, words
-from flows.report.page.exhibits import exhibits
+from flows.report.page.exhibits import columns, exhibits
 from flows.report.page.files import files
 from flows.report.page.gather import Scanned, block_recalls, picture, sample, scan
 from flows.report.page.issues import data_issues
 from flows.report.page.render import render
-from flows.report.page.suspects import FEATURES, STRIP, suspects
+from flows.report.page.suspects import STRIP, suspects
 from flows.report.page.truth import Truth, reliability
 from flows.report.rows import Shown
 from flows.report.varying import varying
 from storage.export import write_bytes
 from storage.runs.run import Run, below
-from storage.sources.request import Coding
 
 
 def write_page(
@@ -53,9 +52,9 @@ def write_page(
     rows, x = sample(run)
     scanned = scan(run, report, rows)
     parts = shows(run, report, scanned)
-    names, places = report.config.feature_names, metric.telling(report, FEATURES)
+    shown_columns = columns(report)
     measures = measured(run, report)
-    issues = data_issues(run, report, places)
+    issues = data_issues(run, report, shown_columns)
     listed = [*parts["suspects"], *issues["outliers"], *issues["duplicates"]]
     page = render(
         template,
@@ -69,14 +68,13 @@ def write_page(
         unlabeled=unlabeled(run),
         files=files(run, target),
         recall=pictures.recall(block_recalls(run, report), report),
-        feature_names=[names[at] for at in places],
+        shown_columns=shown_columns,
+        n_left_out=len(report.config.feature_names) - sum(len(one.places) for one in shown_columns),
         **issues,
         n_files=len({suspect.file for suspect in parts["suspects"]}),
         exhibits=None if shown is None else exhibits(shown, [one.row for one in listed]),
-        written=Coding.of_json(report.config.coding).written,
         strip_labels=STRIP,
         id_name=report.config.id_name,
-        n_features=len(names),
         order=None if report.order is None else order_sentence(report.order),
         segments=segment_sentences(report),
         tried=metric.tried_sentence(report),

@@ -1,19 +1,76 @@
-"""The text or the picture of a row, as a page holds it."""
+"""What a page holds of a row: its columns as the source has them, its text or its picture."""
 
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
+from flows.report.metric import telling
+from flows.report.model import PoolReport
 from flows.report.rows import IMAGES, Shown
 from storage.errors import InputError
+from storage.sources.request import Coding
 
+COLUMNS = 12
+"""Columns shown of a row; a page is no place for hundreds."""
 LONGEST = 400
 """Characters of a text."""
 LARGEST = 256_000
 """Bytes of a picture; of a larger one the page has the name."""
+
+
+class Cell(NamedTuple):
+    """What a page shows of a row in a column."""
+
+    text: str
+    order: float | str
+    """By which rows are sorted."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the source: one feature, or a text of which features were made."""
+
+    name: str
+    coding: Coding
+    places: list[int]
+    """Of its features."""
+    values: list[str]
+    """Of a text, the one that each feature stands for; else empty."""
+
+    def cell(self, x: npt.NDArray[np.float32]) -> Cell:
+        """Of a row's features as they were read, (feature,)."""
+        own = x[self.places]
+        if not self.values:
+            return Cell(self.coding.written(self.name, float(own[0])), float(own[0]))
+        value = self.values[int(own.argmax())] if own.any() else "none that training knows"
+        return Cell(value, value)
+
+
+def columns(report: PoolReport) -> list[Column]:
+    """The columns to show, those that tell most of the labels first, as far as that is known."""
+    coding, names = Coding.of_json(report.config.coding), report.config.feature_names
+    of_text = coding.groups(tuple(names))
+    text = {at: name for name, places in of_text.items() for at in places}
+    shown: dict[str, Column] = {}
+    for at in telling(report).tolist():
+        name = text.get(at, names[at])
+        places = of_text.get(name, [at])
+        values = [names[one].removeprefix(f"{name}=") for one in places] if at in text else []
+        shown.setdefault(name, Column(name, coding, places, values))
+        if len(shown) == COLUMNS:
+            break
+    return list(shown.values())
+
+
+def cells(shown: list[Column], x: npt.NDArray[np.float32]) -> list[tuple[Cell, ...]]:
+    """What is shown of rows with features (row, feature), as they were read."""
+    return [tuple(column.cell(row) for column in shown) for row in x]
 
 
 def exhibits(shown: Shown, rows: list[int]) -> dict[int, str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.report.model import PoolReport
+from flows.report.page.exhibits import Cell, Column, cells
 from flows.report.page.gather import ingested
 from flows.steps.graph.lookup import pick
+from flows.steps.sets.stages import as_read
 from pipeline.diagnostics.top_rows import Greatest
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
@@ -27,16 +28,11 @@ class Issue:
     score: float
     """Of an outlier, low is far from everything; of a duplicate the distance to the other row."""
     nearest: int
-    features: tuple[float, ...]
+    cells: tuple[Cell, ...]
 
 
-def data_issues(
-    run: Run, report: PoolReport, places: npt.NDArray[np.int64]
-) -> dict[str, list[Issue]]:
-    """The rows furthest from all others, and the duplicates nearest to a row of another label.
-
-    places : (feature,) of the features to show
-    """
+def data_issues(run: Run, report: PoolReport, shown: list[Column]) -> dict[str, list[Issue]]:
+    """The rows furthest from all others, and the duplicates nearest to a row of another label."""
     group = run.group("checks")
     far, alike = Greatest(ROWS, report.seed), Greatest(ROWS, report.seed)
     for rows in ingested(run).pool(run, "pool").parts():
@@ -48,20 +44,21 @@ def data_issues(
         far.see(rows.start + outlier, -score)
         alike.see(rows.start + other, -apart)
     return {
-        "outliers": _issues(run, far, places),
-        "duplicates": _issues(run, alike, places),
+        "outliers": _issues(run, far, shown),
+        "duplicates": _issues(run, alike, shown),
     }
 
 
-def _issues(run: Run, greatest: Greatest, places: npt.NDArray[np.int64]) -> list[Issue]:
+def _issues(run: Run, greatest: Greatest, shown: list[Column]) -> list[Issue]:
     if not len(greatest.row):
         return []
     row, nearest = (pick(run, "checks", name, greatest.row) for name in ("row", "nearest_row"))
-    x = pick(run, "pool", "x", greatest.row)[:, places]
+    x = pick(as_read(run), "pool", "x", greatest.row)
     named = "id" in run.group("pool")
     ids = pick(run, "pool", "id", greatest.row) if named else [None] * len(row)
-    lines = zip(row.tolist(), ids, (-greatest.value).tolist(), nearest.tolist(), x, strict=True)
+    score = (-greatest.value).tolist()
+    lines = zip(row.tolist(), ids, score, nearest.tolist(), cells(shown, x), strict=True)
     return [
-        Issue(at, None if own is None else str(own), score, other, tuple(values.tolist()))
-        for at, own, score, other, values in lines
+        Issue(at, None if own is None else str(own), far, other, values)
+        for at, own, far, other, values in lines
     ]

@@ -1,4 +1,4 @@
-"""The most suspect training rows, with their neighbors and features."""
+"""The most suspect training rows, with their neighbors and columns."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.kinds import TrainReport
-from flows.report.metric import telling
 from flows.report.model import PoolReport
+from flows.report.page.exhibits import Cell, cells, columns
 from flows.report.page.gather import ingested
 from flows.steps.graph.lookup import lists_of, pick, source_rows
 from flows.steps.sets.stages import as_read
 from storage.runs.run import Run
 
-FEATURES = 12
-"""Features shown of a row; a page is no place for hundreds."""
 STRIP = 40
 """Neighbors whose labels a strip shows."""
 NEAREST = 3
@@ -46,7 +44,7 @@ class Suspect:
     id: str | None
     quality: float
     nearest: tuple[Nearest, ...]
-    features: tuple[float, ...]
+    cells: tuple[Cell, ...]
     verdict: dict[str, Any]
     """What its kind of labels says of it, by the names of the template."""
 
@@ -60,7 +58,8 @@ def listed(
 ) -> list[Suspect]:
     """Some rows of the pool with their lists and verdicts, in that order."""
     verdict = {name: pick(run, "labels", name, rows) for name in ("row", "label_quality")}
-    x = pick(as_read(run), "pool", "x", rows)[:, telling(report, FEATURES)]
+    x = pick(as_read(run), "pool", "x", rows)
+    shown = cells(columns(report), x)
     source = pick(run, "pool", "source_id", rows)
     named = "id" in run.group("pool")
     ids = pick(run, "pool", "id", rows) if named else np.full(len(rows), None)
@@ -73,7 +72,7 @@ def listed(
             None if ids[i] is None else str(ids[i]),
             float(verdict["label_quality"][i]),
             nearest[i],
-            tuple(x[i].tolist()),
+            shown[i],
             own,
         )
         for i, own in enumerate(verdicts)
