@@ -858,6 +858,8 @@ def test_rows_of_a_table_beside_their_neighbors(
         press(browser, "s")
     press(browser, "a")
     assert browser.find_element(By.CSS_SELECTOR, "details.alike").get_attribute("open")
+    arrows = "return getComputedStyle(document.querySelector('thead .open'), '::after').content"
+    assert browser.execute_script(arrows) == "none"  # they open, and do not sort
     opener = browser.find_elements(By.CSS_SELECTOR, "details.alike thead .open")[-1]
     alike = opener.text
     opener.click()
@@ -899,7 +901,7 @@ def test_a_neighbor_opens_whole_and_goes_back(
     assert (reply.status_code, "reload the page" in reply.text) == (422, True)
     visit(browser, page, width=400)
     third = browser.find_elements(By.CSS_SELECTOR, ".near .open")[2]
-    assert re.fullmatch(r"(no|yes <b>)\n\d+\.\d\d", third.text)
+    assert re.fullmatch(r"(no|yes <b>)\n\d+\.\d\d away", third.text)
     third.click()
     assert len(beside(browser, ".pair img")) == 2
     assert beside(browser, "h2") != [f"Row {row(browser)}"]
@@ -922,6 +924,33 @@ def test_answers_wait_in_the_browser_while_the_server_is_away(
     browser.refresh()
     until(browser, lambda: first in page.answers().answers)
     until(browser, lambda: unsent(browser) == [])
+
+
+def test_texts_of_the_nearest_rows_are_beside_a_text(
+    browser: Chrome, made: Made, tmp_path: Path
+) -> None:
+    shown = Shown(str(made.folder / "texts.parquet"), None, N, None)
+    _, queue = listed(made)
+    with served(made, tmp_path / "answers.jsonl", None, shown) as page:
+        visit(browser, page, width=400)
+        near = queue["neighbor"][queue["row"].tolist().index(row(browser))].tolist()
+        tiles = browser.find_elements(By.CSS_SELECTOR, ".near.texts .open")
+        beside_it = [tile.text.splitlines()[0] for tile in tiles if tile.is_displayed()]
+        assert beside_it == [f"text of {at} <i>" for at in near[:6]]
+        inner = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+        assert inner[0] <= inner[1]
+
+
+def test_labels_that_are_digits_are_their_own_keys(
+    browser: Chrome, exported: Made, tmp_path: Path
+) -> None:
+    with served(exported, tmp_path / "answers.jsonl", None, None) as page:
+        visit(browser, page)
+        for label in (1, 0):
+            asked = row(browser)
+            press(browser, str(label))
+            until(browser, lambda: asked in page.answers().answers)  # noqa: B023
+            assert page.answers().answers.of_row(asked).label == label
 
 
 def unsent(browser: Chrome) -> Any:

@@ -39,13 +39,19 @@ const cells = (own, others, config, caption) => {
         beside.map((other) => cell(other[at], other[at] === values[at])))))));
 };
 
-/** What there is to see of a row; a small one only as a picture. */
+/** What there is to see of a row; a small one as a picture or the beginning of a text. */
 const exhibit = (row, content, config, small) => {
   if (content.image) return h("img", { src: content.image, alt: `row ${row}`, referrerpolicy: "no-referrer" });
+  if (content.text) return h(small ? "span" : "p", {}, content.text);
   if (small) return null;
-  if (content.text) return h("p", {}, content.text);
   return columns(content, config) && cells(content, [], config, content.cells ? "Columns" : "Features");
 };
+
+/** [key, code] of the labels that a key answers: a label that is a digit by itself where all are,
+ * else by its place among the choices. */
+const keyed = (card, config) =>
+  config.labels.every((label) => /^\d$/.test(label)) ? card.choices.map((code) => [config.labels[code], code]).sort()
+  : card.choices.slice(0, 9).map((code, at) => [String(at + 1), code]);
 
 const kind = (label, card) => (label === card.likely ? "likely" : label === card.given ? "given" : "");
 
@@ -55,10 +61,10 @@ const opener = (one, card, onOpen, ...inside) =>
 
 const words = (one, config) =>
   one.label === undefined ? `row ${one.row.toLocaleString("en")}`
-  : [config.labels[one.label] ?? "no label", h("small", {}, one.distance.toPrecision(3))];
+  : [config.labels[one.label] ?? "no label", h("small", {}, `${one.distance.toPrecision(3)} away`)];
 
 const near = (rows, card, config, onOpen) =>
-  h("ul", { class: "near" }, rows.map((one) => h("li", { class: kind(one.label, card) },
+  h("ul", { class: card.content.text && !card.content.image ? "near texts" : "near" }, rows.map((one) => h("li", { class: kind(one.label, card) },
     opener(one, card, onOpen, exhibit(one.row, one.content, config, true), words(one, config)))));
 
 /** A row that was opened, whole, beside the question's. */
@@ -83,11 +89,12 @@ export const question = (card, config, on, onOpen, { grid = false, current = fal
     : `Labeled ${label(card.given)}. Rather ${label(card.likely)}?`;
   const all = h("input", { type: "checkbox", class: "all" });
   const answer = (code) => on(card, code, all.checked);
-  const buttons = card.choices.slice(0, 9).map((code, at) =>
+  const keys = keyed(card, config);
+  const buttons = keys.map(([key, code]) =>
     h("button", { type: "button", class: kind(code, card), onclick: () => answer(code), "data-label": code },
-      h("kbd", {}, String(at + 1)), ` ${label(code)}`,
+      h("kbd", {}, key), ` ${label(code)}`,
       code === card.given ? h("span", { class: "tag" }, "as given") : code === card.likely ? h("span", { class: "tag" }, "likely") : null));
-  const others = card.choices.slice(9);
+  const others = card.choices.slice(keys.length);
   const more = others.length === 0 ? null : h("select", { "aria-label": "another label", onchange: (event) => answer(Number(event.target.value)) },
     h("option", { value: "" }, "another …"), others.map((code) => h("option", { value: code }, label(code))));
   const skip = config.optional && h("button", { type: "button", onclick: () => answer(null) }, h("kbd", {}, "s"), " don’t know");
@@ -95,6 +102,7 @@ export const question = (card, config, on, onOpen, { grid = false, current = fal
   const facts = card.given < 0 ? `row ${card.row.toLocaleString("en")} · worth most now`
     : `row ${card.row.toLocaleString("en")} · ${Math.round(100 * card.wrong)} % likely wrong`
     + (card.random ? " · drawn at random" : card.moved ? ` · moves ${card.moved} other verdict${card.moved > 1 ? "s" : ""}` : "");
+  const pictures = card.content.image !== undefined;
   const inFile = config.columns.length > 0 && card.content.cells !== undefined && !grid;
   const beside = (rows, caption) =>
     cells(card.content, rows.filter((one) => one.content.cells).map((one) =>
@@ -105,11 +113,11 @@ export const question = (card, config, on, onOpen, { grid = false, current = fal
     h("div", {}, h("h2", {}, asked), h("p", { class: "quiet" }, id === undefined || id === null ? facts : `${config.id_name} ${id} · ${facts}`), h("div", { class: "answers" }, buttons, more, skip || null)),
     grid ? null : h("div", {},
       h("h3", {}, voters ? `Nearest rows; ${card.votes[card.likely]} of ${voters} neighbors are ${label(card.likely)}` : "Nearest rows, none labeled yet"),
-      inFile ? beside(card.neighbors.slice(0, NEAR), "This row and the nearest") : near(card.neighbors, card, config, onOpen)),
+      inFile ? beside(card.neighbors.slice(0, NEAR), "This row and the nearest") : near(pictures ? card.neighbors : card.neighbors.slice(0, NEAR), card, config, onOpen)),
     card.alike.length === 0 ? null : h("div", {},
       h("h3", {}, h("label", {}, all, ` the same answer for ${card.alike.length} alike `, h("kbd", {}, "a"))),
-      grid ? null : inFile ? h("details", { class: "alike" }, h("summary", {}, `look through all ${card.alike.length}`),
-        beside(card.alike, "This row and those alike"))
-      : near(card.alike, card, config, onOpen)));
-  return { element, card, all, answer };
+      grid ? null : pictures ? near(card.alike, card, config, onOpen)
+      : h("details", { class: "alike" }, h("summary", {}, `look through all ${card.alike.length}`),
+        inFile ? beside(card.alike, "This row and those alike") : near(card.alike, card, config, onOpen))));
+  return { element, card, all, answer, keys: new Map(keys) };
 };

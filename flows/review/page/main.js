@@ -211,7 +211,7 @@ document.addEventListener("keydown", (event) => {
     ArrowDown: () => grid && move(4),
     ArrowUp: () => grid && move(-4),
   };
-  const code = one && /^[1-9]$/.test(event.key) ? one.card.choices[Number(event.key) - 1] : undefined;
+  const code = one?.keys.get(event.key);
   if (code !== undefined) one.answer(code);
   else if (!keys[event.key]) return;
   else if (event.key.startsWith("Arrow") && !grid) return;
