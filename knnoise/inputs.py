@@ -80,7 +80,7 @@ def in_python(text: str) -> str:
         name, value = match[1].replace("-", "_"), (match[2] or "").strip()
         before, after = text[: match.start()].split()[-1:], text[match.end() :][:1]
         given = before in ([word] for word in _BEFORE) or after == ":"
-        if not value or value in _PLAIN or value.startswith("--") or not given:
+        if not value or value in _PLAIN or value.startswith(("--", "(")) or not given:
             return name + (match[2] or "")
         return f"{name}={value if _PLAIN_VALUE.fullmatch(value) else repr(value)}"
 

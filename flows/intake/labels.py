@@ -12,6 +12,8 @@ from storage.errors import InputError
 from storage.sources.values.labels import folded
 
 QUANTITY = "quantity"
+NO_CLASSES = (QUANTITY, "labels")
+"""Kinds of findings by which there is nothing to train on."""
 FEW = 20
 """Labels that are classes, whatever they look like."""
 FEWEST_OF_EACH = 3
@@ -33,9 +35,17 @@ def quantity(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
         return []
     what = f"{n:,} different values"
     if count == n:
-        what = f"{n:,} different numbers from {low} to {high}"
+        ends = [f"{end:.4g}" if isinstance(end, float) else f"{end}" for end in (low, high)]
+        what = f"{n:,} different numbers from {' to '.join(ends)}"
     text = f"label {name!r} has {what}: is that a class?"
     return [Finding(kind=QUANTITY, columns=[name], text=text, option="another --label-column")]
+
+
+def refused(name: str, counts: Mapping[LabelValue, int], error: InputError) -> list[Finding]:
+    """Labels that training refuses, as a quantity where they are one."""
+    text = f"{error}: are these the labels?"
+    other = Finding(kind="labels", columns=[], text=text, option="another --label-column")
+    return quantity(name, counts) or [other]
 
 
 def refuse_quantity(health: Health) -> None:

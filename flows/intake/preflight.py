@@ -13,7 +13,7 @@ from flows.engine.results import LabelValue
 from flows.intake.doubts import NO_REQUEST, ColumnRequest, doubtful, quoted
 from flows.intake.glance import Glance, look_at
 from flows.intake.health import SHOWN, Finding, Health, named
-from flows.intake.labels import alike, quantity
+from flows.intake.labels import alike, quantity, refused
 from flows.intake.remedies import DECIMAL, READING, mended, remedies
 from flows.options.params import CheckParams, Chosen, Given, as_keywords
 from pipeline.diagnostics.health import (
@@ -141,8 +141,7 @@ def look(
                 labels = _joined(labels)
             y = codes.encode(labels).astype(np.int64)
         except InputError as error:  # training refuses them itself
-            text = f"{error}: are these the labels?"
-            findings.append(Finding(kind="labels", columns=[], text=text, option="--label-column"))
+            findings += refused(str(source.label_name), _known(labels), error)
             codes = None
     if codes is not None and (y >= 0).any():
         n_missing = int((y < 0).sum())
@@ -187,8 +186,12 @@ def _opened(given: Given, chosen: Chosen, *, with_labels: bool) -> Source:
 
 def _joined(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Labels that are alike as one."""
-    known = (value for value in map(label_value, labels.tolist()) if value is not None)
-    return Coding(joined=joined_by(Counter(known))).join(labels)
+    return Coding(joined=joined_by(_known(labels))).join(labels)
+
+
+def _known(labels: npt.NDArray[Any]) -> Counter[LabelValue]:
+    """Rows with each label that is there."""
+    return Counter(value for value in map(label_value, labels.tolist()) if value is not None)
 
 
 def _counts(codes: LabelCodes, y: npt.NDArray[np.int64]) -> list[tuple[LabelValue, int]]:

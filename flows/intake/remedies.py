@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from flows.intake.health import Finding, Health
-from flows.intake.labels import QUANTITY
+from flows.intake.labels import NO_CLASSES
 from flows.options.params import CheckParams, TrainParams, is_many, option
 
 _GIVEN = re.compile(r"give (--[a-z-]+ (?:'[^']*'|[^\s;]+))")
@@ -28,7 +28,7 @@ def mended(params: CheckParams, message: str) -> CheckParams | None:
 def remedies(params: CheckParams, health: Health) -> dict[str, Any] | None:
     """The parameters of a training on the source, with what is given and every remedy; None where
     no label is known to be one."""
-    if health.label_name is None or any(finding.kind == QUANTITY for finding in health.findings):
+    if health.label_name is None or any(finding.kind in NO_CLASSES for finding in health.findings):
         return None
     options = params.model_dump(exclude_defaults=True)
     for finding in health.findings:

@@ -69,9 +69,14 @@ class Spreads:
     def described(self, names: Sequence[str]) -> str:
         """The columns that lie furthest apart, in words."""
         return (
-            f"{names[self.narrow]!r} spreads over {self.least:.3g}, {names[self.wide]!r} over "
-            f"{self.most:.3g} and would decide nearly alone who is near"
+            f"{names[self.narrow]!r} spreads over {_plain(self.least)}, {names[self.wide]!r} over "
+            f"{_plain(self.most)} and would decide nearly alone who is near"
         )
+
+
+def _plain(value: float) -> str:
+    """Three digits as people write them: 1,270 and not 1.27e+03."""
+    return f"{float(f'{value:.3g}'):,.10g}"
 
 
 def spreads(x: npt.NDArray[Any]) -> Spreads:

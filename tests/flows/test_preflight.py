@@ -226,11 +226,17 @@ def test_a_store_without_credentials_says_what_to_give(
     assert len(said.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("column", "what"), [("age", "from 18 to 70"), ("price", "numbers")])
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [("age", "from 18 to 70"), ("price", "numbers"), ("many", "1,500 different numbers")],
+)
 def test_a_quantity_is_no_label(
     tmp_path: Path, column: str, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table_of("numbers").drop(columns=["city"]).to_csv(tmp_path / "t.csv", index=False)
+    table = table_of("numbers").drop(columns=["city"])
+    if column == "many":  # more than there may be classes
+        table = pd.DataFrame(np.random.default_rng(0).normal(size=(1500, 2)), columns=["a", "many"])
+    table.to_csv(tmp_path / "t.csv", index=False)
     how = [str(tmp_path / "t.csv"), "--label-column", column]
     assert main(["check", *how]) == 0
     said = capsys.readouterr().out

@@ -234,6 +234,7 @@ def test_errors_are_in_words_of_python() -> None:
         "--p0 and --p1 belong together": "p0 and p1 belong together",
         "give --exclude 'a b'; see": "give exclude='a b'; see",
         "a--b and x -- y stay": "a--b and x -- y stay",
+        "named as --id-column (without one `row`)": "named as id_column (without one `row`)",
         "or leave it out with --exclude when": "or leave it out with exclude='when'",
     }
     for typed, plain in said.items():
