@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,6 @@ from flows.orchestration.run_folders import latest
 from flows.orchestration.session import open_job
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify_text
-from flows.report.kinds import TrainReport
-from flows.report.model import Interval
 from flows.report.page.truth import Truth, reliability
 from flows.scorings.scored import Trained
 from flows.steps.labels.certificates import sample_graph
@@ -120,7 +117,7 @@ def _certify(job: Job, trained: Trained, design: Design, params: CertifyParams) 
             job,
             PoolGraph(pool, source.n_blocks),
             design,
-            source.decision_rule if isinstance(source, TrainReport) else None,
+            source.verdicts(),
             len(source.class_counts),
             params.seed,
         ),
@@ -147,9 +144,6 @@ def _report(
     source, fixed = trained.report, _is_fixed(trained, params)
     sizes = (design.k,) if fixed else source.k_curve.grid
     majority = bounds.certify(plain, design, params.delta, n_rules=len(sizes))
-    chosen, clean, reason = None, None, "certified for two classes only"
-    if isinstance(source, TrainReport):
-        chosen, clean, reason = _of_threshold(source, design, ours, params.delta, sizes)
     short = plain.short_rows
     warnings = []
     if source.recall < 1:
@@ -184,31 +178,10 @@ def _report(
         samples=plain.samples,
         short_rows=short,
         majority=ErrorBound.of(majority, len(sizes)),
-        threshold=getattr(source, "threshold", None),
-        trained_rule=chosen,
-        clean_error=clean,
-        clean_reason=reason,
+        **source.certified(ours, design, params.delta, sizes),
         warnings=warnings,
         seconds=dict(job.seconds),
         steps=outcomes(job.run),
-    )
-
-
-def _of_threshold(
-    source: TrainReport, design: Design, counts: Counts, delta: float, sizes: Sequence[int]
-) -> tuple[ErrorBound, Interval | None, str]:
-    """Bound of the training's threshold; that of its clean error, if there is one; and why."""
-    shapes = 2 if source.rule == "rknn" else 1  # its rule at exactly one half is free
-    n_rules = shapes * sum(bounds.threshold_rules(k) for k in sizes)
-    bound = ErrorBound.of(bounds.certify(counts, design, delta, n_rules=n_rules), n_rules)
-    if source.noise != "given" and source.support != "supported":
-        return bound, None, f"the rates are {source.support}: nothing follows for clean labels"
-    rates = source.p0_interval, source.p1_interval
-    clean = bounds.clean_range(counts, design, delta, *rates, n_rules)
-    return (
-        bound,
-        clean,
-        ("holds if mistakes depend on the class alone, and while the rates' intervals hold"),
     )
 
 

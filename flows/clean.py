@@ -89,13 +89,14 @@ class _Verdicts:
 
     def __init__(self, trained: Trained) -> None:
         self._group = trained.run.group("labels")
-        names = ("row", "given_label", "is_label_issue", "label_quality")
-        self._names = (*names, *(["likely_label"] if "likely_label" in self._group else []))
+        self._of = trained.report.verdicts()
         self._at, self._buffered = 0, self._read(0)
 
     def _read(self, at: int) -> Arrays:
         rows = slice(at, at + array(self._group, "row").chunks[0])
-        return {name: read_array(self._group, name, rows) for name in self._names}
+        read = {name: read_array(self._group, name, rows) for name in ("row", *self._of.columns)}
+        read["given_label"] = read["given_label"].astype(np.int64)
+        return {**read, "likely_label": self._of.likely(read).astype(np.int64)}
 
     def before(self, stop: int) -> Arrays:
         """Those on the next rows of the source, up to `stop`."""
@@ -108,7 +109,7 @@ class _Verdicts:
             if len(self._buffered["row"]) or self._at == array(self._group, "row").shape[0]:
                 break
             self._buffered = self._read(self._at)
-        return {name: np.concatenate([one[name] for one in pieces]) for name in self._names}
+        return {name: np.concatenate([one[name] for one in pieces]) for name in pieces[0]}
 
 
 @dataclass
@@ -186,13 +187,13 @@ class _Cleaning:
     def _cleaned(self, table: pa.Table, first: int) -> pa.Table:
         """Some rows of the source, the first of them `first`, as they are written."""
         verdicts = self.verdicts.before(first + table.num_rows)
-        given, suspect = verdicts["given_label"].astype(np.int64), verdicts["is_label_issue"]
+        given, suspect = verdicts["given_label"], verdicts["is_label_issue"]
         self.n_rows = first + table.num_rows
         self.n_judged, self.n_suspect = self.n_judged + len(given), self.n_suspect + suspect.sum()
         if self.how == "drop":
             verdicts = {name: column[~suspect] for name, column in verdicts.items()}
             given, suspect = given[~suspect], suspect[~suspect]
-        likely = verdicts.get("likely_label", np.where(suspect, 1 - given, given)).astype(np.int64)
+        likely = verdicts["likely_label"]
         code = np.where(suspect, likely, given) if self.how == "relabel" else given
         self.by_class += np.bincount(code, minlength=len(self.classes))
         if table.num_rows != len(code) or self.how == "drop":

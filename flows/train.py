@@ -15,8 +15,8 @@ from flows.engine.tasks.context import flow_run_context
 from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training
 from flows.intake.health import Health
-from flows.intake.labels import refuse_for_candidates, refuse_quantity
-from flows.judging import LabeledGraph, check_labels, judge
+from flows.intake.labels import refuse_quantity
+from flows.kinds import LabeledGraph, labels_of
 from flows.options.params import TrainParams, as_keywords
 from flows.orchestration.config import check_same, defaults, describe
 from flows.orchestration.run_folders import latest, to_make
@@ -30,10 +30,7 @@ from flows.steps.findings.checks import check_data
 from flows.steps.findings.segments import find_segments
 from flows.steps.graph.building import build, find_probes
 from flows.steps.graph.partition import Wanted
-from flows.steps.ingest.pool import ingest
 from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
-from flows.steps.sets.features import prepare
-from pipeline.blocks.metric import AS_SCALED
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.rules import RULES
 from storage.errors import InputError, KnnoiseError
@@ -92,13 +89,7 @@ def _trained(folder: Run, params: TrainParams, reporter: Reporter) -> dict[str, 
     label."""
     health = _health(folder, params)
     opened = open_training(params, health, _coding(folder, params, health))
-    if opened.candidates is not None:
-        refuse_for_candidates(params)
-    elif params.candidate_features != "raw":
-        raise InputError(
-            f"--candidate-features {params.candidate_features} is for candidate sets, and each row "
-            "has one label; leave it out"
-        )
+    labels_of(opened).refuse(params)
     if params.corrections is not None:
         opened = with_corrections(opened, params.corrections)
     report = _of_labels(folder, opened, health, params, reporter)
@@ -168,19 +159,12 @@ def _coding(folder: Run, params: TrainParams, health: Health | None) -> Coding:
 def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     """The steps, in order."""
     job.verify()
-    seed = params.seed
-    if params.candidate_features == "raw":
-        ingested = as_task(
-            "ingest",
-            lambda: ingest(job, source, path="pool", scale=params.scale, seed=seed, pca=params.pca),
-        )
-    else:
-        ingested = prepare(job, source, params)
+    seed, labels = params.seed, labels_of(source)
+    ingested = labels.ingest(job, source, params)
     pool = ingested.pool(job.run, "pool")
-    sets = source.candidates is not None
     _check_size(pool, params)
-    check_labels(source, ingested.labels(), params)
-    metric = AS_SCALED if sets else params.metric
+    labels.check(source, ingested, params)
+    metric = labels.metric(params)
     embedded = bool(source.embedded.all())
     names, classes = source.feature_names, ingested.label_values or []
     stated = probability_columns(
@@ -194,15 +178,14 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     )
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)
-    read = rates_read(params) and not sets
     room = memory_of_a_part(params) if builder == "join" else 0
     exact = builder == "exact"
     wanted = Wanted(params.block_rows, params.target_recall, length, exact, seed, room)
     how = NeighborParams(length, builder, seed=seed)
-    built = build(job, pool, scaling, how, wanted, rates=read)
+    built = build(job, pool, scaling, how, wanted, rates=labels.rates_read(params))
     graph = built.graph
     labeled = LabeledGraph(pool, ingested, graph.blocks, length, params)
-    judged = judge(job, labeled, source)
+    judged = labels.judge(job, labeled, source)
     checked = as_task(
         "checks",
         lambda: check_data(
@@ -210,7 +193,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
             labeled.graph,
             judged.estimated.k,
             renumbered=ingested.left_out > 0,
-            labeled=not sets,
+            labeled=labels.each_one,
         ),
     )
 
@@ -228,11 +211,6 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     return reports.load_any(job.run)
 
 
-def rates_read(params: TrainParams) -> bool:
-    """Whether noise rates are read off the anchors' lists."""
-    return params.noise == "crossfit" and params.p0 is None
-
-
 def _check_size(pool: Pool, params: TrainParams) -> None:
     if pool.n_rows <= (params.k or 0):
         raise InputError(
@@ -247,9 +225,9 @@ def _check_size(pool: Pool, params: TrainParams) -> None:
 
 def _since(job: Job, report: PoolReport, compare_with: str | None) -> PoolReport:
     """The report with what changed since an earlier training, and a warning per rate that moved."""
-    if compare_with is None or not isinstance(report, Training):
+    if compare_with is None:
         return report
-    since, drifted = _drift(job, report, compare_with)
+    since, drifted = _drift(job, report.single(job.run.location.name), compare_with)
     warnings = [*report.warnings, *drifted]
     for warning in warnings:
         job.reporter.say(f"WARNING: {warning}")

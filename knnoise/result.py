@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
+
+    from flows.report.model import PoolReport
+    from flows.report.model import Training as Report
 
 SHOWN = 10
 """Suspects shown in a notebook."""
@@ -44,19 +48,9 @@ class Training:
         is labeled as another."""
         import pandas as pd
 
-        self._of_labels()
-        if len(self.label_values) > 2:
-            from flows.report.content import training
-            from flows.report.kinds import ClassReport
-
-            report = training(self.summary)
-            assert isinstance(report, ClassReport)
-            noise = zip(report.class_noise, report.class_noise_interval, strict=True)
-            wrong = [[share, *interval] for share, interval in noise]
-            return pd.DataFrame(wrong, self.label_values, ["estimate", "low", "high"])
-        bounds = {name: self.summary[f"{name}_interval"] for name in ("p0", "p1")}
-        rows = [[self.summary[name], *bounds[name]] for name in ("p0", "p1")]
-        return pd.DataFrame(rows, ["p0", "p1"], ["estimate", "low", "high"])
+        rates = self._of_labels().rates()
+        rows = [[rate.estimate, *rate.interval] for rate in rates.values()]
+        return pd.DataFrame(rows, list(rates), ["estimate", "low", "high"])
 
     @property
     def share_wrong(self) -> pd.Series[float]:
@@ -98,17 +92,23 @@ class Training:
         """
         import pandas as pd
 
-        self._of_labels()
+        report = self._of_labels()
         groups = self.summary["groups"]
         if groups is None:
             raise InputError(f"{self.run}: trained without by; give the column that says whose")
-        rows = [_group(group, self.label_values) for group in groups["groups"]]
+        rows = [_group(group, report.grouped_classes) for group in groups["groups"]]
         return pd.DataFrame(rows).set_index("group").rename_axis(groups["column"])
 
-    def _of_labels(self) -> None:
+    @cached_property
+    def _report(self) -> PoolReport:
+        from flows.report.content import training
+
+        return training(self.summary)
+
+    def _of_labels(self) -> Report:
         """Raise `InputError` where labels are candidate sets, for which no rates are estimated."""
-        if "transition_matrix" not in self.summary:
-            raise InputError(f"{self.run}: trained on candidate sets, which have no noise rates")
+        self._report.refuse("rates", self.run)
+        return self._report.single(self.run)
 
     @property
     def annotators(self) -> pd.DataFrame:
@@ -237,19 +237,15 @@ class Training:
 
     def plot_rates(self, ax: Axes | None = None) -> Axes:
         """The rates with their intervals."""
-        rates = self.rates
+        rates = list(self._of_labels().rates().values())
         ax = _axes(ax, max(2.5, 1 + 0.4 * len(rates)))
-        names = [str(name) for name in self.label_values]
-        if len(names) == 2:
-            zero, one = names
-            names = [f"p0: truly {zero}, given {one}", f"p1: truly {one}, given {zero}"]
-        for place, (_, row) in enumerate(rates.iterrows()):
-            ax.plot([row["low"], row["high"]], [place, place], color="0.6", linewidth=3)
-            ax.plot(row["estimate"], place, "o", color="black")
-            number, at = f"{row['estimate']:.3f}", (row["estimate"], place)
+        for place, rate in enumerate(rates):
+            ax.plot(rate.interval, [place, place], color="0.6", linewidth=3)
+            ax.plot(rate.estimate, place, "o", color="black")
+            number, at = f"{rate.estimate:.3f}", (rate.estimate, place)
             ax.annotate(number, at, (0, 7), textcoords="offset points", ha="center")
-        ax.set_yticks(range(len(names)), names)
-        ax.set(ylim=(len(names) - 0.4, -0.6), xlabel="share of wrong labels, with 95 % interval")
+        ax.set_yticks(range(len(rates)), [rate.label for rate in rates])
+        ax.set(ylim=(len(rates) - 0.4, -0.6), xlabel="share of wrong labels, with 95 % interval")
         ax.set_xlim(left=0)
         return ax
 
@@ -257,33 +253,19 @@ class Training:
         """How many training rows have which share of neighbors given 1, and the threshold; of more
         than two classes, which label quality."""
         ax = _axes(ax)
-        if "threshold" not in self.summary:
-            ax.hist(self.label_issues["label_quality"], bins=50, color="0.7")
-            ax.set(xlabel="label quality", ylabel="rows")
-            return ax
-        share = self.label_issues["eta_corr"]
-        ax.hist(share, bins=min(50, self.summary["k"] + 1), color="0.7")
-        ax.axvline(self.summary["threshold"], color="black", linestyle="--", label="threshold")
-        ax.set(xlabel=f"share of the {self.summary['k']} neighbors given {self.label_values[1]}")
-        ax.set_ylabel("rows")
-        ax.legend(frameon=False)
+        self._report.plot_posterior(ax, self.label_issues)
         return ax
 
     def __str__(self) -> str:
-        from flows.report.content import train_text, training
+        from flows.report.content import train_text
 
-        return train_text(training(self.summary))
+        return train_text(self._report)
 
     def _repr_html_(self) -> str:
         table = self.suspects(SHOWN).to_html(index=False, float_format="%.3f")
         total = f"{self.summary['n_label_issues']:,} of {self.summary['n_rows']:,}"
-        if "transition_matrix" not in self.summary:
-            summary = f"{total} rows are predicted none of their candidates</p>"
-        else:
-            why = f"{escape(self.summary['support'])}: {escape(self.summary['reason'])}"
-            summary = (
-                f"{total} labels are suspect ({why})</p>{self.rates.to_html(float_format='%.3f')}"
-            )
+        rates = self.rates.to_html(float_format="%.3f") if self._report.rates() else ""
+        summary = f"{total} {escape(self._report.suspicion())}</p>{rates}"
         return f"<p><b>{escape(self.run)}</b>: {summary}<p>the most suspect</p>{table}"
 
 
@@ -330,19 +312,18 @@ class Cleaned:
         return clean_text(CleanReport.model_validate(self.summary))
 
 
-def _group(group: dict[str, Any], label_values: list[Any]) -> dict[str, Any]:
-    """A group as a row of a table."""
+def _group(group: dict[str, Any], classes: list[Any]) -> dict[str, Any]:
+    """A group as a row of a table, with the rates of some classes."""
     low, high = group["wrong_interval"]
     row = {name: group[name] for name in ("rows", "checked", "suspects", "wrong")}
     row = {"group": group["value"], **row, "low": low, "high": high}
     row |= {"wrong_shrunk": group["wrong_shrunk"], "support": group["support"]}
-    if len(label_values) == 2:
-        rates = {rate["true"]: rate for rate in group["rates"]}
-        for code, value in enumerate(label_values):
-            rate = rates.get(value)
-            ends = (float("nan"), float("nan")) if rate is None else rate["interval"]
-            estimate = float("nan") if rate is None else rate["estimate"]
-            row |= {f"p{code}": estimate, f"p{code}_low": ends[0], f"p{code}_high": ends[1]}
+    rates = {rate["true"]: rate for rate in group["rates"]}
+    for code, value in enumerate(classes):
+        rate = rates.get(value)
+        ends = (float("nan"), float("nan")) if rate is None else rate["interval"]
+        estimate = float("nan") if rate is None else rate["estimate"]
+        row |= {f"p{code}": estimate, f"p{code}_low": ends[0], f"p{code}_high": ends[1]}
     return row
 
 

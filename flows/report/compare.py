@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from flows.engine.results import LabelValue
 from flows.report import content as reports
 from flows.report.flips import Flips, Incomparable, compare_rows
-from flows.report.kinds import TrainReport
-from flows.report.model import RunConfig, Training
+from flows.report.model import Rate, RunConfig, Training
 from pipeline.diagnostics.drift import Change, rate_change
 from storage.errors import listed
 from storage.files.location import Location
 from storage.runs.run import Run, below
 
-RATES = {"p0": "P(given 1 | true 0)", "p1": "P(given 0 | true 1)"}
 NUMBERS = {
     "n_rows": "rows",
     "n_features": "features",
@@ -50,6 +47,8 @@ class Drift(BaseModel):
     """A sentence per rate that drifted."""
     features: str | None = None
     """How the features differ, if they do: a rate that moved need not be the noise then."""
+    titles: dict[str, str] = Field(default={}, exclude=True)
+    """How a table calls each rate."""
 
 
 class Comparison(Drift):
@@ -71,14 +70,14 @@ class Comparison(Drift):
 
 def drift(before: Training, after: Training) -> Drift:
     """Whether the noise rates moved beyond their intervals, from two reports."""
-    sides = before, after
-    if isinstance(before, TrainReport) and isinstance(after, TrainReport):
-        changes, meanings = _changes_of_two(before, after), RATES
-    else:
-        changes = {str(name): _change_of_class(sides, name) for name in _common_classes(sides)}
-        meanings = {name: f"P(given another | true {name})" for name in changes}
-    features = _other_features(*sides)
-    others = [other for other in (features, _checked(*sides)) if other is not None]
+    kind = shared(before, after)
+    old, new = kind.rates(before), kind.rates(after)
+    common = sorted((name for name in old if name in new), key=lambda name: -new[name].rows)
+    pairs = {str(name): (old[name], new[name]) for name in common[:MOST_CLASSES]}
+    changes = {name: _change(*pair) for name, pair in pairs.items()}
+    meanings = {name: rate.meaning for name, (_, rate) in pairs.items()}
+    features = _other_features(before, after)
+    others = [other for other in (features, _checked(before, after)) if other is not None]
     but = f"; {' and '.join(others)}, so this need not be the noise" if others else ""
     warnings = [
         f"{rate} = {meanings[rate]} {'rose' if c.change > 0 else 'fell'} from {c.before:.3f} to "
@@ -87,7 +86,20 @@ def drift(before: Training, after: Training) -> Drift:
         for rate, c in changes.items()
         if c.verdict == "drifted"
     ]
-    return Drift(rates=changes, meanings=meanings, warnings=warnings, features=features)
+    titles = {name: rate.title for name, (_, rate) in pairs.items()}
+    return Drift(
+        rates=changes, meanings=meanings, warnings=warnings, features=features, titles=titles
+    )
+
+
+def shared(before: Training, after: Training) -> type[Training]:
+    """The kind that two trainings share: their own, or else any of single labels."""
+    return type(before) if type(before) is type(after) else Training
+
+
+def _change(before: Rate, after: Rate) -> Change:
+    sides = [(rate.estimate, rate.interval) for rate in (before, after)]
+    return rate_change(*sides, reliable=before.reliable and after.reliable)
 
 
 def _other_features(before: Training, after: Training) -> str | None:
@@ -121,32 +133,6 @@ def since_text(name: str, before: Training, after: Training, drift: Drift) -> li
     return [f"since {name}: {', '.join(rates[:SHOWN])}", *filter(None, ["; ".join(numbers)]), *more]
 
 
-def _changes_of_two(before: TrainReport, after: TrainReport) -> dict[str, Change]:
-    reliable = all(r.support != "unsupported" and r.noise != "minmax" for r in (before, after))
-    changes: dict[str, Change] = {}
-    for rate in RATES:
-        sides = [(getattr(r, rate), getattr(r, f"{rate}_interval")) for r in (before, after)]
-        changes[rate] = rate_change(*sides, reliable=reliable)
-    return changes
-
-
-def _common_classes(sides: tuple[Training, Training]) -> list[LabelValue]:
-    """Classes that both trainings have, those of most rows first, at most `MOST_CLASSES`."""
-    rows = dict(zip(sides[1].classes, sides[1].class_counts, strict=True))
-    both = [name for name in sides[0].classes if name in rows]
-    return sorted(both, key=lambda name: -rows[name])[:MOST_CLASSES]
-
-
-def _change_of_class(sides: tuple[Training, Training], name: LabelValue) -> Change:
-    """Change of the share of a class' rows that are labeled as another."""
-    rates, reliable = [], True
-    for report in sides:
-        at = report.classes.index(name)
-        rates.append((report.class_noise[at], report.class_noise_interval[at]))
-        reliable &= report.class_support[at] != "unsupported" and report.noise != "minmax"
-    return rate_change(*rates, reliable=reliable)
-
-
 def compare(before: str, after: str) -> Comparison:
     """What changed from one finished training to another.
 
@@ -169,6 +155,7 @@ def compare(before: str, after: str) -> Comparison:
         meanings=changes.meanings,
         warnings=changes.warnings,
         features=changes.features,
+        titles=changes.titles,
         numbers={
             name: (getattr(sides[0], name, None), getattr(sides[1], name, None))
             for name in NUMBERS
@@ -208,7 +195,7 @@ def compare_text(comparison: Comparison) -> str:
     for rate, c in comparison.rates.items():
         low, high = c.interval
         lines.append(
-            f"  {_rate_name(comparison, rate):<24}{c.before:>11.3f}{c.after:>11.3f}"
+            f"  {comparison.titles[rate]:<24}{c.before:>11.3f}{c.after:>11.3f}"
             f"{c.change:>+9.3f}  {low:+.3f} to {high:+.3f}  {c.verdict}"
         )
     for name, (a, b) in comparison.numbers.items():
@@ -218,10 +205,6 @@ def compare_text(comparison: Comparison) -> str:
     for what, pairs in comparison.differences.items():
         lines += [f"{what}: {line}" for line in _changed(pairs)]
     return "\n".join([*lines, *rows_text(comparison.rows)]) + "\n"
-
-
-def _rate_name(comparison: Comparison, rate: str) -> str:
-    return f"{rate} {RATES[rate]}" if comparison.meanings == RATES else f"wrong in {rate}"
 
 
 def _changed(pairs: Mapping[str, Pair]) -> Iterable[str]:

@@ -12,7 +12,7 @@ from flows.report.kinds import kind_of
 from flows.report.model import NewFilesReport, PoolReport, Report, Saved, Scoring, Training
 from flows.steps.sets.stages import check_stages
 from pipeline.graph.build import exact_seconds
-from storage.errors import InputError, KnnoiseError
+from storage.errors import KnnoiseError
 from storage.runs.run import Run, lasting
 from storage.version import OLDEST_READ
 
@@ -71,13 +71,7 @@ def saved(run: Run) -> PoolReport | Scoring | None:
 def load(run: Run) -> Training:
     """The report of a finished training on single labels; raises as `load_as`, and `InputError`
     where labels are candidate sets."""
-    report = load_any(run)
-    if not isinstance(report, Training):
-        raise InputError(
-            f"{run.location.name}: trained on candidate sets, for which there are train, score and "
-            "report alone; give a training on single labels"
-        )
-    return report
+    return load_any(run).single(run.location.name)
 
 
 def load_any(run: Run) -> PoolReport:

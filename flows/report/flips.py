@@ -81,9 +81,7 @@ def compare_rows(runs: tuple[Run, Run], reports: tuple[Training, Training]) -> F
         step = after["label_quality"][here].astype(np.float64) - before["label_quality"][here]
         most.see(start + here, np.abs(step))
     share = counts["flipped"] / counts["n_rows"]
-    fields: dict[str, Any] = dict(counts)
-    if len(reports[0].classes) > 2:
-        fields |= {"predicted_to_1": None, "predicted_to_0": None}
+    fields: dict[str, Any] = {**counts, **reports[0].moves(counts)}
     return Flips(**fields, share=share, largest=_largest(runs, most.row))
 
 

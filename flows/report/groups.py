@@ -70,7 +70,10 @@ def _line(report: Training, group: Group) -> str:
         f"{group.wrong:.1%} wrong (95 % interval {low:.1%} to {high:.1%}; "
         f"shrunken {group.wrong_shrunk:.1%})"
     )
-    text = ", ".join([share, *report.group_rates(group)])
+    known = {rate.true: rate.estimate for rate in group.rates}
+    shown = [(f"p{code}", value) for code, value in enumerate(report.grouped_classes)]
+    rates = [f"{name} {known[value]:.3f}" for name, value in shown if value in known]
+    text = ", ".join([share, *rates])
     return (
         f"{group.value!r}: {text}; {group.rows:,} rows, {group.suspects:,} suspect "
         f"({group.suspects / max(1, group.rows):.1%}); {group.support}"

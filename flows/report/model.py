@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,20 +14,24 @@ from flows.engine.results import LabelValue, Outcome
 from flows.intake.health import Health
 from flows.steps.ingest.pool import CorrectionsUsed, Ingested
 from flows.steps.ingest.transform import PcaUsed
+from flows.steps.labels.verdicts import LabelVerdicts
 from pipeline.blocks.metric import MetricChoice
 from pipeline.blocks.partition import Halo
 from pipeline.decision.choose_k import Choice
 from pipeline.diagnostics.file_order import FileOrder
 from pipeline.diagnostics.segments import Segment
 from pipeline.noise.annotator_verdicts import Annotators
-from pipeline.noise.groups import Group, Groups
+from pipeline.noise.groups import Groups
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from storage.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
     from flows.steps.queries.probes import ScoringRule
-    from storage.runs.pool import Pool
+    from pipeline.methods.speculate_correct import Counts, Design
     from storage.runs.run import Run
 
 VERSION = 1
@@ -135,6 +140,23 @@ class Headline(NamedTuple):
     rule: dict[str, str]
 
 
+class Rate(NamedTuple):
+    """How often labels of one class are wrong."""
+
+    estimate: float
+    interval: Interval
+    reliable: bool
+    """Whether a change of it can be told."""
+    meaning: str
+    """As a probability."""
+    title: str
+    """In a table of what changed."""
+    label: str
+    """In a figure."""
+    rows: int = 0
+    """Given the class; rates of most rows come first where not all are shown."""
+
+
 class PoolReport(Report):
     """What a training found, whatever its labels are; a class for each kind of labels."""
 
@@ -208,7 +230,12 @@ class PoolReport(Report):
         what is said of rows where labels are sets."""
 
     @abstractmethod
-    def scoring_rule(self, pool: Pool) -> ScoringRule:
+    def single(self, name: str) -> Training:
+        """This, a training on single labels; `InputError` that names the run where it is none."""
+
+    @property
+    @abstractmethod
+    def scoring_rule(self) -> ScoringRule:
         """How the neighbors of a row in the training's pool become its scores."""
 
     @abstractmethod
@@ -218,6 +245,20 @@ class PoolReport(Report):
     @abstractmethod
     def headline(self) -> Headline:
         """What is most to be known of the labels."""
+
+    @abstractmethod
+    def suspicion(self) -> str:
+        """What is said of the suspect rows after their number, for a notebook."""
+
+    def rates(self) -> dict[LabelValue, Rate]:
+        """How often labels are wrong, by the name of each rate; nothing where that is not
+        estimated."""
+        return {}
+
+    def plot_posterior(self, ax: Axes, issues: pd.DataFrame) -> None:
+        """Draw how many rows have which label quality."""
+        ax.hist(issues["label_quality"], bins=50, color="0.7")
+        ax.set(xlabel="label quality", ylabel="rows")
 
     def came_out(self) -> dict[str, object]:
         """Parameters of its kind alone, as they came out."""
@@ -256,6 +297,8 @@ class Training(PoolReport):
     annotators: Annotators | None = None
     """Several labels per row; None where the training was given no `--annotations`."""
 
+    scored_columns: ClassVar = ("vote_share", "posterior")
+    """Of a table of scores, what its posteriors are checked by."""
     refused: ClassVar = {
         "candidates": "--candidates {} restricts what a training on candidate sets predicts, and "
         "this one is on single labels; leave it out"
@@ -303,12 +346,66 @@ class Training(PoolReport):
     def tests(self) -> list[Regions | None]:
         """For each class, the test whether its mistakes depend on the features."""
 
+    def single(self, name: str) -> Training:
+        return self
+
+    def verdicts(self) -> LabelVerdicts:
+        """How the verdicts on the labels are read."""
+        return LabelVerdicts()
+
+    def rates(self) -> dict[LabelValue, Rate]:
+        reliable = [s != "unsupported" and self.noise != "minmax" for s in self.class_support]
+        return {
+            name: Rate(
+                self.class_noise[at],
+                self.class_noise_interval[at],
+                reliable[at],
+                meaning=f"P(given another | true {name})",
+                title=f"wrong in {name}",
+                label=str(name),
+                rows=self.class_counts[at],
+            )
+            for at, name in enumerate(self.classes)
+        }
+
+    def moves(self, flips: dict[str, int]) -> dict[str, int | None]:
+        """Rows that are predicted each class now and were not, among the flips between two
+        trainings; of two classes alone."""
+        return {"predicted_to_1": None, "predicted_to_0": None}
+
+    def certified(
+        self, counts: Counts, design: Design, delta: float, sizes: Sequence[int]
+    ) -> dict[str, Any]:
+        """What a certificate says of the training's own rule, as fields of its report.
+
+        sizes : among which the labels chose k
+        """
+        reason = "certified for two classes only"
+        none = dict.fromkeys(("threshold", "trained_rule", "clean_error"))
+        return {**none, "clean_reason": reason}
+
+    def misfits(self, share: Floats, posterior: Floats) -> npt.NDArray[np.bool_]:
+        """(row,) whether a scored row is not of this training, by its columns `scored_columns`."""
+        return np.zeros(len(share), np.bool_)
+
+    def outcomes(
+        self, predicted: npt.NDArray[np.integer], truth: npt.NDArray[np.integer]
+    ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.integer]]:
+        """(row,) what posteriors are of, 0 or 1, as predicted and in truth: that the predicted
+        class is the true one."""
+        right = (predicted == truth).astype(np.int8)
+        return np.ones_like(right), right
+
     def support_text(self) -> str:
         """The verdict in Markdown."""
         return f"**{self.support}**: {self.reason}"
 
-    def group_rates(self, group: Group) -> list[str]:
-        """The rates of a group, where two say it all."""
+    def suspicion(self) -> str:
+        return f"labels are suspect ({self.support}: {self.reason})"
+
+    @property
+    def grouped_classes(self) -> list[LabelValue]:
+        """The classes whose rates are shown of each group: both of two."""
         return []
 
 

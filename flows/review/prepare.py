@@ -73,7 +73,7 @@ def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
         report.n_blocks,
         len(report.label_values),
         report.k,
-        getattr(report, "decision_rule", None),
+        report.verdicts(),
     )
     wanted = review.ReviewSize(
         max(FEWEST, SPARE * params.budget),

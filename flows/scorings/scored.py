@@ -135,7 +135,7 @@ class Finished:
             transform(self.run, ingested.scaling),
             report.k,
             report.n_blocks,
-            report.scoring_rule(pool),
+            report.scoring_rule,
             pool.n_rows,
             report.target_recall,
             Probes.of(chosen),
@@ -229,9 +229,8 @@ def score_into(
             report = _score(job, source, model, trained.report)
     else:
         reporter.say("these rows were scored before: nothing to compute")
-    scoring.export_scores(
-        folder, out, identity(config), trained.report.classes, trained.all_classes
-    )
+    of = trained.report.scoring_rule, trained.report.classes, trained.all_classes
+    scoring.export_scores(folder, out, identity(config), *of)
     return report.model_copy(update={"out": bare(out)})
 
 
@@ -257,8 +256,7 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
             "classes": training.classes,
             "n_predicted": predicted,
             "n_predicted_1": training.ones(predicted),
-            "n_decided": total.decided,
-            "n_in_candidates": total.inside,
+            **total.more,
             "candidates": source.label_name,
             "recall": recall.value,
             "recall_interval": recall.interval,

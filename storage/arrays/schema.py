@@ -211,11 +211,11 @@ GROUPS: dict[str, dict[str, Column]] = {
     "candidate_scores": {
         "row": _int64("position in the source"),
         "predicted_label": _label("label by PL A-kNN"),
-        "n_neighbors": _int32("neighbors used"),
-        "n_labels": _int32("labels left; 1 where the neighbors decided"),
         "in_candidates": _flag(
             "whether what the neighbors say is among the row's own candidates", optional=True
         ),
+        "n_neighbors": _int32("neighbors used"),
+        "n_labels": _int32("labels left; 1 where the neighbors decided"),
         "near_duplicates": _NEAR,
     },
     "class_scores": {

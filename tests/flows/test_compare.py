@@ -113,7 +113,13 @@ def test_other_features_are_told_before_drift(tmp_path: Path, pool: PoolWriter) 
 def test_no_drift_is_claimed_where_rates_have_no_interval(part: dict[str, Any]) -> None:
     sure = {"p0": 0.3, "p0_interval": [0.29, 0.31], "p1": 0.1, "p1_interval": [0.09, 0.11]}
     same = {"config": RunConfig.model_construct(feature_names=["a"]), "scale": "none"}
-    before = {**sure, **same, "support": "supported", "noise": "crossfit"}
+    before = {
+        **sure,
+        **same,
+        "label_values": [0, 1],
+        "support": "supported",
+        "noise": "crossfit",
+    }
     after = {**before, "p0": 0.8, "p0_interval": [0.7, 0.9], **part}
     found = drift(TrainReport.model_construct(**before), TrainReport.model_construct(**after))
     assert {c.verdict for c in found.rates.values()} == {"unknown"}

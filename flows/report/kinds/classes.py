@@ -18,7 +18,6 @@ from flows.steps.queries.class_scores import ClassRule
 from pipeline.decision.tempering import MatrixDecision
 from pipeline.noise.regions import Regions
 from storage.arrays.groups import read_array
-from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 FULL = 100
@@ -118,7 +117,8 @@ class ClassReport(Training):
     def tests(self) -> list[Regions | None]:
         return self.regions
 
-    def scoring_rule(self, pool: Pool) -> ClassRule:
+    @property
+    def scoring_rule(self) -> ClassRule:
         return ClassRule(len(self.classes), self.decision)
 
     def lines(self) -> list[str]:

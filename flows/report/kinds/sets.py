@@ -11,14 +11,14 @@ from pydantic import BaseModel, ConfigDict
 from flows.engine.results import LabelValue
 from flows.report.findings import findings
 from flows.report.lines import SHOWN, about_data, classes_line
-from flows.report.model import TABLED, Headline, PoolReport, Scoring
+from flows.report.model import TABLED, Headline, PoolReport, Scoring, Training
 from flows.steps.ingest.pool import Ingested
 from flows.steps.queries.candidate_scores import CandidateRule
 from flows.steps.sets.candidates import CandidateEstimates
 from flows.steps.sets.verdicts import Verdicts
 from pipeline.methods.partial_features import PIPELINES
 from pipeline.methods.partial_labels import NAME, STOPS, AdaptiveParams
-from storage.runs.pool import Pool
+from storage.errors import InputError
 from storage.runs.run import Run
 
 
@@ -91,6 +91,7 @@ class CandidateReport(PoolReport):
     refused: ClassVar = {
         "all_classes": "--all-classes is for posteriors, which candidate sets have not",
         "truth": "--scores and --truth are for posteriors, which candidate sets have not",
+        "rates": "{}: trained on candidate sets, which have no noise rates",
     }
 
     @classmethod
@@ -128,9 +129,15 @@ class CandidateReport(PoolReport):
             ],
         )
 
-    def scoring_rule(self, pool: Pool) -> CandidateRule:
-        how = AdaptiveParams(self.c1, self.delta, self.k)
-        return CandidateRule(pool, len(self.classes), how)
+    def single(self, name: str) -> Training:
+        raise InputError(
+            f"{name}: trained on candidate sets, for which there are train, score and report "
+            "alone; give a training on single labels"
+        )
+
+    @property
+    def scoring_rule(self) -> CandidateRule:
+        return CandidateRule(len(self.classes), AdaptiveParams(self.c1, self.delta, self.k))
 
     def lines(self) -> list[str]:
         n = self.n_rows
@@ -162,6 +169,9 @@ class CandidateReport(PoolReport):
         verdict = "**candidate sets**: no noise rates are estimated"
         classes = f"{len(self.classes):,} classes"
         return Headline(verdict, [classes, "", *head, *rows, ""], {"rule": self.choice()})
+
+    def suspicion(self) -> str:
+        return "rows are predicted none of their candidates"
 
     def preprocessed(self) -> list[str]:
         """What became of the features before neighbors were searched; nothing where they were taken

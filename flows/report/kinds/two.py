@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
+from flows.engine.results import LabelValue
+from flows.report.certificate import ErrorBound
 from flows.report.findings import chosen_warning
 from flows.report.lines import about_data, of_labels, varying_lines
-from flows.report.model import Headline, Interval, Scoring, Training, by_class, predicted_text
+from flows.report.model import (
+    Floats,
+    Headline,
+    Interval,
+    Rate,
+    Scoring,
+    Training,
+    by_class,
+    predicted_text,
+)
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.rates import RateEstimates
+from flows.steps.labels.verdicts import TwoVerdicts
 from flows.steps.queries.class_scores import TwoClassRule
 from pipeline.decision.threshold import Decision
+from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule
-from pipeline.noise.groups import Group
+from pipeline.methods.speculate_correct import Counts, Design
 from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import of_rates
-from storage.runs.pool import Pool
 from storage.runs.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+MEANINGS = {"p0": "P(given 1 | true 0)", "p1": "P(given 0 | true 1)"}
+TOLERANCE = 1e-4
+"""Of posteriors computed again from rounded shares."""
 
 
 class ScoreReport(Scoring):
@@ -54,6 +78,7 @@ class TrainReport(Training):
     """Every estimate that was made, by method."""
 
     scored_as: ClassVar = ScoreReport
+    scored_columns: ClassVar = ("eta_corr", "posterior")
 
     @classmethod
     def of(
@@ -93,8 +118,59 @@ class TrainReport(Training):
     def tests(self) -> list[Regions | None]:
         return self.estimates[self.noise].diagnostics.get("regions") or []
 
-    def scoring_rule(self, pool: Pool) -> TwoClassRule:
+    @property
+    def scoring_rule(self) -> TwoClassRule:
         return TwoClassRule(self.decision_rule)
+
+    def verdicts(self) -> TwoVerdicts:
+        return TwoVerdicts(self.decision_rule)
+
+    def rates(self) -> dict[LabelValue, Rate]:
+        reliable = self.support != "unsupported" and self.noise != "minmax"
+        zero, one = self.label_values
+        return {
+            name: Rate(
+                *(getattr(self, name), getattr(self, f"{name}_interval"), reliable),
+                meaning=meaning,
+                title=f"{name} {meaning}",
+                label=f"{name}: truly {true}, given {given}",
+            )
+            for (name, meaning), true, given in zip(
+                MEANINGS.items(), (zero, one), (one, zero), strict=True
+            )
+        }
+
+    def moves(self, flips: dict[str, int]) -> dict[str, int | None]:
+        return {name: flips[name] for name in ("predicted_to_1", "predicted_to_0")}
+
+    def certified(
+        self, counts: Counts, design: Design, delta: float, sizes: Sequence[int]
+    ) -> dict[str, Any]:
+        shapes = 2 if self.rule == "rknn" else 1  # its rule at exactly one half is free
+        n_rules = shapes * sum(bounds.threshold_rules(k) for k in sizes)
+        certificate = bounds.certify(counts, design, delta, n_rules=n_rules)
+        clean, reason = None, f"the rates are {self.support}: nothing follows for clean labels"
+        if self.noise == "given" or self.support == "supported":
+            rates = self.p0_interval, self.p1_interval
+            clean = bounds.clean_range(counts, design, delta, *rates, n_rules)
+            reason = (
+                "holds if mistakes depend on the class alone, and while the rates' intervals hold"
+            )
+        return {
+            "threshold": self.threshold,
+            "trained_rule": ErrorBound.of(certificate, n_rules),
+            "clean_error": clean,
+            "clean_reason": reason,
+        }
+
+    def misfits(self, share: Floats, posterior: Floats) -> npt.NDArray[np.bool_]:
+        expected = self.decision_rule.posterior(share)
+        return ~np.isclose(posterior, expected, rtol=0, atol=TOLERANCE)
+
+    def outcomes(
+        self, predicted: npt.NDArray[np.integer], truth: npt.NDArray[np.integer]
+    ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.integer]]:
+        return predicted.astype(np.int8), truth
 
     def lines(self) -> list[str]:
         low0, high0 = self.p0_interval
@@ -136,10 +212,16 @@ class TrainReport(Training):
     def came_out(self) -> dict[str, object]:
         return {"p0": f"{self.p0:.4f}", "p1": f"{self.p1:.4f}"}
 
-    def group_rates(self, group: Group) -> list[str]:
-        known = {rate.true: rate.estimate for rate in group.rates}
-        values = enumerate(self.label_values)
-        return [f"p{code} {known[value]:.3f}" for code, value in values if value in known]
+    @property
+    def grouped_classes(self) -> list[LabelValue]:
+        return self.classes
+
+    def plot_posterior(self, ax: Axes, issues: pd.DataFrame) -> None:
+        ax.hist(issues["eta_corr"], bins=min(50, self.k + 1), color="0.7")
+        ax.axvline(self.threshold, color="black", linestyle="--", label="threshold")
+        ax.set(xlabel=f"share of the {self.k} neighbors given {self.label_values[1]}")
+        ax.set_ylabel("rows")
+        ax.legend(frameon=False)
 
 
 def served(decision: Decision) -> str:

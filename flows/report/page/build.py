@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from typing import Any
-
 from flows.report import content as reports
 from flows.report import metric
 from flows.report.findings import order_sentence, segment_sentences
 from flows.report.kinds import CandidateReport, ClassReport, TrainReport
-from flows.report.model import PoolReport, Training
-from flows.report.page import annotators, candidates, classes, figures, groups, pictures, words
+from flows.report.model import PoolReport
+from flows.report.page import figures, pictures, words
+from flows.report.page.classes import ClassesPage
 from flows.report.page.exhibits import columns, exhibits
 from flows.report.page.files import files
-from flows.report.page.gather import Scanned, block_recalls, picture, sample, scan
+from flows.report.page.gather import block_recalls, picture, sample, scan
 from flows.report.page.issues import data_issues
+from flows.report.page.kind import KindPage
 from flows.report.page.render import render
-from flows.report.page.suspects import STRIP, suspects
+from flows.report.page.sets import SetsPage
+from flows.report.page.suspects import STRIP
 from flows.report.page.truth import Truth, reliability
+from flows.report.page.two import TwoPage
 from flows.report.rows import Shown
-from flows.report.varying import varying
 from storage.export import write_bytes
 from storage.runs.run import Run, below
 
@@ -47,17 +46,17 @@ def write_page(
     report = reports.load_any(run)
     run.check(below("labels", "samples"))
     report.refuse("truth", test)
-    checked = None if test is None else reliability(test, report)
-    template, shows = PAGES[type(report)]
+    checked = None if test is None else reliability(test, report.single(run.location.name))
+    page = PAGES[type(report)]
     rows, x = sample(run)
-    scanned = scan(run, report, rows)
-    parts = shows(run, report, scanned)
+    scanned = scan(run, page.tally(report), rows)
+    parts = page.shown(run, report, scanned)
     shown_columns = columns(report)
     measures = measured(run, report)
     issues = data_issues(run, report, shown_columns)
     listed = [*parts["suspects"], *issues["outliers"], *issues["duplicates"]]
-    page = render(
-        template,
+    rendered = render(
+        page.template,
         report=report,
         name=run.location.name.rsplit("/", 1)[-1],
         steps=words.steps(report),
@@ -84,56 +83,12 @@ def write_page(
         pool=pictures.pool(picture(x, scanned.sampled_quality)),
         **parts,
     )
-    write_bytes(target, page.encode())
+    write_bytes(target, rendered.encode())
     return report
 
 
-def of_two(run: Run, report: TrainReport, scanned: Scanned) -> dict[str, Any]:
-    """What the page of two classes shows."""
-    return {
-        "verdict": words.verdict(report),
-        "rule": words.rule(report),
-        "facts": words.facts(report),
-        "k_curve": figures.k_curve(report),
-        "estimates": words.estimates(report),
-        "varying": varying(report),
-        "rates": figures.rates([("", report)]),
-        "range": figures.honest_range(report),
-        "histogram": figures.histogram(report, scanned.histogram),
-        "suspects": suspects(run, report, scanned.suspects),
-        **_of_labels(run, report),
-    }
-
-
-def of_classes(run: Run, report: ClassReport, scanned: Scanned) -> dict[str, Any]:
-    """What the page of more classes shows."""
-    listed = classes.suspects(run, report, scanned.suspects)
-    pairs = Counter((one.verdict["given"], one.verdict["likely"]) for one in listed)
-    return {
-        "verdict": classes.verdict(report),
-        "rule": classes.rule(report),
-        "facts": classes.facts(report),
-        "k_curve": figures.k_curve(report),
-        "heat": classes.heat_map(run, report),
-        "lines": classes.lines(report),
-        "varying": varying(report),
-        "confusions": [one.text() for one in report.confusions[: classes.CONFUSIONS]],
-        "histogram": figures.qualities(scanned.histogram, report.n_label_issues),
-        "suspects": listed,
-        "pairs": pairs.most_common(),
-        **_of_labels(run, report),
-    }
-
-
-def _of_labels(run: Run, report: Training) -> dict[str, Any]:
-    """What the pages of single labels show of those who labeled, and what to do next."""
-    next_steps = words.next_steps(run.location.name, report)
-    return {"next": next_steps, **annotators.shown(report), **groups.shown(report)}
-
-
-PAGES: dict[type[PoolReport], tuple[str, Callable[[Run, Any, Scanned], dict[str, Any]]]] = {
-    TrainReport: ("report.html", of_two),
-    ClassReport: ("classes.html", of_classes),
-    CandidateReport: ("candidates.html", candidates.shown),
+PAGES: dict[type[PoolReport], KindPage] = {
+    TrainReport: TwoPage(),
+    ClassReport: ClassesPage(),
+    CandidateReport: SetsPage(),
 }
-"""Template of each kind, and what it shows besides what all do."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.kinds import ClassReport
+from flows.report.page.figures import k_curve, qualities
+from flows.report.page.gather import Scanned
+from flows.report.page.kind import KindPage, of_labels
 from flows.report.page.suspects import Suspect, listed
 from flows.report.page.words import percent, wrong_in_all
+from flows.report.varying import varying
 from flows.steps.graph.lookup import lists_of, pick
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
@@ -51,6 +57,30 @@ class ClassLine:
     wrong: float
     interval: tuple[float, float]
     support: str
+
+
+class ClassesPage(KindPage):
+    """The page of more than two classes."""
+
+    template: ClassVar = "classes.html"
+
+    def shown(self, run: Run, report: ClassReport, scanned: Scanned) -> dict[str, Any]:
+        listed = suspects(run, report, scanned.suspects)
+        pairs = Counter((one.verdict["given"], one.verdict["likely"]) for one in listed)
+        return {
+            "verdict": verdict(report),
+            "rule": rule(report),
+            "facts": facts(report),
+            "k_curve": k_curve(report),
+            "heat": heat_map(run, report),
+            "lines": lines(report),
+            "varying": varying(report),
+            "confusions": [one.text() for one in report.confusions[:CONFUSIONS]],
+            "histogram": qualities(scanned.histogram, report.n_label_issues),
+            "suspects": listed,
+            "pairs": pairs.most_common(),
+            **of_labels(run, report),
+        }
 
 
 def suspects(run: Run, report: ClassReport, rows: npt.NDArray[np.int64]) -> list[Suspect]:

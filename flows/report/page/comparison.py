@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from flows.report.compare import NUMBERS, SHOWN, Comparison
+from flows.report.compare import NUMBERS, SHOWN, Comparison, shared
 from flows.report.content import load
 from flows.report.flips import Incomparable
-from flows.report.kinds import TrainReport
-from flows.report.page import figures
+from flows.report.page.build import PAGES
+from flows.report.page.kind import KindPage
 from flows.report.page.render import render
 from flows.report.page.words import percent
 from storage.export import write_bytes
 from storage.files.location import Location
 from storage.runs.run import Run
-
-FACTS = [
-    ("flipped", "flipped"),
-    ("predicted 1 now", "predicted_to_1"),
-    ("predicted 0 now", "predicted_to_0"),
-    ("newly suspect", "newly_suspect"),
-    ("no longer suspect", "no_longer_suspect"),
-    ("given label changed", "given_changed"),
-]
-"""Names and fields of the numbers of rows."""
-CHANGED = ("predicted another now", "predicted_changed")
 
 
 def write_comparison(comparison: Comparison, target: str) -> None:
@@ -36,12 +25,7 @@ def write_comparison(comparison: Comparison, target: str) -> None:
         the target cannot be written.
     """
     sides = [load(Run(Location.of(folder))) for folder in (comparison.before, comparison.after)]
-    two = [
-        (name, side)
-        for name, side in zip(("before", "after"), sides, strict=True)
-        if isinstance(side, TrainReport)
-    ]
-    facts = FACTS if len(two) == 2 else [FACTS[0], CHANGED, *FACTS[3:]]
+    of_kind = PAGES.get(shared(*sides), KindPage())
     page = render(
         "compare.html",
         comparison=comparison,
@@ -50,8 +34,8 @@ def write_comparison(comparison: Comparison, target: str) -> None:
         label_values=sides[1].label_values,
         number_names=NUMBERS,
         most=SHOWN,
-        facts=facts,
-        rates=figures.rates(two) if len(two) == 2 else None,
+        facts=of_kind.changed,
+        rates=of_kind.rates(list(zip(("before", "after"), sides, strict=True))),
     )
     write_bytes(target, page.encode())
 

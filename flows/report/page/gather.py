@@ -6,26 +6,26 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import zarr
 
-from flows.report.kinds import TrainReport
 from flows.report.model import PoolReport
 from flows.steps.graph.building import Audited
 from flows.steps.graph.names import AUDIT, BLOCKS, last_attempt
 from flows.steps.graph.partition import BlockWritten
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import transform
-from pipeline.decision.threshold import vote_table
 from pipeline.diagnostics.pca import Plane, principal_plane
 from pipeline.diagnostics.top_rows import Greatest
 from pipeline.knn.recall import summarize
 from storage.arrays.groups import read_array
 from storage.errors import StorageError
+from storage.runs.pool import Rows
 from storage.runs.run import Run
 
 PICTURE_ROWS = 3000
 """Rows in the picture of the pool; each is a mark of about 100 bytes on the page."""
-SUSPECTS, SUSPECTS_OF_ALL = 20, 100
-"""Rows listed: of two classes, and of more or of candidate sets."""
+SUSPECTS = 100
+"""Rows listed."""
 BINS = 40
 
 
@@ -34,12 +34,28 @@ class Scanned:
     """What one pass over the verdicts finds."""
 
     suspects: npt.NDArray[np.int64]
-    """Rows of lowest label quality, the lowest first; of two classes those of each."""
+    """Rows of lowest label quality, as the tally has them."""
     histogram: npt.NDArray[np.int64]
-    """Of two classes (k + 1, 2) rows by neighbors given 1 and by own given label; else (bin,) rows
-    by label quality."""
+    """That of the tally."""
     sampled_quality: npt.NDArray[np.float32]
     """Label quality of the rows asked for, in their order."""
+
+
+class Tally:
+    """What is found in the verdicts of all rows, part by part."""
+
+    def __init__(self, seed: int) -> None:
+        self.worst = [Greatest(SUSPECTS, seed)]
+        """Rows of lowest label quality, the lowest first."""
+        self.histogram = np.zeros(BINS, np.int64)
+        """(bin,) rows by label quality."""
+
+    def see(self, group: zarr.Group, rows: Rows, quality: npt.NDArray[np.float32]) -> None:
+        """Some rows of the group `labels`."""
+        bins = np.minimum((quality * BINS).astype(int), BINS - 1)
+        self.histogram += np.bincount(bins, minlength=BINS)
+        every = np.arange(rows.start, rows.stop)
+        self.worst[0].see(every, 1.0 - quality.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -76,31 +92,16 @@ def ingested(run: Run) -> Ingested:
     return Ingested.of(record)
 
 
-def scan(run: Run, report: PoolReport, sampled: npt.NDArray[np.int64]) -> Scanned:
+def scan(run: Run, tally: Tally, sampled: npt.NDArray[np.int64]) -> Scanned:
     """Read the verdicts once; `sampled` are rows to pick out."""
-    two, k = isinstance(report, TrainReport), report.k
-    most = [Greatest(SUSPECTS // 2, report.seed) for _ in range(2)]
-    most = most if two else [Greatest(SUSPECTS_OF_ALL, report.seed)]
-    histogram = np.zeros((k + 1, 2) if two else BINS, np.int64)
     quality = np.empty(len(sampled), np.float32)
     group = run.group("labels")
     for rows in ingested(run).pool(run, "pool").parts():
-        span = slice(rows.start, rows.stop)
-        chunk = read_array(group, "label_quality", span)
-        if two:
-            given = read_array(group, "given_label", span)
-            count = np.rint(read_array(group, "eta_corr", span).astype(np.float64) * k).astype(int)
-            histogram += vote_table(count, given, k)
-        else:
-            given = np.zeros(len(chunk), np.int64)
-            bins = np.minimum((chunk * BINS).astype(int), BINS - 1)
-            histogram += np.bincount(bins, minlength=BINS)
-        for label, worst in enumerate(most):
-            own = np.flatnonzero(given == label)
-            worst.see(rows.start + own, 1.0 - chunk[own].astype(np.float64))
+        chunk = read_array(group, "label_quality", slice(rows.start, rows.stop))
+        tally.see(group, rows, chunk)
         here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
         quality[here] = chunk[sampled[here] - rows.start]
-    return Scanned(np.concatenate([worst.row for worst in most]), histogram, quality)
+    return Scanned(np.concatenate([worst.row for worst in tally.worst]), tally.histogram, quality)
 
 
 def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:

@@ -30,7 +30,7 @@ def shown(report: Training) -> dict[str, Any]:
         "verdict": verdict(groups),
         "remarks": remarks(groups),
         "groups": groups.groups[:LISTED],
-        "classes": report.classes if len(report.classes) == 2 else [],
+        "classes": report.grouped_classes,
         "rates": [{r.true: r for r in group.rates} for group in groups.groups[:LISTED]],
         "more": max(0, len(groups.groups) - LISTED),
     }

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import LabelValue
-from flows.report.kinds import TrainReport
 from flows.report.model import PoolReport
 from flows.report.page.exhibits import Cell, cells, columns
 from flows.report.page.gather import ingested
-from flows.steps.graph.lookup import lists_of, pick, source_rows
+from flows.steps.graph.lookup import pick, source_rows
 from flows.steps.sets.stages import as_read
 from storage.runs.run import Run
 
@@ -90,15 +89,3 @@ def _nearest(
         tuple(Nearest(*one) for one in zip(*of, strict=True) if one[0] >= 0)
         for of in zip(row.tolist(), label.tolist(), distance.tolist(), strict=True)
     ]
-
-
-def suspects(run: Run, report: TrainReport, rows: npt.NDArray[np.int64]) -> list[Suspect]:
-    """The same of two classes: given and predicted codes, and the neighbors' labels."""
-    lists = lists_of(run, report.n_blocks, report.k, rows)
-    columns = ("given_label", "predicted_label", "eta_corr")
-    stored = zip(*(pick(run, "labels", name, rows).tolist() for name in columns), strict=True)
-    verdicts = (
-        {"given": given, "predicted": predicted, "share": share, "labels": tuple(near.tolist())}
-        for (given, predicted, share), near in zip(stored, lists["neighbor_label"], strict=True)
-    )
-    return listed(run, report, rows, lists, verdicts)

@@ -6,21 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.report.kinds import TrainReport
-from flows.report.model import PoolReport
+from flows.report.model import Training
 from pipeline.diagnostics.reliability import Reliability, ReliabilityCounter
 from storage.errors import InputError
 from storage.export import read_schema
-from storage.sources.blocks import Chunk
 from storage.sources.opening import open_source
 from storage.sources.request import Columns
 from storage.sources.values.labels import LabelCodes
 
-COLUMNS, CLASS_COLUMNS = ("eta_corr", "posterior"), ("vote_share", "posterior")
 PREDICTED = "predicted_label"
 CHUNK_ROWS = 1 << 18
-TOLERANCE = 1e-4
-"""Of posteriors computed again from rounded shares."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class Truth:
         return cls(scores, truth, column)
 
 
-def reliability(test: Truth, report: PoolReport) -> Reliability:
+def reliability(test: Truth, report: Training) -> Reliability:
     """Reliability of the posteriors in a file of scores, by the training of `report`.
 
     Of more than two classes, the posterior is that of the predicted class, and it is right where
@@ -62,8 +57,7 @@ def reliability(test: Truth, report: PoolReport) -> Reliability:
         a file cannot be read, lengths differ, a label is missing or none of the training's, or
         the scores are of another training.
     """
-    two = report if isinstance(report, TrainReport) else None
-    columns = CLASS_COLUMNS if two is None else COLUMNS
+    columns = report.scored_columns
     names = read_schema(test.scores).names
     if names and not {*columns, PREDICTED, "row"} <= set(names):
         raise InputError(
@@ -86,21 +80,11 @@ def reliability(test: Truth, report: PoolReport) -> Reliability:
             )
         share, scored = chunk.x.T
         predicted = foreseen.encode(chunk.group, chunk.start)
-        if two is not None:
-            _check_fit(test, two, chunk)
-            counter.see(share, scored, predicted.astype(np.int8), truth)
-        else:
-            right = (predicted == truth).astype(np.int8)
-            counter.see(share, scored, np.ones_like(right), right)
+        misfits = np.flatnonzero(report.misfits(share, scored))
+        if len(misfits):
+            raise InputError(
+                f"--scores {test.scores}: row {chunk.start + misfits[0]} does not fit the rates of "
+                "this training; score the rows with this --run"
+            )
+        counter.see(share, scored, *report.outcomes(predicted, truth))
     return counter.finish()
-
-
-def _check_fit(test: Truth, report: TrainReport, chunk: Chunk) -> None:
-    """`InputError` where posteriors are not those of the training's rates."""
-    eta, scored = chunk.x.T
-    fits = np.isclose(scored, report.decision_rule.posterior(eta), rtol=0, atol=TOLERANCE)
-    if not fits.all():
-        raise InputError(
-            f"--scores {test.scores}: row {chunk.start + int(fits.argmin())} does not fit the "
-            "rates of this training; score the rows with this --run"
-        )

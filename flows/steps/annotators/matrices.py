@@ -23,6 +23,7 @@ from flows.engine.results import LabelValue, Result
 from flows.steps.annotators.annotations import WANTED, annotators_of, collect
 from flows.steps.labels.classes import ClassEstimates
 from flows.steps.labels.rates import RateEstimates
+from flows.steps.tables import export
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
     ROUNDS,
@@ -38,12 +39,10 @@ from pipeline.noise.annotator_verdicts import Annotators, LookAt, verdicts_on
 from pipeline.noise.annotators import Expected, Floats, RowLabels, Skills, distance_weights, expect
 from storage.arrays.groups import Arrays, read_group, write_group
 from storage.errors import InputError
-from storage.export import write_table
 from storage.runs.run import Run
 
 SKILLS, GROUP = "annotator-skills", "annotators"
 TABLE = "consensus.parquet"
-COLUMNS = (*("row", "given_label", "consensus_label", "certainty", "n_annotations", "agreement"),)
 GIVES = {"consensus": "i2", "certainty": "f4", "n_annotations": "i4", "n_agreeing": "i4"}
 LOOKED_AT = 20
 """Rows to look at first that a report lists."""
@@ -227,13 +226,7 @@ def _write(job: Job, graph: PoolGraph, judged: Sendings, classes: list[LabelValu
     table = Table("consensus", label=pool.label_dtype().str)
     agreed = over_rows(job, graph, "consensus", consensus, of=[judged], table=table)
     job.once("agreed", lambda run: Output(table.finish(run, pool, {})))
-
-    def export(run: Run) -> Output:
-        target = run.location.path(TABLE)
-        write_table(run, "consensus", target, COLUMNS, ids="pool", classes=classes)
-        return Output([TABLE])
-
-    job.once("consensus-table", export)
+    export(job, "consensus-table", "consensus", TABLE, classes)
     return agreed.left(Agreed)
 
 

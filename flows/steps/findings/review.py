@@ -13,13 +13,12 @@ from flows.engine.job import Job, Output
 from flows.steps.graph.lookup import lists_of, source_rows
 from flows.steps.ingest.pool import certain
 from flows.steps.labels.classes import labels_of
+from flows.steps.labels.verdicts import LabelVerdicts
 from pipeline.decision import review
-from pipeline.methods.rules import Rule
 from storage.arrays.groups import Arrays, read_array, write_group
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
-VERDICTS = ("given_label", "label_quality", "is_label_issue")
 DRAWS = ("useful", "suspects", "rows")
 LARGEST_GROUP = 24
 """Alike suspects that are answered at once, at most: they should fit on a screen."""
@@ -34,14 +33,7 @@ class ReviewedTraining:
     n_blocks: int
     n_classes: int
     k: int
-    rule: Rule | None
-    """None of more than two classes: the plain vote stands for theirs."""
-
-    @property
-    def verdict(self) -> review.Verdict | None:
-        """The rule as a function of votes."""
-        rule = self.rule
-        return None if rule is None else lambda votes: rule.predict(votes[:, 1] / self.k)
+    verdicts: LabelVerdicts
 
 
 @dataclass(frozen=True)
@@ -78,7 +70,8 @@ def moved(at: Around, trained: ReviewedTraining) -> Facts:
     """How many verdicts of one block each row can move."""
     neighbor, label = (at.of_row[name][:, : trained.k] for name in ("neighbor", "neighbor_label"))
     codes = labels_of(neighbor, label)
-    row, times = review.verdicts_moved(neighbor, codes, trained.n_classes, trained.verdict)
+    by_votes = trained.verdicts.by_votes(trained.k)
+    row, times = review.verdicts_moved(neighbor, codes, trained.n_classes, by_votes)
     return Facts(others={"row": row, "moved": times})
 
 
@@ -89,12 +82,9 @@ def draw(at: SourceRows, trained: ReviewedTraining, wanted: ReviewSize) -> Facts
     if at.others:
         np.add.at(times, at.others["place"], at.others["moved"])
     group = trained.run.group("labels")
-    verdicts = {name: read_array(group, name, span) for name in VERDICTS}
-    given = verdicts["given_label"] = verdicts["given_label"].astype(np.int32)
-    if trained.n_classes == 2:
-        verdicts["likely_label"] = np.where(verdicts["is_label_issue"], 1 - given, given)
-    else:
-        verdicts["likely_label"] = read_array(group, "likely_label", span).astype(np.int32)
+    verdicts = {name: read_array(group, name, span) for name in trained.verdicts.columns}
+    verdicts["given_label"] = verdicts["given_label"].astype(np.int32)
+    verdicts["likely_label"] = trained.verdicts.likely(verdicts).astype(np.int32)
     value = review.ORDERS[wanted.order](verdicts["label_quality"], times)
     suspect = np.flatnonzero(verdicts["is_label_issue"])
     unsure = np.ones(len(row), np.bool_)

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives import Around, Facts, PoolGraph, over_graph
 from flows.engine.job import Job
 from flows.engine.results import Result
-from pipeline.methods import rules
-from pipeline.methods.speculate_correct import Counts, Design, Rule, majority, sample_block
+from flows.steps.labels.verdicts import LabelVerdicts
+from pipeline.methods.speculate_correct import Counts, Design, majority, sample_block
 
 
 @dataclass(frozen=True)
@@ -34,15 +33,15 @@ def sample_graph(
     job: Job,
     graph: PoolGraph,
     design: Design,
-    rule: rules.Rule | None,
+    verdicts: LabelVerdicts,
     n_classes: int,
     seed: int,
 ) -> tuple[Counts, Counts]:
     """Samples of all blocks: of the majority of k, and of the training's rule; twice of the
-    majority where `rule` is None."""
+    majority where that is the rule."""
     sampled = over_graph(
         *(job, graph, "certificate-samples"),
-        partial(sample, design=design, rule=rule, n_classes=n_classes, seed=seed),
+        partial(sample, design=design, verdicts=verdicts, n_classes=n_classes, seed=seed),
         needs=("given_label", "neighbor_label"),
         portion=None,
     )
@@ -52,20 +51,11 @@ def sample_graph(
     return sum(plain[1:], plain[0]), sum(trained[1:], trained[0])
 
 
-def sample(at: Around, design: Design, rule: rules.Rule | None, n_classes: int, seed: int) -> Facts:
+def sample(at: Around, design: Design, verdicts: LabelVerdicts, n_classes: int, seed: int) -> Facts:
     """Samples of one block by both rules, from the same random streams."""
     given, lists = at.of_row["given_label"], at.of_row["neighbor_label"][:, : design.w]
-    voted = [majority(n_classes), *([] if rule is None else [as_votes(rule)])]
+    voted = [majority(n_classes), *verdicts.rules()]
     counts = [sample_block(at.row, given, lists, design, vote, n_classes, seed) for vote in voted]
     first, second = counts[0], counts[-1]
     weights = first.weight.tolist(), second.weight.tolist()
     return Facts(left=Sampled(*weights, first.rows, first.samples, first.short_rows))
-
-
-def as_votes(rule: rules.Rule) -> Rule:
-    """A training's rule as a function of the voters' labels (sample, k), 0 or 1."""
-
-    def predict(voter: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
-        return rule.predict(np.mean(voter, axis=1))
-
-    return predict

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, over_graph
+from flows.engine.collectives import (
+    Around,
+    Asks,
+    Facts,
+    PoolGraph,
+    Sendings,
+    SourceRows,
+    over_graph,
+)
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.options.params import Method
 from flows.steps.graph.anchors import anchor_features
+from flows.steps.labels.groups import Voted
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose
-from pipeline.decision.class_rule import temper
+from pipeline.decision.class_rule import decide, temper
 from pipeline.decision.class_votes import ClassVotes, class_losses, class_votes, vote_sizes
 from pipeline.decision.quality import FIT_ROWS, Correction, Weights, correction
 from pipeline.decision.suspects import fit_first
 from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
 from pipeline.knn.lists import ABSENT
+from pipeline.noise.group_cells import LEVELS, level_of
 from pipeline.noise.groups import Whole
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
 from pipeline.streams import Stream
-from storage.arrays.groups import read_array, read_group, write_group
+from storage.arrays.groups import Arrays, read_array, read_group, write_group
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
@@ -92,6 +103,30 @@ class ClassEstimates(Result):
         matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
         error = np.diag(high - low) / (2.0 * 1.96)
         return Whole(classes, matrix, np.array(self.prior), error, self.class_support)
+
+    def voted(self, job: Job, graph: PoolGraph) -> Voted:
+        """What the neighbors of all rows say, in a pass of its own."""
+        votes = over_graph(
+            *(job, graph, "group-votes", partial(vote, n_classes=len(self.prior), k=self.k)),
+            needs=("neighbor", "neighbor_label"),
+            gives={"likely": "i2", "level": "i1"},
+            reading=partial(_matrix, decision=self.decision),
+        )
+        return Voted([votes], _votes, LEVELS)
+
+
+def _votes(at: SourceRows) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+    return at.columns["likely"], at.columns["level"]
+
+
+def _matrix(run: Run, decision: MatrixDecision) -> dict[str, Any]:
+    return {"matrix": decision_matrix(run, decision)}
+
+
+def vote(at: Around, n_classes: int, k: int, matrix: Any) -> Arrays:
+    """The likeliest class of some rows by their neighbors, and how sure they are."""
+    decided = decide(neighbor_codes(at), n_classes, k, matrix)
+    return {"likely": decided.predicted, "level": level_of(decided.chance.max(axis=1))}
 
 
 def labels_of(

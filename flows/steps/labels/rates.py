@@ -6,16 +6,27 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
-from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, Stored, over_graph
+from flows.engine.collectives import (
+    Around,
+    Asks,
+    Facts,
+    PoolGraph,
+    Sendings,
+    SourceRows,
+    Stored,
+    over_graph,
+)
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.options.params import Method
 from flows.steps.graph.anchors import anchor_features
+from flows.steps.labels.groups import Voted
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
 from pipeline.decision.quality import FIT_ROWS
-from pipeline.decision.threshold import Decision, tempered, vote_table
+from pipeline.decision.threshold import Decision, predict, tempered, threshold, vote_table
 from pipeline.decision.votes import counts, extremes_with_self
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule, rule_of
@@ -78,6 +89,24 @@ class RateEstimates(Result):
         shares = np.array(clean_shares(rates.p0, rates.p1, counts[1] / sum(counts)))
         error, support = np.array(rates.standard_errors), [rates.support] * 2
         return Whole(classes, of_rates(rates).matrix, shares, error, support)
+
+    def voted(self, job: Job, graph: PoolGraph) -> Voted:
+        """What the neighbors of all rows say: the counts that the verdicts hold."""
+        rates = self.crossfitted
+        kernel = partial(counted_votes, k=self.k, at_least=threshold(rates.p0, rates.p1))
+        return Voted([], kernel, self.k + 1)
+
+
+def counted_votes(
+    at: SourceRows, k: int, at_least: float
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+    """The likelier class of some rows, 1 where its share of the k neighbors is large enough, and
+    how many of them are given it."""
+    span = slice(at.rows.start, at.rows.stop)
+    share = read_array(at.pool.run.group("labels"), "eta_corr", span).astype(np.float64)
+    ones = np.rint(share * k).astype(np.int64)
+    likely = predict(ones / k, at_least)
+    return likely, np.where(likely == 1, ones, k - ones)
 
 
 def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...], seed: int) -> Sendings:

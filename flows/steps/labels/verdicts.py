@@ -1,27 +1,26 @@
-"""Counts → verdicts on the training labels, in source order."""
+"""Counts → verdicts on the training labels, in source order; and how others read them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from flows.engine.collectives import Facts, PoolGraph, SourceRows, Table, over_rows
 from flows.engine.job import Job, Output
-from flows.engine.results import LabelValue, Result
+from flows.engine.results import Result
 from flows.steps.ingest.pool import certain
 from flows.steps.labels.odds import First, LabelOdds
 from flows.steps.labels.rates import RateEstimates
 from pipeline.decision.odds import OddsWeights, second_pass
+from pipeline.decision.review import Verdict
+from pipeline.methods import speculate_correct
 from pipeline.methods.rules import Rule
-from storage.export import write_table
+from storage.arrays.groups import Arrays
 from storage.runs.run import Run
-
-COLUMNS = ("row", "given_label", "predicted_label", "label_quality", "is_label_issue", "eta_corr")
-CLASS_COLUMNS = (*COLUMNS[:5], "likely_label", "given_share")
-TABLE = "label_issues.parquet"
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,47 @@ class LabelIssues(Result):
     n_label_issues: int
 
 
+class LabelVerdicts:
+    """How the verdicts of a training on single labels are read, of more than two classes."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        *("given_label", "label_quality", "is_label_issue"),
+        "likely_label",
+    )
+    """Of the group `labels`."""
+
+    def likely(self, verdicts: Arrays) -> npt.NDArray[np.integer]:
+        """(row,) the likeliest class of some rows."""
+        return verdicts["likely_label"]
+
+    def by_votes(self, k: int) -> Verdict | None:
+        """The rule as a function of the votes of k neighbors; None: the plain vote stands for
+        it."""
+        return None
+
+    def rules(self) -> list[speculate_correct.Rule]:
+        """The rule as a function of voters, (sample, k) codes, where it is no plain vote."""
+        return []
+
+
+@dataclass(frozen=True)
+class TwoVerdicts(LabelVerdicts):
+    """The same of two classes: what is suspect is likelier the other one."""
+
+    rule: Rule
+    columns: ClassVar = LabelVerdicts.columns[:3]
+
+    def likely(self, verdicts: Arrays) -> npt.NDArray[np.integer]:
+        given = verdicts["given_label"]
+        return np.where(verdicts["is_label_issue"], 1 - given, given)
+
+    def by_votes(self, k: int) -> Verdict:
+        return lambda votes: self.rule.predict(votes[:, 1] / k)
+
+    def rules(self) -> list[speculate_correct.Rule]:
+        return [lambda voter: self.rule.predict(np.mean(voter, axis=1))]
+
+
 def find_label_issues(job: Job, graph: PoolGraph, rates: RateEstimates, odds: LabelOdds) -> int:
     """Write the group `labels`; the number of suspect labels."""
     rule, k, table = rates.decision_rule, rates.k, Table("labels")
@@ -50,18 +90,6 @@ def find_label_issues(job: Job, graph: PoolGraph, rates: RateEstimates, odds: La
         return Output(written, LabelIssues(sum(part.issues for part in judged.left(Checked))))
 
     return LabelIssues.of(job.once("verdicts", finish)).n_label_issues
-
-
-def export_label_issues(job: Job, classes: Sequence[LabelValue]) -> None:
-    """Write `label_issues.parquet`; `classes` are the labels in the order of their codes."""
-    columns = COLUMNS if len(classes) == 2 else CLASS_COLUMNS
-
-    def export(run: Run) -> Output:
-        target = run.location.path(TABLE)
-        write_table(run, "labels", target, columns, ids="pool", classes=classes)
-        return Output([TABLE])
-
-    job.once("label-issues", export)
 
 
 def verdicts(at: SourceRows, k: int, rule: Rule, first: First, second: OddsWeights) -> Facts:

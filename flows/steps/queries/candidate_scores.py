@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,29 +13,35 @@ from flows.engine.collectives.sent import Passed, Replies, ask, exchange
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, rows_name
 from flows.steps.graph.lists import receive_lists
-from flows.steps.queries.probes import Score, Scores, ScoringRule
+from flows.steps.queries.probes import Model, Score, Scored, Scores, ScoringRule
 from flows.steps.sets.masks import CANDIDATES, masks, read_candidates
 from pipeline.knn.lists import Neighbors
 from pipeline.knn.places import distinct
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import NAME, AdaptiveParams, disambiguate, predict
 from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.groups import Arrays
 from storage.runs.pool import Pool, Rows
 from storage.runs.run import Run
 
-COLUMNS: tuple[str, ...] = (
-    *("row", "predicted_label", "in_candidates", "n_neighbors", "n_labels"),
-    "near_duplicates",
-)
+
+@dataclass(frozen=True)
+class ScoredCandidates(Scored):
+    """What is said of some rows, and those whose neighbors left one label."""
+
+    decided: int = 0
+    inside: int | None = None
+    """Rows whose neighbors say one of the row's own candidates; None where it has none."""
 
 
 @dataclass(frozen=True)
 class CandidateRule(ScoringRule):
     """PL A-kNN on a pool of candidate sets."""
 
-    pool: Pool
     n_classes: int
     how: AdaptiveParams
+    group: ClassVar = "candidate_scores"
+    counted: ClassVar = ScoredCandidates
 
     @property
     def k(self) -> int:
@@ -48,22 +54,25 @@ class CandidateRule(ScoringRule):
     def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
         own = ["in_candidates"] if "candidates" in queries.run.group(queries.path) else []
         label = dtype_of(self.n_classes)
-        return {"kind": "candidate_scores", "label": label, "optional": own}
+        return {"label": label, "optional": own}
 
     def send(
-        self, job: Job, queries: Pool, lists: list[list[Slice]]
+        self, job: Job, model: Model, queries: Pool, lists: list[list[Slice]]
     ) -> Sequence[tuple[Slice, ...]]:
-        parts = queries.parts()
-        wants = [Part(rows_name(i), Want(self, i, rows, lists[i])) for i, rows in enumerate(parts)]
+        parts, pool = queries.parts(), Pool(model.run, "pool", model.n_rows, queries.n_features)
+        wants = [
+            Part(rows_name(i), Want(pool, self.k, i, rows, lists[i]))
+            for i, rows in enumerate(parts)
+        ]
         requests = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
-        graph = PoolGraph(self.pool, len(parts))
+        graph = PoolGraph(pool, len(parts))
         known = over_rows(job, graph, CANDIDATES, masks, requests=requests)
         return [tuple(slices) for slices in known.slices("answers", len(parts))]
 
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
         """One of each row's own candidates is predicted where there are any."""
         known = Replies(exchange(run.location, CANDIDATES, "answers"), score.sent)
-        of = self.n_classes, self.pool.n_rows
+        of = self.n_classes, score.model.n_rows
         near, mask = known.places(lists.row), known.columns["mask"]
         predictions = predict(near, mask, *of, self.how)
         label, more = predictions.label, {}
@@ -78,6 +87,20 @@ class CandidateRule(ScoringRule):
             "n_labels": predictions.n_labels.astype(np.int32),
         }, None
 
+    def counts(self, columns: Arrays) -> dict[str, Any]:
+        inside = columns.get("in_candidates")
+        return {
+            "decided": int((columns["n_labels"] == 1).sum()),
+            "inside": None if inside is None else int(inside.sum()),
+        }
+
+    def total(self, counted: Sequence[ScoredCandidates]) -> dict[str, Any]:
+        inside = [one.inside for one in counted if one.inside is not None]
+        return {
+            "n_decided": sum(one.decided for one in counted),
+            "n_in_candidates": sum(inside) if inside else None,
+        }
+
     def as_json(self) -> dict[str, Any]:
         return {"rule": NAME, "c1": self.how.c1}
 
@@ -86,7 +109,9 @@ class CandidateRule(ScoringRule):
 class Want:
     """Queries whose neighbors' candidates are asked for."""
 
-    rule: CandidateRule
+    pool: Pool
+    """Of the training."""
+    k: int
     number: int
     rows: Rows
     lists: list[Slice]
@@ -96,7 +121,7 @@ def want_part(run: Run, part: Part[Want]) -> Output:
     """Ask the training pool for the candidates of all neighbors of some queries."""
     want = part.args
     owners = np.arange(want.rows.start, want.rows.stop)
-    lists = receive_lists(Exchange(run.location, "lists"), want.lists, owners, want.rule.k)
+    lists = receive_lists(Exchange(run.location, "lists"), want.lists, owners, want.k)
     rows = distinct(lists.row)
-    key, sent = ask(run.location, "wanted", part.name, want.number, want.rule.pool, rows)
+    key, sent = ask(run.location, "wanted", part.name, want.number, want.pool, rows)
     return Output([key], Passed({"asked": sent}))

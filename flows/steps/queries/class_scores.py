@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ class TwoClassRule(ScoringRule):
 
     rule: Rule
     n_classes: int = 2
+    group: ClassVar = "scores"
 
     def attributes(self) -> dict[str, Any]:
         return asdict(self.rule)
@@ -60,13 +61,14 @@ class ClassRule(ScoringRule):
 
     n_classes: int
     decision: MatrixDecision
+    group: ClassVar = "class_scores"
 
     def attributes(self) -> dict[str, Any]:
         return asdict(self)
 
     def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
         label, top = array(training.group("pool"), "y").dtype, min(KEPT, self.n_classes)
-        return {"kind": "class_scores", "label": label, "top": top}
+        return {"label": label, "top": top}
 
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
         matrix = decision_matrix(score.model.run, self.decision)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,10 +41,27 @@ Scores = tuple[Arrays, Decided | None]
 """Columns, and the posterior of each class where there is one."""
 
 
+@dataclass(frozen=True)
+class Scored(Result):
+    """Recall at the sampled queries among some rows, how many rows are predicted each class, and
+    how many are in the training pool."""
+
+    recall: list[float]
+    predicted: list[int]
+    equal: int = 0
+    """Rows equal to a training row."""
+    near: int = 0
+    """Rows equal or nearly equal to one."""
+
+
 class ScoringRule(ABC):
     """How the lists of queries become scores; a class for each kind of labels."""
 
     n_classes: int
+    group: ClassVar[str]
+    """Kind of the group `scores` in the schema, whose columns are those of the table."""
+    counted: ClassVar[type[Scored]] = Scored
+    """What is said of some rows."""
 
     @abstractmethod
     def attributes(self) -> dict[str, Any]:
@@ -52,10 +69,11 @@ class ScoringRule(ABC):
 
     @abstractmethod
     def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
-        """How the group `scores` of queries is laid out, as `ChunkWriter` takes it."""
+        """How the group `scores` of queries is laid out, as `ChunkWriter` takes it, but for its
+        kind."""
 
     def send(
-        self, job: Job, queries: Pool, lists: list[list[Slice]]
+        self, job: Job, model: Model, queries: Pool, lists: list[list[Slice]]
     ) -> Sequence[tuple[Slice, ...]]:
         """For each part of the queries where lies what the rule asks of their neighbors."""
         return [()] * len(lists)
@@ -63,6 +81,14 @@ class ScoringRule(ABC):
     @abstractmethod
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
         """Scores of queries from their merged lists."""
+
+    def counts(self, columns: Arrays) -> dict[str, Any]:
+        """What `counted` holds of some scores besides what all kinds do."""
+        return {}
+
+    def total(self, counted: Sequence[Any]) -> dict[str, Any]:
+        """The same of all rows, as fields of the report."""
+        return {}
 
     @abstractmethod
     def as_json(self) -> dict[str, Any]:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
-from flows.engine.results import LabelValue, Result
+from flows.engine.results import LabelValue
 from flows.steps.graph.lists import receive_lists
-from flows.steps.queries.candidate_scores import COLUMNS as CANDIDATE_COLUMNS
 from flows.steps.queries.class_scores import posterior_columns, write_posteriors
-from flows.steps.queries.probes import Model, Score, audit_queries
+from flows.steps.queries.probes import Model, Score, ScoringRule, audit_queries
 from flows.steps.queries.searching import Searched
 from pipeline.diagnostics.neighborhood import is_near
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.recall import Recall, row_recall, summarize
 from storage.arrays.exchange import Exchange
+from storage.arrays.schema import GROUPS
 from storage.errors import StorageError
 from storage.export import read_schema, write_table
 from storage.runs.pool import ChunkWriter, Pool
@@ -26,33 +27,6 @@ from storage.runs.run import Run
 
 SCORING = "knnoise.scoring"
 """Key of the metadata of a file of scores that holds their identity."""
-COLUMNS = ("row", "eta_corr", "posterior", "predicted_label", "near_duplicates")
-CLASS_COLUMNS = (
-    *("row", "predicted_label", "posterior", "vote_share", "near_duplicates"),
-    *("top_label", "top_posterior"),
-)
-
-
-@dataclass(frozen=True)
-class Scored(Result):
-    """Recall at the sampled queries among some rows, how many rows are predicted each class, and
-    how many are in the training pool."""
-
-    recall: list[float]
-    predicted: list[int]
-    equal: int = 0
-    """Rows equal to a training row."""
-    near: int = 0
-    """Rows equal or nearly equal to one."""
-
-
-@dataclass(frozen=True)
-class ScoredCandidates(Scored):
-    """The same where labels are candidate sets, and the rows whose neighbors left one label."""
-
-    decided: int = 0
-    inside: int | None = None
-    """Rows whose neighbors say one of the row's own candidates; None where it has none."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +37,14 @@ class Total:
     predicted: list[int]
     equal: int
     near: int
-    decided: int
-    inside: int | None
+    more: dict[str, Any]
+    """What its kind of labels says besides, as fields of the report."""
 
 
 def write_scores(job: Job, queries: Pool, model: Model, searched: Searched) -> Total:
     """Write the group `scores`, in the order of the source."""
     _writer(job.run, queries, model)
-    sent = model.rule.send(job, queries, searched.slices)
+    sent = model.rule.send(job, model, queries, searched.slices)
     records = job.parts(
         "scores",
         score_part,
@@ -88,23 +62,22 @@ def write_scores(job: Job, queries: Pool, model: Model, searched: Searched) -> T
         return Output(_writer(run, queries, model).finish(queries.n_rows, attributes))
 
     job.once("scored", finish)
-    results = [ScoredCandidates.of(record) for record in records]
-    inside = [one.inside for one in results if one.inside is not None]
+    results = [model.rule.counted.of(record) for record in records]
     recalls = np.concatenate([result.recall for result in results])
     return Total(
         summarize(recalls),
         np.sum([result.predicted for result in results], axis=0).tolist(),
         sum(result.equal for result in results),
         sum(result.near for result in results),
-        sum(one.decided for one in results),
-        sum(inside) if inside else None,
+        model.rule.total(results),
     )
 
 
 def _writer(run: Run, queries: Pool, model: Model) -> ChunkWriter:
     """The writer of the group `scores`."""
+    shape = "scores", queries.part_rows, queries.n_rows
     layout = model.rule.layout(model.run, queries)
-    return ChunkWriter(run, "scores", queries.part_rows, queries.n_rows, **layout)
+    return ChunkWriter(run, *shape, kind=model.rule.group, **layout)
 
 
 def score_part(run: Run, part: Part[Score]) -> Output:
@@ -133,22 +106,21 @@ def score_part(run: Run, part: Part[Score]) -> Output:
     predicted = np.bincount(columns["predicted_label"], minlength=n_classes).tolist()
     equal = int(np.count_nonzero(lists.distance[:, 0] == 0))
     counts = recall.tolist(), predicted, equal, int(np.count_nonzero(near))
-    if "n_labels" in columns:
-        n_decided = int((columns["n_labels"] == 1).sum())
-        inside = int(columns["in_candidates"].sum()) if "in_candidates" in columns else None
-        return Output(written, ScoredCandidates(*counts, n_decided, inside))
-    return Output(written, Scored(*counts))
+    return Output(written, model.rule.counted(*counts, **model.rule.counts(columns)))
 
 
 def export_scores(
-    run: Run, target: str, identity: str, classes: Sequence[LabelValue], all_classes: bool
+    run: Run,
+    target: str,
+    identity: str,
+    rule: ScoringRule,
+    classes: Sequence[LabelValue],
+    all_classes: bool,
 ) -> None:
     """The scores as one Parquet file, which says of which rows and training they are; with
     `all_classes`, the posterior of each beside them."""
     group = run.group("scores")
-    wanted: tuple[str, ...] = COLUMNS if len(classes) == 2 else CLASS_COLUMNS
-    wanted = CANDIDATE_COLUMNS if "n_labels" in group else wanted
-    columns = tuple(name for name in wanted if name in group)  # of earlier versions
+    columns = tuple(name for name in GROUPS[rule.group] if name in group)  # some are optional
     write_table(
         *(run, "scores", target, columns, {SCORING: identity}),
         ids="queries",

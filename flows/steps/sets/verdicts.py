@@ -17,16 +17,10 @@ from pipeline.decision.suspects import PORTION
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import AdaptiveParams, unpack
 from storage.arrays.groups import Arrays
-from storage.export import write_table
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 MOST_PAIRS = 50
-TABLE = "label_issues.parquet"
-COLUMNS = (
-    *("row", "candidates", "predicted_label", "disambiguated_label", "in_candidates"),
-    *("n_neighbors", "n_labels", "label_quality", "is_label_issue"),
-)
 
 
 @dataclass(frozen=True)
@@ -141,14 +135,3 @@ def _pairs(parts: Iterable[Arrays], n_classes: int) -> list[Pair]:
         rows = np.bincount(place, np.concatenate([rows, more["rows"]])).astype(np.int64)
     most = np.lexsort([pair, -rows])[:MOST_PAIRS]
     return [Pair(int(pair[i]) // n_classes, int(pair[i]) % n_classes, int(rows[i])) for i in most]
-
-
-def export_candidates(job: Job, of: CandidatePool) -> None:
-    """Write `label_issues.parquet`."""
-
-    def export(run: Run) -> Output:
-        target = run.location.path(TABLE)
-        write_table(run, "labels", target, COLUMNS, ids="pool", classes=of.classes)
-        return Output([TABLE])
-
-    job.once("label-issues", export)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from flows.engine.results import LabelValue
 from flows.report.kinds import CandidateReport
 from flows.report.page.gather import Scanned
+from flows.report.page.kind import KindPage
 from flows.report.page.suspects import Suspect, listed
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
@@ -32,6 +34,37 @@ class ClassLine:
     sets: int
     predicted: int
     disambiguated: int
+
+
+class SetsPage(KindPage):
+    """The page of candidate sets."""
+
+    template: ClassVar = "sets.html"
+
+    def shown(self, run: Run, report: CandidateReport, scanned: Scanned) -> dict[str, object]:
+        most = np.argsort(-np.array(report.n_predicted), kind="stable")[:SHOWN]
+        lines = [
+            ClassLine(
+                report.classes[code],
+                report.class_counts[code],
+                report.n_predicted[code],
+                report.n_disambiguated[code],
+            )
+            for code in sorted(most.tolist())
+        ]
+        return {
+            "verdict": verdict(report),
+            "rule": rule(report),
+            "facts": facts(report),
+            "choice": report.choice(),
+            "features": report.preprocessed(),
+            "agreement": agreement(report),
+            "lines": lines,
+            "left_out": len(report.classes) - len(lines),
+            "pairs": [pair.text() for pair in report.pairs[:PAIRS]],
+            "suspects": suspects(run, report, scanned.suspects),
+            **dict.fromkeys(("next", "whose", "several")),
+        }
 
 
 def verdict(report: CandidateReport) -> str:
@@ -60,33 +93,6 @@ def facts(report: CandidateReport) -> list[tuple[str, str, str]]:
         ("decided", decided, "of the rows, by their neighbors"),
         ("suspect rows", f"{report.n_label_issues:,}", f"of {report.n_rows:,}"),
     ]
-
-
-def shown(run: Run, report: CandidateReport, scanned: Scanned) -> dict[str, object]:
-    """What the page shows besides what all pages do."""
-    most = np.argsort(-np.array(report.n_predicted), kind="stable")[:SHOWN]
-    lines = [
-        ClassLine(
-            report.classes[code],
-            report.class_counts[code],
-            report.n_predicted[code],
-            report.n_disambiguated[code],
-        )
-        for code in sorted(most.tolist())
-    ]
-    return {
-        "verdict": verdict(report),
-        "rule": rule(report),
-        "facts": facts(report),
-        "choice": report.choice(),
-        "features": report.preprocessed(),
-        "agreement": agreement(report),
-        "lines": lines,
-        "left_out": len(report.classes) - len(lines),
-        "pairs": [pair.text() for pair in report.pairs[:PAIRS]],
-        "suspects": suspects(run, report, scanned.suspects),
-        **dict.fromkeys(("next", "whose", "several")),
-    }
 
 
 def suspects(run: Run, report: CandidateReport, rows: npt.NDArray[np.int64]) -> list[Suspect]:

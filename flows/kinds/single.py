@@ -1,0 +1,113 @@
+"""Single labels, of two classes or of more."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from flows.engine.job import Job
+from flows.engine.tasks.as_task import as_task
+from flows.kinds.base import LabeledGraph, Labels
+from flows.options.params import TrainParams
+from flows.report.compose import LabelsJudged
+from flows.report.kinds import ClassReport, TrainReport
+from flows.steps.annotators.matrices import check_cells, find_consensus
+from flows.steps.ingest.pool import Ingested
+from flows.steps.labels.class_labels import find_class_issues
+from flows.steps.labels.classes import Classes, ClassEstimates, count_classes, estimate_classes
+from flows.steps.labels.groups import find_groups
+from flows.steps.labels.odds import find_odds
+from flows.steps.labels.rates import RateEstimates, count_labels, estimate_rates
+from flows.steps.labels.verdicts import find_label_issues
+from flows.steps.tables import LABEL_ISSUES, export
+from pipeline.methods.rules import RULES
+from storage.errors import InputError
+from storage.sources.base import Source
+
+
+class SingleLabels(Labels):
+    """A label for each row, though it may be wrong, or several."""
+
+    each_one = True
+
+    def refuse(self, params: TrainParams) -> None:
+        if params.candidate_features != "raw":
+            raise InputError(
+                f"--candidate-features {params.candidate_features} is for candidate sets, and each "
+                "row has one label; leave it out"
+            )
+
+    def check(self, source: Source, ingested: Ingested, params: TrainParams) -> None:
+        """`InputError` where a parameter is for two classes and there are more, or annotators and
+        classes are too many for a matrix each."""
+        n_classes = ingested.labels().n_classes
+        for_two = {
+            "--rule": params.rule if params.rule != "corrected" else None,
+            "--noise": params.noise if params.noise != "crossfit" else None,
+            "--objective": params.objective if params.objective != "accuracy" else None,
+            "--p0 and --p1": params.p0,
+        }
+        for option, value in for_two.items():
+            if n_classes > 2 and value is not None:
+                raise InputError(
+                    f"{option} {value} is for two classes, and the labels have {n_classes:,}; "
+                    "leave it out"
+                )
+        if source.annotations is not None:
+            check_cells(len(source.annotations.annotators), n_classes)
+
+    def metric(self, params: TrainParams) -> str:
+        return params.metric
+
+    def rates_read(self, params: TrainParams) -> bool:
+        return params.noise == "crossfit" and params.p0 is None
+
+    def judge(self, job: Job, of: LabeledGraph, source: Source) -> LabelsJudged:
+        values, counts = of.ingested.label_values or [], of.ingested.class_counts or []
+        find, kind, table = (
+            (_two, TrainReport, "labels")
+            if len(values) == 2
+            else (_classes, ClassReport, "class_labels")
+        )
+        estimated, issues = find(job, of)
+        as_task(
+            "export", lambda: export(job, "label-issues", "labels", LABEL_ISSUES, values, table)
+        )
+        consensus, groups = None, None
+        if source.annotations is not None:
+            consensus = as_task(
+                "annotators",
+                lambda: find_consensus(job, of.graph, values, counts, estimated=estimated),
+            )
+        if of.params.by is not None:
+            groups = as_task(
+                "groups",
+                lambda: find_groups(job, of.graph, values, counts, estimated=estimated),
+            )
+        return LabelsJudged(kind, estimated, issues, groups, consensus)
+
+
+def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, int]:
+    """Rates and threshold of two classes, and the number of suspect labels."""
+    pool, grid, params = of.pool, of.grid, of.params
+    counted = as_task("regression", lambda: count_labels(job, of.graph, grid, params.seed))
+    own = None
+    if RULES[params.rule].own_pass:
+        own_pass = import_module(f"flows.steps.labels.{params.rule}")
+        own = as_task("select", lambda: own_pass.select(job, of.graph, grid, params.k, params.seed))
+    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, own))
+
+    def label() -> int:
+        odds = find_odds(job, of.graph, counted, rates, params.seed)
+        return find_label_issues(job, of.graph, rates, odds)
+
+    return rates, as_task("labels", label)
+
+
+def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, int]:
+    """Matrix and rule of more than two classes, and the number of suspect labels."""
+    graph, grid, params = of.graph, of.grid, of.params
+    classes = Classes(of.pool, tuple(of.ingested.class_counts or ()), params.seed)
+    counted = as_task("regression", lambda: count_classes(job, classes, graph, grid))
+    estimates = as_task("rates", lambda: estimate_classes(job, classes, counted, grid, params))
+    issues = as_task("labels", lambda: find_class_issues(job, classes, graph, counted, estimates))
+    return estimates, issues

@@ -1,0 +1,45 @@
+"""What a page takes from the kind of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from flows.report.model import Training
+from flows.report.page import annotators, groups, words
+from flows.report.page.gather import Scanned, Tally
+from flows.report.page.svg import Drawing
+from storage.runs.run import Run
+
+
+class KindPage:
+    """The page of a training, and of a comparison, on labels of a kind; here, of any."""
+
+    template: ClassVar[str]
+    changed: ClassVar = [
+        ("flipped", "flipped"),
+        ("predicted another now", "predicted_changed"),
+        ("newly suspect", "newly_suspect"),
+        ("no longer suspect", "no_longer_suspect"),
+        ("given label changed", "given_changed"),
+    ]
+    """Of a comparison, names and fields of the numbers of rows."""
+
+    def tally(self, report: Any) -> Tally:
+        """What is to be found in one pass over the verdicts."""
+        return Tally(report.seed)
+
+    def shown(self, run: Run, report: Any, scanned: Scanned) -> dict[str, Any]:
+        """What the page shows besides what all pages do."""
+        raise NotImplementedError
+
+    def rates(self, series: Sequence[tuple[str, Any]]) -> Drawing | None:
+        """The rates of trainings, (name, report), where these are so few that a figure holds
+        them."""
+        return None
+
+
+def of_labels(run: Run, report: Training) -> dict[str, Any]:
+    """What the pages of single labels show of those who labeled, and what to do next."""
+    next_steps = words.next_steps(run.location.name, report)
+    return {"next": next_steps, **annotators.shown(report), **groups.shown(report)}
