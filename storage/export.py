@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import fsspec
 import numpy as np
@@ -37,25 +37,67 @@ NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 """Characters that XML, and so a workbook, cannot hold."""
 
 
-class Writer(Protocol):
-    """What tables are handed to, one after the other."""
-
-    def write_table(self, table: pa.Table) -> None:
-        """Write the rows of a table."""
-        ...
+Write = Callable[[Any, pa.Schema, Iterable[pa.Table]], None]
+"""Writes tables of a schema to an open file, one after the other."""
 
 
-class _Lines:
+def _streamed(opened: Callable[[Any, pa.Schema], Any]) -> Write:
+    """A format for which Arrow has a writer of tables."""
+
+    def write(sink: Any, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+        with opened(sink, schema) as writer:
+            for table in tables:
+                writer.write_table(table)
+
+    return write
+
+
+_csv = _streamed(pyarrow.csv.CSVWriter)
+
+
+def _packed_csv(sink: Any, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    with pa.CompressedOutputStream(pa.PythonFile(sink, mode="w"), "gzip") as packed:
+        _csv(packed, schema, tables)
+
+
+def _lines(sink: Any, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     """A JSON object a row and line."""
-
-    def __init__(self, sink: Any) -> None:
-        self._sink = sink
-
-    def write_table(self, table: pa.Table) -> None:
+    for table in tables:
         for row in _rows(table):
-            plain = dict(zip(table.schema.names, map(_finite, row), strict=True))
+            plain = dict(zip(schema.names, map(_finite, row), strict=True))
             line = json.dumps(plain, ensure_ascii=False, default=str)
-            self._sink.write(line.encode() + b"\n")
+            sink.write(line.encode() + b"\n")
+
+
+def _workbook(sink: Any, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """A sheet whose text is text, also where it looks like a formula."""
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+
+    book: Any = Workbook(write_only=True)
+    sheet = book.create_sheet()
+
+    def cell(value: Any) -> WriteOnlyCell:
+        # others, such as ids, are text
+        if isinstance(value, (int, Decimal)) and not -EXACT_IN_SHEET <= value <= EXACT_IN_SHEET:
+            value = str(value)
+        elif getattr(value, "tzinfo", None) is not None:
+            value = value.isoformat(" ")  # a time in a sheet is of no zone
+        is_text = isinstance(value, str)
+        made = WriteOnlyCell(sheet, NO_XML.sub("\ufffd", value) if is_text else value)
+        if is_text:
+            made.data_type = "s"
+        return made
+
+    try:
+        sheet.append([cell(name) for name in schema.names])
+        for table in tables:
+            for row in _rows(table):
+                sheet.append([cell(value) for value in row])
+        book.save(sink)
+    finally:
+        if not sheet.closed:  # else it tells of it when the process ends
+            sheet.close()
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
@@ -80,75 +122,16 @@ def _short(table: pa.Table) -> pa.Table:
     return table
 
 
-class _Sheet:
-    """Rows of a sheet; text is text, also where it looks like a formula."""
-
-    def __init__(self, sheet: Any) -> None:
-        self._sheet = sheet
-
-    def write_table(self, table: pa.Table) -> None:
-        for row in _rows(table):
-            self.append(row)
-
-    def append(self, row: tuple[Any, ...]) -> None:
-        """Write one row."""
-        from openpyxl.cell import WriteOnlyCell
-
-        cells = []
-        for value in row:
-            # others, such as ids, are text
-            if isinstance(value, (int, Decimal)) and not -EXACT_IN_SHEET <= value <= EXACT_IN_SHEET:
-                value = str(value)
-            elif getattr(value, "tzinfo", None) is not None:
-                value = value.isoformat(" ")  # a time in a sheet is of no zone
-            is_text = isinstance(value, str)
-            cell = WriteOnlyCell(self._sheet, NO_XML.sub("\ufffd", value) if is_text else value)
-            if is_text:
-                cell.data_type = "s"
-            cells.append(cell)
-        self._sheet.append(cells)
-
-
-@contextmanager
-def _packed_csv(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
-    with (
-        pa.CompressedOutputStream(pa.PythonFile(sink, mode="w"), "gzip") as packed,
-        pyarrow.csv.CSVWriter(packed, schema) as writer,
-    ):
-        yield writer
-
-
-@contextmanager
-def _lines(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
-    yield _Lines(sink)
-
-
-@contextmanager
-def _workbook(sink: Any, schema: pa.Schema) -> Iterator[Writer]:
-    from openpyxl import Workbook
-
-    book: Any = Workbook(write_only=True)
-    rows, sheet = _Sheet(book.create_sheet()), book.worksheets[0]
-    try:
-        rows.append(tuple(schema.names))
-        yield rows
-        book.save(sink)
-    finally:
-        if not sheet.closed:  # else it tells of it when the process ends
-            sheet.close()
-
-
-Open = Callable[[Any, pa.Schema], Any]
-FORMATS: dict[str, Open] = {
-    ".parquet": pq.ParquetWriter,
-    ".csv": pyarrow.csv.CSVWriter,
+FORMATS: dict[str, Write] = {
+    ".parquet": _streamed(pq.ParquetWriter),
+    ".csv": _csv,
     ".csv.gz": _packed_csv,
     ".xlsx": _workbook,
     ".jsonl": _lines,
-    ".arrow": pa.ipc.new_file,
-    ".feather": pa.ipc.new_file,
+    ".arrow": _streamed(pa.ipc.new_file),
+    ".feather": _streamed(pa.ipc.new_file),
 }
-"""What opens a writer, by the end of a name."""
+"""What writes tables, by the end of a name."""
 FLAT = (".csv", ".csv.gz", ".xlsx")
 """Formats without lists."""
 
@@ -242,10 +225,9 @@ def write_tables(target: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> 
     Raises `StorageError` where the target cannot be written; `InputError` where its name has
     another end, or it is of a protocol that is not allowed.
     """
-    opened = FORMATS[ending(target)]
-    with _whole_file(target) as sink, opened(sink, schema) as writer:
-        for table in tables:
-            writer.write_table(table.cast(schema))
+    write = FORMATS[ending(target)]
+    with _whole_file(target) as sink:
+        write(sink, schema, (table.cast(schema) for table in tables))
 
 
 def are_codes(classes: Sequence[Label]) -> bool:

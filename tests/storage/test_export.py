@@ -190,8 +190,7 @@ def test_a_workbook_that_cannot_be_written_says_nothing_later(
     with (
         pytest.raises(OSError, match="No space left"),
         Path("/dev/full").open("wb", buffering=0) as sink,
-        export.FORMATS[".xlsx"](sink, table.schema) as writer,
     ):
-        writer.write_table(table)
+        export.FORMATS[".xlsx"](sink, table.schema, [table])
     gc.collect()
     assert not any("_write_rows" in one for one in told)
