@@ -24,8 +24,7 @@ from storage.sources.formats.tables import (
     to_labels,
 )
 from storage.sources.stored import as_stored
-from storage.sources.values.candidates import as_sets
-from storage.sources.values.labels import Labels
+from storage.sources.values.labels import Labels, as_sets
 from storage.sources.values.texts import Spelling, decoded, plain_texts, spellings_of
 
 MOST_ROWS = 100_000

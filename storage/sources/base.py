@@ -12,8 +12,7 @@ from storage.errors import InputError, Patience, UnavailableError
 from storage.sources.blocks import Annotations, Chunk, Corrections, Reader, rechunk
 from storage.sources.files import FileOfSource, changed, readable, unwritten
 from storage.sources.request import PLAIN, PLAIN_NUMBERS, Coding, Dialect, Gaps, is_place
-from storage.sources.values.candidates import as_sets
-from storage.sources.values.labels import are_there
+from storage.sources.values.labels import are_there, as_sets
 
 _SOUGHT = ("csv", "npy", "parquet", "zarr")
 """Kinds that are read from any row on without reading those before, CSV where its lines have been

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.errors import InputError, listed, no_column, shown
-from storage.sources.values.labels import folded
+from storage.sources.values.labels import each, folded
 from storage.sources.values.texts import Spelling, parse_hint
 
 _PLACE = re.compile(r"\[\d+\]$")
@@ -212,14 +212,8 @@ class Coding:
         """(row,) labels, those that are alike as one."""
         if not self.joined or labels.dtype.kind != "O":
             return labels
-        values = labels.tolist()
-        one = {
-            raw: self.joined.get(folded(raw), raw) if isinstance(raw, str) else raw
-            for raw in set(values)
-        }
-        out = np.empty(len(values), object)
-        out[:] = [one[raw] for raw in values]
-        return out
+        joined = self.joined
+        return each(labels, lambda v: joined.get(folded(v), v) if isinstance(v, str) else v)
 
     def spelling(self, name: str, decimal: str) -> Spelling | None:
         """How the numbers of a column are written; None for plain numbers."""

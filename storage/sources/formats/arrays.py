@@ -14,10 +14,11 @@ from storage.sources.base import Source
 from storage.sources.blocks import Chunk, Reader, piece_rows
 from storage.sources.files import Parts, SourcePath
 from storage.sources.request import MOST_FEATURES, Request, array_names
-from storage.sources.values.candidates import sets_of_mask
-from storage.sources.values.labels import LABEL_BYTES, MOST_CLASSES, Labels
+from storage.sources.values.labels import LABEL_BYTES, MOST_CLASSES, Labels, sets_of_mask
 from storage.sources.values.texts import text_ids
 
+What = Literal["label", "id", "group"]
+"""What an array says of rows besides their features: a column of `Chunk`."""
 BFLOAT16 = np.dtype("V2")
 """What NumPy stores bfloat16 as, which it does not know by name."""
 
@@ -128,7 +129,7 @@ class LabeledReader:
 
     features: Reader
     labels: ArrayRows
-    what: Literal["label", "id", "group"] = "label"
+    what: What = "label"
 
     def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
         """The rows from `start` on, in the blocks of the features."""
@@ -144,11 +145,9 @@ class LabeledReader:
                 spare = np.concatenate([spare, piece]) if len(spare) else piece
             values = spare[: len(block.x)]
             if self.what == "id":
-                yield block._replace(id=text_ids(values, self.labels.name))
-            elif self.what == "group":
-                yield block._replace(group=values)
-            else:
-                yield block._replace(label=values)
+                values = text_ids(values, self.labels.name)
+            column: dict[str, Any] = {self.what: values}
+            yield block._replace(**column)
             spare = spare[len(block.x) :]
 
 
@@ -186,25 +185,22 @@ def open_arrays(
     x = pick(where, names, *("Xx" if kind == "npz" else "xX"))
     array = read(x)
     features, places = array_names(array.name, check_features(array), request)
-    n_rows, parts = array.shape[0], files("features", x)
+    n_rows, parts, sets = array.shape[0], files("features", x), None
     reader: Reader = ArrayReader(array, places)
     id_name, group = request.id_and_group(where, names)
-    if id_name is not None:
-        ids = read(id_name)
-        check_real(ids.name, ids.dtype, "ids", "iuSUT")
-        check_labels(ids, n_rows, "ids")
-        reader, parts = LabeledReader(reader, ids, "id"), parts + files("ids", id_name)
-    if group is not None:
-        groups = read(group)
-        check_labels(groups, n_rows, "groups")
-        reader, parts = LabeledReader(reader, groups, "group"), parts + files("groups", group)
-    label, sets = None, None
+    label = None
     if request.with_labels:
         label = pick(where, names, *((request.label,) if request.label else ("y", "Y")))
-        labels = read(label)
-        check_labels(labels, n_rows)
-        reader, parts = LabeledReader(reader, labels), parts + files("labels", label)
-        sets = "" if is_mask(labels) else None
+    beside: dict[What, str | None] = {"id": id_name, "group": group, "label": label}
+    for what, name in beside.items():
+        if name is None:
+            continue
+        column = read(name)
+        if what == "id":
+            check_real(column.name, column.dtype, "ids", "iuSUT")
+        check_labels(column, n_rows, f"{what}s")
+        reader, parts = LabeledReader(reader, column, what), parts + files(f"{what}s", name)
+        sets = "" if what == "label" and is_mask(column) else None
     return Source(
         kind,
         (where,),

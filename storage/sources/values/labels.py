@@ -1,9 +1,9 @@
-"""Label values, whatever their type, as small integer codes."""
+"""Label values, whatever their type, as small integer codes; candidates as tuples of them."""
 
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -61,9 +61,42 @@ def are_there(labels: Labels) -> npt.NDArray[np.bool_]:
         return np.ones(len(labels), np.bool_)
     if labels.dtype.kind == "f":
         return ~np.isnan(labels)
+    return each(labels, lambda raw: label_value(raw) is not None).astype(np.bool_)
+
+
+def each(labels: Labels, of_value: Callable[[Any], object]) -> npt.NDArray[np.object_]:
+    """(row,) what a function makes of each value, which it gets once."""
     values = labels.tolist()
-    there = {raw: label_value(raw) is not None for raw in set(values)}
-    return np.fromiter((there[raw] for raw in values), np.bool_, len(values))
+    made = {raw: of_value(raw) for raw in set(values)}
+    return np.fromiter((made[raw] for raw in values), object, len(values))
+
+
+def as_sets(labels: Labels, separator: str) -> Labels:
+    """`(row,)` object: the different candidates of each row as a tuple, in the order they stand in;
+    None where there is none.
+
+    labels : `(row,)` tuples, or single values, of which text is divided by the separator if there
+        is one
+    """
+    return each(labels, lambda raw: _candidates(raw, separator))
+
+
+def _candidates(raw: Any, separator: str) -> tuple[Label, ...] | None:
+    if isinstance(raw, bytes):
+        raw = raw.decode("utf-8", "replace")
+    parts = raw.split(separator) if isinstance(raw, str) and separator else (raw,)
+    values = map(label_value, raw if isinstance(raw, tuple) else parts)
+    return tuple(dict.fromkeys(value for value in values if value is not None)) or None
+
+
+def sets_of_mask(mask: npt.NDArray[np.bool_]) -> Labels:
+    """`(row,)` object: the places that are true in each row of `(row, class)`, as a tuple."""
+    packed = np.ascontiguousarray(np.packbits(mask, axis=1))
+    _, first, place = np.unique(
+        packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True
+    )
+    sets = [tuple(np.flatnonzero(mask[row]).tolist()) for row in first]
+    return np.fromiter(sets, object, len(sets))[place.ravel()]
 
 
 def number_or_text(text: str) -> Label:

@@ -20,8 +20,7 @@ from flows.intake.glance import look_at
 from flows.steps.ingest.columns import WORDS, CandidateCodes
 from storage.errors import InputError
 from storage.sources.opening import open_source
-from storage.sources.values.candidates import as_sets, sets_of_mask
-from storage.sources.values.labels import label_value
+from storage.sources.values.labels import as_sets, label_value, sets_of_mask
 
 VALUES = st.sampled_from(["cat", "dog", " dog ", "7", "7.0", "", "nan", "a b"])
 SETS = st.lists(st.lists(VALUES, max_size=4), min_size=1, max_size=30)
