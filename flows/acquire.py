@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
 from flows.options.params import AcquireParams, as_keywords
 from flows.orchestration.config import check_same, describe
+from flows.orchestration.prefect_flow import flow_of
 from flows.orchestration.run_folders import to_make
 from flows.orchestration.session import open_job
 from flows.report.review import LOG
@@ -46,11 +47,6 @@ from storage.files.location import Location
 from storage.runs.run import Run
 from storage.sources.base import Source
 from storage.sources.opening import open_source
-
-if TYPE_CHECKING:
-    from prefect import Flow
-
-    acquire: Flow[..., dict[str, Any]]
 
 BOUGHT = "bought.csv"
 PREDICTED = "labels.parquet"
@@ -207,11 +203,5 @@ def acquire_text(result: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def __getattr__(name: str) -> Any:
-    """`acquire`, the Prefect flow of `run_acquire`, made when it is asked for."""
-    if name != "acquire":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from flows.orchestration.prefect_flow import as_flow
-
-    made = globals()["acquire"] = as_flow(run_acquire, "knnoise-acquire")
-    return made
+__getattr__ = flow_of(run_acquire)
+"""`acquire`, the Prefect flow of `run_acquire`."""

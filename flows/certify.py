@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.engine.claim import claimed
 from flows.engine.cluster import check_reachable
@@ -14,6 +14,7 @@ from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
 from flows.options.params import CertifyParams, as_keywords
+from flows.orchestration.prefect_flow import flow_of
 from flows.orchestration.run_folders import latest
 from flows.orchestration.session import open_job
 from flows.report import content as reports
@@ -28,12 +29,6 @@ from storage.errors import InputError
 from storage.files.location import Location
 from storage.runs.pool import Pool
 from storage.runs.run import Run
-
-if TYPE_CHECKING:
-    from prefect import Flow
-
-    certify: Flow[..., dict[str, Any]]
-
 
 SPARE = 20
 """Neighbors beyond k with which a list hardly cuts a sample off."""
@@ -185,11 +180,5 @@ def _report(
     )
 
 
-def __getattr__(name: str) -> Any:
-    """`certify`, the Prefect flow of `run_certify`, made when it is asked for."""
-    if name != "certify":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from flows.orchestration.prefect_flow import as_flow
-
-    made = globals()["certify"] = as_flow(run_certify, "knnoise-certify")
-    return made
+__getattr__ = flow_of(run_certify)
+"""`certify`, the Prefect flow of `run_certify`."""

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.engine.cluster import check_reachable
 from flows.engine.guard import refuse_while_imported
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import ScoreParams, as_keywords
+from flows.orchestration.prefect_flow import flow_of
 from flows.orchestration.run_folders import latest
 from flows.scorings.new_files import score_new_files
 from flows.scorings.scored import Finished, score_source
 from storage.export import check_target
 from storage.files.location import Location
-
-if TYPE_CHECKING:
-    from prefect import Flow
-
-    score: Flow[..., dict[str, Any]]
 
 
 @as_keywords(ScoreParams, name="score")
@@ -49,12 +45,5 @@ def run_score(params: ScoreParams) -> dict[str, Any]:
     ).as_json()
 
 
-def __getattr__(name: str) -> Any:
-    """`score`, the Prefect flow of `run_score`, made when it is asked for: a plain run does not
-    wait for Prefect to be imported."""
-    if name != "score":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from flows.orchestration.prefect_flow import as_flow
-
-    made = globals()["score"] = as_flow(run_score, "knnoise-score")
-    return made
+__getattr__ = flow_of(run_score)
+"""`score`, the Prefect flow of `run_score`."""

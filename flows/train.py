@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.engine.claim import claimed
 from flows.engine.cluster import check_reachable, fitting, memory_of_a_part
@@ -19,6 +19,7 @@ from flows.intake.labels import refuse_quantity
 from flows.kinds import LabeledGraph, labels_of
 from flows.options.params import TrainParams, as_keywords
 from flows.orchestration.config import check_same, defaults, describe
+from flows.orchestration.prefect_flow import flow_of
 from flows.orchestration.run_folders import latest, to_make
 from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
@@ -41,11 +42,6 @@ from storage.runs.run import Run
 from storage.sources.base import Source
 from storage.sources.joins import with_corrections
 from storage.sources.request import PLAIN_NUMBERS, Coding
-
-if TYPE_CHECKING:
-    from prefect import Flow
-
-    train: Flow[..., dict[str, Any]]
 
 FEWEST_ROWS = 40
 """Rows below which no rate can be read off held-out labels."""
@@ -251,12 +247,5 @@ def _drift(job: Job, report: Training, compare_with: str) -> tuple[list[str], li
     return since_text(name, before, report, changes), moved
 
 
-def __getattr__(name: str) -> Any:
-    """`train`, the Prefect flow of `run_train`, made when it is asked for: a plain run does not
-    wait for Prefect to be imported."""
-    if name != "train":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from flows.orchestration.prefect_flow import as_flow
-
-    made = globals()["train"] = as_flow(run_train, "knnoise-train")
-    return made
+__getattr__ = flow_of(run_train)
+"""`train`, the Prefect flow of `run_train`."""
