@@ -14,7 +14,7 @@ from storage.sources.formats import arrow, csv, jsonl, parquet, xlsx
 from storage.sources.formats.arrays import ArrayRows, LabeledReader, check_labels, is_mask
 from storage.sources.formats.csv import CsvTable, read_header
 from storage.sources.formats.npy import open_npy, open_npz, read_npy
-from storage.sources.formats.tables import Look, Selection, TablesReader, open_tables
+from storage.sources.formats.tables import Constants, Look, Selection, TablesReader, open_tables
 from storage.sources.formats.zarr import MARKS, open_zarr
 from storage.sources.request import ALL, PLAIN, PLAIN_NUMBERS, Coding, Columns, Dialect, Request
 
@@ -144,7 +144,7 @@ def _open(location: SourcePath, request: Request) -> Source:
         raise InputError(f"{location.name}: the file is empty; give a header and rows")
     kind = _table_kind(location)
     if kind is not None:
-        return open_tables(kind, TABLES[kind][1], [location], request, location, {})
+        return open_tables(kind, TABLES[kind][1], {location: {}}, request, location)
     for extension, open_ in ARRAYS.items():
         if location.basename.lower().endswith(extension):
             return open_(location, request)
@@ -163,7 +163,7 @@ def _open_folder(location: SourcePath, request: Request) -> Source:
     if any(child.basename in MARKS for child in children):
         return open_zarr(location, request)
     partitioned = partitions(location)
-    files = list(partitioned) or [c for c in children if c.basename[:1] not in "._"]
+    files = partitioned or {c: {} for c in children if c.basename[:1] not in "._"}
     kinds = {kind for file in files if (kind := _table_kind(file)) is not None}
     if len(kinds) > 1:
         raise InputError(
@@ -172,8 +172,8 @@ def _open_folder(location: SourcePath, request: Request) -> Source:
         )
     if kinds:
         (kind,) = kinds
-        tables = [file for file in files if _table_kind(file) == kind]
-        return open_tables(kind, TABLES[kind][1], tables, request, location, partitioned)
+        tables = {file: given for file, given in files.items() if _table_kind(file) == kind}
+        return open_tables(kind, TABLES[kind][1], tables, request, location)
     what = "neither a Zarr group nor tables in it" if children else "the folder is empty"
     raise InputError(f"{location.name}: {what}; give {KNOWN}")
 
@@ -189,10 +189,10 @@ def _open_pattern(location: SourcePath, request: Request) -> Source:
         names = listed([file.basename for file in files])
         raise InputError(f"{location.name}: matches {names}; give tables of one kind")
     kind = str(kinds.pop())
-    return open_tables(kind, TABLES[kind][1], files, request, folder, {})
+    return open_tables(kind, TABLES[kind][1], {file: {} for file in files}, request, folder)
 
 
-def partitions(root: SourcePath) -> dict[SourcePath, dict[str, str | float | None]]:
+def partitions(root: SourcePath) -> dict[SourcePath, Constants]:
     """The files below folders named `key=value`, in order of name, with the values of their
     folders; none where the folder has no such folders.
 
@@ -208,14 +208,16 @@ def partitions(root: SourcePath) -> dict[SourcePath, dict[str, str | float | Non
                 f"{file.name}: lies in folders {sorted(values)}, {files[0][0].name} in "
                 f"{sorted(keys)}; give one table"
             )
-    numeric = {key for key in keys if all(_is_number(values[key]) for _, values in files)}
+    columns = {key: _numbers_or_texts([values[key] for _, values in files]) for key in keys}
     return {
-        file: {key: _value(raw, key in numeric) for key, raw in values.items()}
-        for file, values in files
+        file: {key: columns[key][at] for key in values} for at, (file, values) in enumerate(files)
     }
 
 
-def _below(folder: SourcePath, values: dict[str, str]) -> list[tuple[SourcePath, dict[str, str]]]:
+Texts = dict[str, str | None]
+
+
+def _below(folder: SourcePath, values: Texts) -> list[tuple[SourcePath, Texts]]:
     files = []
     for child, is_folder in folder.entries():
         key, equals, value = child.basename.partition("=")
@@ -224,22 +226,16 @@ def _below(folder: SourcePath, values: dict[str, str]) -> list[tuple[SourcePath,
         if not is_folder:
             files.append((child, values))
         elif equals:
-            files += _below(child, {**values, unquote(key): unquote(value)})
+            text = None if value == MISSING else unquote(value)
+            files += _below(child, {**values, unquote(key): text})
     return files
 
 
-def _is_number(raw: str) -> bool:
-    try:
-        float(raw)
+def _numbers_or_texts(texts: Sequence[str | None]) -> Sequence[str | float | None]:
+    try:  # Python would take 1_000 for a number
+        return [None if one is None else float(one.replace("_", "?")) for one in texts]
     except ValueError:
-        return raw == MISSING
-    return "_" not in raw
-
-
-def _value(raw: str, numeric: bool) -> str | float | None:
-    if raw == MISSING:
-        return None
-    return float(raw) if numeric else raw
+        return texts
 
 
 @dataclass(frozen=True)
@@ -250,12 +246,9 @@ class TextRows(ArrayRows):
 
     def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
         """The labels from `start` on."""
-        with readable(self.name):
-            selection = self.reader.selection
-            for _, batch in self.reader.read(start, rows):
-                label = selection.block(batch, self.name).label
-                assert label is not None
-                yield label
+        for block in TablesReader((self.reader,)).blocks(start, rows):
+            assert block.label is not None
+            yield block.label
 
 
 def attach_labels(

@@ -12,7 +12,7 @@ import pyarrow.ipc
 
 from storage.errors import InputError
 from storage.sources.files import SourcePath, readable
-from storage.sources.formats.tables import Look, TableRows, is_list, stored_columns
+from storage.sources.formats.tables import Look, TableRows, is_list
 
 BATCH_BYTES = 512 << 20
 """Largest batch that is read, as far as its columns are numbers."""
@@ -78,7 +78,7 @@ def look(location: SourcePath, *_: Any) -> Look:
     """What a file says it holds; the batches are counted by their rows alone."""
     with _opened(location) as opened:
         schema = opened[0]
-        names = stored_columns(location.name, schema)
+    names = schema.names
     narrow = names[:1] if len(set(names)) == len(names) else []
     rows = [batch.num_rows for batch in _batches(location, narrow)]
     n_bytes = max(rows, default=0) * _row_bytes(schema)
@@ -88,8 +88,7 @@ def look(location: SourcePath, *_: Any) -> Look:
             "with a smaller chunksize"
         )
     n_rows = sum(rows)
-    kinds = {name: schema.field(name).type for name in names} if narrow else {}
-    return Look(location, kinds, tuple(names), n_rows, partial(ArrowTable, location, n_rows))
+    return Look.of(location, schema, n_rows, partial(ArrowTable, location, n_rows))
 
 
 def _row_bytes(schema: pa.Schema) -> int:

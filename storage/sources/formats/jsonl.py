@@ -140,6 +140,5 @@ def look(location: SourcePath, _: Request) -> Look:
         check_width(location.name, len(schema))
     if not schema.names:
         raise InputError(f"{location.name}: no keys in its lines; give an object a line")
-    kinds = dict(zip(schema.names, schema.types, strict=True))
     reader = partial(JsonTable, location, n_rows, schema=schema)
-    return Look(location, kinds, tuple(kinds), n_rows, reader)
+    return Look.of(location, schema, n_rows, reader)

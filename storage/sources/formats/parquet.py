@@ -17,7 +17,7 @@ from pyarrow import types
 from storage.errors import InputError
 from storage.sources.blocks import PIECE_BYTES
 from storage.sources.files import SourcePath, readable
-from storage.sources.formats.tables import Look, TableRows, stored_columns
+from storage.sources.formats.tables import Look, TableRows
 
 FOOTER_BYTES = 32 << 20
 """Longest footer that is read; it takes some ten times as much memory."""
@@ -96,16 +96,9 @@ def look(location: SourcePath, *_: Any) -> Look:
         meta = parquet.metadata
         groups = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
         schema = parquet.schema_arrow
-        names = stored_columns(location.name, schema)
-        kinds = dict(zip(schema.names, schema.types, strict=True))
-    texts = tuple(name for name, kind in kinds.items() if _is_text(kind))
-    return Look(
-        location,
-        {name: kinds[name] for name in names} if len(set(names)) == len(names) else {},
-        tuple(names),
-        sum(groups),
-        partial(ParquetTable, location, sum(groups), groups=groups, texts=texts),
-    )
+    n_rows, texts = sum(groups), tuple(field.name for field in schema if _is_text(field.type))
+    reader = partial(ParquetTable, location, n_rows, groups=groups, texts=texts)
+    return Look.of(location, schema, n_rows, reader)
 
 
 def _check_footer(where: str, file: IO[bytes]) -> None:

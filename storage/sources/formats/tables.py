@@ -3,7 +3,7 @@ float32 features and label values; one file, or several with the same columns.""
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -56,10 +56,10 @@ class Selection:
     constants: tuple[tuple[str, str | float | None], ...] = ()
     """Columns that the path of the file gives, with their value."""
     id: str | None = None
-    raw: tuple[str, ...] = ()
-    """Further columns to be read as they are stored."""
     group: str | None = None
     """Column that says whose label each is."""
+    raw: bool = False
+    """Whether all is read as it is stored, to be looked at."""
 
     @property
     def coded(self) -> set[str]:
@@ -69,33 +69,34 @@ class Selection:
     @property
     def texts(self) -> set[str]:
         """Columns that a format without types reads as text."""
-        return {name for name in (*self.aside, *self.coded) if name is not None}
+        return set(self.columns) if self.raw else {*self.aside, *self.coded}
 
     @property
-    def aside(self) -> tuple[str | None, ...]:
+    def aside(self) -> list[str]:
         """What is read besides features."""
-        return self.label, self.id, self.group, *self.raw
+        return [name for name in (self.label, self.id, self.group) if name is not None]
+
+    @property
+    def used(self) -> dict[str, None]:
+        """The columns that are read, each once, those that the path gives among them."""
+        return dict.fromkeys([*(feature.column for feature in self.features), *self.aside])
 
     @property
     def columns(self) -> list[str]:
-        """The stored columns that are read, each once."""
+        """The stored columns that are read."""
         given = {name for name, _ in self.constants}
-        names = [feature.column for feature in self.features]
-        names += [name for name in self.aside if name is not None]
-        return [name for name in dict.fromkeys(names) if name not in given]
+        return [name for name in self.used if name not in given]
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One batch with the columns that the path of its file gives, as far as they are read."""
-        used = {*(feature.column for feature in self.features), *self.aside}
         for name, value in self.constants:
-            if name in used:
+            if name in self.used:
                 scalar = pa.scalar(value, pa.string() if isinstance(value, str) else pa.float64())
                 batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
         return batch
 
     def block(self, batch: pa.RecordBatch, where: str, start: int = 0) -> Chunk:
         """One batch as a block; for messages, `where` is the file and `start` the first row."""
-        batch = self.complete(batch)
         source_id = np.full(batch.num_rows, self.file, np.int32)
         raw = None if self.label is None else to_labels(batch.column(self.label))
         ids = None if self.id is None else text_ids(batch.column(self.id), where)
@@ -267,12 +268,18 @@ class TableRows(ABC):
     def read(self, start: int, rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows from `start` on, up to `rows` at a time, with the number of the first of each
         batch."""
-        first, columns = self.begin(start), self.selection.columns
-        size = piece_rows(8 * max(len(self.selection.features), len(columns)), rows)
-        for batch in self.batches(first, size):
+        first, wanted = self.begin(start), self.selection
+        width = len(wanted.columns)
+        width = width if wanted.raw else max(width, len(wanted.features))
+        size = piece_rows(8 * width, rows)
+        for stored in self.batches(first, size):
+            batch = self.selection.complete(stored)
             for at in range(max(0, start - first), batch.num_rows, size):
                 yield first + at, batch.slice(at, size)
             first += batch.num_rows
+
+
+Reads = Callable[[Selection], TableRows]
 
 
 @dataclass(frozen=True)
@@ -285,10 +292,18 @@ class Look:
     names: tuple[str, ...]
     """Columns in file order."""
     n_rows: int | None
-    reader: Callable[[Selection], TableRows]
+    reader: Reads
     hint: str = ""
     """What may be wrong where the columns are not as wanted."""
     constants: Constants = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, location: SourcePath, schema: pa.Schema, n_rows: int, reader: Reads) -> "Look":
+        """The columns of a file that has a schema of Arrow's."""
+        names = stored_columns(location.name, schema)
+        twice = len(set(names)) < len(names)
+        kinds = {} if twice else {name: schema.field(name).type for name in names}
+        return cls(location, kinds, tuple(names), n_rows, reader)
 
     def given(self, constants: Constants) -> "Look":
         """The same with the columns that its path gives."""
@@ -302,7 +317,7 @@ class Look:
         """The first value of a column; None where there are no rows."""
         if name in self.constants:
             return self.constants[name]
-        for _, batch in self.reader(Selection((), None, raw=(name,))).read(0, 1):
+        for _, batch in self.reader(Selection((Feature(name),), None, raw=True)).read(0, 1):
             return batch.column(name)[0].as_py()
         return None
 
@@ -365,15 +380,17 @@ class TablesReader:
     """The rows of several tables, one table after the other."""
 
     tables: tuple[TableRows, ...]
-    features: tuple[Feature, ...]
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        return self.tables[0].selection.features
 
     def of_ids(self) -> "TablesReader":
         """The same rows with nothing but their ids."""
-        selections = [
-            replace(t.selection, features=(), label=None, group=None) for t in self.tables
-        ]
-        tables = zip(self.tables, selections, strict=True)
-        return TablesReader(tuple(replace(t, selection=s) for t, s in tables), ())
+        alone: dict[str, Any] = {"features": (), "label": None, "group": None}
+        return TablesReader(
+            tuple(replace(t, selection=replace(t.selection, **alone)) for t in self.tables)
+        )
 
     def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
         """The rows from `start` on, in blocks of any length."""
@@ -384,8 +401,7 @@ class TablesReader:
 
     def cells(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """The same rows as they are stored."""
-        for selection, batch, _, _ in self._batches(start, rows):
-            yield selection.complete(batch)
+        return (batch for _, batch, _, _ in self._batches(start, rows))
 
     def _batches(
         self, start: int, rows: int
@@ -418,22 +434,21 @@ def batches(table: Source) -> Iterator[tuple[int, pa.RecordBatch]]:
 def open_tables(
     kind: str,
     look: Callable[[SourcePath, Request], Look],
-    files: Sequence[SourcePath],
+    files: Mapping[SourcePath, Constants],
     request: Request,
     root: SourcePath,
-    constants: Mapping[SourcePath, Constants],
 ) -> Source:
     """Tables with the same columns, in the order given.
 
+    files : and the columns that their path gives
     root : what the user named
-    constants : of files, the columns that their path gives
 
     Raises `InputError` where they have other columns than the first, or not those wanted.
     """
     first: Look | None = None
     tables: list[TableRows] = []
-    for number, location in enumerate(files):
-        table = look(location, request).given(constants.get(location, {}))
+    for number, (location, constants) in enumerate(files.items()):
+        table = look(location, request).given(constants)
         if first is None:
             first, places = table, table.expanded(request)
             names, label, id_column, group = _chosen(table, places, request)
@@ -445,11 +460,8 @@ def open_tables(
                 f"{first.location.name}: {listed(first.names)}; give files of one table"
             )
         given = tuple(table.constants.items())
-        selection = Selection(features, label, number, given, id_column, group=group)
-        if request.raw:
-            read = replace(selection, constants=()).columns  # those that the path gives among them
-            selection = Selection((), None, number, given, raw=tuple(read))
-        else:
+        selection = Selection(features, label, number, given, id_column, group, request.raw)
+        if not request.raw:
             table.check(selection)
         tables.append(table.reader(selection))
     known = [table.n_rows for table in tables]
@@ -464,7 +476,7 @@ def open_tables(
         label_name=label,
         n_rows=n_rows,
         parts=tuple(FileOfSource("features", file.inside(root), file) for file in files),
-        reader=TablesReader(tuple(tables), features),
+        reader=TablesReader(tuple(tables)),
         id_name=id_column,
         group_name=group,
         candidates="" if label_kind is not None and is_list(label_kind) else None,
