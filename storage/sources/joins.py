@@ -169,17 +169,15 @@ class _AnnotationTable:
             )
 
     def _annotators(self, who: list[Label], first: int) -> Codes:
-        for at, value in enumerate(who):
-            if value not in self.annotators:
-                if len(self.annotators) == MOST_ANNOTATORS:
-                    raise InputError(
-                        f"{self.name}: column {shown(self.names[1])} has more than "
-                        f"{MOST_ANNOTATORS:,} values by row {first + at:,} (from 0), such as "
-                        f"{shown(value)}: are these the annotators? Name their column by "
-                        "--annotator-column"
-                    )
-                self.annotators[value] = len(self.annotators)
-        return np.array([self.annotators[value] for value in who], np.int16)
+        codes = [self.annotators.setdefault(value, len(self.annotators)) for value in who]
+        if len(self.annotators) > MOST_ANNOTATORS:
+            at = codes.index(MOST_ANNOTATORS)
+            raise InputError(
+                f"{self.name}: column {shown(self.names[1])} has more than {MOST_ANNOTATORS:,} "
+                f"values by row {first + at:,} (from 0), such as {shown(who[at])}: are these the "
+                "annotators? Name their column by --annotator-column"
+            )
+        return np.array(codes, np.int16)
 
     def _labels(self, column: pa.Array, first: int) -> Codes:
         raw = to_labels(column)
@@ -276,19 +274,16 @@ def with_corrections(source: Source, path: str) -> Source:
     part = FileOfSource("corrections", location.basename, location)
     ids = RowIds.of_source(source)
     (part,), latest = read_once((part,), lambda: read_answers(path, ids))
-    if latest.source is not None:
-        _check_origin(location, latest.source, source)
-    row, label, n_conflicts = latest.agreed()
-    corrections = Corrections(part, row, label, latest.values, n_conflicts)
-    return replace(source, parts=(*source.parts, part), corrections=corrections)
-
-
-def _check_origin(location: SourcePath, origin: str, source: Source) -> None:
-    if origin != source_identity(source.fingerprint(with_digest=True), source.label_name):
+    if latest.source is not None and latest.source != source_identity(
+        source.fingerprint(with_digest=True), source.label_name
+    ):
         raise InputError(
             f"{location.name}: holds labels of another source, or of this one before it changed; "
             "give the corrections of this source"
         )
+    row, label, n_conflicts = latest.agreed()
+    corrections = Corrections(part, row, label, latest.values, n_conflicts)
+    return replace(source, parts=(*source.parts, part), corrections=corrections)
 
 
 def read_answers(path: str, ids: RowIds | None = None) -> LatestLabels:
@@ -328,9 +323,10 @@ class _LabelFile:
         assert answers.origin is not None
         answered = [(one.row, *pair) for one in answers.rows() for pair in one.labels.items()]
         row = np.array([row for row, _, _ in answered], np.int64)
-        label = self.codes.encode(objects([label for _, _, label in answered]))
+        label = self.codes.encode(objects([label for _, _, label in answered])).astype(np.int16)
         reviewer = self._reviewers(pa.array([who for _, who, _ in answered], pa.string()))
-        return self._checked(answers.origin.source, row, label, reviewer)
+        known = self.codes.values, tuple(self.reviewers)
+        return LatestLabels(self.location, answers.origin.source, row, label, reviewer, *known)
 
     def table(self, path: str) -> LatestLabels:
         """A table of labels, a batch at a time."""
@@ -368,18 +364,8 @@ class _LabelFile:
             row, label, person, reviewer = (c[order] for c in (row, label, person, reviewer))
             last = np.append((row[1:] != row[:-1]) | (person[1:] != person[:-1]), True)
             row, label, reviewer = (column[last] for column in (row, label, reviewer))
-        return self._checked(next(iter(origins), None), row, label, reviewer)
-
-    def _checked(
-        self,
-        source: str | None,
-        row: npt.NDArray[np.int64],
-        label: npt.NDArray[Any],
-        reviewer: npt.NDArray[np.int16],
-    ) -> LatestLabels:
-        values, reviewers = self.codes.values, tuple(self.reviewers)
-        label = label.astype(np.int16)
-        return LatestLabels(self.location, source, row, label, reviewer, values, reviewers)
+        known = self.codes.values, tuple(self.reviewers)
+        return LatestLabels(self.location, next(iter(origins), None), row, label, reviewer, *known)
 
     def _columns(self, name: str, names: tuple[str, ...]) -> list[str]:
         named = self.id_column in names

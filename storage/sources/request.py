@@ -173,13 +173,6 @@ def number_hint(value: str, column: str, decimal: str) -> str:
     return f"{parse}leave it out with --exclude {column}"
 
 
-def encoding_hint(start: bytes) -> str:
-    """What to do about a file that is not UTF-8, by its first bytes."""
-    if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return "it looks like UTF-16: give --encoding utf-16"
-    return "give --encoding cp1252 or another, or save it as UTF-8"
-
-
 @dataclass(frozen=True)
 class Coding:
     """Categories of text columns, and what becomes of gaps."""

@@ -33,7 +33,6 @@ from storage.sources.request import (
     Dialect,
     Request,
     check_width,
-    encoding_hint,
     number_hint,
     separator_hint,
 )
@@ -91,7 +90,9 @@ def hint_of_encoding(location: SourcePath, dialect: Dialect) -> str:
     if dialect.encoding != "utf-8":
         return "give another --encoding"
     with readable(location.name), opened(location) as file:
-        return encoding_hint(file.read(2))
+        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return "it looks like UTF-16: give --encoding utf-16"
+    return "give --encoding cp1252 or another, or save it as UTF-8"
 
 
 def _first_lines(where: str, text: io.TextIOWrapper) -> Iterator[str]:

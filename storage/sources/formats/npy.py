@@ -50,26 +50,18 @@ class NpyRows(ArrayRows):
             if self.by_column and self.member:  # a member is slow to seek in
                 file = _on_disk(stack, file)
             for first in range(start, self.shape[0], rows):
-                stop = min(first + rows, self.shape[0])
-                yield (
-                    self._columns(file, first, stop)
-                    if self.by_column
-                    else self._rows(file, first, stop)
-                )
+                yield self._piece(file, first, min(first + rows, self.shape[0]))
             if self.member and not self.by_column:
                 file.read(1)  # reaching the end checks the sum
 
-    def _rows(self, file: IO[bytes], first: int, stop: int) -> np.ndarray:
-        piece = np.empty((stop - first, *self.shape[1:]), self.dtype)
-        self._fill(file, piece, first * (piece.nbytes // (stop - first)))
-        return piece
-
-    def _columns(self, file: IO[bytes], first: int, stop: int) -> np.ndarray:
-        piece = np.empty((stop - first, *self.shape[1:]), self.dtype, order="F")
-        columns = piece.reshape(stop - first, -1, order="F")
-        for column in range(columns.shape[1]):
-            at = (column * self.shape[0] + first) * self.dtype.itemsize
-            self._fill(file, columns[:, column], at)
+    def _piece(self, file: IO[bytes], first: int, stop: int) -> np.ndarray:
+        """Some rows: one run of bytes, or a run of each column."""
+        shape = stop - first, *self.shape[1:]
+        piece = np.empty(shape, self.dtype, order="F" if self.by_column else "C")
+        runs = piece.reshape(len(piece), -1, order="F").T if self.by_column else [piece]
+        for number, run in enumerate(runs):
+            before = number * self.shape[0] + first
+            self._fill(file, run, before * (run.nbytes // len(piece)))
         return piece
 
     def _fill(self, file: IO[bytes], out: np.ndarray, at: int) -> None:

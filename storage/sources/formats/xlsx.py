@@ -60,7 +60,8 @@ class XlsxTable(TableRows):
         wanted = self.selection.columns
         place = {name: self.columns.index(name) for name in wanted}
         size = piece_rows(CELL_BYTES * len(self.columns), rows)
-        with _rows(self.location, self.sheet) as every:
+        with _book(self.location) as (_, of_sheet):
+            every = of_sheet(self.sheet)
             next(every, None)
             while piece := list(islice(every, size)):
                 for row, cells in enumerate(piece, start):
@@ -82,9 +83,8 @@ class XlsxTable(TableRows):
     def _column(self, name: str, cells: list[Any], start: int) -> pa.Array:
         if name in self.selection.texts:
             return pa.array([_text(cell) for cell in cells], pa.string())
-        return pa.array(
-            [self._number(cell, name, row) for row, cell in enumerate(cells, start)], pa.float64()
-        )
+        numbers = [self._number(cell, name, row) for row, cell in enumerate(cells, start)]
+        return pa.array(numbers, pa.float64())
 
     def _number(self, cell: Any, name: str, row: int) -> float:
         if isinstance(cell, bool | int | float):
@@ -122,17 +122,11 @@ def _text(cell: Any) -> str | None:
 
 
 @contextmanager
-def _rows(location: SourcePath, sheet: str | None) -> Iterator[Iterator[Cells]]:
-    """The rows of a sheet that are not blank, without the empty cells at their end."""
-    with _book(location) as (_, rows):
-        yield rows(sheet)
-
-
-@contextmanager
 def _book(
     location: SourcePath,
 ) -> Iterator[tuple[list[str], Callable[[str | None], Iterator[Cells]]]]:
-    """The names of a workbook's sheets, and what gives the rows of one."""
+    """The names of a workbook's sheets, and what gives the rows of one that are not blank, without
+    the empty cells at their end."""
     try:
         from openpyxl.reader.excel import ExcelReader
         from openpyxl.styles.stylesheet import apply_stylesheet
@@ -254,7 +248,8 @@ def _filled(where: str, parser: Any, part: _Part) -> Iterator[Cells]:
 
 def _header(location: SourcePath, sheet: str | None) -> tuple[tuple[str, ...], bool]:
     """The first row of a sheet as names, and whether there are rows below."""
-    with _rows(location, sheet) as rows:
+    with _book(location) as (_, of_sheet):
+        rows = of_sheet(sheet)
         header = next(rows, ())
         has_rows = next(rows, None) is not None
     return tuple("" if cell is None else str(cell).strip() for cell in header), has_rows
