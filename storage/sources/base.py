@@ -138,9 +138,11 @@ class Source:
         """The blocks of the reader, gaps filled, rows that are not wanted left out."""
         fills, drop = self.coding.fills_of(self.feature_names), self.coding.drop
         for raw in self.reader.blocks(start, rows):
-            block, n = self._as_sets(raw), len(raw.x)
+            block, n = raw, len(raw.x)
             if block.label is not None:
-                block = block._replace(label=self.coding.join(block.label))
+                sets = self.candidates
+                label = block.label if sets is None else as_sets(block.label, sets)
+                block = block._replace(label=self.coding.join(label))
             fresh = None
             if self.annotations is not None:
                 block, fresh = self.annotations.joined(block, start, gaps)
@@ -166,12 +168,6 @@ class Source:
                 block = block.at(keep)._replace(row=start + np.flatnonzero(keep))
             yield block
             start += n
-
-    def _as_sets(self, block: Chunk) -> Chunk:
-        """The block with a tuple of candidates for each label, if that is what labels are."""
-        if self.candidates is None or block.label is None:
-            return block
-        return block._replace(label=as_sets(block.label, self.candidates))
 
     def _certain(self, block: Chunk, start: int) -> Chunk:
         """The block with the labels that somebody checked in place of missing ones."""

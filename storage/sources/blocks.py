@@ -211,12 +211,8 @@ class Annotations:
         """
         rows = np.arange(start, start + len(block.x))
         at = self._places(block.id, rows)
-        values = np.empty(len(self.values) + 1, object)
-        values[: len(self.values)] = self.values
-        none = len(self.values)
-        label = np.where(at >= 0, self.majority[at] if len(self.key) else none, none)
-        fresh = self._first_lines(block, at, rows, gaps)
-        return block._replace(label=values[label]), fresh
+        label = objects((*self.values, None))[np.where(at >= 0, self.majority[at], -1)]
+        return block._replace(label=label), self._first_lines(block, at, rows, gaps)
 
     def _first_lines(
         self, block: Chunk, at: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], gaps: Gaps
@@ -235,9 +231,15 @@ class Annotations:
         gaps.first[ids[unseen]] = line[at_first[unseen]]
         again = gaps.first[place] != line
         if not self.whole:
-            if again.any():
-                raise self._twice(block, known[again][0], rows)
-            return None
+            if not again.any():
+                return None
+            first = known[again][0]
+            assert block.id is not None
+            raise InputError(
+                f"id {shown(block.id[first])} occurs again at row {int(rows[first]):,} (from 0): "
+                "annotations need a row per id; give each row once, or one table of rows and "
+                "annotations as both"
+            )
         hashed = feature_hash(block.x)
         gaps.features[ids[unseen]] = hashed[known[at_first[unseen]]]
         other = again & (hashed[known] != gaps.features[place])
@@ -253,13 +255,6 @@ class Annotations:
         fresh = np.ones(len(rows), np.bool_)
         fresh[known[again]] = False
         return fresh
-
-    def _twice(self, block: Chunk, at: int, rows: npt.NDArray[np.int64]) -> InputError:
-        assert block.id is not None
-        return InputError(
-            f"id {shown(block.id[at])} occurs again at row {int(rows[at]):,} (from 0): annotations "
-            "need a row per id; give each row once, or one table of rows and annotations as both"
-        )
 
     def of(self, chunk: Chunk) -> Votes:
         """The annotations of the rows of a chunk."""

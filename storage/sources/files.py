@@ -298,10 +298,6 @@ class _Xz:
                 return content
 
 
-def _zstandard(name: str, file: IO[bytes]) -> Any:
-    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
-
-
 def _zip(name: str, file: IO[bytes]) -> Any:
     """The only file of an archive."""
     archive = open_zip(name, file)
@@ -316,7 +312,7 @@ _OPENERS: dict[str, Callable[[str, IO[bytes]], Any]] = {
     ".gz": lambda name, file: gzip.GzipFile(fileobj=file),
     ".bz2": lambda name, file: bz2.BZ2File(file),
     ".xz": lambda name, file: _Xz(file),
-    ".zst": _zstandard,
+    ".zst": lambda name, file: pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"),
     ".zip": _zip,
 }
 PACKED = ("", *_OPENERS)
