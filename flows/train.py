@@ -131,15 +131,9 @@ def _health(folder: Run, params: TrainParams) -> Health | None:
         return RunConfig.model_validate(folder.config()).health
     if params.preflight == "off":
         return None
-    from flows.intake.doubts import ColumnRequest
     from flows.intake.preflight import look
 
-    health = look(
-        params,
-        params,
-        leave_out=params.preflight == "fix",
-        request=ColumnRequest(params.scale, params.encode, params.impute, params.unlabeled),
-    )
+    health = look(params)
     if params.preflight == "fix":
         refuse_quantity(health)
     return health

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from flows.intake.glance import FeatureCandidate
 from flows.intake.health import COARSE, Finding, named
+from flows.options.params import Method
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
 from pipeline.diagnostics.health import is_coarse_in_float32, is_like_ids, nearly_tells
 from storage.sources.request import is_place
 from storage.sources.values.texts import parse_options
 
 
-class ColumnRequest(NamedTuple):
-    """What training is asked to do about columns."""
-
-    scale: str = "auto"
-    encode: str = "none"
-    impute: str = "none"
-    unlabeled: str = "refuse"
-
-
-NO_REQUEST = ColumnRequest()
-
-
 def doubtful(
-    columns: list[FeatureCandidate], y: npt.NDArray[np.int64], request: ColumnRequest
+    columns: list[FeatureCandidate], y: npt.NDArray[np.int64], method: Method
 ) -> list[Finding]:
     """What may be as it should be, by column."""
     doubts = []
@@ -38,7 +26,7 @@ def doubtful(
         if column.has_commas and not column.spellings:
             text = f"numbers with a decimal comma, such as {column.example!r}"
             doubts.append(_one("decimal", name, text, "--decimal ,"))
-        elif column.spellings and (request.encode == "none" or "boolean" not in column.spellings):
+        elif column.spellings and (method.encode == "none" or "boolean" not in column.spellings):
             doubts.append(_spelled(column))
         elif is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
             what = (
@@ -46,14 +34,14 @@ def doubtful(
             )
             either = f"--id-column {quoted(name)} or --exclude {quoted(name)}"
             doubts.append(_one("id-like", name, f"{what}: it looks like an id", either))
-        elif column.is_text and request.encode == "none":
+        elif column.is_text and method.encode == "none":
             text = f"text, such as {column.example!r}: distances need numbers"
             doubts.append(_one("text", name, text, f"--encode one-hot or --exclude {quoted(name)}"))
         elif nearly_tells(values, y):
             text = "its order alone all but tells the label; was it made from the label?"
             doubts.append(_one("near leak", name, text, f"--exclude {quoted(name)}"))
     gaps = [c.name for c in columns if not c.is_text and not np.isfinite(c.values).all()]
-    if gaps and request.impute == "none":
+    if gaps and method.impute == "none":
         missing = sum(int((~np.isfinite(c.values)).sum()) for c in columns if c.name in gaps)
         text = f"{missing:,} values of {named(gaps)} are missing or infinite: training refuses them"
         remedy = "--impute median or --impute drop"
@@ -70,16 +58,16 @@ def doubtful(
             f"{step:.3g}; subtract a constant before, such as {low:.10g}"
         )
         doubts.append(Finding(kind=COARSE, columns=[c.name for c in coarse], text=text))
-    if numeric and request.scale in ("none", "auto"):
+    if numeric and method.scale in ("none", "auto"):
         wide = spreads(np.column_stack([column.values[:SPREAD_ROWS] for column in numeric]))
         if wide.apart:
             names = [numeric[wide.narrow].name, numeric[wide.wide].name]
             text = (
                 f"columns are on very different scales: {wide.described([c.name for c in numeric])}"
             )
-            if request.scale == "auto":
+            if method.scale == "auto":
                 text += " (--scale auto standardizes them)"
-            option = "--scale standard" if request.scale == "none" else None
+            option = "--scale standard" if method.scale == "none" else None
             doubts.append(Finding(kind="scales", columns=names, text=text, option=option))
     return doubts
 

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import LabelValue
-from flows.intake.doubts import NO_REQUEST, ColumnRequest, doubtful, quoted
+from flows.intake.doubts import doubtful, quoted
 from flows.intake.glance import Glance, look_at
 from flows.intake.health import SHOWN, Finding, Health, named
 from flows.intake.labels import alike, quantity, refused
 from flows.intake.remedies import DECIMAL, READING, mended, remedies
-from flows.options.params import CheckParams, Chosen, Given, as_keywords
+from flows.options.params import CheckParams, Method, TrainParams, as_keywords
 from pipeline.diagnostics.health import (
     contradictions,
     equal_columns,
@@ -60,7 +60,7 @@ def checked(params: CheckParams) -> Health:
     first: list[Finding] = []
     while True:
         try:
-            health = look(params, params, needs_label=False)
+            health = look(params)
         except InputError as error:
             again = mended(params, str(error))
             if again is None:
@@ -78,7 +78,7 @@ def checked(params: CheckParams) -> Health:
 
 def _with_votes(health: Health, params: CheckParams) -> Health:
     """What is understood of the annotations, beside."""
-    source = _opened(params, params, with_labels=False)
+    source = _opened(params, with_labels=False)
     votes = with_annotations(
         source,
         params.annotations or "",
@@ -103,30 +103,24 @@ def _with_votes(health: Health, params: CheckParams) -> Health:
     )
 
 
-def look(
-    given: Given,
-    chosen: Chosen,
-    *,
-    leave_out: bool = True,
-    request: ColumnRequest = NO_REQUEST,
-    needs_label: bool = True,
-) -> Health:
-    """What is wrong with a source, or may be; what is wrong beyond doubt counts as left out if
-    `leave_out`.
+def look(params: CheckParams | TrainParams) -> Health:
+    """What is wrong with a source, or may be; what is wrong beyond doubt counts as left out, unless
+    `--preflight` says otherwise.
 
     Raises
     ------
     InputError
         the source cannot be opened as asked.
     """
-    several = chosen.annotations is not None
-    wanted = needs_label or given.labels is not None or given.label_column is not None
+    several = params.annotations is not None
+    method = params if isinstance(params, TrainParams) else Method()
+    wanted = method is params or params.labels is not None or params.label_column is not None
     try:
-        source = _opened(given, chosen, with_labels=not several)
+        source = _opened(params, with_labels=not several)
     except InputError:
         if wanted:
             raise
-        source = _opened(given, chosen, with_labels=False)
+        source = _opened(params, with_labels=False)
     glance = look_at(source)
     codes, y = None, np.full(glance.n_rows, -1, np.int64)
     findings = []
@@ -137,7 +131,7 @@ def look(
     elif glance.label is not None:
         codes, labels = LabelCodes(f"labels {source.label_name!r}"), glance.label
         try:
-            if chosen.join_labels:
+            if params.join_labels:
                 labels = _joined(labels)
             y = codes.encode(labels).astype(np.int64)
         except InputError as error:  # training refuses them itself
@@ -149,12 +143,12 @@ def look(
         counts = _counts(codes, y)
         findings += quantity(str(source.label_name), dict(counts))
         findings += alike(str(source.label_name), dict(counts))
-    findings += _findings(glance, y, request, leave_out, n_missing)
-    if several and chosen.annotations == given.source:  # each line repeats its row
+    findings += _findings(glance, y, method, n_missing)
+    if several and params.annotations == params.source:  # each line repeats its row
         findings = [finding for finding in findings if finding.kind != "ids"]
     away = {name for finding in findings if finding.left_out for name in finding.columns}
     return Health(
-        source=bare(given.source),
+        source=bare(params.source),
         kind=source.kind,
         n_rows=glance.n_rows if glance.whole else source.n_rows,
         looked_at=glance.n_rows,
@@ -169,18 +163,18 @@ def look(
     )
 
 
-def _opened(given: Given, chosen: Chosen, *, with_labels: bool) -> Source:
+def _opened(params: CheckParams | TrainParams, *, with_labels: bool) -> Source:
     """The source, to be looked at."""
     return open_source(
-        given.source,
-        given.labels,
-        None if chosen.annotations is not None else given.label_column,
+        params.source,
+        params.labels,
+        None if params.annotations is not None else params.label_column,
         with_labels=with_labels,
-        dialect=given.dialect(),
-        columns=chosen.columns(),
-        coding=Coding(parse=chosen.parsing()),
+        dialect=params.dialect(),
+        columns=params.columns(),
+        coding=Coding(parse=params.parsing()),
         raw=True,
-        candidates=chosen.candidates,
+        candidates=params.candidates,
     )
 
 
@@ -213,16 +207,13 @@ def _in_order(counts: Mapping[LabelValue, int]) -> list[tuple[LabelValue, int]]:
 
 
 def _findings(
-    glance: Glance,
-    y: npt.NDArray[np.int64],
-    request: ColumnRequest,
-    leave_out: bool,
-    n_missing: int,
+    glance: Glance, y: npt.NDArray[np.int64], method: Method, n_missing: int
 ) -> list[Finding]:
     """All findings, what is left out first."""
     columns = glance.columns[:MOST_COLUMNS]
     values = [column.values for column in columns]
     rows = "" if glance.whole else f" in the {glance.n_rows:,} rows looked at"
+    leave_out = method.preflight == "fix"
     certain = leave_out and glance.whole
     constant = [c.name for c in columns if is_constant(c.values)]
     copies = [c.name for c in columns if c.name not in constant and is_copy(c.values, y)]
@@ -242,20 +233,17 @@ def _findings(
     ]
     known |= set(doubles)
     rest = [column for column in columns if column.name not in known]
-    findings += doubtful(rest, y, request)
+    findings += doubtful(rest, y, method)
     if glance.ids is not None:
         known_ids = glance.ids[~np.isnan(glance.ids)]
         if len(np.unique(known_ids)) < len(glance.ids):
             text = f"ids occur twice or are missing{rows}: joins by them are ambiguous"
             findings.append(Finding(kind="ids", columns=[], text=text))
     if n_missing:
-        text = f"{n_missing:,} labels are missing{rows}"
-        text += (
-            " and are predicted"
-            if request.unlabeled == "predict"
-            else (": fill them in or drop these rows")
-        )
-        option = None if request.unlabeled == "predict" else "--unlabeled predict"
+        predicted = method.unlabeled == "predict"
+        more = " and are predicted" if predicted else ": fill them in or drop these rows"
+        text = f"{n_missing:,} labels are missing{rows}{more}"
+        option = None if predicted else "--unlabeled predict"
         findings.append(Finding(kind="missing labels", columns=[], text=text, option=option))
     features = [c.values for c in rest if not is_like_ids(c.values)]
     groups, copied, again = contradictions(features, y)
