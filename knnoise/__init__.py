@@ -5,6 +5,7 @@
 Nothing is imported before it is used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from knnoise._shadows import check_shadows
@@ -33,6 +34,13 @@ __all__ = [
     "train",
 ]
 
+_ALONE = {
+    "__version__": "storage.version",
+    "CleanedClassifier": "pipeline.cleaned",
+    "RobustKNeighborsClassifier": "pipeline.estimator",
+}
+"""Where names come from that need no extra."""
+
 check_shadows()
 
 
@@ -43,28 +51,13 @@ def __getattr__(name: str) -> Any:
 
         more = did_you_mean(name, __all__)
         raise AttributeError(f"module 'knnoise' has no attribute {name!r}{more}")
-    if name == "__version__":
-        from storage.version import VERSION
-
-        return VERSION
-    if name == "CleanedClassifier":
-        from pipeline.cleaned import CleanedClassifier
-
-        return CleanedClassifier
-    if name == "RobustKNeighborsClassifier":
-        from pipeline.estimator import RobustKNeighborsClassifier
-
-        return RobustKNeighborsClassifier
+    if name in _ALONE:
+        return getattr(import_module(_ALONE[name]), name.replace("__version__", "VERSION"))
     from flows.options.extras import needs
 
     needs("flows", f"knnoise.{name}")
-    if name in ("Cleaned", "Scores", "Training"):
-        from knnoise import result
-
-        return getattr(result, name)
-    from knnoise import api
-
-    return getattr(api, name)
+    results = "Cleaned", "Scores", "Training"
+    return getattr(import_module("knnoise.result" if name in results else "knnoise.api"), name)
 
 
 def __dir__() -> list[str]:

@@ -83,10 +83,8 @@ def train(
 
     folder = mkdtemp(prefix="knnoise-run-") if run is None else os.fspath(run)
     with as_files(source, options.pop("labels", None)) as files:
-        if files.id_column is not None:
-            options.setdefault("id_column", files.id_column)
         given = {"source": files.path, "labels": files.labels, "run": folder}
-        summary = call("train", {**options, **given})
+        summary = call("train", {**files.ids, **options, **given})
     return Training(folder, summary)
 
 
@@ -111,10 +109,8 @@ def score(
     trained = run if isinstance(run, Training) else open_run(run)
     target = str(Path(mkdtemp(prefix="knnoise-")) / "scores.parquet") if out is None else out
     with as_files(source) as files:
-        if files.id_column is not None:
-            options.setdefault("id_column", files.id_column)
         given = {"source": files.path, "run": trained.run, "out": os.fspath(target)}
-        summary = call("score", {**options, **given})
+        summary = call("score", {**files.ids, **options, **given})
     return Scores(os.fspath(target), summary, trained.label_values)
 
 
@@ -146,9 +142,7 @@ def check(source: Any, **options: Unpack[CheckOptions]) -> Any:
     if options.get("labels") is not None and options.get("label_column") is not None:
         raise InputError("labels and label_column: give one of them")
     with as_files(source, options.pop("labels", None)) as files:
-        if files.id_column is not None:
-            options.setdefault("id_column", files.id_column)
-        content = run_check(files.path, labels=files.labels, **options)
+        content = run_check(files.path, labels=files.labels, **{**files.ids, **options})
     named = source if isinstance(source, str | os.PathLike) else type(source).__name__
     health = Health.model_validate({**content, "source": str(named)})
     findings = [

@@ -28,8 +28,8 @@ class Source:
 
     path: str
     labels: str | None
-    id_column: str | None
-    """Column made of a data frame's index; None where that only counts the rows."""
+    ids: dict[str, str]
+    """`id_column`, made of a data frame's index; nothing where that only counts the rows."""
 
 
 @contextmanager
@@ -46,7 +46,8 @@ def as_files(source: Any, labels: Any = None) -> Iterator[Source]:
     """
     with TemporaryDirectory(prefix="knnoise-") as folder, in_words_of_python(folder, source):
         path, id_column = _source(source, Path(folder))
-        yield Source(path, _labels(labels, Path(folder)), id_column)
+        ids = {} if id_column is None else {"id_column": id_column}
+        yield Source(path, _labels(labels, Path(folder)), ids)
 
 
 @contextmanager

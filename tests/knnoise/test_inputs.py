@@ -92,8 +92,8 @@ def test_partitions_without_rows_and_text_of_dask(tmp_path: Path) -> None:
     source = dd.from_pandas(table, npartitions=6)
     source = source[source["n"] >= 100]
     with as_files(source) as files:
-        assert files.id_column == "patient"
-        columns = Columns(files.id_column)
+        assert files.ids == {"id_column": "patient"}
+        columns = Columns(files.ids["id_column"])
         (chunk,) = open_source(files.path, None, "sick", columns=columns).chunks(10_000)
         assert chunk.id.tolist() == table.index[100:].tolist()
         expected = table[["a", "b", "flag", "n"]].iloc[100:].astype("f4")
@@ -137,7 +137,7 @@ def test_workers_of_a_cluster_write_their_parts(expected: pd.DataFrame, tmp_path
         Client(cluster),
         as_files(dd.from_pandas(table, npartitions=4)) as files,
     ):
-        source = open_source(files.path, None, "sick", columns=Columns(files.id_column))
+        source = open_source(files.path, None, "sick", columns=Columns(files.ids.get("id_column")))
         assert sum(len(chunk.x) for chunk in source.chunks(100)) == len(table)
 
 
