@@ -9,7 +9,7 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import UnionType
 from typing import (
@@ -88,6 +88,14 @@ Name = Annotated[str, Metavar("NAME")] | None
 Names = Annotated[list[str] | None, BeforeValidator(_names), Metavar("NAMES")]
 """Names or patterns of columns; on the command line an option that may be given again."""
 Rate = Annotated[float, Field(ge=0, lt=1), Metavar("RATE")] | None
+Recall = Annotated[
+    float, Field(gt=0, le=1, description="share of the true neighbors to find"), Metavar("R")
+]
+Seed = Annotated[int, Field(ge=0, lt=2**32, description="seed of everything random"), Metavar("N")]
+Finished = Annotated[
+    Folder,
+    Field(description="folder of the finished training; of a pattern like `runs/pool-*` the last"),
+]
 
 
 if TYPE_CHECKING:
@@ -168,7 +176,7 @@ class Written(Params):
     decimal: Annotated[str, Metavar("MARK")] | None = Field(
         None, description="decimal mark of text files, . (default) or ,"
     )
-    encoding: Annotated[str, Metavar("NAME")] | None = Field(
+    encoding: Name = Field(
         None, description="encoding of text files, such as cp1252; by default utf-8"
     )
     sheet: Name = Field(None, description="sheet of an Excel workbook; by default the first")
@@ -380,12 +388,8 @@ class Method(Chosen):
         "Errandonea et al.: centered (or cube roots), at unit length, averaged with neighbors, "
         "divided by the mean distance to near rows",
     )
-    target_recall: Annotated[float, Field(gt=0, le=1), Metavar("R")] = Field(
-        0.95, description="share of the true neighbors to find"
-    )
-    seed: Annotated[int, Field(ge=0, lt=2**32), Metavar("N")] = Field(
-        0, description="seed of everything random"
-    )
+    target_recall: Recall = 0.95
+    seed: Seed = 0
 
     SHORTEST: ClassVar[int] = 50
     """Neighbors kept per row at least, if k is chosen."""
@@ -529,9 +533,7 @@ class Unscored(Written):
     source: Text = Field(
         description="rows with the features of training; its label column, if any, is ignored"
     )
-    run: Folder = Field(
-        description="folder of the finished training; of a pattern like `runs/pool-*` the last"
-    )
+    run: Finished
     out: File = Field(
         description="file to write, .parquet, .csv, .csv.gz, .xlsx, .jsonl, .arrow or .feather, or "
         "on the command line - for CSV on stdout; a folder with new_files"
@@ -561,9 +563,7 @@ class CleanParams(Written):
     given."""
 
     source: Text = Field(description="what the run was trained on")
-    run: Folder = Field(
-        description="folder of the finished training; of a pattern like `runs/pool-*` the last"
-    )
+    run: Finished
     out: File = Field(
         description="table to write, .parquet, .csv, .csv.gz, .xlsx, .jsonl, .arrow or .feather"
     )
@@ -584,9 +584,7 @@ class CleanParams(Written):
 class CertifyParams(Compute):
     """Parameters of `certify`."""
 
-    run: Folder = Field(
-        description="folder of the finished training; of a pattern like `runs/pool-*` the last"
-    )
+    run: Finished
     delta: Annotated[float, Field(gt=0, lt=1), Metavar("P")] = Field(
         0.05, description="probability that a bound may fail"
     )
@@ -601,9 +599,7 @@ class CertifyParams(Compute):
     )
     truth: File | None = Field(None, description="their labels: npy, csv, tsv, txt")
     truth_column: Name = Field(None, description="column of these labels")
-    seed: Annotated[int, Field(ge=0, lt=2**32), Metavar("N")] = Field(
-        0, description="seed of the sampling"
-    )
+    seed: Seed = Field(0, description="seed of the sampling")
 
 
 class Paged(Params):
@@ -622,14 +618,12 @@ class Paged(Params):
         description="table with a row per training row, shown as it stands; default the source, "
         "where it is what it was",
     )
-    show_column: Annotated[str, Metavar("NAME")] | None = Field(
+    show_column: Name = Field(
         None,
         description="the column of it to show: texts, or paths or URLs of images below "
         "--image-root",
     )
-    image_root: Annotated[Text, Metavar("DIR")] | None = Field(
-        None, description="folder or URL below which the images lie"
-    )
+    image_root: Folder | None = Field(None, description="folder or URL below which the images lie")
     image_shape: (
         Annotated[str, Field(pattern=r"^[1-9]\d{0,3}x[1-9]\d{0,3}$"), Metavar("HxW")] | None
     ) = Field(None, description="show the features as a gray image of so many rows and columns")
@@ -638,9 +632,7 @@ class Paged(Params):
 class ReviewParams(Compute, Paged):
     """Parameters of `review`."""
 
-    run: Folder = Field(
-        description="folder of the finished training; of a pattern like `runs/pool-*` the last"
-    )
+    run: Finished
     budget: Annotated[int, Field(ge=1, le=10_000), Metavar("N")] = Field(
         200, description="questions to ask, one for a group of alike suspects"
     )
@@ -661,9 +653,7 @@ class ReviewParams(Compute, Paged):
     import_from: File | None = Field(
         None, description="take answers from a table or an export of Label Studio (.json), and end"
     )
-    seed: Annotated[int, Field(ge=0, lt=2**32), Metavar("N")] = Field(
-        0, description="seed of what is drawn at random"
-    )
+    seed: Seed = Field(0, description="seed of what is drawn at random")
 
 
 class AcquireParams(Compute, Written, Paged):
@@ -674,7 +664,7 @@ class AcquireParams(Compute, Written, Paged):
     budget: Annotated[int, Field(ge=1, le=500_000), Metavar("N")] = Field(
         description="labels to buy in all, those of earlier calls included"
     )
-    label_column: Annotated[str, Metavar("NAME")] | None = Field(
+    label_column: Name = Field(
         None, description="column that is held back and gives the labels (simulation)"
     )
     oracle: Annotated[str, Metavar("MODULE:FUNCTION")] | None = Field(
@@ -697,12 +687,8 @@ class AcquireParams(Compute, Written, Paged):
     scale: Literal["none", "range", "standard"] = Field(
         "none", description="scaling of the features"
     )
-    target_recall: Annotated[float, Field(gt=0, le=1), Metavar("R")] = Field(
-        0.95, description="share of the true neighbors to find"
-    )
-    seed: Annotated[int, Field(ge=0, lt=2**32), Metavar("N")] = Field(
-        0, description="seed of everything random"
-    )
+    target_recall: Recall = 0.95
+    seed: Seed = 0
 
 
 def as_keywords(model: type[P], name: str) -> Callable[[Callable[[P], R]], Callable[..., R]]:
@@ -736,16 +722,20 @@ def is_many(field: FieldInfo) -> bool:
     return any(get_origin(arg) is list for arg in (field.annotation, *get_args(field.annotation)))
 
 
+def _notes(field: FieldInfo) -> Iterator[Any]:
+    """What is said of a parameter's value, by itself or by its type."""
+    yield from field.metadata
+    for part in (field.annotation, *get_args(field.annotation)):
+        for note in get_args(part) if get_origin(part) is Annotated else ():
+            yield from (note, *getattr(note, "metadata", ()))
+
+
 def described(field: FieldInfo) -> str:
     """What a parameter is for, and the bounds of its value."""
     words = {"ge": "at least {}", "gt": "above {}", "le": "at most {}", "lt": "below {}"}
-    notes: list[Any] = [*field.metadata]
-    for part in get_args(field.annotation):
-        for note in get_args(part) if get_origin(part) is Annotated else ():
-            notes += getattr(note, "metadata", [])
     bounds = [
         words[name].format(f"{getattr(note, name):,}")
-        for note in notes
+        for note in _notes(field)
         for name in words
         if getattr(note, name, None) is not None
     ]
@@ -767,11 +757,7 @@ def bare_type(field: FieldInfo) -> type:
 
 def metavar(field: FieldInfo) -> str | None:
     """The word for a parameter's value, from its metadata or those of its type."""
-    for part in (field.annotation, *get_args(field.annotation)):
-        for note in (*field.metadata, *(get_args(part) if get_origin(part) is Annotated else ())):
-            if isinstance(note, Metavar):
-                return note.word
-    return None
+    return next((note.word for note in _notes(field) if isinstance(note, Metavar)), None)
 
 
 def _one_line(error: ValidationError, known: Iterable[str]) -> str:
