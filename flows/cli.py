@@ -371,16 +371,7 @@ _submit_command("score", "nightly")
 @path("--show", "FILE", "table with a row per training row, shown of the rows listed")
 @click.option("--show-column", metavar="NAME", help="the column of it to show: texts or images")
 @path("--image-root", "DIR", "folder below which the images lie")
-def _report(
-    run: str,
-    html: str | None,
-    scores: str | None,
-    truth: str | None,
-    truth_column: str | None,
-    show: str | None,
-    show_column: str | None,
-    image_root: str | None,
-) -> Called:
+def _report(run: str, html: str | None, **more: str | None) -> Called:
     if html is not None:
         _check_page(html)
     from flows.report.content import load_any, train_text
@@ -390,15 +381,15 @@ def _report(
     folder = Run(Location.of(_latest(run)))
     report = load_any(folder)
     if html is None:
-        if scores or truth or truth_column or show or show_column or image_root:
+        if any(more.values()):
             raise InputError("--scores, --truth and --show are for the page: give --html FILE too")
         folder.check(below())
         return report.as_json(), train_text(report) + _besides(folder, report)
     from flows.report.page import Truth, write_page
     from flows.report.rows import shown_of
 
-    test = Truth.of(scores, truth, truth_column)
-    shown = shown_of(report.n_source_rows, show, show_column, image_root)
+    test = Truth.of(more["scores"], more["truth"], more["truth_column"])
+    shown = shown_of(report.n_source_rows, more["show"], more["show_column"], more["image_root"])
     write_page(folder, html, test, shown)
     return report.as_json(), train_text(report) + _besides(folder, report) + f"page: {html}\n"
 

@@ -37,11 +37,9 @@ def open_job(
     """
     seconds = run.read_json("timings.json") or {}
     with watched(run, reporter) as artifacts:
-        job = Job(run, Workers(compute, reporter), reporter, seconds)
-        job.performance = (
-            Performance(run.location, reporter.say) if compute.performance_report else None
-        )
-        job.step_timeout = compute.step_timeout
+        kept = Performance(run.location, reporter.say) if compute.performance_report else None
+        workers, limit = Workers(compute, reporter), compute.step_timeout
+        job = Job(run, workers, reporter, seconds, performance=kept, step_timeout=limit)
         with _closing(job), no_gaps(compute.step_timeout + GRACE):
             yield job
         if artifacts is not None:
