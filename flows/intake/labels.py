@@ -73,23 +73,12 @@ def alike(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
 
 def refuse_for_candidates(params: TrainParams) -> None:
     """`InputError` where a parameter is for single labels, and labels are candidate sets."""
-    options = {
-        "--by": params.by,
-        "--annotations": params.annotations,
-        "--corrections": params.corrections,
-        "--compare-with": params.compare_with,
-        "--publish-review": params.publish_review,
-        "--rule": params.rule if params.rule != "corrected" else None,
-        "--noise": params.noise if params.noise != "crossfit" else None,
-        "--objective": params.objective if params.objective != "accuracy" else None,
-        "--p0 and --p1": params.p0,
-        "--model-probabilities": params.model_probabilities,
-        "--join-labels": "" if params.join_labels else None,
-        "--metric": params.metric if params.metric not in ("auto", "as-scaled") else None,
-    }
-    for option, value in options.items():
-        if value is not None:
-            given = f"{option} {value}".strip()
-            raise InputError(
-                f"{given} is for single labels, and these are candidate sets; leave it out"
-            )
+    names = (
+        *("by", "annotations", "corrections", "compare_with", "publish_review", "rule", "noise"),
+        *("objective", "p0", "model_probabilities", "join_labels"),
+        *(("metric",) if params.metric != "as-scaled" else ()),
+    )
+    for given in params.given(*names):
+        raise InputError(
+            f"{given} is for single labels, and these are candidate sets; leave it out"
+        )

@@ -40,17 +40,10 @@ class SingleLabels(Labels):
         """`InputError` where a parameter is for two classes and there are more, or annotators and
         classes are too many for a matrix each."""
         n_classes = ingested.labels().n_classes
-        for_two = {
-            "--rule": params.rule if params.rule != "corrected" else None,
-            "--noise": params.noise if params.noise != "crossfit" else None,
-            "--objective": params.objective if params.objective != "accuracy" else None,
-            "--p0 and --p1": params.p0,
-        }
-        for option, value in for_two.items():
-            if n_classes > 2 and value is not None:
+        for given in params.given("rule", "noise", "objective", "p0"):
+            if n_classes > 2:
                 raise InputError(
-                    f"{option} {value} is for two classes, and the labels have {n_classes:,}; "
-                    "leave it out"
+                    f"{given} is for two classes, and the labels have {n_classes:,}; leave it out"
                 )
         if source.annotations is not None:
             check_cells(len(source.annotations.annotators), n_classes)

@@ -398,6 +398,14 @@ class Method(Chosen):
         """The parameters that decide the results, as run.json records them."""
         return {name: getattr(self, name) for name in Method.model_fields}
 
+    def given(self, *names: str) -> Iterator[str]:
+        """Those of some options that are not as by default, with their values."""
+        for name in names:
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                word = "--p0 and --p1" if name == "p0" else option(name)
+                yield word if value is True else f"{word} {value}"
+
     @property
     def learns_coding(self) -> bool:
         """Whether the coding of the columns has to be learned."""
