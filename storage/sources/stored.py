@@ -17,6 +17,8 @@ from storage.sources.formats.tables import TablesReader, batches
 from storage.sources.values.texts import WHOLE, decoded, plain_type
 
 _PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_KINDS = (WHOLE, pa.int64()), (_PLAIN_NUMBER, pa.float64()), ("", pa.string())
+"""What all text of a column matches, and its type then; each holds those before."""
 _ROWS = 1 << 14
 
 
@@ -29,16 +31,14 @@ def stored_schema(source: Source) -> pa.Schema:
     if not isinstance(source.reader, TablesReader):
         kind = pa.from_numpy_dtype(next(source.reader.blocks(0, 1)).x.dtype)
         return pa.schema([(name, kind) for name in source.feature_names])
-    kinds: dict[str, pa.DataType] = {}
+    kinds: dict[str, int] = {}
     for _, batch in batches(source):
         if source.kind not in ("csv", "xlsx"):
             return pa.schema([(field.name, plain_type(field.type)) for field in batch.schema])
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if kinds.get(name) != pa.string() and column.null_count < len(column):
-                kind, before = _kind(_point(column, source)), kinds.get(name)
-                kinds[name] = kind if before in (None, kind) else _wider(kind, before)
-    names = batch.schema.names
-    return pa.schema([(name, kinds.get(name, pa.string())) for name in names])
+            if column.null_count < len(column):
+                kinds[name] = _kind(_point(column, source), kinds.get(name, 0))
+    return pa.schema([(name, _KINDS[kinds.get(name, -1)][1]) for name in batch.schema.names])
 
 
 def stored_cells(source: Source, schema: pa.Schema) -> Iterator[tuple[int, pa.Table]]:
@@ -89,12 +89,8 @@ def _point(column: pa.Array, source: Source) -> pa.Array:
     return column if mark == "." else pc.replace_substring(column, mark, ".")
 
 
-def _kind(text: pa.Array) -> pa.DataType:
-    for pattern, kind in ((WHOLE, pa.int64()), (_PLAIN_NUMBER, pa.float64())):
-        if pc.all(pc.match_substring_regex(text, pattern)).as_py():
-            return kind
-    return pa.string()
-
-
-def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.string() in (one, other) else pa.float64()
+def _kind(text: pa.Array, least: int) -> int:
+    """Place of the first of `_KINDS`, from `least` on, that text is of."""
+    pairs = enumerate(_KINDS[least:-1], least)
+    fits = (at for at, (p, _) in pairs if pc.all(pc.match_substring_regex(text, p)).as_py())
+    return next(fits, len(_KINDS) - 1)
