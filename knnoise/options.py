@@ -226,7 +226,7 @@ class AcquireOptions(ComputeOptions, WrittenOptions, PagedOptions, total=False):
     """Of `knnoise acquire`."""
 
     budget: int
-    """labels to buy in all, those of earlier calls included (at least 1)"""
+    """labels to buy in all, those of earlier calls included (at least 1, at most 500,000)"""
     label_column: str | None
     """column that is held back and gives the labels (simulation)"""
     oracle: str | None
