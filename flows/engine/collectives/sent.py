@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -150,14 +150,8 @@ def source_order(row: npt.NDArray[np.int64], rows: Rows, what: str) -> npt.NDArr
 def incoming(records: Sequence[Record], n_destinations: int) -> list[list[Slice]]:
     """For each destination the slices of the runs that some parts sent, in one pass over their
     tables of counts."""
-    return slices_by_destination(records, n_destinations, lambda record: Routed.of(record).sent)
-
-
-def slices_by_destination(
-    records: Sequence[Record], n_destinations: int, sent: Callable[[Record], Sent]
-) -> list[list[Slice]]:
-    """The same, of parts that record in a way of their own what they `sent`."""
-    return by_destination({record.part: sent(record) for record in records}, n_destinations)
+    sent = {record.part: Routed.of(record).sent for record in records}
+    return by_destination(sent, n_destinations)
 
 
 def by_destination(sent: Mapping[str, Sent], n_destinations: int) -> list[list[Slice]]:

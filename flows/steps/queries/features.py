@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives import Sendings
+from flows.engine.collectives import PoolGraph, Sendings
 from flows.engine.collectives.sent import Passed, Replies, ask, exchange
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, rows_name
@@ -135,7 +135,8 @@ def prepare_queries(
         for i, rows in enumerate(second.parts())
     ]
     requests = Sendings.of(unit.run.location, "wanted", unit.parts("wanted", want_part, wants))
-    known = neighbors_features(unit, among, requests, len(wants))
+    graph = PoolGraph(among, len(wants))
+    known = neighbors_features(unit, graph, requests).slices("answers", len(wants))
     moved = [
         AveragedQueries(second, *both, how.n_smooth, how.alpha)
         for both in zip(lists, known, strict=True)

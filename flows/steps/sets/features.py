@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.cluster import memory_of_a_part
+from flows.engine.collectives import PoolGraph, Sendings
 from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
@@ -102,8 +103,8 @@ class _Averages(NamedTuple):
     """The averages of a pool, and how dense they lie."""
 
     pool: Pool
-    reaches: list[list[Slice]]
-    """Of their mean distances, by part of the pool."""
+    reaches: Sendings
+    """Their mean distances."""
     copies: float
     blocks: Blocks
     probes: Probes
@@ -135,8 +136,10 @@ def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
         return Output([], StageFeatures(*kept, *of_queries, digests))
 
     job.once(FEATURES, tell)
-    away = Exchange(averages.pool.run.location, REACHES)
-    thinned = [Thinned(averages.pool, away, slices, averages.copies) for slices in averages.reaches]
+    thinned = [
+        Thinned(averages.pool, averages.reaches.exchange("rows"), slices, averages.copies)
+        for slices in averages.reaches.slices("rows", len(pool.parts()))
+    ]
     return derive(job, read, pool, thinned, whole=True)
 
 
@@ -144,14 +147,17 @@ def _averages(job: Job, unit: Job, read: Ingested, first: Pool, params: TrainPar
     """Move rows at unit length, the pool `first`, towards their neighbors; and look at these."""
     how, plain = PIPELINES[params.candidate_features], Scaling()
     graph = build(unit, first, plain, *_graph(params, first, how.n_smooth), rates=False).graph
-    moved = as_task(AVERAGES, lambda: average(unit, first, len(graph.blocks.sizes), how.alpha))
-    averaged, to = job.below(AVERAGED), Exchange(unit.run.location, AVERAGES)
-    derive(averaged, read, first, [Averaged(to, slices) for slices in moved])
+    lists = PoolGraph(first, len(graph.blocks.sizes))
+    moved = as_task(AVERAGES, lambda: average(unit, lists, how.alpha))
+    averaged, to = job.below(AVERAGED), moved.exchange("rows")
+    slices = moved.slices("rows", len(first.parts()))
+    derive(averaged, read, first, [Averaged(to, some) for some in slices])
     pool = replace(first, run=averaged.run)
     neighbors, wanted = _graph(params, pool, how.n_density)
     built = build(averaged, pool, plain, neighbors, wanted, rates=False)
     blocks = built.graph.blocks
-    reaches, copies = as_task(REACHES, lambda: find_reaches(averaged, pool, len(blocks.sizes)))
+    of_averages = PoolGraph(pool, len(blocks.sizes))
+    reaches, copies = as_task(REACHES, lambda: find_reaches(averaged, of_averages))
     probes = find_probes(averaged, built, plain, neighbors, how.n_density, wanted.target_recall)
     return _Averages(pool, reaches, copies, blocks, probes)
 
