@@ -104,8 +104,10 @@ def read_queries(
     job: Job, source: Source, classes: Sequence[LabelValue], scaling: Scaling
 ) -> Ingested:
     """Write the queries as they are read; candidates, if any, are among the training's classes."""
-    known, plain = None if source.candidates is None else classes, "none"
-    return ingest(job, source, path="queries", scale=plain, seed=0, classes=known, trained=scaling)
+    plain = "none"
+    return ingest(
+        job, source, path="queries", scale=plain, seed=0, classes=classes, trained=scaling
+    )
 
 
 def prepare_queries(
