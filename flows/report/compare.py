@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.engine.results import LabelValue
 from flows.report import content as reports
 from flows.report.flips import Flips, Incomparable, compare_rows
 from flows.report.model import Rate, RunConfig, Training
@@ -43,6 +44,8 @@ class Drift(BaseModel):
     unknown where a training's rates are unsupported or without an interval."""
     meanings: dict[str, str]
     """What each rate is."""
+    label_values: list[LabelValue] | None = None
+    """Of both trainings, where they are the same."""
     warnings: list[str]
     """A sentence per rate that drifted."""
     features: str | None = None
@@ -88,7 +91,12 @@ def drift(before: Training, after: Training) -> Drift:
     ]
     titles = {name: rate.title for name, (_, rate) in pairs.items()}
     return Drift(
-        rates=changes, meanings=meanings, warnings=warnings, features=features, titles=titles
+        rates=changes,
+        meanings=meanings,
+        warnings=warnings,
+        features=features,
+        titles=titles,
+        label_values=after.label_values if before.label_values == after.label_values else None,
     )
 
 
@@ -153,6 +161,7 @@ def compare(before: str, after: str) -> Comparison:
         after=runs[1].location.name,
         rates=changes.rates,
         meanings=changes.meanings,
+        label_values=changes.label_values,
         warnings=changes.warnings,
         features=changes.features,
         titles=changes.titles,
@@ -186,25 +195,26 @@ def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 
 def compare_text(comparison: Comparison) -> str:
     """The comparison as a person reads it."""
+    wide = max([24, *map(len, comparison.titles.values())])
     lines = [
         f"before: {comparison.before}",
         f"after:  {comparison.after}",
         "",
-        f"{'':<26}{'before':>11}{'after':>11}{'change':>9}  95 % interval",
+        f"  {'':<{wide}}{'before':>11}{'after':>11}{'change':>9}  95 % interval",
     ]
     for rate, c in comparison.rates.items():
         low, high = c.interval
         lines.append(
-            f"  {comparison.titles[rate]:<24}{c.before:>11.3f}{c.after:>11.3f}"
+            f"  {comparison.titles[rate]:<{wide}}{c.before:>11.3f}{c.after:>11.3f}"
             f"{c.change:>+9.3f}  {low:+.3f} to {high:+.3f}  {c.verdict}"
         )
     for name, (a, b) in comparison.numbers.items():
-        lines.append(f"  {NUMBERS[name]:<24}{_shown(a):>11}{_shown(b):>11}")
+        lines.append(f"  {NUMBERS[name]:<{wide}}{_shown(a):>11}{_shown(b):>11}")
     kind = "DRIFT" if comparison.features is None else "FEATURES"
     lines += ["", *(f"{kind}: {line}" for line in comparison.warnings)]
     for what, pairs in comparison.differences.items():
         lines += [f"{what}: {line}" for line in _changed(pairs)]
-    return "\n".join([*lines, *rows_text(comparison.rows)]) + "\n"
+    return "\n".join([*lines, *rows_text(comparison.rows, comparison.label_values)]) + "\n"
 
 
 def _changed(pairs: Mapping[str, Pair]) -> Iterable[str]:
@@ -222,19 +232,20 @@ def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _moves(rows: Flips) -> str:
+def _moves(rows: Flips, labels: list[LabelValue] | None) -> str:
     if rows.predicted_to_1 is not None and rows.predicted_to_0 is not None:
-        return f"{rows.predicted_to_1:,} became 1, {rows.predicted_to_0:,} became 0"
+        zero, one = labels or (0, 1)
+        return f"{rows.predicted_to_1:,} became {one}, {rows.predicted_to_0:,} became {zero}"
     return f"{rows.predicted_changed:,} changed"
 
 
-def rows_text(rows: Flips | Incomparable) -> list[str]:
+def rows_text(rows: Flips | Incomparable, labels: list[LabelValue] | None = None) -> list[str]:
     """What became of the rows, in a few lines."""
     if isinstance(rows, Incomparable):
         return [f"rows: not comparable one by one: {rows.reason}"]
     return [
         f"rows: {rows.flipped:,} of {rows.n_rows:,} verdicts flipped ({rows.share:.2%})",
-        f"  predicted label: {_moves(rows)}",
+        f"  predicted label: {_moves(rows, labels)}",
         f"  given label: {rows.newly_suspect:,} newly suspect, {rows.no_longer_suspect:,} "
         f"no longer; {rows.given_changed:,} were changed in the source",
     ]

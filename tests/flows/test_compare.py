@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,14 @@ def test_other_features_are_told_before_drift(tmp_path: Path, pool: PoolWriter) 
     assert found.features == "the features changed ('Extra' came, 'x1' went)"
     assert "FEATURES: p0" in compare_text(found)
     assert "DRIFT" not in compare_text(found)
+    names = ["benign", "malignant tissue"]  # of labels with names nothing is said of 0 and 1
+    for name in "ab":
+        table = pd.read_csv(tmp_path / f"{name}.csv")
+        table.assign(y=np.array(names)[table.y]).to_csv(tmp_path / f"{name}.csv", index=False)
+        fit(tmp_path / f"{name}.csv", tmp_path / f"named-{name}", label_column="y")
+    text = compare_text(compare(str(tmp_path / "named-a"), str(tmp_path / "named-b")))
+    assert re.search(r"\n  p0 P\(given malignant tissue \| true benign\) +0\.\d{3} ", text)
+    assert not re.search(r"given [01]\b|true [01]\b|became [01]\b", text)
     assert verdict(found).startswith(
         "The features changed ('Extra' came, 'x1' went), and the rates"
     )
@@ -113,13 +122,8 @@ def test_other_features_are_told_before_drift(tmp_path: Path, pool: PoolWriter) 
 def test_no_drift_is_claimed_where_rates_have_no_interval(part: dict[str, Any]) -> None:
     sure = {"p0": 0.3, "p0_interval": [0.29, 0.31], "p1": 0.1, "p1_interval": [0.09, 0.11]}
     same = {"config": RunConfig.model_construct(feature_names=["a"]), "scale": "none"}
-    before = {
-        **sure,
-        **same,
-        "label_values": [0, 1],
-        "support": "supported",
-        "noise": "crossfit",
-    }
+    same["label_values"] = [0, 1]
+    before = {**sure, **same, "support": "supported", "noise": "crossfit"}
     after = {**before, "p0": 0.8, "p0_interval": [0.7, 0.9], **part}
     found = drift(TrainReport.model_construct(**before), TrainReport.model_construct(**after))
     assert {c.verdict for c in found.rates.values()} == {"unknown"}

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-MEANINGS = {"p0": "P(given 1 | true 0)", "p1": "P(given 0 | true 1)"}
 TOLERANCE = 1e-4
 """Of posteriors computed again from rounded shares."""
 
@@ -131,13 +130,11 @@ class TrainReport(Training):
         return {
             name: Rate(
                 *(getattr(self, name), getattr(self, f"{name}_interval"), reliable),
-                meaning=meaning,
-                title=f"{name} {meaning}",
+                meaning=f"P(given {given} | true {true})",
+                title=f"{name} P(given {given} | true {true})",
                 label=f"{name}: truly {true}, given {given}",
             )
-            for (name, meaning), true, given in zip(
-                MEANINGS.items(), (zero, one), (one, zero), strict=True
-            )
+            for name, true, given in (("p0", zero, one), ("p1", one, zero))
         }
 
     def moves(self, flips: dict[str, int]) -> dict[str, int | None]:

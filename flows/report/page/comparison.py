@@ -26,6 +26,7 @@ def write_comparison(comparison: Comparison, target: str) -> None:
     """
     sides = [load(Run(Location.of(folder))) for folder in (comparison.before, comparison.after)]
     of_kind = PAGES.get(shared(*sides), KindPage())
+    labels = comparison.label_values or (0, 1)
     page = render(
         "compare.html",
         comparison=comparison,
@@ -34,7 +35,7 @@ def write_comparison(comparison: Comparison, target: str) -> None:
         label_values=sides[1].label_values,
         number_names=NUMBERS,
         most=SHOWN,
-        facts=of_kind.changed,
+        facts=[(name.format(*labels), field) for name, field in of_kind.changed],
         rates=of_kind.rates(list(zip(("before", "after"), sides, strict=True))),
     )
     write_bytes(target, page.encode())

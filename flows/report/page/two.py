@@ -46,8 +46,8 @@ class TwoPage(KindPage):
     template: ClassVar = "two.html"
     changed: ClassVar = [
         KindPage.changed[0],
-        ("predicted 1 now", "predicted_to_1"),
-        ("predicted 0 now", "predicted_to_0"),
+        ("predicted {1} now", "predicted_to_1"),
+        ("predicted {0} now", "predicted_to_0"),
         *KindPage.changed[2:],
     ]
 
