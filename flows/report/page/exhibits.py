@@ -24,7 +24,7 @@ LARGEST = 256_000
 """Bytes of a picture; of a larger one the page has the name."""
 
 
-class Cell(NamedTuple):
+class ShownCell(NamedTuple):
     """What a page shows of a row in a column."""
 
     text: str
@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Column:
+class ShownColumn:
     """A column of the source: one feature, or a text of which features were made."""
 
     name: str
@@ -43,32 +43,32 @@ class Column:
     values: list[str]
     """Of a text, the one that each feature stands for; else empty."""
 
-    def cell(self, x: npt.NDArray[np.float32]) -> Cell:
+    def cell(self, x: npt.NDArray[np.float32]) -> ShownCell:
         """Of a row's features as they were read, (feature,)."""
         own = x[self.places]
         if not self.values:
-            return Cell(self.coding.written(self.name, float(own[0])), float(own[0]))
+            return ShownCell(self.coding.written(self.name, float(own[0])), float(own[0]))
         value = self.values[int(own.argmax())] if own.any() else "none that training knows"
-        return Cell(value, value)
+        return ShownCell(value, value)
 
 
-def columns(report: PoolReport) -> list[Column]:
+def columns(report: PoolReport) -> list[ShownColumn]:
     """The columns to show, those that tell most of the labels first, as far as that is known."""
     coding, names = Coding.of_json(report.config.coding), report.config.feature_names
     of_text = coding.groups(tuple(names))
     text = {at: name for name, places in of_text.items() for at in places}
-    shown: dict[str, Column] = {}
+    shown: dict[str, ShownColumn] = {}
     for at in telling(report).tolist():
         name = text.get(at, names[at])
         places = of_text.get(name, [at])
         values = [names[one].removeprefix(f"{name}=") for one in places] if at in text else []
-        shown.setdefault(name, Column(name, coding, places, values))
+        shown.setdefault(name, ShownColumn(name, coding, places, values))
         if len(shown) == COLUMNS:
             break
     return list(shown.values())
 
 
-def cells(shown: list[Column], x: npt.NDArray[np.float32]) -> list[tuple[Cell, ...]]:
+def cells(shown: list[ShownColumn], x: npt.NDArray[np.float32]) -> list[tuple[ShownCell, ...]]:
     """What is shown of rows with features (row, feature), as they were read."""
     return [tuple(column.cell(row) for column in shown) for row in x]
 

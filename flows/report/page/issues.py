@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flows.report.model import PoolReport
-from flows.report.page.exhibits import Cell, Column, cells
+from flows.report.page.exhibits import ShownCell, ShownColumn, cells
 from flows.report.page.gather import ingested
 from flows.steps.graph.lookup import pick
 from flows.steps.sets.stages import as_read
@@ -28,10 +28,10 @@ class Issue:
     score: float
     """Of an outlier, low is far from everything; of a duplicate the distance to the other row."""
     nearest: int
-    cells: tuple[Cell, ...]
+    cells: tuple[ShownCell, ...]
 
 
-def data_issues(run: Run, report: PoolReport, shown: list[Column]) -> dict[str, list[Issue]]:
+def data_issues(run: Run, report: PoolReport, shown: list[ShownColumn]) -> dict[str, list[Issue]]:
     """The rows furthest from all others, and the duplicates nearest to a row of another label."""
     group = run.group("checks")
     far, alike = Greatest(ROWS, report.seed), Greatest(ROWS, report.seed)
@@ -49,7 +49,7 @@ def data_issues(run: Run, report: PoolReport, shown: list[Column]) -> dict[str, 
     }
 
 
-def _issues(run: Run, greatest: Greatest, shown: list[Column]) -> list[Issue]:
+def _issues(run: Run, greatest: Greatest, shown: list[ShownColumn]) -> list[Issue]:
     if not len(greatest.row):
         return []
     row, nearest = (pick(run, "checks", name, greatest.row) for name in ("row", "nearest_row"))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.model import PoolReport
-from flows.report.page.exhibits import Cell, cells, columns
+from flows.report.page.exhibits import ShownCell, cells, columns
 from flows.report.page.gather import ingested
 from flows.steps.graph.lookup import pick, source_rows
 from flows.steps.sets.stages import as_read
@@ -43,7 +43,7 @@ class Suspect:
     id: str | None
     quality: float
     nearest: tuple[Nearest, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[ShownCell, ...]
     verdict: dict[str, Any]
     """What its kind of labels says of it, by the names of the template."""
 
