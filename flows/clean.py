@@ -135,9 +135,9 @@ class _Cleaning:
         stored, classes = stored_schema(source), trained.report.label_values
         end, deep = ending(params.out), [f for f in stored if _is_deep(f.type)]
         if deep and end in FLAT:
-            held = "lists" if is_list(deep[0].type) else deep[0].type
+            values = "lists" if is_list(deep[0].type) else deep[0].type
             raise InputError(
-                f"{params.out}: column {deep[0].name!r} holds {held}; name it .parquet"
+                f"{params.out}: column {deep[0].name!r} holds {values}; name it .parquet"
             )
         if end == ".xlsx" and trained.report.n_rows > MOST_IN_SHEET:
             raise InputError(

@@ -140,9 +140,9 @@ def may_pass(error: BaseException) -> bool:
 def _origins(error: BaseException | None) -> Iterator[BaseException]:
     """An error, and one after the other those that it was raised from, each once: `raise error from
     error` is a circle."""
-    seen = set[int]()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    passed = set[int]()
+    while error is not None and id(error) not in passed:
+        passed.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
 
