@@ -51,7 +51,7 @@ def picture(address: str, element: str, width: int, height: int, keys: str, *, d
                 browser.switch_to.active_element.send_keys(key)
                 time.sleep(SETTLED)
             top = browser.execute_script(f"return {SECTION}.top + scrollY", element)
-            clip = {"x": 0, "y": max(0, top - 16), "width": width, "height": height, "scale": 0.7}
+            clip = {"x": 0, "y": max(0, top - 16), "width": width, "height": height, "scale": 1}
             asked = {"clip": clip, "captureBeyondViewport": True}
             shot = browser.execute_cdp_cmd("Page.captureScreenshot", asked)
         finally:
