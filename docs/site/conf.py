@@ -21,6 +21,8 @@ html_extra_path = [os.environ.setdefault("KNNOISE_GALLERY", tempfile.mkdtemp())]
 html_theme = "furo"
 html_title = "knnoise"
 html_show_sourcelink = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
