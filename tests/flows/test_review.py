@@ -824,6 +824,8 @@ def test_a_group_and_text_on_a_phone(browser: Chrome, page: Served) -> None:
     while not browser.find_elements(By.CSS_SELECTOR, "input.all"):
         press(browser, "s")
     leader = row(browser)
+    text = browser.find_element(By.CSS_SELECTOR, ".card .exhibit:has(img) p").text
+    assert text == f"text of {leader} <i>"  # beside the picture
     press(browser, "a")
     assert browser.find_element(By.CSS_SELECTOR, "input.all").is_selected()
     press(browser, "1")

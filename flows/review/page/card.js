@@ -41,7 +41,10 @@ const cells = (own, others, config, caption) => {
 
 /** What there is to see of a row; a small one as a picture or the beginning of a text. */
 const exhibit = (row, content, config, small) => {
-  if (content.image) return h("img", { src: content.image, alt: `row ${row}`, referrerpolicy: "no-referrer" });
+  if (content.image) {
+    const image = h("img", { src: content.image, alt: `row ${row}`, referrerpolicy: "no-referrer" });
+    return content.text && !small ? [image, h("p", {}, content.text)] : image;
+  }
   if (content.text) return h(small ? "span" : "p", {}, content.text);
   if (small) return null;
   return columns(content, config) && cells(content, [], config, content.cells ? "Columns" : "Features");
