@@ -92,6 +92,8 @@ def _source(source: Any, folder: Path) -> tuple[str, str | None]:
     if isinstance(source, str | os.PathLike):
         return os.fspath(source), None
     if isinstance(source, np.ndarray):
+        if source.dtype.hasobject:
+            raise InputError("an array of objects cannot be read; give one of numbers")
         np.save(folder / "array.npy", source, allow_pickle=False)
         return str(folder / "array.npy"), None
     if _is_of(source, "dask") and hasattr(source, "columns"):
@@ -187,6 +189,12 @@ def _labels(labels: Any, folder: Path) -> str | None:
                 "labels that are sets: give a mask of bool, rows × classes, or a column of lists "
                 "in a data frame"
             )
-        values = values.astype(np.str_)
+        values = np.array([_label(one) for one in values.ravel()], np.str_).reshape(values.shape)
     np.save(folder / "labels.npy", values, allow_pickle=False)
     return str(folder / "labels.npy")
+
+
+def _label(one: Any) -> str:
+    """A label as text, empty for what Python, NumPy and pandas have in the place of one."""
+    text = str(one)
+    return "" if not isinstance(one, str) and text in ("None", "nan", "<NA>", "NaT") else text

@@ -141,12 +141,21 @@ def test_workers_of_a_cluster_write_their_parts(expected: pd.DataFrame, tmp_path
         assert sum(len(chunk.x) for chunk in source.chunks(100)) == len(table)
 
 
+def test_a_label_that_is_none_is_missing() -> None:
+    labels = ["cat", None, "None", float("nan"), pd.NA]
+    with as_files(np.zeros((5, 2)), labels) as files:
+        (chunk,) = open_source(files.path, files.labels).chunks(5)
+    assert list(chunk.label) == ["cat", "", "None", "", ""]  # as a table has no label
+
+
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     array = da.from_array(np.arange(10.0).reshape(5, 2), chunks=2)
     with pytest.raises(InputError, match="call its compute_chunk_sizes"):
         knnoise.check(array[array[:, 0] > 3])
     with pytest.raises(InputError, match="a Dask array of objects"):
         knnoise.check(array.astype(object))
+    with pytest.raises(InputError, match="an array of objects cannot be read"):
+        knnoise.check(np.array([[1, None]]))
 
     def gone(block: np.ndarray) -> np.ndarray:
         for file in tmp_path.glob("knnoise-*/*"):
