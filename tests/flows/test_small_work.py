@@ -58,7 +58,7 @@ def test_a_small_training_imports_only_what_it_uses(pool: PoolWriter, tmp_path: 
     script = (
         "import atexit, gc, sys\n"
         "from flows.cli import process\n"
-        "spared = {'pandas', 'prefect'}\n"
+        "spared = {'pandas', 'prefect', 'scipy.stats._stats_py'}\n"
         "def used(): return sorted(spared & set(sys.modules)), gc.get_threshold()[0]\n"
         "atexit.register(lambda: print(*used()))\n"
         "process()\n"
@@ -74,6 +74,34 @@ def test_a_small_training_imports_only_what_it_uses(pool: PoolWriter, tmp_path: 
     )
     assert done.stdout.splitlines()[-1] == "[] 700"
     assert "p0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("used", "gives"),
+    [
+        ("rankdata([3.0, 1.0]).tolist()", "[2.0, 1.0]"),
+        ("round(chi2.isf(0.05, 1), 3)", "3.841"),
+        ("__import__('scipy.stats.mstats').stats.mstats.__name__", "scipy.stats.mstats"),
+    ],
+)
+def test_what_is_imported_later_is_there_when_it_is_used(used: str, gives: str) -> None:
+    script = (
+        "import sys\n"
+        "from flows.engine.spared import without_unused\n"
+        "with without_unused():\n"
+        "    import sklearn.ensemble\n"
+        "    from scipy.stats import chi2, rankdata\n"
+        "    before = 'scipy.stats._stats_py' in sys.modules\n"
+        f"    print(before, {used}, 'scipy.stats._stats_py' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.strip() == f"False {gives} True"
 
 
 def test_the_dashboard_is_there_without_what_a_command_does_without(
