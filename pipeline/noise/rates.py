@@ -91,7 +91,7 @@ def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> t
         f"{rows:,.0f} rows with clean labels"
     )
     if relative > UNSUPPORTED or rows < TOO_FEW:
-        return "unsupported", f"No neighborhood is surely pure in class {worse}: {detail}."
+        return "unsupported", f"No neighborhood is surely pure in one of the classes: {detail}."
     if max(side["impurity"] for side in sides) > MIXED:
         return (
             "weak",
