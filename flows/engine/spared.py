@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +20,7 @@ _STARTING = (100_000, 50, 100)
 _USUAL = gc.get_threshold()
 _LATER = "scipy.stats"
 """Most of the time that scikit-learn takes to be imported; what we use of it seldom calls it."""
+_LOADING = Lock()
 
 
 class _Spared(MetaPathFinder, Loader):
@@ -53,6 +55,9 @@ class _OfLater:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return getattr(_loaded(), self._name)(*args, **kwargs)
 
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (getattr(_loaded(), self._name),)  # a class is made of it
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -80,12 +85,13 @@ class _Put(MetaPathFinder, Loader):
 
 
 def _loaded() -> ModuleType:
-    """The package itself."""
-    if isinstance(sys.modules.get(_LATER), _Later):
-        for finder in [finder for finder in sys.meta_path if isinstance(finder, _Put)]:
-            sys.meta_path.remove(finder)
-        del sys.modules[_LATER]
-    return import_module(_LATER)
+    """The package itself; the first of several threads takes the place of what stood for it."""
+    with _LOADING:
+        if isinstance(sys.modules.get(_LATER), _Later):
+            for finder in [finder for finder in sys.meta_path if isinstance(finder, _Put)]:
+                sys.meta_path.remove(finder)
+            del sys.modules[_LATER]
+    return import_module(_LATER)  # under the locks of imports alone
 
 
 @contextmanager
