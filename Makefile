@@ -43,7 +43,7 @@ demo: $(VENV)/.installed
 # The sources are compiled once, not by each of the thousands of processes that tests start.
 test: lint
 	$(BIN)/python -m compileall -q knnoise storage pipeline flows tests benchmarks
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(PYTEST)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(PYTEST)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

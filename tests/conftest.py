@@ -42,13 +42,21 @@ def shared_pool(tmp_path_factory: pytest.TempPathFactory) -> PoolWriter:
     return pool_writer(tmp_path_factory.mktemp("shared"))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one file run in one process, those that share a Prefect server in one, too."""
-    for item in items:
-        folder = item.path.parent.name
-        together = folder if folder == "under_prefect" else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(together))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of one file run in one process, those that share a Prefect server in one, too.
+
+    By the names of tests, as marks of groups are lost between pytest 9.2 and xdist 3.8.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            folder = file.rpartition("/")[0]
+            return folder if folder.endswith("under_prefect") else file
+
+    return ByFile(config, log)
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
