@@ -42,10 +42,11 @@ def quantity(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
 
 
 def refused(name: str, counts: Mapping[LabelValue, int], error: InputError) -> list[Finding]:
-    """Labels that training refuses, as a quantity where they are one."""
+    """Labels that training refuses, as a quantity where they are numbers."""
     text = f"{error}: are these the labels?"
     other = Finding(kind="labels", columns=[], text=text, option="another --label-column")
-    return quantity(name, counts) or [other]
+    numbers = not any(isinstance(value, str) for value in counts)
+    return (quantity(name, counts) if numbers else []) or [other]
 
 
 def refuse_quantity(health: Health) -> None:

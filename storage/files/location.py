@@ -197,13 +197,16 @@ class Location:
 
         `synced`: it survives a power cut from then on.
         """
+        self._put(key, content, synced=synced)
+        note(self.path(key), content)
+
+    def _put(self, key: str, content: bytes, *, synced: bool) -> None:
         if self.is_local:
             with durable.whole(Path(self.path(key)), synced=synced) as file:
                 file.write(content)
         else:
             fs, path = self._fs(key)
             fs.pipe_file(path, content)
-        note(self.path(key), content)
 
     @_stored
     def append(self, key: str, content: bytes) -> None:
