@@ -95,12 +95,11 @@ class _OneThread:
 
 
 def _set(library: LibController, number: int) -> None:
-    """Set the threads of a library, whichever thread did so before: some threadpoolctl let
-    only that one, and ignore the others without a word."""
-    give_up = getattr(library, "clear_controlling_thread", lambda force: None)
-    give_up(force=True)
+    """Set the threads of a library, whichever thread did so before: threadpoolctl lets only that
+    one, and ignores the others without a word."""
+    library.clear_controlling_thread(force=True)
     library.set_num_threads(number)
-    give_up(force=True)
+    library.clear_controlling_thread(force=True)
 
 
 _BLAS = _OneThread()
