@@ -50,12 +50,12 @@ def refused(name: str, counts: Mapping[LabelValue, int], error: InputError) -> l
 
 
 def refuse_quantity(health: Health) -> None:
-    """`InputError` where labels are no classes."""
+    """`InputError` where labels are no classes; where they are too many to count, whatever they
+    are."""
     for finding in health.findings:
         if finding.kind == QUANTITY:
-            raise InputError(
-                f"{finding.text} Give another --label-column, or --preflight warn if it is"
-            )
+            if_so = ", or --preflight warn if it is" if health.label_counts else ""
+            raise InputError(f"{finding.text} Give another --label-column{if_so}")
 
 
 def alike(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
