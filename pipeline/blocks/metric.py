@@ -19,6 +19,7 @@ import numpy.typing as npt
 from pipeline.blocks.logits import Forests, fit_forests, spread_of
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import nearest
+from pipeline.knn.threads import ALONE, Threads
 
 AS_SCALED, COSINE, WEIGHTED, MODEL = "as-scaled", "cosine", "weighted", "model"
 PROBABILITIES = "probabilities"
@@ -114,6 +115,7 @@ def choose_metric(
     angles: bool = True,
     weigh: bool = True,
     logits: Float32 | None = None,
+    threads: Threads = ALONE,
 ) -> tuple[MetricChoice, Scaling]:
     """The metric to take, and what it makes of features; as scaled where no feature tells anything.
 
@@ -126,20 +128,21 @@ def choose_metric(
     angles : whether "auto" may compare directions; they mean nothing where columns were centered
     weigh : whether "auto" may weigh features; the scale of embeddings means something
     logits : (row, column) float32 by a model of the user's, of spread 1, to try beside the features
+    threads : that share the searches and the trees; no part of what is chosen
     """
     x, y = x[:SAMPLE_ROWS], y[:SAMPLE_ROWS]
     n_judged = min(len(x), JUDGED_ROWS)
-    losses = {AS_SCALED: label_losses(x, y, np.arange(n_judged))}
+    losses = {AS_SCALED: label_losses(x, y, np.arange(n_judged), threads)}
     directions = Scaling(directions=True)
     if angles or requested == COSINE:
-        losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged))
+        losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), threads)
     beyond: Floats = np.zeros(0)
     if weigh or requested in LEARNED:
         shares, loss = [], np.empty((2, *losses[AS_SCALED].shape))
         for judged, learned in folds(len(x), n_judged):
-            shares.append(relevance(x[learned], y[learned], seed))
+            shares.append(relevance(x[learned], y[learned], seed, threads))
             for each, share in zip(loss, shares[-1], strict=True):
-                each[judged] = label_losses(weights(x, share).apply(x), y, judged)
+                each[judged] = label_losses(weights(x, share).apply(x), y, judged, threads)
         strict = int(loss[1].mean(axis=0).min() < loss[0].mean(axis=0).min())
         share, beyond = np.mean(shares, axis=0)
     parts, forests = [(np.arange(n_judged), unweighted(x))], None
@@ -155,7 +158,7 @@ def choose_metric(
             losses[name] = np.empty_like(losses[AS_SCALED])
             for judged, by in parts:
                 z = np.hstack([by.apply(x), columns])
-                losses[name][judged] = label_losses(z, y, judged)
+                losses[name][judged] = label_losses(z, y, judged, threads)
     tried = compared(losses, sizes(len(x)))
     best = next(metric for metric in tried if metric.behind <= metric.standard_error)
     taken = requested if requested in losses else best.metric
@@ -180,7 +183,7 @@ def folds(n_rows: int, n_judged: int) -> Iterator[tuple[Rows, Rows]]:
         yield np.flatnonzero(mine[:n_judged]), np.flatnonzero(~mine)[:LEARNING_ROWS]
 
 
-def relevance(x: Float32, y: Codes, seed: int) -> Floats:
+def relevance(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Floats:
     """(2, feature) share of each in telling labels apart: first by how much its splits purify the
     leaves of extremely randomized trees (Geurts, Ernst & Wehenkel 2006), then by what that is
     beyond what they do for shuffled labels, as useless features are split too.
@@ -189,18 +192,20 @@ def relevance(x: Float32, y: Codes, seed: int) -> Floats:
     few do.
     """
     shuffled = np.random.default_rng([seed, len(y)]).permutation(y)
-    relevant = _purified(x, y, seed)
-    both = np.stack([relevant, relevant - _purified(x, shuffled, seed)])
+    relevant = _purified(x, y, seed, threads)
+    both = np.stack([relevant, relevant - _purified(x, shuffled, seed, threads)])
     total = np.maximum(both, 0.0).sum(axis=1, keepdims=True)
     return np.asarray(np.divide(both, total, out=np.zeros_like(both), where=total > 0))
 
 
-def _purified(x: Float32, y: Codes, seed: int) -> Floats:
+def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
     """(feature,) mean decrease of impurity, in units of the whole."""
     from sklearn.ensemble import ExtraTreesClassifier  # here: importing it costs half a second
 
     leaf = max(LEAF[0], int(LEAF[1] * len(y)))
-    trees = ExtraTreesClassifier(TREES, min_samples_leaf=leaf, random_state=seed, n_jobs=1)
+    trees = ExtraTreesClassifier(
+        TREES, min_samples_leaf=leaf, random_state=seed, n_jobs=threads.number
+    )
     with warnings.catch_warnings(action="ignore"):  # that so many classes look like quantities
         each = trees.fit(x, y).estimators_
     importances = [tree.tree_.compute_feature_importances(normalize=False) for tree in each]
@@ -226,11 +231,11 @@ def sizes(n_rows: int) -> tuple[int, ...]:
     return SIZES[:1] + tuple(k for k in SIZES[1:] if 2 * k <= n_rows)
 
 
-def label_losses(x: Float32, y: Codes, judged: Rows) -> Floats:
+def label_losses(x: Float32, y: Codes, judged: Rows, threads: Threads = ALONE) -> Floats:
     """(judged, size) log loss of each row's label, as predicted by its nearest other rows and, as
     one neighbor more, the shares of all labels."""
     k = np.array(sizes(len(x)))
-    index, _ = nearest(x[judged], x, int(k[-1]), exclude=judged)
+    index, _ = nearest(x[judged], x, int(k[-1]), exclude=judged, threads=threads)
     own = y[judged]
     votes = np.cumsum(y[index] == own[:, None], axis=1)[:, k - 1]
     prior = np.bincount(y)[own] / len(y)

@@ -25,6 +25,7 @@ from pipeline.blocks.metric import (
 )
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.rows import as_rows
+from pipeline.knn.threads import Threads
 
 USEFUL = 2
 
@@ -222,6 +223,17 @@ def test_logits_are_taken_where_trees_tell_more() -> None:
     asked, weights_alone = choose_metric(x, y, 0, "weighted")
     assert [one.metric for one in asked.tried] == ["as-scaled", "cosine", "weighted"]
     assert np.array_equal(weights_alone.apply(x), by.apply(x)[:, :-1])
+
+
+def test_threads_choose_what_one_does() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(9_000, 6)).astype(np.float32)
+    y = ((x[:, 0] * x[:, 1] > 0) ^ (rng.random(len(x)) < 0.2)).astype(np.int8)
+    one, alone = choose_metric(x, y, 0)
+    for number in (2, 5):
+        choice, scaling = choose_metric(x, y, 0, threads=Threads(number))
+        assert choice == one
+        assert np.array_equal(scaling.apply(x), alone.apply(x))
 
 
 def test_trees_of_many_features_are_fitted_on_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -29,6 +29,7 @@ from pipeline.blocks.metric import (
 )
 from pipeline.blocks.projection import MOST_FEATURES, Components, Covariance, Float32
 from pipeline.blocks.scaling import Scaling
+from pipeline.knn.threads import Threads
 from storage.arrays.groups import read_array, write_group
 from storage.errors import InputError
 from storage.files.location import Location
@@ -249,7 +250,8 @@ def learn_transform(
             f"{FEWEST_ROWS} are needed; leave it out"
         )
     learn = Learn(pool, _components_of(job.run, scaling), wanted, seed, embedded, columns)
-    metric = Metric.of(job.parts(METRIC, learn_part, [Part("all", learn)])[0])
+    learned = partial(learn_part, Threads(job.n_threads()))
+    metric = Metric.of(job.parts(METRIC, learned, [Part("all", learn)])[0])
     if wanted not in ("auto", metric.choice.metric):
         if any(one.metric == WEIGHTED for one in metric.choice.tried):
             raise InputError(
@@ -263,7 +265,7 @@ def learn_transform(
     return transform(job.run, scaling)
 
 
-def learn_part(run: Run, part: Part[Learn]) -> Output:
+def learn_part(threads: Threads, run: Run, part: Part[Learn]) -> Output:
     """The metric, from the sample of rows that was drawn while the source was read."""
     how = part.args
     sample = run.group("samples/partition")
@@ -279,7 +281,9 @@ def learn_part(run: Run, part: Part[Learn]) -> Output:
         logits /= np.float32(spread)
     x, weigh = _without(how.scaling, how.columns, x.shape[1]).apply(x), not how.embedded
     seed, requested = how.seed, how.requested
-    chosen, by = choose_metric(x, y, seed, requested, angles=angles, weigh=weigh, logits=logits)
+    chosen, by = choose_metric(
+        x, y, seed, requested, angles=angles, weigh=weigh, logits=logits, threads=threads
+    )
     metric = Metric(chosen, Scaling(by.offset, by.factor, by.directions), "", how.columns, spread)
     if not isinstance(by, Modeled) or by.forests is None:
         return Output([], metric)
