@@ -16,6 +16,8 @@ from pipeline.knn.lists import ABSENT
 
 NOTHING = np.uint64(0xFFFFFFFFFFFFFFFF)
 """The key of an empty place, above all others."""
+_GLANCE = 16
+"""Bounds looked at together before any is looked at alone."""
 _UNDERFLOW = 1e-36
 """What a bound of rows within one spread can lose below the smallest float32."""
 
@@ -149,9 +151,17 @@ def _bring_forward(key: Keys, k: int) -> None:
 
 @njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def _below(bound: Float32, most: np.float32, below: npt.NDArray[np.int32]) -> int:
-    """How many bounds are low enough; their places go to `below`. Without a branch."""
+    """How many bounds are low enough; their places go to `below`."""
     n = 0
-    for j in range(len(bound)):
-        below[n] = j
-        n += int(bound[j] <= most)
+    for a in range(0, len(bound), _GLANCE):
+        b = min(len(bound), a + _GLANCE)
+        if b == a + _GLANCE:
+            low = 0
+            for u in range(_GLANCE):
+                low += int(bound[a + u] <= most)
+            if low == 0:
+                continue
+        for j in range(a, b):  # without a branch
+            below[n] = j
+            n += int(bound[j] <= most)
     return n

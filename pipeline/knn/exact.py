@@ -15,8 +15,8 @@ from pipeline.knn.distance import Float32, rank_lists
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.threads import ALONE, Threads
 
-_QUERY_ROWS, _X_ROWS = 512, 2048
-"""Tile of the distance matrix; 4 MB in float32. Queries are more where rows are few."""
+_QUERY_ROWS, _X_ROWS = 512, 512
+"""Tile of the distance matrix; 1 MB in float32. Queries are more where rows are few."""
 _FEW_ROWS = 512
 """Rows up to which an exact distance of every pair costs less than leaving pairs out."""
 _FAR = 1e9
