@@ -24,6 +24,7 @@ from pipeline.noise.extrema import (
     minmax,
 )
 from pipeline.noise.rates import given as given_rates
+from pipeline.noise.rates import verdict
 
 RATES = [(0.2, 0.1), (0.1, 0.3), (0.4, 0.4), (0.0, 0.3)]
 
@@ -364,3 +365,11 @@ def test_classes_are_held_out_as_each_against_all_others(
         one, features, _ = held_out(near, (label == b).astype(np.int8), n_rows, 100)
         np.testing.assert_array_equal(held[:, b], one.ones)
         np.testing.assert_array_equal(share[:, :, b], features.T)
+
+
+def test_a_rate_that_may_be_anything_is_not_told_to_a_thousandth() -> None:
+    side = {"informative_rows": 0.0, "impurity": 0.0, "plateau_steps": 9.0}
+    support, reason = verdict(0.05, [0.2, 94.461], [side, side])
+    assert support == "unsupported"
+    assert "rate p1 may be anything while" in reason
+    assert "94" not in reason
