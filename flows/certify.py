@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from flows.engine.claim import claimed
-from flows.engine.cluster import check_reachable
+from flows.engine.cluster import check_reachable, fitting
 from flows.engine.collectives import PoolGraph
 from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job, Output, outcomes
@@ -22,6 +22,7 @@ from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify
 from flows.report.page.truth import Truth, reliability
 from flows.scorings.scored import Trained
 from flows.steps.labels.certificates import sample_graph
+from pipeline.graph.build import pass_seconds
 from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.speculate_correct import Counts, Design
 from storage.arrays.groups import read_array
@@ -78,7 +79,7 @@ def _certified(trained: Trained, params: CertifyParams, reporter: Reporter) -> C
     config = {**trained.run.config(), "parameters": parameters}
     with (
         claimed(folder, lambda: config, lambda _: None, reporter) as owned,
-        open_job(owned, params, reporter) as job,
+        open_job(owned, fitting(params, pass_seconds(trained.report.n_rows)), reporter) as job,
     ):
         return _certify(job, trained, design, params)
 

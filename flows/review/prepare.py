@@ -7,6 +7,7 @@ import math
 from hashlib import blake2b
 
 from flows.engine.claim import claimed
+from flows.engine.cluster import fitting
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome
@@ -18,6 +19,7 @@ from flows.report.model import Saved
 from flows.report.review import FOLDER
 from flows.scorings.scored import Trained
 from flows.steps.findings import review
+from pipeline.graph.build import pass_seconds
 from storage.files.location import Location
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -58,7 +60,7 @@ def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
     config = {**trained.run.config(), "parameters": parameters}
     with (
         claimed(folder, lambda: config, lambda _: None, reporter) as owned,
-        open_job(owned, params, reporter) as job,
+        open_job(owned, fitting(params, pass_seconds(trained.report.n_rows)), reporter) as job,
     ):
         _prepare(job, trained, params)
     return folder

@@ -29,6 +29,9 @@ _READ_SECONDS, _WALK_SECONDS = 5e-8, 2e-6
 _ROW_SECONDS = (4e-5, 1e-6)
 """Core seconds of a row in all: constant and per feature (measured, 32 and 64 features, k = 30)."""
 
+_PASS_SECONDS = 2e-5
+"""Core seconds of a row in a pass over a graph that is there (measured, k = 50)."""
+
 _ROW_BYTES = (12, 40)
 """Bytes of a row while lists are made: to a feature, and to a place of its list (measured)."""
 
@@ -102,6 +105,11 @@ def scoring_seconds(
     pair = _EXACT_PAIR_NS[0] + _EXACT_PAIR_NS[1] * n_features
     search = n_features * _WALK_SECONDS if walked else block_rows * pair * 1e-9
     return read + n_queries * probes * search
+
+
+def pass_seconds(n_rows: int) -> float:
+    """About how many core seconds a pass over a graph takes that is there."""
+    return n_rows * _PASS_SECONDS
 
 
 def build_lists(

@@ -7,14 +7,20 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from prefect_service import ROOT
-from runs import PoolWriter
+from runs import PoolWriter, fit
 
+from flows.certify import run_certify
+from flows.engine import cluster
 from flows.engine.cluster import fitting
+from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks import context
-from flows.options.params import Compute
+from flows.options.params import Compute, ReviewParams
+from flows.review.prepare import prepared
+from flows.scorings.scored import Trained
 from pipeline.graph.build import exact_seconds, training_seconds
 
 
@@ -49,6 +55,20 @@ def test_more_rows_are_more_work() -> None:
     seconds = [training_seconds("auto", n, 32) for n in (1000, 20_000, 10**5, 10**7)]
     assert seconds == sorted(seconds)
     assert training_seconds("exact", 10**5, 32) > exact_seconds(10**5, 32)
+
+
+def test_a_small_pass_over_a_graph_starts_no_workers(
+    pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = str(tmp_path / "run")
+    fit(pool(), run)
+
+    def started(n_workers: int | None) -> NoReturn:
+        raise AssertionError(f"a cluster was started, of {n_workers} workers")
+
+    monkeypatch.setattr(cluster, "_local_cluster", started)
+    run_certify(run, quiet=True)
+    prepared(Trained.of(run), ReviewParams.of(run, quiet=True), Reporter(quiet=True))
 
 
 def test_a_small_training_imports_only_what_it_uses(pool: PoolWriter, tmp_path: Path) -> None:
