@@ -87,7 +87,7 @@ def _with_votes(health: Health, params: CheckParams) -> Health:
         params.dialect(),
     ).annotations
     assert votes is not None
-    n, rows, who = len(votes.label), len(votes.key), len(votes.annotators)
+    n, rows, who = len(votes.label), len(votes.row), len(votes.annotators)
     text = f"{n:,} labels of {rows:,} rows by {who:,} annotators ({n / rows:.1f} per row)"
     if votes.n_empty:
         text += f"; {votes.n_empty:,} lines without a label are left out"

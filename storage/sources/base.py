@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.errors import InputError, Patience, UnavailableError
-from storage.sources.blocks import Annotations, Chunk, Corrections, Reader, rechunk
+from storage.sources.blocks import Annotations, Chunk, Corrections, Reader, Repeats, rechunk
 from storage.sources.files import FileOfSource, changed, readable, unwritten
 from storage.sources.request import PLAIN, PLAIN_NUMBERS, Coding, Dialect, Gaps, is_place
 from storage.sources.values.labels import are_there, as_sets
@@ -84,8 +84,12 @@ class Source:
     @property
     def leaves_out(self) -> bool:
         """Whether some rows may not be given, so that those that are have their numbers."""
-        repeats = self.annotations is not None and self.annotations.whole
-        return bool(self.coding.drop or self.only or repeats)
+        return bool(self.coding.drop or self.only or self._repeats is not None)
+
+    @property
+    def _repeats(self) -> Repeats | None:
+        """Which of its lines give a row again."""
+        return None if self.annotations is None else self.annotations.repeats
 
     @property
     def divides(self) -> bool:
@@ -120,11 +124,11 @@ class Source:
         if first and self.leaves_out:
             raise ValueError("rows are left out: chunks cannot be skipped")
         start, patience = rows * first, Patience()
-        at = start
+        at, gaps = start, gaps or Gaps()
         while True:
             try:
                 with readable(self.files[0]):
-                    for block in rechunk(self._wanted(at, rows, gaps or Gaps()), rows):
+                    for block in rechunk(self._wanted(at, rows, gaps), rows):
                         x = np.ascontiguousarray(block.x)
                         yield block._replace(x=x, start=start)
                         start += len(x)
@@ -143,11 +147,10 @@ class Source:
                 sets = self.candidates
                 label = block.label if sets is None else as_sets(block.label, sets)
                 block = block._replace(label=self.coding.join(label))
-            fresh = None
             if self.annotations is not None:
-                block, fresh = self.annotations.joined(block, start, gaps)
-            new = slice(max(0, gaps.until - start), n)
-            keep = np.ones(n, np.bool_) if fresh is None else fresh
+                block = self.annotations.labeled(block, start)
+            new, repeats = slice(max(0, gaps.until - start), n), self._repeats
+            keep = np.ones(n, np.bool_) if repeats is None else repeats.fresh(block, start, gaps)
             if self.only is not None:
                 block = self._certain(block, start)
                 assert block.label is not None

@@ -5,8 +5,8 @@ row by the keys of their rows, with their majority."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from storage.errors import InputError, listed, shown
 from storage.sources.files import FileOfSource
 from storage.sources.request import Gaps
 from storage.sources.values.labels import Label, Labels, objects, places_of
-from storage.sources.values.texts import WHOLE, text_ids
+from storage.sources.values.texts import WHOLE
 
 Floats = npt.NDArray[np.float32]
 
@@ -142,11 +142,7 @@ class Corrections:
         Raises `InputError` for a row that the source does not have, or a label it has nowhere.
         """
         name = self.file.location.name
-        if len(self.row) and self.row[-1] >= n_rows:
-            raise InputError(
-                f"{name}: has a label for row {self.row[-1]:,}, the source has rows 0 to "
-                f"{n_rows - 1:,}; give the corrections of this source"
-            )
+        _check_rows(name, self.row, n_rows, "corrections")
         place = places_of(values)
         codes = np.array([place.get(label, -1) for label in self.values], np.int64)[self.label]
         if (codes < 0).any():
@@ -159,6 +155,15 @@ class Corrections:
         return self.row, codes
 
 
+def _check_rows(name: str, row: npt.NDArray[np.int64], n_rows: int, what: str) -> None:
+    """`InputError` for ascending row numbers beyond those of a source."""
+    if len(row) and row[-1] >= n_rows:
+        raise InputError(
+            f"{name}: has a label for row {row[-1]:,}, the source has rows 0 to {n_rows - 1:,}; "
+            f"give the {what} of this source"
+        )
+
+
 class Votes(NamedTuple):
     """Annotations of some rows."""
 
@@ -168,97 +173,74 @@ class Votes(NamedTuple):
     label: Codes
 
 
+class Repeats(NamedTuple):
+    """Which lines of a table of rows and annotations give the features of a row again."""
+
+    place: npt.NDArray[np.int32]
+    """(line,) place of its id."""
+    first: npt.NDArray[np.int64]
+    """(id,) the first line that has it."""
+
+    def fresh(self, block: Chunk, start: int, gaps: Gaps) -> npt.NDArray[np.bool_]:
+        """(line,) which lines of a block, whose first is `start`, are the first of their row.
+
+        Raises `InputError` for one that has other features than the first.
+        """
+        if gaps.features is None:
+            gaps.features = np.zeros(len(self.first), np.uint64)
+        line = np.arange(start, start + len(block.x))
+        place = self.place[line]
+        again, hashed = np.asarray(self.first[place] != line), feature_hash(block.x)
+        gaps.features[place[~again]] = hashed[~again]
+        other = np.flatnonzero(again & (hashed != gaps.features[place]))
+        if len(other):
+            assert block.id is not None
+            at = other[0]
+            raise InputError(
+                f"id {shown(block.id[at])} has other features at row {line[at]:,} than at row "
+                f"{self.first[place[at]]:,} (from 0): the lines of a row must have the same; mend "
+                "them or --exclude what differs by line"
+            )
+        gaps.repeated += int(np.count_nonzero(again & (line >= gaps.until)))
+        return ~again
+
+
 @dataclass(frozen=True, eq=False)
 class Annotations:
-    """All annotations of a source, by the keys of their rows."""
+    """All annotations of a source, by row."""
 
     name: str
     """The file, for messages."""
     parts: tuple[FileOfSource, ...]
-    lines: Callable[[], Iterator[tuple[int, pa.RecordBatch]]]
-    """Reads the table again: the number of the first line of each batch, and its cells."""
-    by: str | None
-    """Column of ids; None: rows are told by their number in the source."""
     label_name: str
     annotators: tuple[Label, ...]
     """Name of each code."""
     values: tuple[Label, ...]
     """Label of each code, in the order of classes."""
-    key: Keys
-    """(row,) ascending."""
+    row: npt.NDArray[np.int64]
+    """(row,) number in the source, ascending."""
     start: npt.NDArray[np.int64]
     """(row + 1,) where the annotations of each row begin."""
     annotator: Codes
     """(annotation,) ascending within a row."""
     label: Codes
     majority: Codes
-    """(row,) the commonest label; of several, one that depends on the row's key alone."""
+    """(row,) the commonest label; of several, one that depends on the row's id alone."""
     n_empty: int
     """Lines without a label, which are left out."""
-    whole: bool = False
-    """Whether the source is the same table, with the features of a row on each of its lines."""
-    blank: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
-    """(row,) ascending: keys of rows without any label, of one table of rows and annotations."""
+    repeats: Repeats | None = None
+    """Of a source that is the same table, with the features of a row on each of its lines."""
 
-    def joined(
-        self, block: Chunk, start: int, gaps: Gaps
-    ) -> tuple[Chunk, npt.NDArray[np.bool_] | None]:
-        """The block with the majority's labels, None where there are no annotations; and which of
-        its lines are the first of their row, None for all.
-
-        Raises `InputError` for a row that was there before: whose annotations are they? Of one
-        table of rows and annotations, only where its features are others.
-        """
-        rows = np.arange(start, start + len(block.x))
-        at = self._places(block.id, rows)
+    def labeled(self, block: Chunk, start: int) -> Chunk:
+        """A block, whose first row is `start`, with the majority's labels, None where there are no
+        annotations."""
+        at = self._places(np.arange(start, start + len(block.x)))
         label = objects((*self.values, None))[np.where(at >= 0, self.majority[at], -1)]
-        return block._replace(label=label), self._first_lines(block, at, rows, gaps)
-
-    def _first_lines(
-        self, block: Chunk, at: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], gaps: Gaps
-    ) -> npt.NDArray[np.bool_] | None:
-        """(line,) which lines are the first of their row; None where all have to be."""
-        if gaps.first is None or gaps.features is None:
-            gaps.first = np.full(len(self.key) + len(self.blank), -1, np.int64)
-            gaps.features = np.zeros(len(gaps.first), np.uint64)
-        if self.whole:
-            blank = np.searchsorted(self.blank, self._keys(block.id, rows))
-            at = np.where(at < 0, len(self.key) + blank, at)
-        known = np.flatnonzero(at >= 0)
-        place, line = at[known], rows[known]
-        ids, at_first = np.unique(place, return_index=True)
-        unseen = gaps.first[ids] < 0
-        gaps.first[ids[unseen]] = line[at_first[unseen]]
-        again = gaps.first[place] != line
-        if not self.whole:
-            if not again.any():
-                return None
-            first = known[again][0]
-            assert block.id is not None
-            raise InputError(
-                f"id {shown(block.id[first])} occurs again at row {int(rows[first]):,} (from 0): "
-                "annotations need a row per id; give each row once, or one table of rows and "
-                "annotations as both"
-            )
-        hashed = feature_hash(block.x)
-        gaps.features[ids[unseen]] = hashed[known[at_first[unseen]]]
-        other = again & (hashed[known] != gaps.features[place])
-        if other.any():
-            first = int(gaps.first[place[other][0]])
-            assert block.id is not None
-            raise InputError(
-                f"id {shown(block.id[known[other][0]])} has other features at row "
-                f"{int(line[other][0]):,} than at row {first:,} (from 0): the lines of a row must "
-                "have the same; mend them or --exclude what differs by line"
-            )
-        gaps.repeated += int(np.count_nonzero(again & (line >= gaps.until)))
-        fresh = np.ones(len(rows), np.bool_)
-        fresh[known[again]] = False
-        return fresh
+        return block._replace(label=label)
 
     def of(self, chunk: Chunk) -> Votes:
         """The annotations of the rows of a chunk."""
-        at = self._places(chunk.id, chunk.rows)
+        at = self._places(chunk.rows)
         there = np.flatnonzero(at >= 0)
         length = np.diff(self.start)[at[there]]
         place = np.repeat(there, length)
@@ -266,36 +248,14 @@ class Annotations:
         item = first + np.arange(len(place))
         return Votes(place, self.annotator[item], self.label[item])
 
-    def _places(
-        self, ids: npt.NDArray[np.object_] | None, rows: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
-        """(row,) places among the keys, -1 where there are no annotations."""
-        key = self._keys(ids, rows)
-        at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
-        return np.where(self.key[at] == key, at, -1)
+    def _places(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(row,) places among the rows that have annotations, -1 for others."""
+        at = np.minimum(np.searchsorted(self.row, rows), len(self.row) - 1)
+        return np.where(self.row[at] == rows, at, -1)
 
-    def _keys(self, ids: npt.NDArray[np.object_] | None, rows: npt.NDArray[np.int64]) -> Keys:
-        """(row,) keys of `rows`, the ids of which are among `ids`."""
-        return rows.astype(np.uint64) if self.by is None or ids is None else keys(pa.array(ids))
-
-    def check(self, gaps: Gaps, n_rows: int) -> None:
-        """Raise `InputError` for an annotation of a row that the source does not have.
-
-        n_rows : rows that were read
-        """
-        first_line = gaps.first
-        wanted = self.key if first_line is None else self.key[first_line[: len(self.key)] < 0]
-        if not len(wanted):
-            return
-        for first, batch in self.lines():
-            text = text_ids(batch.column(self.by or ROW), self.name)
-            at = np.flatnonzero(np.isin(keys(pa.array(text)), wanted))
-            if len(at):
-                raise InputError(
-                    f"{self.name}: {self.by or ROW} {shown(text[at[0]])} at row "
-                    f"{first + int(at[0]):,} (from 0) is none of the source's {n_rows:,} rows "
-                    f"({len(wanted):,} such); mend or drop it"
-                )
+    def check(self, n_rows: int) -> None:
+        """Raise `InputError` for an annotation of a row that the source does not have."""
+        _check_rows(self.name, self.row, n_rows, "annotations")
 
     def missing(self, n_missing: int, first: int | None) -> InputError:
         """What is said of rows without any annotation."""

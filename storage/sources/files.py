@@ -355,6 +355,8 @@ class FileOfSource:
     location: SourcePath
     known: dict[str, Any] | None = None
     """Its description when it was read as a whole; None for what is read again and again."""
+    stamp: dict[str, Any] | None = None
+    """What it was when it was first read, where nothing may change from then on."""
 
     def describe(self, with_digest: bool) -> dict[str, Any]:
         """`role`, `name`, `size`, times or `tag`, and `digest` if asked for; beside a digest no
@@ -395,13 +397,18 @@ def read_once(parts: Parts, read: Callable[[], T]) -> tuple[Parts, T]:
 def unwritten(parts: Parts) -> Iterator[None]:
     """Raise `InputError` where files that are read meanwhile are written; what their halves look
     like to a reader is no error of theirs."""
-    before = [part.describe(with_digest=False) for part in parts]
+    before = [part.stamp or part.describe(with_digest=False) for part in parts]
     try:
         yield
     except InputError:
         _check(parts, before)
         raise
     _check(parts, before)
+
+
+def stamped(parts: Parts) -> Parts:
+    """Files with what they are now, so that `unwritten` tells of a change from now on."""
+    return tuple(replace(part, stamp=part.describe(with_digest=False)) for part in parts)
 
 
 def _check(parts: Parts, before: list[dict[str, Any]]) -> None:

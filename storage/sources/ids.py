@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import zarr
 
 from storage.arrays.groups import array, read_array, undamaged
+from storage.errors import InputError
 from storage.sources.base import Source
 from storage.sources.formats.tables import TablesReader
 from storage.sources.request import PLAIN_NUMBERS
@@ -22,6 +23,9 @@ from storage.sources.values.texts import as_column
 
 Numbers = npt.NDArray[np.int64]
 _PIECE = 1 << 16
+MOST_ID_BYTES = 1 << 30
+"""Different ids of a table that are held in memory."""
+_PIECE_BYTES = 1 << 24
 
 
 def id_column(name: str, columns: Sequence[str]) -> str:
@@ -29,13 +33,24 @@ def id_column(name: str, columns: Sequence[str]) -> str:
     return f"{name}_id" if name in columns else name
 
 
+class Matched(NamedTuple):
+    """Lines of a table by the rows of a source."""
+
+    row: Numbers
+    """(line,) -1 where no row has its id, or several and none of them its number."""
+    again: Numbers
+    """(line,) the second row that has its id, -1 for none."""
+    n_rows: int
+    """Rows of the source."""
+
+
 class RowIds(NamedTuple):
     """What lines of another table are matched by."""
 
     name: str
     """The column of ids in the source."""
-    pieces: Callable[[], Iterator[tuple[Numbers, Labels]]]
-    """Row numbers of the source, ascending, and their ids as text, some rows at a time."""
+    pieces: Callable[[int], Iterator[tuple[Numbers, Labels]]]
+    """Row numbers of the source, ascending, and their ids as text, about so many at a time."""
     repeats: bool = False
     """Whether an id may stand on several rows, of which the first counts."""
 
@@ -58,39 +73,68 @@ class RowIds(NamedTuple):
         if isinstance(source.reader, TablesReader):
             alone = replace(alone, feature_names=(), reader=source.reader.of_ids())
 
-        def pieces() -> Iterator[tuple[Numbers, Labels]]:
-            for chunk in alone.chunks(_PIECE):
+        def pieces(rows: int) -> Iterator[tuple[Numbers, Labels]]:
+            for chunk in alone.chunks(rows):
                 assert chunk.id is not None
                 yield chunk.rows, chunk.id
 
-        return RowIds(source.id_name, pieces, several is not None and several.whole)
+        return RowIds(source.id_name, pieces, several is not None and several.repeats is not None)
 
-    def rows(self, ids: pa.Array, number: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-        """(line,) the row of each line of a table, and whether several rows have its id; of these
-        it is the one that the line has the number of.
+    def match(self, ids: pa.DictionaryArray, number: Numbers) -> Matched:
+        """The rows of the lines of a table.
 
-        ids : (line,) text; number : (line,) row numbers, -1 where a line has none. The row is -1
-        where no row has the id, or several and none of them the number.
+        ids : (line,) text, each once in the dictionary; number : (line,) row numbers, -1 where a
+        line has none, which say of several rows with its id which one it is
         """
-        coded = ids.dictionary_encode()
-        code = coded.indices.to_numpy()
-        row = np.full(len(coded.dictionary), -1, np.int64)
-        several, has_number = np.zeros(len(row), np.bool_), np.zeros(len(code), np.bool_)
-        order = np.argsort(number, kind="stable")
+        code, texts = ids.indices.to_numpy(), ids.dictionary
+        first, again = np.full((2, len(texts)), -1, np.int64)
+        has_number, n_rows = np.zeros(len(code), np.bool_), 0
+        numbered = np.flatnonzero(number >= 0)
+        order = numbered[np.argsort(number[numbered], kind="stable")]
         ascending = number[order]
-        for rows, texts in self.pieces():
-            which = pc.index_in(pa.array(texts, pa.string()), value_set=coded.dictionary)
+        # looking rows up takes a pass over the texts, too, which so many rows are worth
+        for rows, row_ids in self.pieces(max(_PIECE, len(texts) // 4)):
+            n_rows += len(rows)
+            which = pc.index_in(pa.array(row_ids, pa.string()), value_set=texts)
             place = which.fill_null(-1).to_numpy()
             at = np.flatnonzero(place >= 0)
-            some, first = np.unique(place[at], return_index=True)
-            new = row[some] < 0
-            row[some[new]] = rows[at[first[new]]]
-            several[place[at[row[place[at]] != rows[at]]]] = True
+            for known in (first, again):
+                some, earliest = np.unique(place[at], return_index=True)
+                new = known[some] < 0
+                known[some[new]] = rows[at[earliest[new]]]
+                at = at[known[place[at]] != rows[at]]
             line = order[slice(*np.searchsorted(ascending, (rows[0], rows[-1] + 1)))]
             at = np.searchsorted(rows, number[line])
             has_number[line] = (rows[at] == number[line]) & (place[at] == code[line])
-        shared = several[code] & (not self.repeats)
-        return np.where(shared, np.where(has_number, number, -1), row[code]), shared
+        if self.repeats:
+            again[:] = -1
+        row = np.where(again[code] < 0, first[code], np.where(has_number, number, -1))
+        return Matched(row, again[code], n_rows)
+
+
+class IdsOfLines:
+    """Ids of the lines of a table, each different text held once."""
+
+    def __init__(self, name: str) -> None:
+        """name : the table, for messages"""
+        self.name = name
+        self._pieces = [pa.array([], pa.string()).dictionary_encode()]
+        self._most = _PIECE_BYTES
+
+    def see(self, ids: pa.DictionaryArray) -> None:
+        """Further lines, as text; `InputError` where there are more ids than are held."""
+        self._pieces.append(ids)
+        if sum(piece.dictionary.nbytes for piece in self._pieces) <= self._most:
+            return
+        self._pieces = [self.coded()]
+        size = self._pieces[0].dictionary.nbytes
+        if size > MOST_ID_BYTES:
+            raise InputError(f"{self.name}: ids of more than {MOST_ID_BYTES:,} bytes; split it")
+        self._most = max(_PIECE_BYTES, size + size // 2)
+
+    def coded(self) -> pa.DictionaryArray:
+        """(line,) the ids of all lines."""
+        return pa.concat_arrays(self._pieces)
 
 
 @dataclass(frozen=True)
@@ -129,7 +173,7 @@ class StoredIds:
     def to_match(self) -> RowIds:
         """The same to match lines by."""
 
-        def pieces() -> Iterator[tuple[Numbers, Labels]]:
+        def pieces(_: int) -> Iterator[tuple[Numbers, Labels]]:
             for start, numbers in self._numbers():
                 yield numbers, read_array(self.group, "id", slice(start, start + len(numbers)))
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,18 @@ from storage.answers import (
 )
 from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
-from storage.sources.blocks import ROW, Annotations, Codes, Corrections, Keys, keys, majority
-from storage.sources.files import FileOfSource, SourcePath, read_once, readable
+from storage.sources.blocks import (
+    ROW,
+    Annotations,
+    Codes,
+    Corrections,
+    Repeats,
+    keys,
+    majority,
+)
+from storage.sources.files import FileOfSource, SourcePath, read_once, readable, stamped
 from storage.sources.formats.tables import batches, check_label_type, to_labels
-from storage.sources.ids import RowIds, id_column
+from storage.sources.ids import IdsOfLines, Numbers, RowIds, id_column
 from storage.sources.opening import open_cells
 from storage.sources.request import Dialect
 from storage.sources.values.labels import (
@@ -38,7 +45,7 @@ from storage.sources.values.labels import (
     objects,
     sort_key,
 )
-from storage.sources.values.texts import check_id_type, text_ids
+from storage.sources.values.texts import WHOLE, check_id_type, text_ids
 
 MOST_ANNOTATORS = 10_000
 MOST_ANNOTATIONS = 1 << 27
@@ -56,10 +63,9 @@ def with_annotations(
     Raises `InputError` where the table cannot be read, lacks a column, holds an annotation twice,
     or more annotators, classes or annotations than are held.
     """
-    votes = read_annotations(path, source.id_name, label, annotator, dialect)
-    same = {part.location.url for part in source.parts} & {p.location.url for p in votes.parts}
-    if same and source.id_name is not None:
-        votes = replace(votes, whole=True)
+    source = replace(source, parts=stamped(source.parts))
+    votes = read_annotations(path, source, label, annotator, dialect)
+    if votes.repeats is not None:
         return replace(source, label_name=votes.label_name, annotations=votes, n_rows=None)
     if votes.label_name in source.feature_names:
         raise InputError(
@@ -71,9 +77,10 @@ def with_annotations(
 
 
 def read_annotations(
-    path: str, by: str | None, label: str | None, annotator: str | None, dialect: Dialect
+    path: str, source: Source, label: str | None, annotator: str | None, dialect: Dialect
 ) -> Annotations:
-    """The annotations of a table; raises as `with_annotations`."""
+    """The annotations of a table, by rows of the source; raises as `with_annotations`."""
+    by = source.id_name
     names = by or ROW, annotator or ANNOTATOR, label or LABEL
     options = ("--id-column", "--annotator-column", "--label-column")
 
@@ -90,8 +97,11 @@ def read_annotations(
 
     votes = open_cells(path, choose, dialect)
     files = tuple(replace(part, role="annotations") for part in votes.parts)
-    parts, table = read_once(files, lambda: _AnnotationTable(votes, names, votes.files[0]).read(by))
-    return replace(table, parts=parts)
+    same = [part.location.url for part in source.parts] == [one.location.url for one in files]
+    table = _AnnotationTable(votes, names, votes.files[0])
+    ids = RowIds.of_source(source)
+    parts, read = read_once(files, lambda: table.read(ids, whole=same and ids is not None))
+    return replace(read, parts=parts)
 
 
 class _AnnotationTable:
@@ -101,17 +111,17 @@ class _AnnotationTable:
         self.votes, self.names, self.name = votes, names, name
         self.codes = LabelCodes(f"{name}: labels {names[2]!r}")
         self.annotators: dict[Label, int] = {}
+        self.ids = IdsOfLines(name)
 
-    def read(self, by: str | None) -> Annotations:
-        pieces, blank, n_empty, n = [], [np.empty(0, np.uint64)], 0, 0
+    def read(self, ids: RowIds | None, *, whole: bool) -> Annotations:
+        """ids : of the source; whole : whether it is the same table"""
+        pieces, n = [], 0
         for first, batch in batches(self.votes):
-            key, annotator, label = self._piece(first, batch)
-            there = label >= 0
-            n_empty += int((~there).sum())
-            blank.append(np.unique(key[~there]))
-            line = first + np.flatnonzero(there)
-            pieces.append(self._ordered(key[there], annotator[there], label[there], line))
-            n += len(line)
+            ids_here, annotator, label = self._piece(first, batch)
+            at = np.flatnonzero(label >= 0)
+            pieces.append((first + at, annotator[at], label[at]))
+            self._order(ids_here.indices.to_numpy()[at], *pieces[-1][:2], ids_here, first)
+            n += len(at)
             if n > MOST_ANNOTATIONS:
                 raise InputError(
                     f"{self.name}: more than {MOST_ANNOTATIONS:,} annotations, which are not held "
@@ -119,39 +129,76 @@ class _AnnotationTable:
                 )
         if not n:
             raise InputError(f"{self.name}: holds no label; give a line per row and annotator")
-        key, annotator, label, _ = self._ordered(
-            *(np.concatenate(column) for column in zip(*pieces, strict=True))
-        )
+        line, annotator, label = map(np.concatenate, zip(*pieces, strict=True))
         values = tuple(sorted(self.codes.values, key=sort_key))
-        place = {value: code for code, value in enumerate(values)}
-        label = np.array([place[value] for value in self.codes.values], np.int16)[label]
-        unique, start = np.unique(key, return_index=True)
-        start = np.append(start, len(key)).astype(np.int64)
+        code = {value: code for code, value in enumerate(values)}
+        label = np.array([code[value] for value in self.codes.values], np.int16)[label]
+        coded, repeats = self.ids.coded(), None
+        if whole:
+            place = coded.indices.to_numpy()
+            repeats = Repeats(place, np.unique(place, return_index=True)[1])
+            row = repeats.first[place[line]]
+        else:
+            row = self._rows(ids, coded.take(pa.array(line)), line)
+        order = self._order(row, line, annotator, coded)
+        row, line, annotator, label = row[order], line[order], annotator[order], label[order]
+        unique, start = np.unique(row, return_index=True)
+        key = keys(coded.take(pa.array(line[start])))
+        start = np.append(start, len(row)).astype(np.int64)
         return Annotations(
             name=self.name,
             parts=(),
-            lines=partial(batches, self.votes),
-            by=by,
             label_name=self.names[2],
             annotators=tuple(self.annotators),
             values=values,
-            key=unique,
+            row=unique,
             start=start,
             annotator=annotator,
             label=label,
-            majority=majority(unique, start, label),
-            n_empty=n_empty,
-            blank=np.setdiff1d(np.concatenate(blank), unique),
+            majority=majority(key, start, label),
+            n_empty=len(coded) - n,
+            repeats=repeats,
         )
 
-    def _piece(self, first: int, batch: pa.RecordBatch) -> tuple[Keys, Codes, Codes]:
+    def _rows(self, ids: RowIds | None, coded: pa.DictionaryArray, line: Numbers) -> Numbers:
+        """(annotation,) rows, of the ids that their lines have.
+
+        Raises `InputError` for an annotation of no row, or where several rows have its id.
+        """
+        if ids is None:
+            texts = coded.dictionary
+            number = pc.if_else(pc.match_substring_regex(texts, WHOLE), texts, "-1")
+            row: Numbers = number.cast(pa.int64()).to_numpy()[coded.indices.to_numpy()]
+            wrong = "is no row number, which count from 0 in the order of the source"
+        else:
+            row, again, n_rows = ids.match(coded, np.full(len(line), -1))
+            if (again >= 0).any():
+                at = int(np.where(again < 0, n_rows, again).argmin())
+                raise InputError(
+                    f"id {shown(coded[at].as_py())} occurs again at row {again[at]:,} (from 0): "
+                    "annotations need a row per id; give each row once, or one table of rows and "
+                    "annotations as both"
+                )
+            wrong = f"is none of the source's {n_rows:,} rows"
+        bad = np.flatnonzero(row < 0)
+        if len(bad):
+            at, several = int(bad[0]), len(coded.take(pa.array(bad)).unique())
+            raise InputError(
+                f"{self.name}: {self.names[0]} {shown(coded[at].as_py())} at row {line[at]:,} "
+                f"(from 0) {wrong} ({several:,} such); mend or drop it"
+            )
+        return row
+
+    def _piece(self, first: int, batch: pa.RecordBatch) -> tuple[pa.DictionaryArray, Codes, Codes]:
         row, annotator, label = (batch.column(name) for name in self.names)
         check_id_type(self.name, self.names[0], row.type)
         ids = text_ids(row, self.name)
         who = to_labels(annotator).tolist()
         for column, values in ((self.names[0], ids.tolist()), (self.names[1], who)):
             self._check_there(column, values, first)
-        return keys(pa.array(ids)), self._annotators(who, first), self._labels(label, first)
+        coded = pa.array(ids).dictionary_encode()
+        self.ids.see(coded)
+        return coded, self._annotators(who, first), self._labels(label, first)
 
     def _check_there(self, column: str, values: Sequence[Label | None], first: int) -> None:
         """Refuse what is empty, and text over several lines: a quote that is not closed."""
@@ -185,29 +232,31 @@ class _AnnotationTable:
         self._check_there(self.names[2], texts, first)
         return self.codes.encode(raw, first).astype(np.int16)
 
-    def _ordered(
-        self, key: Keys, annotator: Codes, label: Codes, line: npt.NDArray[np.int64]
-    ) -> tuple[Keys, Codes, Codes, npt.NDArray[np.int64]]:
-        """Annotations by row and annotator; `InputError` where one is there twice."""
-        order = np.lexsort((annotator, key))
-        key, annotator, label, line = key[order], annotator[order], label[order], line[order]
-        self._check_twice(key, annotator, line)
-        return key, annotator, label, line
+    def _order(
+        self,
+        row: Numbers,
+        line: Numbers,
+        annotator: Codes,
+        ids: pa.DictionaryArray,
+        first: int = 0,
+    ) -> Numbers:
+        """Places of annotations in the order of row and annotator; `InputError` where one is there
+        twice.
 
-    def _check_twice(self, key: Keys, annotator: Codes, line: npt.NDArray[np.int64]) -> None:
-        same = np.flatnonzero((key[1:] == key[:-1]) & (annotator[1:] == annotator[:-1]))
-        if not len(same):
-            return
-        at = same[np.argmin(line[same + 1])]
-        who, lines = list(self.annotators)[annotator[at]], line[at : at + 2]
-        for first, batch in batches(self.votes):
-            if first <= lines[1] < first + batch.num_rows:
-                text = text_ids(batch.column(self.names[0]), self.name)[lines[1] - first]
-                break
-        raise InputError(
-            f"{self.name}: annotator {shown(who)} labels {self.names[0]} {shown(text)} twice, at "
-            f"rows {lines[0]:,} and {lines[1]:,} (from 0); keep one ({len(same):,} such)"
-        )
+        ids : of the lines from `first` on
+        """
+        order = np.lexsort((annotator, row))
+        row, line, annotator = row[order], line[order], annotator[order]
+        same = np.flatnonzero((row[1:] == row[:-1]) & (annotator[1:] == annotator[:-1]))
+        if len(same):
+            at = same[np.argmin(line[same + 1])]
+            who, again = list(self.annotators)[annotator[at]], int(line[at + 1])
+            raise InputError(
+                f"{self.name}: annotator {shown(who)} labels {self.names[0]} "
+                f"{shown(ids[again - first].as_py())} twice, at rows {line[at]:,} and {again:,} "
+                f"(from 0); keep one ({len(same):,} such)"
+            )
+        return order
 
 
 MOST_LINES = 1 << 23
@@ -215,8 +264,6 @@ MOST_LINES = 1 << 23
 COLUMNS = ("row", "label")
 """What a table of corrections needs, a column of ids in place of `row` if rows have any; `reviewer`
 and `source` are used where they are there."""
-MOST_ID_BYTES = 1 << 30
-"""Ids of a table of labels that are held in memory."""
 MOST_REVIEWERS = 10_000
 NOBODY = -1
 
@@ -228,7 +275,7 @@ class LatestLabels:
     location: SourcePath
     source: str | None
     """Identity of the source they are of, where the file tells, and not by ids."""
-    row: npt.NDArray[np.int64]
+    row: Numbers
     label: npt.NDArray[np.int16]
     """Code among `values`, -1 where the reviewer does not know."""
     reviewer: npt.NDArray[np.int16]
@@ -236,7 +283,7 @@ class LatestLabels:
     values: tuple[Label, ...]
     reviewers: tuple[str, ...]
 
-    def agreed(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int16], int]:
+    def agreed(self) -> tuple[Numbers, npt.NDArray[np.int16], int]:
         """The rows whose labels all agree, those labels, and the number of rows where not."""
         row, label, known = self.row, self.label, self.label >= 0
         if not known.all():
@@ -272,6 +319,7 @@ def with_corrections(source: Source, path: str) -> Source:
     """
     location = SourcePath.of(path)
     part = FileOfSource("corrections", location.basename, location)
+    source = replace(source, parts=stamped(source.parts))
     ids = RowIds.of_source(source)
     (part,), latest = read_once((part,), lambda: read_answers(path, ids))
     if latest.source is not None and latest.source != source_identity(
@@ -332,7 +380,7 @@ class _LabelFile:
         """A table of labels, a batch at a time."""
         table = open_cells(path, self._columns)
         origins: set[str] = set()
-        ids: list[pa.Array] = []
+        ids = IdsOfLines(self.name)
         rows, labels, reviewers = ([np.empty(0, kind)] for kind in (np.uint8, np.int16, np.int16))
         for first, batch in batches(table):
             if first + batch.num_rows > MOST_LINES:
@@ -342,19 +390,20 @@ class _LabelFile:
                 )
             cells = dict(zip(batch.schema.names, batch.columns, strict=True))
             check_label_type(self.name, "label", cells["label"].type)
+            texts = None
             if self.id_column in cells:
-                ids.append(self._ids(cells[self.id_column]))
-            if sum(texts.nbytes for texts in ids) > MOST_ID_BYTES:
-                raise InputError(f"{self.name}: ids of more than {MOST_ID_BYTES:,} bytes; split it")
-            numbers = self._rows(cells, first, ids[-1] if ids else None)
-            rows.append(numbers if ids else _narrow(numbers))
+                texts = self._ids(cells[self.id_column])
+                ids.see(texts.dictionary_encode())
+            numbers = self._rows(cells, first, texts)
+            rows.append(_narrow(numbers) if texts is None else numbers)
             labels.append(self.codes.encode(to_labels(cells["label"]), first).astype(np.int16))
             reviewers.append(self._reviewers(cells.get("reviewer", pa.nulls(len(rows[-1])))))
             if "source" in cells:
                 origins |= set(text_ids(cells["source"].unique(), self.name).tolist())
         row, label, reviewer = (_joined(pieces) for pieces in (rows, labels, reviewers))
         row = row.astype(np.int64)
-        if ids and self._match(row, pa.concat_arrays(ids)):
+        coded = ids.coded()
+        if len(coded) and self._match(row, coded):
             origins.clear()
         if len(origins) > 1:
             raise InputError(f"{self.name}: holds labels of several sources; split it by `source`")
@@ -389,18 +438,18 @@ class _LabelFile:
         check_id_type(self.name, str(self.id_column), column.type)
         return pa.array(text_ids(column, self.name), pa.string())
 
-    def _match(self, row: npt.NDArray[np.int64], ids: pa.Array) -> bool:
+    def _match(self, row: Numbers, ids: pa.DictionaryArray) -> bool:
         """Put the rows of lines with an id in place; whether all lines have one, of one row."""
         assert self.ids is not None
-        line = np.flatnonzero(pc.not_equal(ids, ""))
-        row[line], shared = self.ids.rows(ids.take(pa.array(line)), row[line])
+        line = np.flatnonzero(ids.indices.to_numpy() != pc.index(ids.dictionary, "").as_py())
+        row[line], again, _ = self.ids.match(ids.take(pa.array(line)), row[line])
         bad = np.flatnonzero(row[line] < 0)
         if len(bad):
             one = int(line[bad[0]])
             where = (
                 f"{self.name}: {self.id_column} {shown(ids[one].as_py())} at line {one:,} (from 0)"
             )
-            if shared[bad[0]]:
+            if again[bad[0]] >= 0:
                 raise InputError(
                     f"{where} is that of several rows: whose label is it? Give their numbers in a "
                     f"column {ROW}"
@@ -408,11 +457,9 @@ class _LabelFile:
             raise InputError(
                 f"{where} is that of no row ({len(bad):,} such); mend or drop the line"
             )
-        return len(line) == len(ids) and not shared.any()
+        return len(line) == len(ids) and bool((again < 0).all())
 
-    def _rows(
-        self, cells: Mapping[str, pa.Array], first: int, ids: pa.Array | None
-    ) -> npt.NDArray[np.int64]:
+    def _rows(self, cells: Mapping[str, pa.Array], first: int, ids: pa.Array | None) -> Numbers:
         """(line,) row numbers of a batch; -1 where a line has an id and no number."""
         n = len(cells["label"])
         by_id = np.zeros(n, np.bool_) if ids is None else np.asarray(pc.not_equal(ids, ""))
@@ -425,7 +472,7 @@ class _LabelFile:
         try:
             if types.is_boolean(column.type) or column.null_count:
                 raise pa.ArrowInvalid
-            numbers: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
+            numbers: Numbers = column.cast(pa.int64()).to_numpy()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # some are written otherwise
             raw = column.to_pylist()
             values = [label_value(one) for one in raw]
@@ -456,7 +503,7 @@ class _LabelFile:
         return who
 
 
-def _narrow(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.integer]:
+def _narrow(numbers: Numbers) -> npt.NDArray[np.integer]:
     """The same in no more bytes than they need."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 

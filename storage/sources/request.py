@@ -254,10 +254,8 @@ class Gaps:
     """Rows without a label where those with one are wanted, or the other way round."""
     until: int = 0
     """Rows of the source that were counted."""
-    first: npt.NDArray[np.int64] | None = None
-    """Where each id of the annotations was read first, -1 for not yet; None before any."""
     features: npt.NDArray[np.uint64] | None = None
-    """A hash of the features there."""
+    """A hash of the features of each id of the annotations, None before any."""
     repeated: int = 0
     """Lines that give the features of a row again."""
 

@@ -316,7 +316,7 @@ def ingest(
                     tick(record=record)
             reading.check(scale, trained)
             if source.annotations is not None:
-                source.annotations.check(reading.gaps, reading.gaps.until)
+                source.annotations.check(reading.gaps.until)
         return _finish(run, writer, reading, scale, files)
 
     ingested = Ingested.of(job.once(path, finish, shown=False))

@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from strategies import generators
 
 from storage.errors import InputError
-from storage.sources.base import Source
+from storage.sources.base import Source, unchanged
 from storage.sources.blocks import keys, majority
-from storage.sources.joins import read_annotations, with_annotations
+from storage.sources.ids import IdsOfLines
+from storage.sources.joins import read_annotations, with_annotations, with_corrections
 from storage.sources.opening import open_source
 from storage.sources.request import PLAIN, Coding, Columns, Gaps
 
 N = 50
+NAMES = [f"p{i}" for i in range(100)]
 
 
 def table(rng: np.random.Generator, ids: list[str]) -> pd.DataFrame:
@@ -76,19 +78,19 @@ def test_every_row_gets_its_annotations(
             assert not said or count[label] == max(count.values())
             seen += len(said)
     assert seen > 50
-    found.check(gaps, N)  # rows left out for a gap have been there, too
+    found.check(gaps.until)  # rows left out for a gap have been there, too
 
 
 def test_lines_in_any_order_are_the_same_annotations(source: Source, tmp_path: Path) -> None:
-    one = read_annotations(str(tmp_path / "votes.csv"), "id", None, None, PLAIN)
+    one = read_annotations(str(tmp_path / "votes.csv"), source, None, None, PLAIN)
     frame = pd.read_csv(tmp_path / "votes.csv", dtype=str).iloc[::-1]
     frame.to_parquet(tmp_path / "votes.parquet", index=False)
-    two = read_annotations(str(tmp_path / "votes.parquet"), "id", None, None, PLAIN)
+    two = read_annotations(str(tmp_path / "votes.parquet"), source, None, None, PLAIN)
     assert one.values == two.values == ("?", "no", "yes")
-    assert np.array_equal(one.key, two.key)
+    assert np.array_equal(one.row, two.row)
     assert np.array_equal(one.majority, two.majority)
     said = [
-        np.sort(3 * np.repeat(np.arange(len(a.key)), np.diff(a.start)) + a.label)
+        np.sort(3 * np.repeat(np.arange(len(a.row)), np.diff(a.start)) + a.label)
         for a in (one, two)
     ]
     assert np.array_equal(*said)
@@ -120,6 +122,53 @@ def test_whole_numbers_are_their_own_keys() -> None:
     assert len(set(found.tolist())) == 4
 
 
+def test_ids_of_one_hash_are_told_apart(tmp_path: Path) -> None:
+    hashed = ((name, keys(pa.array([name])).view(np.int64)[0]) for name in NAMES)
+    name, twin = next((name, key) for name, key in hashed if abs(key) < 10**18)
+    (tmp_path / "pool.csv").write_text(f"id,a\n{twin},0\n{name},1\n")
+    source = open_source(tmp_path / "pool.csv", with_labels=False, columns=Columns(id="id"))
+    (tmp_path / "votes.csv").write_text(f"id,annotator,label\n{name},ann,yes\n")
+    (chunk,) = with_annotations(source, str(tmp_path / "votes.csv"), None, None, PLAIN).chunks(9)
+    assert chunk.label is not None
+    assert chunk.label.tolist() == [None, "yes"]
+    (tmp_path / "votes.csv").write_text(f"id,annotator,label\n{name},ann,yes\n{twin},ann,no\n")
+    (chunk,) = with_annotations(source, str(tmp_path / "votes.csv"), None, None, PLAIN).chunks(9)
+    assert chunk.label is not None
+    assert chunk.label.tolist() == ["no", "yes"]
+
+
+def test_ids_are_held_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many lines have them, and as many as are allowed."""
+    monkeypatch.setattr("storage.sources.ids._PIECE_BYTES", 100)
+    monkeypatch.setattr("storage.sources.ids.MOST_ID_BYTES", 2000)
+    lines, wanted = IdsOfLines("votes.csv"), []
+    for start in range(100):
+        wanted += (batch := [f"p{(start + i) % 90}" for i in range(20)])
+        lines.see(pa.array(batch).dictionary_encode())
+    coded = lines.coded()
+    assert coded.to_pylist() == wanted
+    assert len(coded.dictionary) == 90
+    with pytest.raises(InputError, match="ids of more than 2,000 bytes"):
+        lines.see(pa.array([f"q{i}" for i in range(1000)]).dictionary_encode())
+
+
+@pytest.mark.parametrize("what", ["annotations", "corrections"])
+def test_a_source_written_after_its_ids_were_matched_is_refused(
+    source: Source, tmp_path: Path, what: str
+) -> None:
+    if what == "annotations":
+        joined = with_annotations(source, str(tmp_path / "votes.csv"), None, None, PLAIN)
+    else:
+        pd.read_csv(tmp_path / "votes.csv")[:1].to_csv(tmp_path / "checked.csv", index=False)
+        joined = with_corrections(source, str(tmp_path / "checked.csv"))
+    rows = pd.read_csv(tmp_path / "pool.csv", dtype=str)
+    rows[::-1].to_csv(tmp_path / "pool.csv", index=False)
+    recorded = joined.fingerprint(with_digest=True)
+    refused = pytest.raises(InputError, match=r"pool.csv was written while it was read")
+    with refused, unchanged(recorded, joined):
+        pass
+
+
 def test_a_folder_of_tables_in_other_words(source: Source, tmp_path: Path) -> None:
     frame = pd.read_csv(tmp_path / "votes.csv", dtype=str)
     folder = tmp_path / "votes"
@@ -147,14 +196,14 @@ def test_a_folder_of_tables_in_other_words(source: Source, tmp_path: Path) -> No
         ("id,annotator,label\n" + "".join(f"p1,{i},x{i}\n" for i in range(1_001)), "1,000 values"),
     ],
 )
-def test_bad_tables_are_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_tables_are_refused(source: Source, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "votes.csv").write_text(text)
     with pytest.raises(InputError, match=message.replace("(", r"\(")) as found:
-        read_annotations(str(tmp_path / "votes.csv"), "id", None, None, PLAIN)
+        read_annotations(str(tmp_path / "votes.csv"), source, None, None, PLAIN)
     assert "\n" not in str(found.value)
 
 
-def test_arrays_are_no_annotations(tmp_path: Path) -> None:
+def test_arrays_are_no_annotations(source: Source, tmp_path: Path) -> None:
     np.save(tmp_path / "votes.npy", np.zeros((4, 3)))
     with pytest.raises(InputError, match="must be a table"):
-        read_annotations(str(tmp_path / "votes.npy"), None, None, None, PLAIN)
+        read_annotations(str(tmp_path / "votes.npy"), source, None, None, PLAIN)

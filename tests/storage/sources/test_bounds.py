@@ -43,7 +43,8 @@ try:
     if what == "corrections":
         rows = len(read_answers(given["source"]).agreed()[0])
     elif what == "annotations":
-        read_annotations(given["source"], None, None, None, PLAIN)
+        same = open_source(given["source"], with_labels=False, raw=True)
+        read_annotations(given["source"], same, None, None, PLAIN)
     else:
         for chunk in open_source(**given).chunks(1000):
             rows += len(chunk.x)
