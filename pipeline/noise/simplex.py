@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,16 +25,7 @@ def posterior_simplex(eta_corr: Floats, matrix: Floats) -> Floats:
     todo = np.flatnonzero((exact < -1e-12).any(axis=1) & (len(matrix) > 2))
     gram, pull = matrix @ matrix.T, eta_corr @ matrix.T
     step = 1.0 / float(np.linalg.eigvalsh(gram)[-1])
-    last, ahead, speed = answer[todo], answer[todo], 1.0
-    for _ in range(1000):
-        new = answer[todo] = _project(ahead - step * (ahead @ gram - pull[todo]))
-        going = np.abs(new - ahead).max(axis=1) > 1e-9
-        if not going.any():
-            break
-        faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * speed**2))
-        ahead = (new + (speed - 1.0) / faster * (new - last))[going]
-        todo, last, speed = todo[going], new[going], faster
-    return answer
+    return _ascend(answer, todo, lambda x, rows: _project(x - step * (x @ gram - pull[rows])))
 
 
 def posterior_of_candidates(code: NDArray[np.integer], eta_corr: Floats, matrix: Floats) -> Floats:
@@ -46,26 +39,34 @@ def posterior_of_candidates(code: NDArray[np.integer], eta_corr: Floats, matrix:
     step = 1.0 / float(np.linalg.eigvalsh(gram)[-1])
     answer = np.empty(eta_corr.shape, np.float64)
     for start in range(0, len(code), 1024):
-        some = code[start : start + 1024]
-        there, slot = some >= 0, np.maximum(some, 0)
-        pull = np.einsum(
-            "rl,rcl->rc",
-            eta_corr[start : start + 1024] * there,
-            matrix[slot[:, :, None], slot[:, None, :]],
-        )
-        inner = gram[slot[:, :, None], slot[:, None, :]]
-        answer[start : start + 1024] = _ascend(inner, pull, there, step)
+        some = slice(start, start + 1024)
+        answer[some] = _among(code[some], eta_corr[some], matrix, gram, step)
     return answer
 
 
-def _ascend(gram: Floats, pull: Floats, there: NDArray[np.bool_], step: float) -> Floats:
-    """Accelerated projected gradient on the simplex of each row's candidates."""
-    answer = _project(np.where(there, pull, -np.inf))
-    last, ahead, speed = answer.copy(), answer.copy(), 1.0
-    todo = np.arange(len(answer))
+def _among(
+    code: NDArray[np.integer], eta_corr: Floats, matrix: Floats, gram: Floats, step: float
+) -> Floats:
+    """``posterior_of_candidates`` of a few rows."""
+    there, slot = code >= 0, np.maximum(code, 0)
+    pull = np.einsum("rl,rcl->rc", eta_corr * there, matrix[slot[:, :, None], slot[:, None, :]])
+    inner = gram[slot[:, :, None], slot[:, None, :]]
+
+    def forward(x: Floats, rows: NDArray[np.int64]) -> Floats:
+        slope = np.einsum("rc,rcd->rd", x, inner[rows]) - pull[rows]
+        return _project(np.where(there[rows], x - step * slope, -np.inf))
+
+    return _ascend(_project(np.where(there, pull, -np.inf)), np.arange(len(code)), forward)
+
+
+def _ascend(
+    answer: Floats, todo: NDArray[np.int64], forward: Callable[[Floats, NDArray[np.int64]], Floats]
+) -> Floats:
+    """Accelerated projected gradient from ``answer`` on, in the rows ``todo``; ``forward`` takes a
+    step from points of some rows and projects it."""
+    last, ahead, speed = answer[todo], answer[todo], 1.0
     for _ in range(1000):
-        slope = np.einsum("rc,rcd->rd", ahead, gram[todo]) - pull[todo]
-        new = answer[todo] = _project(np.where(there[todo], ahead - step * slope, -np.inf))
+        new = answer[todo] = forward(ahead, todo)
         going = np.abs(new - ahead).max(axis=1) > 1e-9
         if not going.any():
             break
