@@ -265,7 +265,7 @@ def _adaptive(
         at[:] = 0
         left = 0
         for y in range(n_classes):
-            if len(start) == 0 or (start[q, y >> 6] >> np.uint64(y & 63)) & np.uint64(1):
+            if len(start) == 0 or _has(start, q, y):
                 alive[left] = y
                 left += 1
         k, stop, j = 0, 0, 0
@@ -276,16 +276,13 @@ def _adaptive(
                 continue
             place = neighbor[q, j]
             j += 1
-            filled = False
-            for word in range(mask.shape[1]):
-                filled = filled or mask[place, word] != 0
-            if not filled:
+            if not mask[place].any():
                 continue
             k += 1
             first, second = -1, -1
             for a in range(left):
                 y = alive[a]
-                if (mask[place, y >> 6] >> np.uint64(y & 63)) & np.uint64(1):
+                if _has(mask, place, y):
                     count[y] += 1
                 if count[y] > first:
                     first, second = count[y], first
@@ -303,6 +300,12 @@ def _adaptive(
             left = kept
         used[q], remaining[q], closest[q] = k, left, at[label[q, -1]]
     return label, used, remaining, closest
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _has(mask: Masks, row: int, label: int) -> bool:
+    """Whether a label is among a row's candidates."""
+    return bool((mask[row, label >> 6] >> np.uint64(label & 63)) & np.uint64(1))
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -330,13 +333,9 @@ def _ahead(
         while k < used[q]:
             place = neighbor[q, j]
             j += 1
-            filled = False
-            for word in range(mask.shape[1]):
-                filled = filled or mask[place, word] != 0
-            if filled:
+            if mask[place].any():
                 k += 1
-                ahead[q] += np.int64((mask[place, y >> 6] >> np.uint64(y & 63)) & np.uint64(1))
-                ahead[q] -= np.int64((mask[place, z >> 6] >> np.uint64(z & 63)) & np.uint64(1))
+                ahead[q] += int(_has(mask, place, y)) - int(_has(mask, place, z))
     return ahead
 
 
@@ -346,7 +345,7 @@ def _moved(mask: Masks, place: Ints, words: int) -> Masks:
     moved = np.zeros((len(mask), words), np.uint64)
     for row in range(len(mask)):
         for b in range(len(place)):
-            if (mask[row, b >> 6] >> np.uint64(b & 63)) & np.uint64(1):
+            if _has(mask, row, b):
                 moved[row, place[b] >> 6] |= np.uint64(1) << np.uint64(place[b] & 63)
     return moved
 
@@ -368,14 +367,11 @@ def _votes(
                 continue
             place = neighbor[q, j]
             j += 1
-            filled = False
-            for word in range(mask.shape[1]):
-                filled = filled or mask[place, word] != 0
-            if not filled:
+            if not mask[place].any():
                 continue
             k += 1
             for y in range(n_classes):
-                if (mask[place, y >> 6] >> np.uint64(y & 63)) & np.uint64(1):
+                if _has(mask, place, y):
                     count[y] += 1
             best = int(np.argmax(count))
             over = count[best] / k - 1.0 / n_classes >= margin / math.sqrt(k)
