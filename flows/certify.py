@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from hashlib import blake2b
 from typing import Any
 
-from flows.engine.claim import claimed
-from flows.engine.cluster import check_reachable, fitting
+from flows.engine.cluster import check_reachable
 from flows.engine.collectives import PoolGraph
 from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job, Output, outcomes
@@ -16,7 +13,7 @@ from flows.engine.tasks.as_task import as_task
 from flows.options.params import CertifyParams, as_keywords
 from flows.orchestration.prefect_flow import flow_of
 from flows.orchestration.run_folders import latest
-from flows.orchestration.session import open_job
+from flows.orchestration.session import job_below
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify_text
 from flows.report.page.truth import Truth, reliability
@@ -27,7 +24,6 @@ from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.speculate_correct import Counts, Design
 from storage.arrays.groups import read_array
 from storage.errors import InputError
-from storage.files.location import Location
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
@@ -64,23 +60,15 @@ def run_certify(params: CertifyParams) -> dict[str, Any]:
 def _certified(trained: Trained, params: CertifyParams, reporter: Reporter) -> CertifyReport:
     """The certificate, made or made before."""
     design = _design(trained, params)
-    parameters = {
-        "training": trained.report.steps["rates"].digest,
-        "k": design.k,
-        "k_fixed": _is_fixed(trained, params),
-        **params.model_dump(include={"delta", "samples", "seed"}),
-    }
-    name = blake2b(json.dumps(parameters).encode(), digest_size=8).hexdigest()
-    folder = Run(Location.of(f"{trained.run.location.url}/certificates/{name}"))
-    report = reports.finished(folder, CertifyReport)
+    by_params = params.model_dump(include={"delta", "samples", "seed"})
+    parameters = {"k": design.k, "k_fixed": _is_fixed(trained, params), **by_params}
+    folder, config = trained.made_below("certificates", parameters)
+    report = reports.finished(folder, lambda run: reports.load_as(run, CertifyReport))
     if report is not None:
         reporter.say("this was certified before: nothing to compute")
         return report
-    config = {**trained.run.config(), "parameters": parameters}
-    with (
-        claimed(folder, lambda: config, lambda _: None, reporter) as owned,
-        open_job(owned, fitting(params, pass_seconds(trained.report.n_rows)), reporter) as job,
-    ):
+    work = pass_seconds(trained.report.n_rows)
+    with job_below(folder, config, params, work, reporter) as job:
         return _certify(job, trained, design, params)
 
 

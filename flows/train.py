@@ -108,7 +108,7 @@ def _of_labels(
 
     if not folder.is_new():
         same(folder.config())
-        report = reports.finished_training(folder)
+        report = reports.finished(folder, reports.load_whole)
         if report is not None:
             reporter.say(f"{folder.location.url} is finished and whole: nothing to do")
             return report

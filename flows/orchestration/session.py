@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from flows.engine.cluster import Workers
+from flows.engine.claim import claimed
+from flows.engine.cluster import Workers, fitting
 from flows.engine.deadline import GRACE, no_gaps
 from flows.engine.job import Job, peak_rss_mb
 from flows.engine.performance import Performance
@@ -44,6 +45,18 @@ def open_job(
             yield job
         if artifacts is not None:
             artifacts.finish()
+
+
+@contextmanager
+def job_below(
+    run: Run, config: Mapping[str, Any], compute: Compute, work: float, reporter: Reporter
+) -> Iterator[Job]:
+    """The job of a run that lies below another and is named by its config; `work` core seconds."""
+    with (
+        claimed(run, lambda: config, lambda _: None, reporter) as owned,
+        open_job(owned, fitting(compute, work), reporter) as job,
+    ):
+        yield job
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -85,23 +86,19 @@ def training(report: dict[str, Any]) -> PoolReport:
     return kind_of(report).model_validate(report)
 
 
-def finished(run: Run, kind: type[R]) -> R | None:
+def finished(run: Run, load: Callable[[Run], R]) -> R | None:
     """The report of a run that is finished and whole; None for any other."""
     try:
         run.check(lasting)
-        return load_as(run, kind)
+        return load(run)
     except KnnoiseError:
         return None
 
 
-def finished_training(run: Run) -> PoolReport | None:
-    """The report of a training that is finished and whole; None for any other."""
-    try:
-        run.check(lasting)
-        check_stages(run, whole=True)
-        return load_any(run)
-    except KnnoiseError:
-        return None
+def load_whole(run: Run) -> PoolReport:
+    """The report of a finished training whose stages are whole, too; raises as `load_as`."""
+    check_stages(run, whole=True)
+    return load_any(run)
 
 
 def train_text(report: PoolReport) -> str:
@@ -132,15 +129,6 @@ def load_scoring(run: Run) -> Scoring:
     run.config()
     scored: Scoring = load_as(run, kind_of(run.report()).scored_as)
     return scored
-
-
-def finished_scoring(run: Run) -> Scoring | None:
-    """The report of a scoring that is finished and whole; None for any other."""
-    try:
-        run.check(lasting)
-        return load_scoring(run)
-    except KnnoiseError:
-        return None
 
 
 def score_text(report: Scoring) -> str:

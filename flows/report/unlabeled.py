@@ -24,5 +24,6 @@ def sentences(n_rows: int, classes: Sequence[LabelValue], n_predicted: list[int]
 
 def unlabeled(run: Run) -> list[str]:
     """The same of a finished training; nothing where all rows have a label, or are not done."""
-    report = reports.finished_scoring(Run(Location.of(f"{run.location.url}/{FOLDER}")))
+    scored = Run(Location.of(f"{run.location.url}/{FOLDER}"))
+    report = reports.finished(scored, reports.load_scoring)
     return [] if report is None else sentences(report.n_rows, report.classes, report.n_predicted)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
-from hashlib import blake2b
 
-from flows.engine.claim import claimed
-from flows.engine.cluster import fitting
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome
 from flows.engine.tasks.as_task import as_task
 from flows.options.params import ReviewParams
-from flows.orchestration.session import open_job
+from flows.orchestration.session import job_below
 from flows.report import content as reports
 from flows.report.model import Saved
 from flows.report.review import FOLDER
 from flows.scorings.scored import Trained
 from flows.steps.findings import review
 from pipeline.graph.build import pass_seconds
-from storage.files.location import Location
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
@@ -49,19 +44,11 @@ def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
 
     Raises as `knnoise certify` does.
     """
-    parameters = {
-        "training": trained.report.steps["rates"].digest,
-        **params.model_dump(include=LIST),
-    }
-    name = blake2b(json.dumps(parameters).encode(), digest_size=8).hexdigest()
-    folder = Run(Location.of(f"{trained.run.location.url}/{FOLDER}/{name}"))
-    if reports.finished(folder, ListReport) is not None:
+    folder, config = trained.made_below(FOLDER, params.model_dump(include=LIST))
+    if reports.finished(folder, lambda run: reports.load_as(run, ListReport)) is not None:
         return folder
-    config = {**trained.run.config(), "parameters": parameters}
-    with (
-        claimed(folder, lambda: config, lambda _: None, reporter) as owned,
-        open_job(owned, fitting(params, pass_seconds(trained.report.n_rows)), reporter) as job,
-    ):
+    work = pass_seconds(trained.report.n_rows)
+    with job_below(folder, config, params, work, reporter) as job:
         _prepare(job, trained, params)
     return folder
 

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from flows.engine.claim import claimed
-from flows.engine.cluster import fitting
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
 from flows.options.params import Compute, Written
 from flows.orchestration.config import describe
-from flows.orchestration.session import open_job, worker_memory
+from flows.orchestration.session import job_below, worker_memory
 from flows.report import content as reports
 from flows.report.content import recall_warning
 from flows.report.findings import in_training
@@ -157,6 +155,13 @@ class Trained(Finished):
         finished = Finished.of(path, all_classes)
         return cls(finished.run, reports.load(finished.run), all_classes)
 
+    def made_below(self, folder: str, parameters: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
+        """A run that is made of this one by some parameters, below it, and its config."""
+        parameters = {"training": self.report.steps["rates"].digest, **parameters}
+        name = blake2b(json.dumps(parameters).encode(), digest_size=8).hexdigest()
+        run = Run(Location.of(f"{self.run.location.url}/{folder}/{name}"))
+        return run, {**self.run.config(), "parameters": parameters}
+
     def recorded(self) -> dict[str, Any]:
         """The source as the run has it, without files of labels, corrections and annotations."""
         source = self.report.config.source.model_dump()
@@ -219,13 +224,10 @@ def score_into(
     reporter: Reporter,
 ) -> Scoring:
     """Score a source, its steps kept in a folder, and write the Parquet file `out`."""
-    report = reports.finished_scoring(folder)
+    report = reports.finished(folder, reports.load_scoring)
     if report is None:
-        model, compute = trained.model(), fitting(compute, trained.work([source]))
-        with (
-            claimed(folder, lambda: config, lambda _: None, reporter) as owned,
-            open_job(owned, compute, reporter) as job,
-        ):
+        model, work = trained.model(), trained.work([source])
+        with job_below(folder, config, compute, work, reporter) as job:
             report = _score(job, source, model, trained.report)
     else:
         reporter.say("these rows were scored before: nothing to compute")
