@@ -20,7 +20,7 @@ from flows.review.prepare import prepared
 from flows.review.serving import Page, PageRows, exhibit_of
 from flows.review.tables import export_answers, labels_to_import
 from flows.scorings.scored import Trained
-from flows.steps.graph.lookup import pick, places
+from flows.steps.graph.lookup import ids_of, places
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
 from storage.export import check_target
@@ -167,7 +167,7 @@ def _export_tasks(
     from flows.review.desk import Filters
 
     rows, numbers = _rows(trained, desk, params, reporter)
-    exhibit, pool = exhibit_of(rows, params), trained.run.group("pool")
+    exhibit = exhibit_of(rows, params)
     if exhibit.given is not None:
         exhibit.given.read(numbers)
     names = [None if label is None else str(label) for label in (*desk.labels, None)]
@@ -192,9 +192,10 @@ def _export_tasks(
         }
         if exhibit.shown is not None and "image" in exhibit.shown.of(row):
             task["image"] = exhibit.shown.address(row)
-        if pool is not None and "id" in pool:
-            at = row if rows.place is None else rows.place[row]
-            task["row_id"] = str(pick(trained.run, "pool", "id", np.array([at]))[0])
+        at = row if rows.place is None else rows.place[row]
+        (own,) = ids_of(trained.run, np.array([at]))
+        if own is not None:
+            task["row_id"] = own
         tasks.append(task)
     origin = desk.file.answers.origin
     assert origin is not None

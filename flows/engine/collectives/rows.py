@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -86,7 +86,6 @@ class _RowPass:
     requests: Exchange | None
     n_blocks: int
     table: Table | None
-    reading: Callable[[Run], Mapping[str, Any]] | None
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,6 @@ def over_rows(
     others: Sendings | None = None,
     requests: Sendings | None = None,
     table: Table | None = None,
-    reading: Callable[[Run], Mapping[str, Any]] | None = None,
 ) -> Sendings:
     """Run a kernel over all rows of a pool, some chunks of the source a part.
 
@@ -119,7 +117,6 @@ def over_rows(
     requests : a pass that asked for rows: the columns that the kernel finds are sent to who asked;
         or the `others` that it finds, any number of items a row, rows ascending
     table : where the columns that the kernel finds are written, if nobody asked for them
-    reading : small values that the kernel gets by name, read once a part
     """
     parts = graph.pool.parts()
     n = len(parts)
@@ -132,7 +129,7 @@ def over_rows(
         *(step, graph.pool, kernel, tuple((one.step, one.exchange("rows")) for one in of)),
         None if others is None else others.exchange("others"),
         None if requests is None else requests.exchange("asked"),
-        *(graph.n_blocks, table, reading),
+        *(graph.n_blocks, table),
     )
     records = job.parts(
         step,
@@ -159,10 +156,7 @@ def _rows_part(of: _RowPass, run: Run, part: Part[_Rows]) -> Output:
         other["place"] = other.pop("row") - args.rows.start
     passed = Facts(columns)
     if of.kernel is not None:
-        shared = {} if of.reading is None else of.reading(run)
-        given = of.kernel(
-            SourceRows(of.pool, args.rows, columns, other, bool(args.requests)), **shared
-        )
+        given = of.kernel(SourceRows(of.pool, args.rows, columns, other, bool(args.requests)))
         passed = given if isinstance(given, Facts) else Facts(given)
     left = None if passed.left is None else passed.left.as_json()
     sent: dict[str, Sent] = {}

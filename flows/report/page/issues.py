@@ -9,7 +9,7 @@ import numpy as np
 from flows.report.model import PoolReport
 from flows.report.page.exhibits import ShownCell, ShownColumn, cells
 from flows.report.page.gather import ingested
-from flows.steps.graph.lookup import pick
+from flows.steps.graph.lookup import ids_of, pick
 from flows.steps.sets.stages import as_read
 from pipeline.diagnostics.top_rows import Greatest
 from storage.arrays.groups import read_array
@@ -54,11 +54,6 @@ def _issues(run: Run, greatest: Greatest, shown: list[ShownColumn]) -> list[Issu
         return []
     row, nearest = (pick(run, "checks", name, greatest.row) for name in ("row", "nearest_row"))
     x = pick(as_read(run), "pool", "x", greatest.row)
-    named = "id" in run.group("pool")
-    ids = pick(run, "pool", "id", greatest.row) if named else [None] * len(row)
-    score = (-greatest.value).tolist()
+    ids, score = ids_of(run, greatest.row), (-greatest.value).tolist()
     lines = zip(row.tolist(), ids, score, nearest.tolist(), cells(shown, x), strict=True)
-    return [
-        Issue(at, None if own is None else str(own), far, other, values)
-        for at, own, far, other, values in lines
-    ]
+    return [Issue(*line) for line in lines]

@@ -13,7 +13,7 @@ from flows.engine.results import LabelValue
 from flows.report.model import PoolReport
 from flows.report.page.exhibits import ShownCell, cells, columns
 from flows.report.page.gather import ingested
-from flows.steps.graph.lookup import pick, source_rows
+from flows.steps.graph.lookup import ids_of, pick, source_rows
 from flows.steps.sets.stages import as_read
 from storage.runs.run import Run
 
@@ -60,15 +60,14 @@ def listed(
     x = pick(as_read(run), "pool", "x", rows)
     shown = cells(columns(report), x)
     source = pick(run, "pool", "source_id", rows)
-    named = "id" in run.group("pool")
-    ids = pick(run, "pool", "id", rows) if named else np.full(len(rows), None)
+    ids = ids_of(run, rows)
     nearest = _nearest(run, report, {name: of[:, :NEAREST] for name, of in lists.items()})
     files = [str(file).rsplit("/", 1)[-1] for file in ingested(run).files]
     return [
         Suspect(
             int(verdict["row"][i]),
             files[source[i]],
-            None if ids[i] is None else str(ids[i]),
+            ids[i],
             float(verdict["label_quality"][i]),
             nearest[i],
             shown[i],

@@ -20,6 +20,13 @@ def pick(run: Run, path: str, name: str, rows: npt.NDArray[np.int64]) -> npt.NDA
         return np.asarray(array(group, name).oindex[rows])
 
 
+def ids_of(run: Run, rows: npt.NDArray[np.int64]) -> list[str | None]:
+    """The ids of single rows of a pool, None where its rows have none."""
+    if "id" not in run.group("pool"):
+        return [None] * len(rows)
+    return [str(own) for own in pick(run, "pool", "id", rows)]
+
+
 def source_rows(run: Run, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The rows of the source that rows of a pool are, of any shape; negative ones stay. They differ
     where rows of the source were left out."""
