@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -67,6 +68,7 @@ def prepared(stack: contextlib.ExitStack, *, with_s3: bool) -> dict[str, Bench]:
     if with_s3 and s3.installed():
         stack.enter_context(s3.served())
         benches["S3"] = Bench.prepare(f"{s3.BUCKET}/runs", place / "S3")
+    gc.freeze()  # else each of the forked searches what all share for garbage, and copies it
     return benches
 
 

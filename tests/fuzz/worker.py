@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import multiprocessing
@@ -181,6 +182,7 @@ def serve(base: Path, seed: int) -> None:
     """Numbers of cases from standard input; verdicts to standard output, a line each."""
     import_module("flows.train")  # what a command imports is no part of a case
     import_module("flows.score")
+    gc.freeze()  # what was imported stays: no case searches it for garbage
     said = sys.stdout
     for line in sys.stdin:
         said.write(json.dumps(asdict(run(int(line), seed, base))) + "\n")
