@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,12 +49,16 @@ class Prefect:
         found: dict[str, Any] = json.loads(self.call("flows.cli", *args, "--json").stdout)
         return found
 
-    def deploy(self, names: dict[str, str], **changes: Any) -> None:
-        """Deployments by name, each like one of deploy/prefect.yaml but for some changes."""
+    def deploy(
+        self, names: dict[str, str], *, own: Mapping[str, dict[str, Any]] = {}, **changes: Any
+    ) -> None:
+        """Deployments by name, each like one of deploy/prefect.yaml but for some changes: those of
+        all, and its own."""
         config = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())
         entries = {entry["name"]: entry for entry in config["deployments"]}
         config["deployments"] = [
-            {**entries[like], "name": name, **changes} for name, like in names.items()
+            {**entries[like], "name": name, **changes, **own.get(name, {})}
+            for name, like in names.items()
         ]
         file = self.folder / f"{next(iter(names))}.yaml"
         file.write_text(yaml.safe_dump(config))

@@ -56,9 +56,21 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
 
 @pytest.fixture(scope="module", autouse=True)
 def deployed(prefect: Prefect) -> None:
-    """The deployments of deploy/prefect.yaml, without their schedules."""
-    weekly = dict.fromkeys(("manual", "killed", "cancelled"), "weekly")
-    prefect.deploy({**weekly, "files": "nightly"}, schedules=[])
+    """The deployments of deploy/prefect.yaml, without their schedules; all in one call, which
+    takes seconds. Runs of `planted` begin in the folder `data`."""
+    weekly = dict.fromkeys(("manual", "killed", "cancelled", "hostile", "planted"), "weekly")
+    (entry,) = (found for found in DEPLOYMENTS if found["name"] == "weekly")
+    variables = {**entry["work_pool"]["job_variables"], "working_dir": str(data_of(prefect))}
+    data_of(prefect).mkdir()
+    own: dict[str, dict[str, Any]] = {
+        "hostile": {"concurrency_limit": len(HOSTILE)},
+        "planted": {"work_pool": {**entry["work_pool"], "job_variables": variables}},
+    }
+    prefect.deploy({**weekly, "files": "nightly"}, own=own, schedules=[])
+
+
+def data_of(prefect: Prefect) -> Path:
+    return prefect.folder / "data"
 
 
 @pytest.fixture(scope="module")
@@ -150,12 +162,8 @@ def test_run_from_a_script_then_new_files_scored(
 def test_submitted_runs_import_nothing_from_the_folder_of_the_data(
     prefect: Prefect, pool: PoolWriter, tmp_path: Path
 ) -> None:
-    (tmp_path / "data").mkdir()
-    source, mark = pool(name="data/pool.npz"), plant(tmp_path / "data")
-    (entry,) = (found for found in DEPLOYMENTS if found["name"] == "weekly")
-    variables = {**entry["work_pool"]["job_variables"], "working_dir": str(tmp_path / "data")}
-    pool_of_workers = {**entry["work_pool"], "job_variables": variables}
-    prefect.deploy({"planted": "weekly"}, schedules=[], work_pool=pool_of_workers)
+    data = data_of(prefect)
+    source, mark = pool().rename(data / "pool.npz"), plant(data)
     bare = {name: value for name, value in prefect.env.items() if name != "PYTHONSAFEPATH"}
     options = ("--label-column", "y", "--run", tmp_path / "run", "--deployment", "planted")
     with dataclasses.replace(prefect, env=bare).worker():
@@ -197,7 +205,6 @@ def test_hostile_parameters_end_in_a_line_and_write_nothing(
 ) -> None:
     """Sent by the server's own API, which knows their types and nothing more."""
     sound = {"source": str(pool()), "run": str(tmp_path / "run"), **SMALL}
-    prefect.deploy({"hostile": "weekly"}, schedules=[], concurrency_limit=len(HOSTILE))
     found = prefect.post("deployments/filter", {"deployments": {"name": {"any_": ["hostile"]}}})
     start = f"deployments/{found[0]['id']}/create_flow_run"
     runs, refused = {}, []
