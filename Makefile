@@ -55,8 +55,11 @@ formats: $(VENV)/.installed
 	PYTHONPATH=tests $(BIN)/python -m formats.stored
 	PYTHONPATH=tests $(BIN)/python -m formats.typed
 
-docs: $(VENV)/.installed
+$(VENV)/.docs: $(VENV)/.installed
 	extras=docs; $(INSTALL)
+	touch $@
+
+docs: $(VENV)/.docs
 	rm -rf site
 	PATH=$(abspath $(BIN)):$$PATH $(BIN)/sphinx-build -q -W --keep-going -c docs/site docs site
 	rm -rf jupyter_execute # copies of what the pages show
