@@ -2,8 +2,9 @@
 # and its peers in turn; DATA holds fashion_mnist.npz and may be left out. `make study DATA=FOLDER`
 # runs the studies of docs/lab/studies on a folder of .npz files, and again only what is missing.
 # `make soak` runs RUNS scheduled scorings and says what grows. `make release` leaves a wheel that was
-# tried in a bare environment, and its bill of materials, in dist/; last, `make audit` asks a database
-# of vulnerable packages about these, and fails where that cannot be reached.
+# tried in a bare environment, and its bill of materials, in dist/, and runs of a new version in
+# tests/formats; last, `make audit` asks a database of vulnerable packages about the bill, and fails
+# where that cannot be reached.
 # `make test PYTEST="--cov --cov-report=term"` counts the lines that the tests reach.
 # `make docs` writes the documentation as a site to site/, its tutorials executed; a warning fails it.
 # `make formats` confirms that types which reach disk have changed since the last release.
@@ -84,6 +85,7 @@ soak: $(VENV)/.installed
 
 release: $(VENV)/.installed
 	extras=release; $(INSTALL)
+	PYTHONPATH=tests $(BIN)/python -m formats.kept
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist
 	$(PYTHON) -m venv dist/bare
