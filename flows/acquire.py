@@ -15,6 +15,7 @@ from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
+from flows.kinds import labels_of
 from flows.options.params import AcquireParams, as_keywords
 from flows.orchestration.config import check_same, describe
 from flows.orchestration.prefect_flow import flow_of
@@ -81,7 +82,7 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
         with_labels=with_labels,
         dialect=params.dialect(),
     )
-    if opened.candidates is not None:
+    if not labels_of(opened).each_one:
         raise InputError(
             f"--label-column {params.label_column}: these are candidate sets, and labels that are "
             "bought are single; give another column"

@@ -24,7 +24,7 @@ from storage.sources.formats.tables import (
     to_labels,
 )
 from storage.sources.stored import as_stored
-from storage.sources.values.labels import Labels, as_sets
+from storage.sources.values.labels import Labels
 from storage.sources.values.texts import Spelling, decoded, plain_texts, spellings_of
 
 MOST_ROWS = 100_000
@@ -92,8 +92,8 @@ def look_at(source: Source) -> Glance:
             return _tables(source, starts, step) or _arrays(source, starts, step)
 
     glance = patiently(read)
-    if source.candidates is not None and glance.label is not None:
-        glance = replace(glance, label=as_sets(glance.label, source.candidates))
+    if glance.label is not None:
+        glance = replace(glance, label=source.labels(glance.label))
     if glance.n_rows > most and not spread:
         return _cut(glance, most)
     return glance

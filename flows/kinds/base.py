@@ -11,6 +11,7 @@ from flows.engine.tasks.as_task import as_task
 from flows.options.params import TrainParams
 from flows.report.compose import LabelsJudged
 from flows.steps.graph.partition import Blocks
+from flows.steps.ingest.columns import Unlabeled
 from flows.steps.ingest.pool import Ingested, ingest
 from pipeline.methods.rules import RULES
 from storage.runs.pool import Pool
@@ -41,6 +42,8 @@ class LabeledGraph:
 class Labels(ABC):
     """How a training on labels of a kind goes, but for what is the same for all."""
 
+    read: type[Unlabeled]
+    """What becomes of them while the source is read."""
     each_one: bool
     """Whether each row has one label, which others can contradict."""
 
@@ -53,7 +56,9 @@ class Labels(ABC):
         scale, seed, pca = params.scale, params.seed, params.pca
         return as_task(
             "ingest",
-            lambda: ingest(job, source, path="pool", scale=scale, seed=seed, pca=pca),
+            lambda: ingest(
+                job, source, path="pool", scale=scale, seed=seed, labels=self.read, pca=pca
+            ),
         )
 
     @abstractmethod

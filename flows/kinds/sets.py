@@ -9,6 +9,7 @@ from flows.kinds.base import LabeledGraph, Labels
 from flows.options.params import TrainParams
 from flows.report.compose import LabelsJudged
 from flows.report.kinds import CandidateReport
+from flows.steps.ingest.columns import CandidateCodes
 from flows.steps.ingest.pool import Ingested
 from flows.steps.sets.candidates import judge_candidates
 from flows.steps.sets.features import prepare
@@ -21,6 +22,7 @@ from storage.sources.base import Source
 class CandidateSets(Labels):
     """Labels that are sets."""
 
+    read = CandidateCodes
     each_one = False
 
     def refuse(self, params: TrainParams) -> None:

@@ -11,6 +11,7 @@ from flows.options.params import TrainParams
 from flows.report.compose import LabelsJudged
 from flows.report.kinds import ClassReport, TrainReport
 from flows.steps.annotators.matrices import check_cells, find_consensus
+from flows.steps.ingest.columns import SingleCodes
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.class_labels import find_class_issues
 from flows.steps.labels.classes import Classes, ClassEstimates, count_classes, estimate_classes
@@ -27,6 +28,7 @@ from storage.sources.base import Source
 class SingleLabels(Labels):
     """A label for each row, though it may be wrong, or several."""
 
+    read = SingleCodes
     each_one = True
 
     def refuse(self, params: TrainParams) -> None:

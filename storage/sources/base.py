@@ -12,7 +12,7 @@ from storage.errors import InputError, Patience, UnavailableError
 from storage.sources.blocks import Annotations, Chunk, Corrections, Reader, Repeats, rechunk
 from storage.sources.files import FileOfSource, changed, readable, unwritten
 from storage.sources.request import PLAIN, PLAIN_NUMBERS, Coding, Dialect, Gaps, is_place
-from storage.sources.values.labels import are_there, as_sets
+from storage.sources.values.labels import Labels, are_there, as_sets
 
 _SOUGHT = ("csv", "npy", "parquet", "zarr")
 """Kinds that are read from any row on without reading those before, CSV where its lines have been
@@ -62,6 +62,10 @@ class Source:
     def unlabeled(self) -> "Source":
         """The rows of a labeled source that have no label, as a source without labels."""
         return replace(self, only="unlabeled", label_name=None, group_name=None, n_rows=None)
+
+    def labels(self, raw: Labels) -> Labels:
+        """(row,) labels as they were found, or the candidate sets that they stand for."""
+        return raw if self.candidates is None else as_sets(raw, self.candidates)
 
     @property
     def embedded(self) -> npt.NDArray[np.bool_]:
@@ -144,9 +148,7 @@ class Source:
         for raw in self.reader.blocks(start, rows):
             block, n = raw, len(raw.x)
             if block.label is not None:
-                sets = self.candidates
-                label = block.label if sets is None else as_sets(block.label, sets)
-                block = block._replace(label=self.coding.join(label))
+                block = block._replace(label=self.coding.join(self.labels(block.label)))
             if self.annotations is not None:
                 block = self.annotations.labeled(block, start)
             new, repeats = slice(max(0, gaps.until - start), n), self._repeats

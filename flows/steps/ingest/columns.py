@@ -1,15 +1,18 @@
 """What is counted and coded of the columns of a source, chunk by chunk, while it is read: features
-that are not finite, groups, sets of candidates."""
+that are not finite, groups, and labels by their kind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.labels import LabelSpace
 from storage.errors import InputError, listed, shown
+from storage.sources.base import Source
 from storage.sources.blocks import Chunk
 from storage.sources.values.labels import MOST_CLASSES, Label, LabelCodes, Labels, sort_key
 
@@ -75,9 +78,89 @@ class GroupCodes(LabelCodes):
         )
 
 
-class CandidateCodes:
+class LabelsInAll(NamedTuple):
+    """What all labels of a source came to."""
+
+    values: list[Label] | None = None
+    """The label of each code; None of a source without labels."""
+    counts: list[int] | None = None
+    """Rows with each."""
+    columns: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
+    """Of the pool, in whole."""
+    about: Mapping[str, Any] = MappingProxyType({})
+    """For the attributes of the pool."""
+
+
+class Unlabeled:
+    """What becomes of the labels of a source while it is read: here it has none."""
+
+    optional: ClassVar[tuple[str, ...]] = ()
+    """Columns of the pool that these labels take, and others do not."""
+
+    @classmethod
+    def of(cls, source: Source, classes: Sequence[Label] | None) -> Self:
+        """Before anything is read; `classes` are the only candidates there may be, None for any."""
+        return cls()
+
+    def see(self, chunk: Chunk) -> None:
+        """Take note of one chunk."""
+
+    def merge(self, after: Any) -> None:
+        """Take what another pass saw of the chunk that follows."""
+
+    def coded(self, chunk: Chunk) -> Chunk:
+        """The chunk with what is written of its labels, row by row, in place of these."""
+        return chunk._replace(label=None)
+
+    def in_all(self) -> LabelsInAll:
+        """What they came to; `InputError` where they cannot be learned from."""
+        return LabelsInAll()
+
+
+class SingleCodes(Unlabeled):
+    """Code single labels; they are few bytes a row, and written when all are known."""
+
+    def __init__(self, source: Source) -> None:
+        self.codes = LabelCodes(f"labels {source.label_name!r}")
+        self.several = source.annotations
+        self.labels: list[npt.NDArray[np.signedinteger]] = []
+
+    @classmethod
+    def of(cls, source: Source, classes: Sequence[Label] | None) -> Self:
+        return cls(source)
+
+    def see(self, chunk: Chunk) -> None:
+        assert chunk.label is not None
+        self.labels.append(self.codes.encode(chunk.label, chunk.start))
+
+    def merge(self, after: SingleCodes) -> None:
+        code = self.codes.merge(after.codes)
+        code = code.astype(np.int8) if len(code) <= 128 else code
+        self.labels += [code[labels] for labels in after.labels]
+
+    def in_all(self) -> LabelsInAll:
+        if self.several is not None and self.codes.n_missing:
+            raise self.several.missing(self.codes.n_missing, self.codes.first_missing)
+        values, remap = self.codes.finish()
+        counts = np.zeros(len(values), np.int64)
+        for codes in self.labels:
+            counts[remap] += np.bincount(codes, minlength=len(values))
+        try:
+            LabelSpace(values).check_counts(counts)
+        except ValueError as error:
+            raise InputError(f"{self.codes.where}: {error}") from error
+        return LabelsInAll(list(values), counts.tolist(), {"y": remap[np.concatenate(self.labels)]})
+
+
+class CandidateCodes(Unlabeled):
     """Code candidate sets as bit masks, chunk by chunk; `finish` tells what the bits mean. With
     `classes` no other candidate is known, and bit c is class c."""
+
+    optional = ("candidates",)
+
+    @classmethod
+    def of(cls, source: Source, classes: Sequence[Label] | None) -> Self:
+        return cls(f"labels {source.label_name!r}", classes)
 
     def __init__(self, where: str, classes: Sequence[Label] | None = None) -> None:
         self.where = where
@@ -117,6 +200,14 @@ class CandidateCodes:
                 self._rows[code] += counts[at]
                 masks[at, code // _BITS] |= np.uint64(1) << np.uint64(code % _BITS)
         return masks[kind]
+
+    def coded(self, chunk: Chunk) -> Chunk:
+        assert chunk.label is not None
+        return chunk._replace(label=self.encode(chunk.label, chunk.rows))
+
+    def in_all(self) -> LabelsInAll:
+        values, codes, counts = self.finish()
+        return LabelsInAll(list(values), counts, about={"candidate_codes": codes})
 
     def finish(self) -> tuple[tuple[Label, ...], list[int], list[int]]:
         """The values in the order of their final codes, as for single labels; the final code of

@@ -17,7 +17,7 @@ from flows.engine.deadline import Deadline
 from flows.engine.job import Job, Output, execute
 from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue, Result
-from flows.steps.ingest.columns import WORDS, CandidateCodes, FiniteCheck, GroupCodes
+from flows.steps.ingest.columns import WORDS, FiniteCheck, GroupCodes, SingleCodes, Unlabeled
 from flows.steps.ingest.transform import keep_projection
 from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import RowSample
@@ -33,7 +33,6 @@ from storage.sources.base import Source, unchanged
 from storage.sources.blocks import Chunk, Corrections, Votes
 from storage.sources.formats.csv import counted
 from storage.sources.request import Gaps
-from storage.sources.values.labels import LabelCodes
 from storage.sources.values.texts import are_whole
 
 SAMPLE_ROWS = 1 << 17
@@ -120,6 +119,8 @@ class _Reading:
 
     source: Source
     seed: int
+    kind: type[Unlabeled] = SingleCodes
+    """Of labels, where it has any."""
     pca: int | None = None
     classes: Sequence[LabelValue] | None = None
     """The only candidates there may be; None for any."""
@@ -130,17 +131,14 @@ class _Reading:
         n_features = len(self.source.feature_names)
         size = min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * n_features))
         self.finite = FiniteCheck(self.source.feature_names, self.source.files)
-        name = self.source.label_name
-        sets = name is not None and self.source.candidates is not None
-        self.codes = None if name is None or sets else LabelCodes(f"labels {name!r}")
-        self.candidates = CandidateCodes(f"labels {name!r}", self.classes) if sets else None
+        kind = Unlabeled if self.source.label_name is None else self.kind
+        self.labels = kind.of(self.source, self.classes)
         self.statistics = FeatureStatistics(n_features)
         self.covariance = None if self.pca is None else Covariance(n_features)
         self.samples = {
             name: RowSample(size, self.seed, stream, self.n_rows_in_all)
             for name, stream in SAMPLES.items()
         }
-        self.labels: list[npt.NDArray[np.signedinteger]] = []
         self.gaps = Gaps()
         self.groups = self.source.coding.groups(self.source.feature_names)
         self.unseen = dict.fromkeys(self.groups, 0)
@@ -162,8 +160,7 @@ class _Reading:
         self.id_whole = self.id_whole and chunk.id is not None and are_whole(chunk.id)
         for column, places in self.groups.items():
             self.unseen[column] += int((chunk.x[:, places].sum(axis=1) == 0).sum())
-        if self.codes is not None and chunk.label is not None:
-            self.labels.append(self.codes.encode(chunk.label, chunk.start))
+        self.labels.see(chunk)
         if self.finite.count:
             return
         self.statistics.see(chunk.x)
@@ -180,10 +177,7 @@ class _Reading:
         self.id_whole = self.id_whole and after.id_whole
         for column, count in after.unseen.items():
             self.unseen[column] += count
-        if self.codes is not None and after.codes is not None:
-            code = self.codes.merge(after.codes)
-            code = code.astype(np.int8) if len(code) <= 128 else code
-            self.labels += [code[labels] for labels in after.labels]
+        self.labels.merge(after.labels)
         self.statistics.merge(after.statistics)
         for name, sample in self.samples.items():
             sample.merge(after.samples[name])
@@ -205,10 +199,9 @@ class _Reading:
         return "holds no rows"
 
     def coded(self, chunk: Chunk) -> Chunk:
-        """A chunk with codes in place of its groups, and masks in place of its candidates, if it
-        has any."""
-        if self.candidates is not None and chunk.label is not None:
-            chunk = chunk._replace(label=self.candidates.encode(chunk.label, chunk.rows))
+        """A chunk with codes in place of its groups, if it has any, and of its labels what is
+        written."""
+        chunk = self.labels.coded(chunk)
         if self.of_group is None or chunk.group is None:
             return chunk
         return chunk._replace(group=self.of_group.encode(chunk.group, chunk.start))
@@ -252,22 +245,6 @@ class _Reading:
                 f"{remedy}"
             )
 
-    def y(self) -> tuple[npt.NDArray[np.integer], list[Any], list[int]]:
-        """Codes, the value of each and its rows."""
-        assert self.codes is not None
-        several = self.source.annotations
-        if several is not None and self.codes.n_missing:
-            raise several.missing(self.codes.n_missing, self.codes.first_missing)
-        values, remap = self.codes.finish()
-        counts = np.zeros(len(values), np.int64)
-        for codes in self.labels:
-            counts[remap] += np.bincount(codes, minlength=len(values))
-        try:
-            LabelSpace(values).check_counts(counts)
-        except ValueError as error:
-            raise InputError(f"{self.codes.where}: {error}") from error
-        return remap[np.concatenate(self.labels)], list(values), counts.tolist()
-
 
 def ingest(
     job: Job,
@@ -276,12 +253,13 @@ def ingest(
     path: str,
     scale: str,
     seed: int,
+    labels: type[Unlabeled] = SingleCodes,
     pca: int | None = None,
     classes: Sequence[LabelValue] | None = None,
     trained: Scaling | None = None,
 ) -> Ingested:
-    """Stream a source into the group `path`: `pool`, or `queries` to a training that scaled its
-    features as `trained` says.
+    """Stream a source, whose `labels` are of a kind, into the group `path`: `pool`, or `queries` to
+    a training that scaled its features as `trained` says.
 
     A pass that was interrupted begins anew. Of a finished pool, chunks that were found damaged are
     made again, and nothing else. With `pca`, the
@@ -309,9 +287,11 @@ def ingest(
             reading = None
             if damaged is None and pca is None and source.divides:
                 reading = _read_apart(job, source, path, seed, tick)
-            writer = _writer(run, path, source, None if reading is None else reading.source.n_rows)
-            if reading is None:
-                reading = _Reading(source, seed, pca, classes)
+            if reading is not None:
+                writer = _writer(run, path, reading, reading.source.n_rows)
+            else:
+                reading = _Reading(source, seed, labels, pca, classes)
+                writer = _writer(run, path, reading, None)
                 for record in _written(run, step, _parts(reading, writer)):
                     tick(record=record)
             reading.check(scale, trained)
@@ -321,7 +301,7 @@ def ingest(
 
     ingested = Ingested.of(job.once(path, finish, shown=False))
     with Deadline(f"ingest-{path}", job.step_timeout).interrupting("chunks"):
-        _repair(job, path, ingested, _Reading(source, seed, classes=classes))
+        _repair(job, path, ingested, _Reading(source, seed, labels, classes=classes))
     return ingested
 
 
@@ -356,14 +336,14 @@ def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _R
     step = f"ingest-{path}"
     firsts = range(0, n_chunks, size)
     parts = [Part(rows_name(first), range(first, min(first + size, n_chunks))) for first in firsts]
-    _writer(job.run, path, source, source.n_rows)  # who finds it there opens it
+    reading = _Reading(source, seed)
+    _writer(job.run, path, reading, source.n_rows)  # who finds it there opens it
     reads: dict[int, _Read | None] = {}
     do = partial(_read, job.run, path, source, seed, _ends(source))
     for first, read in job.each("ingest", do, parts):
         reads[first] = read
         for record in () if read is None else read.records:
             tick(record=record)
-    reading = _Reading(source, seed)
     try:
         for first in firsts:
             read = reads.pop(first)
@@ -379,10 +359,13 @@ def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _R
     return None
 
 
-def _writer(run: Run, path: str, source: Source, n_rows: int | None) -> ChunkWriter:
+def _writer(run: Run, path: str, reading: _Reading, n_rows: int | None) -> ChunkWriter:
     """The writer of a pool, whose rows may have been counted before they are read."""
+    source = reading.source
     n_features = len(source.feature_names)
-    rows, optional = pool_chunk_rows(n_features), _optional(source)
+    rows, named = pool_chunk_rows(n_features), {"id": source.id_name, "group": source.group_name}
+    optional = [column for column, name in named.items() if name is not None]
+    optional += reading.labels.optional
     return ChunkWriter(run, path, rows, n_rows, optional=optional, feature=n_features, word=WORDS)
 
 
@@ -403,24 +386,17 @@ def _read(
             passes.append(_Reading(source, seed, n_rows_in_all=source.n_rows))
             passes[-1].see(chunk)
             passes[-1].finite.raise_if_any()
-            yield _Write(writer, number, chunk, None)
+            yield _Write(writer, number, passes[-1].coded(chunk), None)
 
     try:
         if _ends(source) != ends:
             return first, None
-        writer = _writer(run, path, source, source.n_rows)
+        writer = _writer(run, path, _Reading(source, seed), source.n_rows)
         writes = write_parts(source.chunks(writer.rows, first), writer)
         written = [record for record in _written(run, f"ingest-{path}", writes) if record]
         return first, _Read(passes, written)
     except KnnoiseError:
         return first, None
-
-
-def _optional(source: Source) -> list[str]:
-    """The columns of a pool that not every source has."""
-    sets = None if source.candidates is None else source.label_name
-    there = {"id": source.id_name, "group": source.group_name, "candidates": sets}
-    return [column for column, name in there.items() if name is not None]
 
 
 def _repair(job: Job, path: str, done: Ingested, reading: _Reading) -> None:
@@ -430,7 +406,7 @@ def _repair(job: Job, path: str, done: Ingested, reading: _Reading) -> None:
     missing = {n for n in range(done.n_chunks) if _Write.name(n) not in there}
     if not missing:
         return
-    writer = _writer(job.run, path, reading.source, done.n_rows)
+    writer = _writer(job.run, path, reading, done.n_rows)
     with job.reporter.step("ingest", len(missing), "chunks") as tick:
         for part in _parts(reading, writer):
             if part is not None and part.number in missing:
@@ -465,12 +441,8 @@ class _Write:
         }
         if "source_id" in self.writer.names:
             columns["source_id"] = self.chunk.source_id
-        if self.chunk.id is not None:
-            columns["id"] = self.chunk.id
-        if self.chunk.group is not None:
-            columns["group"] = self.chunk.group
-        if "candidates" in self.writer.names and self.chunk.label is not None:
-            columns["candidates"] = self.chunk.label
+        optional = {"id": self.chunk.id, "group": self.chunk.group, "candidates": self.chunk.label}
+        columns |= {name: there for name, there in optional.items() if there is not None}
         written = self.writer.chunk(self.number, **columns)
         return Output([*written, *self._annotations(run)])
 
@@ -530,19 +502,14 @@ def _finish(
     source = reading.source
     scale, reason = reading.chosen(requested)
     kept = source.embedded | source.encoded
-    columns: dict[str, npt.NDArray[Any]] = {}
-    about: dict[str, Any] = _groups(reading)
-    values, counts, corrected = None, None, []
-    if reading.candidates is not None:
-        names, about["candidate_codes"], counts = reading.candidates.finish()
-        values = list(names)
-    if reading.codes is not None:
-        columns["y"], values, counts = reading.y()
-        if source.corrections is not None:
-            corrected = _correct(run, source.corrections, reading, columns["y"], values)
-            counts = np.bincount(columns["y"], minlength=len(values)).tolist()
-    elif writer.path == "pool":  # whose labels are to be bought, or are sets
-        columns["y"] = np.full(reading.n_rows, -1, np.int8)
+    groups = _groups(reading)
+    values, counts, columns, about = reading.labels.in_all()
+    corrected: list[str] = []
+    if source.corrections is not None and values is not None:
+        corrected = _correct(run, source.corrections, reading, columns["y"], values)
+        counts = np.bincount(columns["y"], minlength=len(values)).tolist()
+    if writer.path == "pool":  # whose labels may be sets, or still to be bought
+        columns = {"y": np.full(reading.n_rows, -1, np.int8), **columns}
     result = Ingested(
         n_rows=reading.n_rows,
         n_chunks=-(-reading.n_rows // writer.rows),
@@ -564,7 +531,7 @@ def _finish(
         id_name=source.id_name,
         id_whole=reading.id_whole,
     )
-    about |= {**result.as_json(), **_annotators(reading, values)}
+    about = {**groups, **about, **result.as_json(), **_annotators(reading, values)}
     written = writer.finish(reading.n_rows, about, **columns)
     for name, sample in reading.samples.items():
         write_group(run.store, f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})

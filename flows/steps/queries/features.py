@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue
 from flows.engine.tasks.as_task import as_task
 from flows.steps.graph.lists import receive_lists
+from flows.steps.ingest.columns import CandidateCodes
 from flows.steps.ingest.derived import derive
 from flows.steps.ingest.pool import Ingested, ingest
 from flows.steps.queries.probes import Model
@@ -104,10 +106,8 @@ def read_queries(
     job: Job, source: Source, classes: Sequence[LabelValue], scaling: Scaling
 ) -> Ingested:
     """Write the queries as they are read; candidates, if any, are among the training's classes."""
-    plain = "none"
-    return ingest(
-        job, source, path="queries", scale=plain, seed=0, classes=classes, trained=scaling
-    )
+    read = partial(ingest, labels=CandidateCodes, classes=classes, trained=scaling)
+    return read(job, source, path="queries", scale="none", seed=0)
 
 
 def prepare_queries(
