@@ -52,6 +52,8 @@ def check_same(
     """
     old = {**default, **before["parameters"]}
     unknown = [name for name in old if name not in params]
+    if unknown and before["versions"]["knnoise"] == VERSION:
+        raise InputError("the run was begun by another command; use another --run folder")
     if unknown:
         raise InputError(
             f"the run was begun with parameters that this version does not know "

@@ -295,8 +295,13 @@ def test_run_from_before_a_parameter_existed_is_resumed(folder: Path, finished: 
 
 def test_parameter_of_a_newer_version_is_refused_by_name(folder: Path) -> None:
     run = folder / "run"
-    parameters = Run(Location.of(run)).config()["parameters"]
-    rewritten(run, parameters={**parameters, "shape": "round"})
+    config = Run(Location.of(run)).config()
+    parameters, versions = ({**config[name]} for name in ("parameters", "versions"))
+    rewritten(
+        run,
+        parameters=parameters | {"shape": "round"},
+        versions=versions | {"knnoise": "9.0.0"},
+    )
     with pytest.raises(InputError, match=r"does not know \(shape\)"):
         train(folder)
 

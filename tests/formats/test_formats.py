@@ -75,6 +75,8 @@ def test_each_command_works_or_refuses_and_loses_nothing(
             assert after == before, name
         if not works:
             assert len(said.err.splitlines()) == 1
+        if ours and name == "acquire":
+            assert "by another command; use another --run folder" in said.err
         if not (ours or works or name == "compare"):
             made = f"was made by knnoise 0.1.0 in format version {FORMATS[version]}"
             assert made in said.err, (name, said)
