@@ -188,7 +188,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     )
 
     segments = as_task("segments", lambda: find_segments(job, pool))
-    find_probes(job, built, scaling, how, judged.estimated.k, params.target_recall)
+    find_probes(job, built, scaling, how, judged.estimated.n_neighbors, params.target_recall)
 
     def write(run: Run) -> Output:
         results = Results(builder, graph, checked, segments, judged)

@@ -20,11 +20,18 @@ from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.sampling import in_sample, row_hash
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.choose_k import choose, squared_losses
-from pipeline.decision.class_rule import decide, temper
+from pipeline.decision.class_rule import decide, decide_weighed, temper
 from pipeline.decision.class_votes import class_losses
 from pipeline.decision.quality import FIT_ROWS, correction
 from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two
-from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
+from pipeline.decision.tempering import (
+    TRUSTED,
+    MatrixDecision,
+    Worth,
+    believed,
+    softened,
+    worth,
+)
 from pipeline.decision.threshold import cost_share, tempered, vote_table
 from pipeline.decision.votes import counts, extremes_with_self, k_grid
 from pipeline.in_memory import training_lists
@@ -79,7 +86,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     metric_choice_ : what was tried, with its loss, and the relevance of each feature; None where
         nothing was
     noise_rates_ : (p0, p1) of two classes, P(given 1 | true 0) and P(given 0 | true 1); else None
-    threshold_ : average of given labels from which class 1 is predicted; None for other than two
+    threshold_ : average of given labels from which class 1 is predicted by the vote of one k; None
+        for other than two
+    weighed_vote_ : (gain, gain_error, matrix_error, taken) what neighborhoods of several sizes,
+        weighed, are worth beside the vote of one k, and whether they predict, which they do unless
+        they surely lose; None where the vote of one k is asked for, by `n_neighbors`, `noise` or
+        `objective`
     support_, reason_ : how far the rates can be trusted, and why, in words
     transition_interval_ : (class, class, 2) float64, 95 % interval of each entry; None where the
         matrix is given
@@ -165,9 +177,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 self._threads(),
                 knn_graph,
             )
-        near = self._label[index]
-        self.n_neighbors_ = self._choose_k(near) if self.n_neighbors == "auto" else near.shape[1]
-        near = near[:, : self.n_neighbors_]
+        lists, self._longest = self._label[index], index.shape[1]
+        self.n_neighbors_ = self._choose_k(lists) if self.n_neighbors == "auto" else lists.shape[1]
+        near = lists[:, : self.n_neighbors_]
         with self._timed(f"noise, with k = {self.n_neighbors_}"):
             noise = self._noise(near, anchors, reach)
         self.support_, self.reason_ = noise.support, noise.reason
@@ -181,12 +193,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
             suspects = self._suspects(index, distance, noise)
+            self.weighed_vote_ = self._weigh(lists, noise)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]
         return self
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """(row,) the most likely true class of each row; two classes: the corrected threshold."""
+        """(row,) the most likely true class of each row, by neighborhoods of several sizes or by
+        the corrected vote of one k (`weighed_vote_`)."""
         _, chosen = self._decided(X)
         return np.asarray(self.classes_[chosen])
 
@@ -309,14 +323,34 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
         if noise.rates is not None:
             drawn = np.flatnonzero(self._drawn())
-            return suspects_of_two(index, distance, self._label, noise.rates, drawn)
+            suspects, self._weighed = suspects_of_two(
+                index, distance, self._label, noise.rates, drawn
+            )
+            return suspects
         c = len(self.classes_)
         counts_of = np.bincount(self._label, minlength=c)
         given = not isinstance(self.noise, str)
         part = 1.0 if given else TRUSTED[noise.support]
-        by = correction(softened(self._believed(noise), counts_of, part), counts_of)
+        self._by = correction(softened(self._believed(noise), counts_of, part), counts_of)
         drawn = np.flatnonzero(self._drawn())
-        return suspects_of(index, distance, self._label, by, drawn)
+        suspects, self._first = suspects_of(index, distance, self._label, self._by, drawn)
+        return suspects
+
+    def _weigh(self, lists: Int64, noise: Transition) -> Worth | None:
+        """What neighborhoods of all sizes are worth beside the vote of one k; None where the vote
+        of one k is asked for."""
+        asked = (self.n_neighbors, self.objective) != ("auto", "accuracy")
+        given = not isinstance(self.noise, str) or self.noise != "crossfit"
+        if asked or given or len(lists) < FEWEST_ROWS:
+            return None
+        rows = np.flatnonzero(self._drawn())
+        one_k, weighed = (self._vote(lists[rows], is_weighed)[1] for is_weighed in (False, True))
+        if noise.rates is None:
+            matrix, error = self._believed(noise), noise.standard_errors
+        else:
+            matrix = of_rates(known(self._rule.p0, self._rule.p1)).matrix
+            error = np.array(noise.rates.standard_errors)
+        return worth(one_k, weighed, self._label[rows], matrix, error)
 
     def _believed(self, noise: Transition) -> Floats:
         """The matrix without the rows that nothing supports."""
@@ -348,16 +382,29 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         """(row, class) chances of the true class, and (row,) place of the one predicted."""
         check_is_fitted(self)
         x = self._rows(validate_data(self, X, **_ROWS, reset=False))
+        is_weighed = self.weighed_vote_ is not None and self.weighed_vote_.taken
+        longest = self._longest if is_weighed else self.n_neighbors_
         with self._timed(f"neighbors of {x.shape[0]:,} new rows"):
-            near = self._label[
-                nearest_rows(x, self._x, self.n_neighbors_, threads=self._threads())[0]
-            ]
+            near = self._label[nearest_rows(x, self._x, longest, threads=self._threads())[0]]
+        return self._vote(near, is_weighed)
+
+    def _vote(self, near: Int64, is_weighed: bool) -> tuple[Floats, Int64]:
+        """The same by labels (row, rank) of the nearest: neighborhoods of all sizes, weighed, or
+        the corrected vote of one k."""
+        k, c = self.n_neighbors_, len(self.classes_)
         if self.noise_rates_ is not None:
-            share = near.mean(axis=1)
+            share = near[:, :k].mean(axis=1)
+            if is_weighed:
+                one = self._weighed.chance(near.astype(np.int8))
+                return np.stack([1.0 - one, one], axis=1), (one >= 0.5).astype(np.int64)
             one = self._rule.posterior(share)
             return np.stack([1.0 - one, one], axis=1), self._rule.predict(share).astype(np.int64)
-        chances = decide(near, len(self.classes_), self.n_neighbors_, self._matrix)
-        chance = np.zeros((x.shape[0], len(self.classes_)))
-        row, place = np.nonzero(chances.code >= 0)
-        chance[row, chances.code[row, place]] = chances.chance[row, place]
-        return chance, chances.predicted
+        decided = (
+            decide_weighed(near, self._by, self._first)
+            if is_weighed
+            else decide(near, c, k, self._matrix)
+        )
+        chance = np.zeros((len(near), c))
+        row, place = np.nonzero(decided.code >= 0)
+        chance[row, decided.code[row, place]] = decided.chance[row, place]
+        return chance, decided.predicted

@@ -32,6 +32,7 @@ from benchmarks.study import (
     suspects_study,
     uneven,
     verdicts,
+    weighed_study,
     write,
 )
 
@@ -56,6 +57,7 @@ def main() -> None:
         "suspects": lambda a: suspects_study.run(a.data, a.results),
         "metric": lambda a: metric_study.run(a.data, a.results),
         "cleaning": lambda a: cleaning_study.run(a.data, a.results),
+        "weighed": lambda a: weighed_study.run(a.data, a.results),
         "verdicts": lambda a: verdicts.run(a.data, a.results),
         "uneven": lambda a: uneven.run(a.data, a.results),
         "cost": lambda a: cost.run(a.results),

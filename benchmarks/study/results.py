@@ -33,6 +33,7 @@ KERNELS = {
     "suspects": (*RATES, *MATRIX, "noise/simplex", *QUALITY),
     "metric": ("blocks/logits", "blocks/metric"),
     "cleaning": ("cleaned", "decision/soft", "blocks/metric", *RATES, *MATRIX, *QUALITY),
+    "weighed": (*DECISION, *MATRIX, *QUALITY, "decision/class_rule"),
     "verdicts": RATES,
     "uneven": (*RATES, "noise/regions", "noise/cores"),
     "cost": (*RATES, "blocks/cost", "graph/descent"),

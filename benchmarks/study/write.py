@@ -24,6 +24,7 @@ from benchmarks.study import (
     pages_synthetic,
     pages_uneven,
     pages_verdicts,
+    pages_weighed,
     square,
 )
 from benchmarks.study.results import KERNELS, Results
@@ -55,6 +56,8 @@ def pages(work: Path, docs: Path) -> None:
         pages_acquire.acquire(found["acquire"], docs)
     if found["partial"]:
         pages_partial.partial(found["partial"], docs)
+    if found["weighed"]:
+        pages_weighed.weighed(found["weighed"], docs)
     if found["review"]:
         pages_review.review(found["review"], docs)
     if found["groups"]:

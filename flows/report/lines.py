@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from flows.report import annotators, groups, metric
 from flows.report.findings import findings
 from flows.report.model import PoolReport, Training
 from flows.report.varying import varying
 from flows.steps.ingest.pool import CorrectionsUsed
+from pipeline.decision.tempering import Worth
 
 SHOWN = 5
 """Confusions and regions that the text lists."""
@@ -27,6 +30,21 @@ def of_labels(report: Training) -> list[str]:
         *groups.lines(report),
         *annotators.lines(report),
     ]
+
+
+def predicted_by(worth: Worth | None, k: int) -> dict[str, str]:
+    """How new rows are predicted and what that is worth, under its name; nothing where it was asked
+    for."""
+    if worth is None:
+        return {}
+    error = 1.96 * float(np.hypot(worth.gain_error, worth.matrix_error))
+    by = (
+        f"several sizes of neighborhoods, weighed, not the vote of {k} alone"
+        if worth.taken
+        else f"the vote of {k} alone, as several sizes of neighborhoods, weighed, may lose"
+    )
+    rows = f"{worth.gain:+,.0f} ± {error:,.0f} of the sampled rows right"
+    return {"predictions": f"new rows are predicted by {by}: {rows}, as estimated"}
 
 
 def _wrong_in_all(report: Training) -> list[str]:

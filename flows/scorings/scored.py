@@ -131,7 +131,7 @@ class Finished:
         return probes.Model(
             self.run,
             transform(self.run, ingested.scaling),
-            report.k,
+            report.scoring_rule.n_neighbors,
             report.n_blocks,
             report.scoring_rule,
             pool.n_rows,
@@ -265,7 +265,6 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
             "recall_rows": recall.n_rows,
             "target_recall": target,
             "probes": searched.probes,
-            "k": model.k,
             "n_equal_to_training": total.equal,
             "n_near_training": total.near,
             "warnings": [

@@ -1,13 +1,16 @@
-"""The decision rule of c classes: the vote of the k nearest, corrected by the transition matrix."""
+"""The decision rules of c classes: the vote of the k nearest, corrected by the transition matrix,
+and that of neighborhoods of several sizes, weighed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.decision.class_votes import NONE, class_votes
+from pipeline.decision.class_votes import NONE, ClassVotes, class_votes, vote_sizes
+from pipeline.decision.quality import Correction, Weights, among_candidates, chances, vote_features
 from pipeline.decision.tempering import PARTS, MatrixDecision, change_gains, choose_part, softened
 from pipeline.noise.rates import Support
 from pipeline.noise.simplex import posterior_of_candidates, posterior_simplex
@@ -23,16 +26,10 @@ class Decided:
 
     code: npt.NDArray[np.int32]
     """(row, candidate) classes, ascending; -1 where a row has fewer."""
-    share: Floats
-    """(row, candidate) share of the votes."""
     chance: Floats
     """(row, candidate) chance that it is the clean class; a row adds up to 1."""
     predicted: npt.NDArray[np.int64]
     """(row,) the likeliest class."""
-
-    def share_of(self, label: npt.NDArray[np.integer]) -> Floats:
-        """(row,) share of the votes of one class per row, (row,) codes."""
-        return np.asarray((self.share * (self.code == label[:, None])).sum(axis=1))
 
 
 def decide(
@@ -46,32 +43,62 @@ def decide(
     matrix : (class, class) float64, row = true class, the part of the transition matrix that is put
         to use; None for the plain vote, in which the lower of two equal classes wins
     """
-    parts = [
-        _decide(neighbor_label[start : start + PORTION], n_classes, k, matrix)
-        for start in range(0, max(1, len(neighbor_label)), PORTION)
-    ]
-    return Decided(
-        np.concatenate([part.code for part in parts]),
-        np.concatenate([part.share for part in parts]),
-        np.concatenate([part.chance for part in parts]),
-        np.concatenate([part.predicted for part in parts]),
-    )
+
+    def of_one_k(votes: ClassVotes) -> Floats:
+        share = votes.votes[:, :, 0] / np.maximum(votes.total, 1)
+        if matrix is None:
+            return np.asarray(share)
+        if votes.code.shape[1] == n_classes:
+            return posterior_simplex(share, matrix)
+        return posterior_of_candidates(votes.code, share, matrix)
+
+    return _in_portions(neighbor_label, n_classes, (k,), of_one_k)
 
 
-def _decide(
-    neighbor_label: npt.NDArray[np.integer], n_classes: int, k: int, matrix: Floats | None
+def decide_weighed(
+    neighbor_label: npt.NDArray[np.integer], by: Correction, weights: Weights
 ) -> Decided:
-    nobody = np.full(len(neighbor_label), NONE, np.int32)
-    votes = class_votes(neighbor_label, nobody, n_classes, (k,))
-    share = votes.votes[:, :, 0] / np.maximum(votes.total, 1)
-    if matrix is None:
-        chance = share
-    elif votes.code.shape[1] == n_classes:
-        chance = posterior_simplex(share, matrix)
-    else:
-        chance = posterior_of_candidates(votes.code, share, matrix)
-    predicted = votes.code[np.arange(len(share)), chance.argmax(axis=1)]
-    return Decided(votes.code, share, chance, predicted.astype(np.int64))
+    """Decide rows by the labels (row, rank) of their neighborhoods of all sizes, weighed as the
+    first pass of label qualities weighs them."""
+    sizes = vote_sizes(neighbor_label.shape[1])
+
+    def of_sizes(votes: ClassVotes) -> Floats:
+        return among_candidates(chances(vote_features(votes, by), votes.code, weights))
+
+    return _in_portions(neighbor_label, len(by.matrix), sizes, of_sizes)
+
+
+def _in_portions(
+    neighbor_label: npt.NDArray[np.integer],
+    n_classes: int,
+    sizes: tuple[int, ...],
+    chance_of: Callable[[ClassVotes], Floats],
+) -> Decided:
+    """Decide rows by what the votes of some rows say of their candidates, (row, candidate)."""
+    parts = []
+    for start in range(0, max(1, len(neighbor_label)), PORTION):
+        near = neighbor_label[start : start + PORTION]
+        votes = class_votes(near, np.full(len(near), NONE, np.int32), n_classes, sizes)
+        chance = chance_of(votes)
+        parts.append((votes.code, chance, likeliest(votes.code, chance)))
+    return Decided(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def likeliest(code: npt.NDArray[np.int32], chance: Floats) -> npt.NDArray[np.int64]:
+    """(row,) the class of the greatest chance, by codes and chances (row, candidate)."""
+    return np.asarray(code[np.arange(len(code)), chance.argmax(axis=1)], np.int64)
+
+
+def share_of(
+    neighbor_label: npt.NDArray[np.integer], k: int, label: npt.NDArray[np.integer]
+) -> Floats:
+    """(row,) share of one class per row, (row,) codes, among the labels of the k nearest.
+
+    ``neighbor_label`` is (row, rank) int, nearest first; -1 is missing.
+    """
+    near = neighbor_label[:, :k]
+    listed = (near >= 0).sum(axis=1)
+    return np.asarray((near == label[:, None]).sum(axis=1) / np.maximum(listed, 1))
 
 
 def temper(

@@ -31,6 +31,7 @@ from pipeline.decision.quality import (
     soft_log,
 )
 from pipeline.decision.threshold import bounded
+from pipeline.decision.votes import counts
 from pipeline.noise.rates import NoiseRates
 
 Floats = npt.NDArray[np.float64]
@@ -78,6 +79,35 @@ class OddsWeights:
     """Mean and standard deviation of its logarithm."""
 
 
+@dataclass(frozen=True)
+class WeighedVote:
+    """The first pass as a vote: neighborhoods of several sizes, each with its weight."""
+
+    sizes: tuple[int, ...]
+    """Ascending."""
+    assumed: Assumed
+    weights: OddsWeights
+
+    def features(self, count: npt.NDArray[np.number]) -> Floats:
+        """(row, size) ``count_odds`` of counts (row, size)."""
+        return count_odds(count, self.sizes, self.assumed.correction())
+
+    def log_odds(self, count: npt.NDArray[np.number]) -> Floats:
+        """(row,) of class 1, by counts (row, size) of the neighbors given 1."""
+        return np.asarray(
+            self.features(count) @ np.asarray(self.weights.weight) + self.weights.bias
+        )
+
+    def chance(self, neighbor_label: npt.NDArray[np.int8]) -> Floats:
+        """(row,) of class 1, by labels (row, rank) 0 or 1 of the neighbors, nearest first.
+
+        What is missing, -1, is taken to be as the others are.
+        """
+        ones = counts(neighbor_label, self.sizes)
+        listed = ones + counts((neighbor_label == 0).astype(np.int8), self.sizes)
+        return np.asarray(expit(self.log_odds(ones * np.asarray(self.sizes) / listed)))
+
+
 def sizes_among(grid: Sequence[int]) -> tuple[int, ...]:
     """The sizes of a grid whose counts are weighed, its longest among them."""
     return tuple(k for k in grid if k in SIZES or k == grid[-1])
@@ -102,7 +132,7 @@ def _contradicted(table: npt.NDArray[np.int64]) -> float:
     return float((table[ones, 0].sum() + table[~ones, 1].sum()) / max(1, table.sum()))
 
 
-def count_odds(count: npt.NDArray[np.integer], sizes: Sequence[int], by: Correction) -> Floats:
+def count_odds(count: npt.NDArray[np.number], sizes: Sequence[int], by: Correction) -> Floats:
     """(row, size) log odds of class 1 by the label shares after the noise is taken out.
 
     ``count`` is (row, size), neighbors given 1 among the ``sizes`` nearest others.
@@ -116,20 +146,28 @@ def count_odds(count: npt.NDArray[np.integer], sizes: Sequence[int], by: Correct
     return soft_log(share[1]) - soft_log(share[0])
 
 
-def fit_first(odds: Floats, given: npt.NDArray[np.integer], by: Correction) -> OddsWeights:
-    """Weights of the first pass from the ``count_odds`` (row, size) of a sample of rows and their
-    given labels (row,)."""
-    start = np.full(odds.shape[1], 1.0 / odds.shape[1])
-    weight, bias = _fit(odds, given, by, start, odds.shape[1])
-    return OddsWeights(weight, bias)
+def weighed_vote(
+    count: npt.NDArray[np.integer],
+    sizes: tuple[int, ...],
+    given: npt.NDArray[np.integer],
+    rates: Assumed,
+) -> WeighedVote:
+    """The vote of the likeliest weights for a sample of rows, by their counts (row, size) and given
+    labels (row,)."""
+    by = rates.correction()
+    start = np.full(len(sizes), 1.0 / len(sizes))
+    weight, bias = _fit(count_odds(count, sizes, by), given, by, start, len(sizes))
+    return WeighedVote(sizes, rates, OddsWeights(weight, bias))
 
 
 def first_pass(
-    odds: Floats, given: npt.NDArray[np.integer], by: Correction, weights: OddsWeights
+    log_odds: Floats, given: npt.NDArray[np.integer], by: Correction
 ) -> npt.NDArray[np.uint8]:
-    """(row,) chance of class 1, the row's own label among the evidence, in parts of ``BYTE``."""
-    z = odds @ np.asarray(weights.weight) + weights.bias
-    return np.asarray(np.rint(BYTE * expit(z + _own(given, by))), np.uint8)
+    """(row,) chance of class 1, the row's own label among the evidence, in parts of ``BYTE``.
+
+    ``log_odds`` (row,) are those of a ``WeighedVote``, of which no row's own label is part.
+    """
+    return np.asarray(np.rint(BYTE * expit(log_odds + _own(given, by))), np.uint8)
 
 
 def smoothed_odds(

@@ -226,6 +226,11 @@ def chances(features: Floats, code: npt.NDArray[np.int32], weights: Weights) -> 
     return Chances(f, rest)
 
 
+def among_candidates(chances: Chances) -> Floats:
+    """(row, candidate) chances if one of the candidates is the clean class."""
+    return np.asarray(chances.chance / np.maximum(1.0 - chances.rest, 1e-12)[:, None])
+
+
 def with_own_label(chances: Chances, votes: ClassVotes, by: Correction) -> Chances:
     """The same after the row's own given label is taken for evidence, by Bayes' rule."""
     row, known = np.arange(len(votes.own)), votes.own != NONE

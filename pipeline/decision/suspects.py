@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from pipeline.decision import odds
 from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
+from pipeline.decision.odds import WeighedVote
 from pipeline.decision.quality import (
     SMOOTHED,
     Chances,
@@ -104,8 +105,8 @@ def suspects_of(
     label: npt.NDArray[np.integer],
     by: Correction,
     sample: npt.NDArray[np.int64],
-) -> Suspects:
-    """Both passes over a pool in memory.
+) -> tuple[Suspects, Weights]:
+    """Both passes over a pool in memory, and the weights of the first.
 
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
@@ -128,11 +129,12 @@ def suspects_of(
     sampled = np.concatenate([features(rows) for rows in few])
     second = fit_second(sampled, take(votes, sample), by)
     judged = [second_pass(features(rows), take(votes, rows), by, second) for rows in portions]
-    return Suspects(
+    suspects = Suspects(
         np.concatenate([part.label_quality for part in judged]),
         np.concatenate([part.is_label_issue for part in judged]),
         np.concatenate([part.likely_class for part in judged]),
     )
+    return suspects, first
 
 
 def suspects_of_two(
@@ -141,15 +143,15 @@ def suspects_of_two(
     label: npt.NDArray[np.integer],
     rates: NoiseRates,
     sample: npt.NDArray[np.int64],
-) -> Suspects:
+) -> tuple[Suspects, WeighedVote]:
     """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates."""
     given, grid = label.astype(np.int8), k_grid(index.shape[1])
-    count = counts(given[index], grid)
+    count, sizes = counts(given[index], grid), odds.sizes_among(grid)
     votes = [vote_table(of_k, given, k) for of_k, k in zip(count.T, grid, strict=True)]
-    by, sizes = odds.assumed(rates, votes).correction(), odds.sizes_among(grid)
-    evidence = odds.count_odds(count[:, [grid.index(k) for k in sizes]], sizes, by)
-    first = odds.fit_first(evidence[sample], given[sample], by)
-    chance = odds.first_pass(evidence, given, by, first)
+    rates_taken = odds.assumed(rates, votes)
+    by, count = rates_taken.correction(), count[:, [grid.index(k) for k in sizes]]
+    first = odds.weighed_vote(count[sample], sizes, given[sample], rates_taken)
+    chance, evidence = odds.first_pass(first.log_odds(count), given, by), first.features(count)
     parts = [
         odds.smoothed_odds(chance[index[at : at + PORTION]], distance[at : at + PORTION])
         for at in range(0, len(index), PORTION)
@@ -158,4 +160,4 @@ def suspects_of_two(
     second = odds.fit_second(evidence[sample], around[sample], reach[sample], given[sample], by)
     quality = odds.second_pass(evidence, around, reach, given, by, second)
     issue = quality < 0.5
-    return Suspects(quality, issue, np.where(issue, 1 - given, given).astype(np.int32))
+    return Suspects(quality, issue, np.where(issue, 1 - given, given).astype(np.int32)), first

@@ -24,6 +24,8 @@ SURE = {"supported": 1.0, "weak": 1.5, "unsupported": 2.0}
 """Standard errors by which a part must pay, by verdict."""
 TRUSTED = {"supported": 1.0, "weak": 0.75, "unsupported": 0.75}
 """Part of the matrix that label qualities take, by verdict."""
+Z95 = 1.96
+"""Standard errors of a 95 % interval."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,24 @@ class MatrixDecision:
     """Rows more that are right than by the plain vote, estimated on the given labels."""
     gain_error: float
     """Standard error of ``gain``."""
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What it is worth to weigh neighborhoods of several sizes, beside the vote of one k."""
+
+    gain: float
+    """Rows of the sample more that are right, estimated on the given labels."""
+    gain_error: float
+    """Standard error of ``gain`` by the labels' noise."""
+    matrix_error: float
+    """The same by the errors of the matrix."""
+
+    @property
+    def taken(self) -> bool:
+        """Whether the weighed vote predicts: unless it surely loses, were the matrix at the worst
+        end of its interval."""
+        return self.gain - Z95 * self.matrix_error > -self.gain_error
 
 
 def softened(matrix: Floats, given_counts: npt.NDArray[np.integer], part: float) -> Floats:
@@ -84,6 +104,31 @@ def change_gains(
     label = given_label[moved]
     worth = inverse[label, corrected[moved]] - inverse[label, plain[moved]]
     return np.array([worth.sum(), (worth * worth).sum()])
+
+
+def worth(
+    of_one_k: npt.NDArray[np.integer],
+    weighed: npt.NDArray[np.integer],
+    given_label: npt.NDArray[np.integer],
+    matrix: Floats,
+    error: npt.ArrayLike,
+) -> Worth:
+    """What the predictions (row,) of a weighed vote are worth beside those of one k, on a sample.
+
+    ``matrix`` is (class, class), row = true class; ``error`` (class,) standard errors of its
+    diagonal. They reach the gain by ``d inverse = -inverse @ d matrix @ inverse``; what a class
+    keeps less of right labels goes to the others in the shares that the matrix has.
+    """
+    c, inverse = len(matrix), np.asarray(np.linalg.pinv(matrix), np.float64)
+    gain, square = change_gains(of_one_k, weighed, given_label, inverse)
+    moved = np.zeros((c, c))
+    np.add.at(moved, (given_label, weighed), 1.0)
+    np.add.at(moved, (given_label, of_one_k), -1.0)
+    wrong = matrix * (1.0 - np.eye(c))
+    wrong /= np.maximum(wrong.sum(axis=1, keepdims=True), 1e-12)
+    slope = (inverse.T @ moved @ inverse.T * (wrong - np.eye(c))).sum(axis=1)
+    matrix_error = np.linalg.norm(slope * np.asarray(error))
+    return Worth(float(gain), float(np.sqrt(square)), float(matrix_error))
 
 
 def choose_part(sums: Floats, support: Support) -> MatrixDecision:

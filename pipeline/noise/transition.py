@@ -61,6 +61,13 @@ class Transition:
     prior: Floats | None = None
     """(class,) shares of the clean classes; None for two classes, whose rates give them."""
 
+    @property
+    def standard_errors(self) -> Floats:
+        """(class,) of the diagonal, as its intervals have them; 0 where the matrix is given."""
+        if self.interval is None:
+            return np.zeros(len(self.matrix))
+        return np.asarray(np.diag(self.interval[:, :, 1] - self.interval[:, :, 0]) / (2.0 * 1.96))
+
 
 def transition_matrix(
     neighbor: NDArray[np.int64],

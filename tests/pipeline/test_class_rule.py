@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.blocks.sampling import in_sample
-from pipeline.decision.class_rule import decide
-from pipeline.decision.class_votes import CANDIDATES
+from pipeline.decision.class_rule import decide, decide_weighed, share_of
+from pipeline.decision.class_votes import CANDIDATES, vote_sizes
+from pipeline.decision.quality import FLOOR, SHRINK, Weights, correction
 from pipeline.decision.tempering import softened
 from pipeline.noise.simplex import posterior_of_candidates, posterior_simplex
 
@@ -37,7 +38,36 @@ def test_plain_vote_is_the_commonest_label(c: int, seed: int) -> None:
     for row, predicted in zip(near[:, :20].tolist(), found.predicted.tolist(), strict=True):
         assert predicted == min(range(c), key=lambda label: (-row.count(label), label))
     own = near[:, 0]
-    assert np.allclose(found.share_of(own), (near[:, :20] == own[:, None]).mean(axis=1))
+    assert np.allclose(share_of(near, 20, own), (near[:, :20] == own[:, None]).mean(axis=1))
+
+
+@given(st.integers(3, 40), st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_a_weighed_vote_is_its_definition(c: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    near, sizes = rng.integers(-1, c, (6, 20)), vote_sizes(20)
+    near[:, 0] = rng.integers(0, c, 6)
+    matrix = 0.6 * np.eye(c) + 0.4 * rng.dirichlet(np.ones(c), c)
+    by = correction(matrix, rng.integers(1, 9, c))
+    weights = Weights(rng.random(len(sizes)), rng.normal(size=c), 0.0)
+    found = decide_weighed(near, by, weights)
+    assert np.allclose(found.chance.sum(axis=1), 1)
+    for i, row in enumerate(near.tolist()):
+        there = [code for code in found.code[i].tolist() if code >= 0]
+        score = []
+        for code in there:
+            total = float(weights.bias[code])
+            for size, weight in zip(sizes, weights.weight, strict=True):
+                listed = [label for label in row[:size] if label >= 0]
+                kept = [label for label in listed if label in there]
+                clean = sum(by.inverse[label, code] for label in kept) + SHRINK * by.prior[code]
+                share = clean / (len(listed) + SHRINK)
+                bent = 0.5 * (share + np.hypot(share, FLOOR))
+                total += float(weight) * float(np.log(bent + FLOOR))
+            score.append(total)
+        assert found.predicted[i] == there[int(np.argmax(score))]
+        chance = np.exp(np.array(score) - max(score))
+        assert np.allclose(found.chance[i][: len(there)], chance / chance.sum())
 
 
 def test_a_softened_matrix_of_no_part_decides_like_the_plain_vote() -> None:
@@ -45,8 +75,7 @@ def test_a_softened_matrix_of_no_part_decides_like_the_plain_vote() -> None:
     near = rng.integers(0, 6, (500, 15))
     matrix = 0.7 * np.eye(6) + 0.3 * rng.dirichlet(np.ones(6), 6)
     plain, none = decide(near, 6, 15, None), decide(near, 6, 15, softened(matrix, np.ones(6), 0.0))
-    best = plain.share.max(axis=1)
-    assert np.allclose(best, plain.share[np.arange(500), none.predicted])
+    assert np.allclose(share_of(near, 15, plain.predicted), share_of(near, 15, none.predicted))
 
 
 def test_a_thousand_classes_decide_by_candidates() -> None:

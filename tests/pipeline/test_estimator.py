@@ -171,6 +171,32 @@ def test_three_classes_by_name() -> None:
     assert len(model.class_support_) == 3
 
 
+@pytest.mark.parametrize("classes", [2, 5])
+def test_several_sizes_predict_unless_one_k_is_asked_for(classes: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4500, 4)).astype(np.float32)
+    y = np.floor(1.5 * x[:, 0] + 0.5 * x[:, 1]).astype(int) % classes  # stripes
+    given = np.where(rng.random(4500) < 0.3, rng.integers(0, classes, 4500), y)
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x[:1500], given[:1500])
+    assert model.weighed_vote_.taken
+    query, truth = x[1500:], y[1500:]
+    near = model._label[nearest(query, x[:1500], 100)[0]]
+    (chance, predicted), (chance_of_one_k, one_k) = (
+        model._vote(near, way) for way in (True, False)
+    )
+    assert np.array_equal(model.predict(query), predicted)
+    assert np.array_equal(model.predict_proba(query), chance)
+    assert (predicted == truth).mean() > (one_k == truth).mean() + 0.02
+    one, other = (of[np.arange(3000), truth].clip(1e-3) for of in (chance, chance_of_one_k))
+    assert np.log(one).mean() > np.log(other).mean()
+    k = model.n_neighbors_
+    for asked in ({"n_neighbors": k}, {"noise": model.transition_matrix_}):
+        other = RobustKNeighborsClassifier(metric="euclidean", **asked).fit(x[:1500], given[:1500])
+        assert other.weighed_vote_ is None
+    other = RobustKNeighborsClassifier(k, metric="euclidean").fit(x[:1500], given[:1500])
+    assert np.array_equal(other.predict(query), one_k)
+
+
 def test_a_tie_goes_to_the_rule() -> None:
     """An average that just meets the threshold is a 1, and the probabilities agree."""
     x = np.array([[0.0], [1.0]] * 20)
@@ -216,10 +242,8 @@ def test_objectives_trade_one_class_for_the_other() -> None:
     assert right[0] > right[1] > right[2]
     assert found[0] < found[1] < found[2]
     assert found[2] > 0.7
-    for model in models[1:]:
-        np.testing.assert_array_equal(
-            model.predict_proba(query)[:, 1].round(9), models[0].predict_proba(query)[:, 1].round(9)
-        )
+    assert all(model.weighed_vote_ is None for model in models[1:])
+    np.testing.assert_array_equal(*(model.predict_proba(query).round(9) for model in models[1:]))
     with pytest.raises(ValueError, match="objective='1:3' is for two classes"):
         RobustKNeighborsClassifier(objective="1:3").fit(x, rng.integers(0, 3, 5000))
 

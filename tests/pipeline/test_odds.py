@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
+from scipy.special import expit
 
 from pipeline.decision import odds
 from pipeline.decision.quality import FLOOR, REACH, SHRINK, SMOOTHED
@@ -42,8 +43,8 @@ def judged(n: int, seed: int) -> tuple[Suspects, Suspects, np.ndarray]:  # type:
     """Qualities of a pool, and those after the classes exchange their names."""
     index, distance, clean, label = pool(n, seed)
     rates, rows = known(0.3, 0.1), np.arange(n)
-    one = suspects_of_two(index, distance, label, rates, rows)
-    other = suspects_of_two(index, distance, 1 - label, swapped(rates), rows)
+    one, _ = suspects_of_two(index, distance, label, rates, rows)
+    other, _ = suspects_of_two(index, distance, 1 - label, swapped(rates), rows)
     return one, other, label == clean
 
 
@@ -55,9 +56,9 @@ def test_each_step_is_its_definition(p0: float, p1: float, seed: int) -> None:
     by, sizes = rates.correction(), (5, 10)
     count = np.sort(rng.integers(0, 6, (4, 2)), axis=1)
     label = rng.integers(0, 2, 4).astype(np.int8)
-    told = odds.count_odds(count, sizes, by)
-    weights = odds.OddsWeights((0.7, 0.6), 0.1)
-    chance = odds.first_pass(told, label, by, weights)
+    vote = odds.WeighedVote(sizes, rates, odds.OddsWeights((0.7, 0.6), 0.1))
+    told = vote.features(count)
+    chance = odds.first_pass(vote.log_odds(count), label, by)
     for i in range(4):
         for j, k in enumerate(sizes):
             votes = np.array([k - count[i, j], count[i, j]])
@@ -66,6 +67,21 @@ def test_each_step_is_its_definition(p0: float, p1: float, seed: int) -> None:
         before = 1.0 / (1.0 + math.exp(-(0.7 * told[i, 0] + 0.6 * told[i, 1] + 0.1)))
         cells = np.array([1.0 - before, before]) * by.matrix[:, label[i]]
         assert abs(chance[i] - 255 * cells[1] / cells.sum()) <= 0.5 + 1e-6
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_what_is_missing_votes_like_the_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rates = odds.Assumed(0.2, 0.1, (60, 40))
+    vote = odds.WeighedVote((4, 8), rates, odds.OddsWeights((0.7, 0.6), 0.1))
+    whole = rng.integers(0, 2, (6, 8)).astype(np.int8)
+    short = whole.copy()
+    short[:, 4:] = -1
+    count = np.stack([whole[:, :4].sum(axis=1), whole.sum(axis=1)], axis=1)
+    assert np.allclose(vote.chance(whole), expit(vote.log_odds(count)), rtol=0, atol=1e-12)
+    twice = np.concatenate([whole[:, :4], whole[:, :4]], axis=1)
+    assert np.allclose(vote.chance(short), vote.chance(twice), rtol=0, atol=1e-12)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 70))
@@ -131,5 +147,5 @@ def test_qualities_are_calibrated_and_nearly_continuous() -> None:
 def test_rows_at_one_place_are_judged() -> None:
     index = (np.arange(60)[:, None] + np.arange(1, 11)) % 60
     label = np.arange(60) % 2
-    found = suspects_of_two(index, np.zeros((60, 10)), label, known(0.1, 0.1), np.arange(60))
+    found, _ = suspects_of_two(index, np.zeros((60, 10)), label, known(0.1, 0.1), np.arange(60))
     assert np.isfinite(found.label_quality).all()

@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.decision.class_rule import decide
-from pipeline.decision.tempering import PARTS, believed, change_gains, choose_part, softened
+from pipeline.decision.tempering import (
+    PARTS,
+    Worth,
+    believed,
+    change_gains,
+    choose_part,
+    softened,
+    worth,
+)
 from pipeline.noise.rates import Support
 
 SUPPORTS: tuple[Support, ...] = ("supported", "weak", "unsupported")
@@ -26,6 +34,40 @@ def test_gains_are_sums_over_rows(c: int, seed: int) -> None:
     np.testing.assert_allclose(found, [sum(rows), sum(v * v for v in rows)], atol=1e-9)
     parts = [change_gains(plain[s], moved[s], label[s], inverse) for s in (slice(9), slice(9, 30))]
     np.testing.assert_allclose(sum(parts), found, atol=1e-9)
+
+
+@given(st.integers(2, 6), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_a_weighed_vote_is_worth_what_the_matrix_makes_of_it(c: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    one, weighed, label = rng.integers(0, c, (3, 50))
+    matrix = 0.6 * np.eye(c) + 0.4 * rng.dirichlet(np.ones(c), c)
+    found = worth(one, weighed, label, matrix, np.full(c, 0.01))
+
+    def gain(moved: int, step: float) -> float:
+        """Where a class keeps less of right labels, and the others get them by their shares."""
+        other = matrix.copy()
+        right = other[moved, moved]
+        other[moved] *= (1 - right + step) / (1 - right)
+        other[moved, moved] = right - step
+        inverse = np.linalg.inv(other)
+        return float(sum(inverse[label, weighed] - inverse[label, one]))
+
+    slopes = [(gain(a, 1e-6) - gain(a, -1e-6)) / 2e-6 for a in range(c)]
+    assert found.gain == pytest.approx(gain(0, 0.0), abs=1e-6)
+    assert found.matrix_error == pytest.approx(0.01 * np.linalg.norm(slopes), rel=1e-3, abs=1e-6)
+    order = rng.permutation(c)
+    place = np.argsort(order)
+    again = worth(place[one], place[weighed], place[label], matrix[order][:, order], [0.01] * c)
+    assert (again.gain, again.matrix_error) == pytest.approx((found.gain, found.matrix_error))
+
+
+def test_a_weighed_vote_predicts_unless_it_surely_loses() -> None:
+    assert Worth(-5.0, 6.0, 0.0).taken
+    assert not Worth(-7.0, 6.0, 0.0).taken
+    assert Worth(5.0, 6.0, 5.0).taken
+    assert not Worth(5.0, 6.0, 6.0).taken
+    assert not Worth(0.0, 0.0, 0.0).taken  # the same predictions: the simpler vote
 
 
 def test_gains_are_without_bias() -> None:

@@ -10,12 +10,19 @@ from pydantic import BaseModel, ConfigDict
 
 from flows.engine.results import LabelValue
 from flows.report.findings import chosen_warning
-from flows.report.lines import SHOWN, about_data, classes_line, of_labels, varying_lines
+from flows.report.lines import (
+    SHOWN,
+    about_data,
+    classes_line,
+    of_labels,
+    predicted_by,
+    varying_lines,
+)
 from flows.report.model import TABLED, Headline, Interval, Scoring, Training, by_class
 from flows.steps.ingest.pool import Ingested
-from flows.steps.labels.classes import ClassEstimates
+from flows.steps.labels.classes import ClassEstimates, Fitted, VoteRule
 from flows.steps.queries.class_scores import ClassRule
-from pipeline.decision.tempering import MatrixDecision
+from pipeline.decision.tempering import MatrixDecision, Worth
 from pipeline.noise.regions import Regions
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
@@ -59,6 +66,10 @@ class ClassReport(Training):
 
     decision: MatrixDecision
     """How far the matrix corrects votes."""
+    weighed: Fitted | None
+    """Weights of neighborhoods of several sizes, which predict; None: the corrected vote of k."""
+    worth: Worth | None
+    """What they are worth beside that vote; None where it was asked for."""
     confusions: list[Confusion]
     """The commonest, most rows first."""
     regions: list[Regions | None]
@@ -97,6 +108,8 @@ class ClassReport(Training):
             support=fitted.support,
             reason=fitted.reason,
             decision=fitted.decision,
+            weighed=fitted.rule.weighed,
+            worth=fitted.worth,
             confusions=[
                 Confusion(
                     true=names[a],
@@ -119,7 +132,8 @@ class ClassReport(Training):
 
     @property
     def scoring_rule(self) -> ClassRule:
-        return ClassRule(len(self.classes), self.decision)
+        n_classes = len(self.classes)
+        return ClassRule(n_classes, VoteRule(self.k, n_classes, self.decision, self.weighed))
 
     def lines(self) -> list[str]:
         wrong = self.share_wrong
@@ -136,6 +150,7 @@ class ClassReport(Training):
             *varying_lines(self),
             *(f"  {one.text()}" for one in self.confusions[:SHOWN]),
             f"vote of the {self.k} neighbors: {self.corrected()}",
+            *predicted_by(self.worth, self.k).values(),
             *of_labels(self),
         ]
 
@@ -148,7 +163,8 @@ class ClassReport(Training):
         head = ["| truly | labeled | share | 95 % interval |", "|---|---|---|---|"]
         classes = f"{len(self.classes):,} classes"
         table = [classes, "", *head, *rows, ""]
-        return Headline(self.support_text(), table, {"vote": self.corrected()})
+        rule = {"vote": self.corrected(), **predicted_by(self.worth, self.k)}
+        return Headline(self.support_text(), table, rule)
 
     def corrected(self) -> str:
         """How far the matrix corrects votes, in words."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from flows.engine.results import LabelValue
 from flows.report.certificate import ErrorBound
 from flows.report.findings import chosen_warning
-from flows.report.lines import about_data, of_labels, varying_lines
+from flows.report.lines import about_data, of_labels, predicted_by, varying_lines
 from flows.report.model import (
     Floats,
     Headline,
@@ -26,6 +26,8 @@ from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.rates import RateEstimates
 from flows.steps.labels.verdicts import TwoVerdicts
 from flows.steps.queries.class_scores import TwoClassRule
+from pipeline.decision.odds import WeighedVote
+from pipeline.decision.tempering import Worth
 from pipeline.decision.threshold import Decision
 from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.rknn import FoldScores
@@ -73,6 +75,10 @@ class TrainReport(Training):
     """Cross-validation of RkNN's sizes, if that is the rule."""
     decision_rule: Rule
     decision: Decision
+    weighed: WeighedVote | None
+    """Neighborhoods of several sizes, which predict; None: the vote of k at the threshold."""
+    worth: Worth | None
+    """What they are worth beside that vote; None where it was asked for."""
     estimates: dict[str, NoiseRates]
     """Every estimate that was made, by method."""
 
@@ -107,6 +113,8 @@ class TrainReport(Training):
             folds=estimated.folds,
             decision_rule=estimated.decision_rule,
             decision=estimated.decision,
+            weighed=estimated.taken,
+            worth=estimated.worth,
             threshold=estimated.decision_rule.threshold,
             estimates=estimated.estimates,
         )
@@ -119,7 +127,7 @@ class TrainReport(Training):
 
     @property
     def scoring_rule(self) -> TwoClassRule:
-        return TwoClassRule(self.decision_rule)
+        return TwoClassRule(self.decision_rule, self.k, self.weighed)
 
     def verdicts(self) -> TwoVerdicts:
         return TwoVerdicts(self.decision_rule)
@@ -161,6 +169,8 @@ class TrainReport(Training):
         }
 
     def misfits(self, share: Floats, posterior: Floats) -> npt.NDArray[np.bool_]:
+        if self.weighed is not None:  # of which the share of one size is a part
+            return np.zeros(len(share), np.bool_)
         expected = self.decision_rule.posterior(share)
         return ~np.isclose(posterior, expected, rtol=0, atol=TOLERANCE)
 
@@ -187,6 +197,7 @@ class TrainReport(Training):
             *varying_lines(self),
             f"threshold on the share of the {self.k} neighbors given {one}: {self.threshold:.4f}",
             f"  {served(self.decision)}",
+            *predicted_by(self.worth, self.k).values(),
             *of_labels(self),
         ]
 
@@ -200,7 +211,10 @@ class TrainReport(Training):
             )
         ]
         head = ["| noise rate | estimated | 95 % interval |", "|---|---|---|"]
-        rule = {"threshold": f"{self.threshold:.4f}: {self.decision.reason}"}
+        rule = {
+            "threshold": f"{self.threshold:.4f}: {self.decision.reason}",
+            **predicted_by(self.worth, self.k),
+        }
         return Headline(self.support_text(), [*head, *rates, ""], rule)
 
     def ones(self, n_predicted: list[int]) -> int | None:

@@ -23,14 +23,14 @@ from flows.steps.labels.classes import (
     Classes,
     ClassEstimates,
     Fitted,
-    decision_matrix,
+    VoteRule,
     neighbor_codes,
     read_correction,
     read_sample,
 )
 from flows.steps.labels.verdicts import Checked, LabelIssues
 from pipeline.blocks.sampling import in_sample
-from pipeline.decision.class_rule import decide
+from pipeline.decision.class_rule import decide, likeliest, share_of
 from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
 from pipeline.decision.quality import (
     FIT_ROWS,
@@ -38,12 +38,12 @@ from pipeline.decision.quality import (
     SMOOTHED,
     Correction,
     TopClasses,
+    chances,
     smoothed_feature,
     vote_features,
 )
 from pipeline.decision.suspects import first_pass, fit_second, second_pass
 from pipeline.decision.suspects import smoothed_features as features_of
-from pipeline.decision.tempering import MatrixDecision
 from pipeline.streams import Stream
 from storage.arrays.groups import Arrays
 from storage.runs.run import Run
@@ -72,14 +72,14 @@ def find_class_issues(
     second = Fitted.of(job.once("weights", lambda run: _fit(run, n_classes, counted, smoothed)))
     judged = over_graph(
         *(job, graph, "second-pass"),
-        partial(judge, n_classes=n_classes, k=estimates.k, second=second),
+        partial(judge, rule=estimates.rule, second=second),
         needs=(*NEEDS, "distance"),
         known=relayed,
         gives={
             **dict.fromkeys(("predicted_label", "likely_label"), "i2"),
             **{"label_quality": "f4", "is_label_issue": "?", "given_share": "f4"},
         },
-        reading=partial(corrected, decision=estimates.decision),
+        reading=partial(corrected, rule=estimates.rule),
     )
     table = Table("labels", "class_labels", graph.pool.label_dtype().str)
     written = over_rows(job, graph, "labels", verdicts, of=[judged], table=table)
@@ -91,10 +91,10 @@ def find_class_issues(
     return LabelIssues.of(job.once("verdicts", finish)).n_label_issues
 
 
-def corrected(run: Run, decision: MatrixDecision | None = None) -> dict[str, Any]:
-    """The correction of label qualities; with a decision, the matrix that corrects votes."""
+def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:
+    """The correction of label qualities; with a rule, the matrix that corrects its votes."""
     by = {"by": read_correction(run)}
-    return by if decision is None else {**by, "matrix": decision_matrix(run, decision)}
+    return by if rule is None else {**by, "matrix": rule.matrix(run)}
 
 
 def votes_of(at: Around, n_classes: int) -> ClassVotes:
@@ -105,9 +105,9 @@ def votes_of(at: Around, n_classes: int) -> ClassVotes:
 def top(at: Around, n_classes: int, first: Fitted, by: Correction) -> Arrays:
     """The likeliest classes of some rows, for their neighbors: codes from 1, 0 where there are
     fewer than `KEPT`."""
-    chances = first_pass(votes_of(at, n_classes), by, first.weights())
-    missing = ((0, 0), (0, KEPT - chances.code.shape[1]))
-    return {"code": np.pad(chances.code + 1, missing), "chance": np.pad(chances.chance, missing)}
+    tops = first_pass(votes_of(at, n_classes), by, first.weights())
+    missing = ((0, 0), (0, KEPT - tops.code.shape[1]))
+    return {"code": np.pad(tops.code + 1, missing), "chance": np.pad(tops.chance, missing)}
 
 
 def tops_around(at: Around) -> TopClasses:
@@ -135,20 +135,22 @@ def _fit(run: Run, n_classes: int, counted: Sendings, smoothed: Sendings) -> Out
     return Output([], Fitted.from_weights(fit_second(features, votes, by)))
 
 
-def judge(
-    at: Around, n_classes: int, k: int, second: Fitted, by: Correction, matrix: Any
-) -> Arrays:
+def judge(at: Around, rule: VoteRule, second: Fitted, by: Correction, matrix: Any) -> Arrays:
     """Qualities and predictions of some rows."""
-    votes = votes_of(at, n_classes)
+    votes, near = votes_of(at, rule.n_classes), neighbor_codes(at)
     features = features_of(votes, by, tops_around(at), at.of_row["distance"])
     suspects = second_pass(features, votes, by, second.weights())
-    decided = decide(neighbor_codes(at), n_classes, k, matrix)
+    if rule.weighed is None:
+        predicted = decide(near, rule.n_classes, rule.k, matrix).predicted
+    else:
+        before = chances(features[:, :, :-1], votes.code, rule.weighed.weights())
+        predicted = likeliest(votes.code, before.chance)
     return {
-        "predicted_label": decided.predicted,
+        "predicted_label": predicted,
         "likely_label": suspects.likely_class,
         "label_quality": suspects.label_quality,
         "is_label_issue": suspects.is_label_issue,
-        "given_share": decided.share_of(at.of_row["given_label"]),
+        "given_share": share_of(near, rule.k, at.of_row["given_label"]),
     }
 
 

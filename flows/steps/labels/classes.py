@@ -25,11 +25,24 @@ from flows.steps.graph.anchors import anchor_features
 from flows.steps.labels.groups import Voted
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose
-from pipeline.decision.class_rule import decide, temper
-from pipeline.decision.class_votes import ClassVotes, class_losses, class_votes, vote_sizes
+from pipeline.decision.class_rule import Decided, decide, decide_weighed, temper
+from pipeline.decision.class_votes import (
+    SIZES,
+    ClassVotes,
+    class_losses,
+    class_votes,
+    vote_sizes,
+)
 from pipeline.decision.quality import FIT_ROWS, Correction, Weights, correction
 from pipeline.decision.suspects import fit_first
-from pipeline.decision.tempering import TRUSTED, MatrixDecision, believed, softened
+from pipeline.decision.tempering import (
+    TRUSTED,
+    MatrixDecision,
+    Worth,
+    believed,
+    softened,
+    worth,
+)
 from pipeline.knn.lists import ABSENT
 from pipeline.noise.group_cells import LEVELS, level_of
 from pipeline.noise.groups import Whole
@@ -80,6 +93,33 @@ class Fitted(Result):
 
 
 @dataclass(frozen=True)
+class VoteRule:
+    """How a row is predicted by the labels of its neighbors."""
+
+    k: int
+    n_classes: int
+    decision: MatrixDecision
+    weighed: Fitted | None
+    """Weights of neighborhoods of all sizes, which predict; None: the vote of one k."""
+
+    @property
+    def n_neighbors(self) -> int:
+        """Neighbors that are looked at."""
+        return self.k if self.weighed is None else max(self.k, SIZES[len(self.weighed.weight) - 1])
+
+    def matrix(self, run: Run) -> npt.NDArray[np.float64] | None:
+        """The matrix by which the vote of one k is corrected; None for the plain vote."""
+        part = self.decision.part
+        return None if part == 0 else read_array(run.group("transition"), "decision")
+
+    def decide(self, run: Run, near: npt.NDArray[np.integer]) -> Decided:
+        """Predictions by labels (row, rank) of the nearest in the pool of a run."""
+        if self.weighed is None:
+            return decide(near, self.n_classes, self.k, self.matrix(run))
+        return decide_weighed(near, read_correction(run), self.weighed.weights())
+
+
+@dataclass(frozen=True)
 class ClassEstimates(Result):
     """k, and what the group `transition` does not hold of the matrix."""
 
@@ -96,6 +136,19 @@ class ClassEstimates(Result):
     decision: MatrixDecision
     first: Fitted
     """Weights of the first pass of label qualities."""
+    worth: Worth | None
+    """What they are worth for predictions; None where the vote of one k is asked for."""
+
+    @property
+    def rule(self) -> VoteRule:
+        """How a row is predicted."""
+        taken = self.worth is not None and self.worth.taken
+        return VoteRule(self.k, len(self.prior), self.decision, self.first if taken else None)
+
+    @property
+    def n_neighbors(self) -> int:
+        """Neighbors that the prediction of a row takes."""
+        return self.rule.n_neighbors
 
     def whole(self, run: Run, classes: list[LabelValue], counts: list[int]) -> Whole:
         """What is known of all rows together."""
@@ -110,7 +163,7 @@ class ClassEstimates(Result):
             *(job, graph, "group-votes", partial(vote, n_classes=len(self.prior), k=self.k)),
             needs=("neighbor", "neighbor_label"),
             gives={"likely": "i2", "level": "i1"},
-            reading=partial(_matrix, decision=self.decision),
+            reading=partial(_matrix, rule=self.rule),
         )
         return Voted([votes], _votes, LEVELS)
 
@@ -119,8 +172,8 @@ def _votes(at: SourceRows) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.inte
     return at.columns["likely"], at.columns["level"]
 
 
-def _matrix(run: Run, decision: MatrixDecision) -> dict[str, Any]:
-    return {"matrix": decision_matrix(run, decision)}
+def _matrix(run: Run, rule: VoteRule) -> dict[str, Any]:
+    return {"matrix": rule.matrix(run)}
 
 
 def vote(at: Around, n_classes: int, k: int, matrix: Any) -> Arrays:
@@ -207,6 +260,16 @@ def estimate_classes(
         by = correction(softened(matrix, counts, TRUSTED[fitted.support]), counts)
         assert fitted.interval is not None
         prior = counts / counts.sum() if fitted.prior is None else fitted.prior
+        first, worth_it = fit_first(votes, by), None
+        if params.k is None:
+            labeled = (own >= 0) & (own < n_classes)
+            some, given = near[labeled], own[labeled]
+            part = None if decision.part == 0 else softened(matrix, counts, decision.part)
+            worth_it = worth(
+                decide(some, n_classes, k, part).predicted,
+                decide_weighed(some, by, first).predicted,
+                *(given, matrix, fitted.standard_errors),
+            )
         transition = {
             "matrix": fitted.matrix,
             "low": fitted.interval[:, :, 0],
@@ -215,9 +278,9 @@ def estimate_classes(
         }
         write_group(run.store, "transition", "transition", transition)
         columns = {name: getattr(by, name) for name in Correction.__dataclass_fields__}
-        write_group(run.scratch, "correction", "correction", columns)
+        write_group(run.store, "correction", "correction", columns)
         return Output(
-            [run.key("transition"), "scratch.zarr/correction"],
+            [run.key("transition"), run.key("correction")],
             ClassEstimates(
                 k=k,
                 k_curve=choice,
@@ -227,7 +290,8 @@ def estimate_classes(
                 prior=prior.tolist(),
                 regions=[None if test is None else test.to_json() for test in fitted.regions],
                 decision=decision,
-                first=Fitted.from_weights(fit_first(votes, by)),
+                first=Fitted.from_weights(first),
+                worth=worth_it,
             ),
         )
 
@@ -236,9 +300,4 @@ def estimate_classes(
 
 def read_correction(run: Run) -> Correction:
     """The correction that label qualities take."""
-    return Correction(**read_group(run.scratch, "correction"))
-
-
-def decision_matrix(run: Run, decision: MatrixDecision) -> npt.NDArray[np.float64] | None:
-    """The matrix by which votes are corrected; None for the plain vote."""
-    return None if decision.part == 0 else read_array(run.group("transition"), "decision")
+    return Correction(**read_group(run.store, "correction"))

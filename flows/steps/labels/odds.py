@@ -19,17 +19,13 @@ from flows.engine.collectives import (
 )
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
-from flows.steps.labels.rates import Counted, RateEstimates
+from flows.steps.labels.rates import RateEstimates
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.odds import (
-    Assumed,
     OddsWeights,
-    assumed,
-    count_odds,
+    WeighedVote,
     first_pass,
-    fit_first,
     fit_second,
-    sizes_among,
     smoothed_odds,
 )
 from pipeline.decision.quality import FIT_ROWS, SMOOTHED
@@ -38,16 +34,16 @@ from storage.arrays.groups import Arrays
 
 
 @dataclass(frozen=True)
-class First(Result):
+class First:
     """What the first pass takes."""
 
-    assumed: Assumed
+    vote: WeighedVote
     grid: tuple[int, ...]
-    weights: OddsWeights
+    """Sizes that rows are counted for."""
 
-    def odds(self, count: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
-        """(row, size) log odds of counts (row, grid)."""
-        return _odds(count, self.grid, self.assumed)
+    def count(self, count: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+        """(row, size) of the vote among counts (row, grid)."""
+        return count[:, [self.grid.index(k) for k in self.vote.sizes]]
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,7 @@ def find_odds(
     job: Job, graph: PoolGraph, counted: Sendings, rates: RateEstimates, seed: int
 ) -> LabelOdds:
     """Let each row know what the first pass says of its neighbors."""
-    grid = tuple(rates.k_curve.grid)
-    first = First.of(job.once("first-weights", lambda _: _fit_first(counted, rates, grid)))
+    first = First(rates.weighed, tuple(rates.k_curve.grid))
     kernel = partial(chance, first=first)
     relayed = over_rows(job, graph, "relay", kernel, of=[counted], requests=counted)
     smoothed = over_graph(
@@ -87,8 +82,8 @@ def find_odds(
 
 def chance(at: SourceRows, first: First) -> Arrays:
     """What the first pass says of some rows: a byte each."""
-    odds, by = first.odds(at.columns["count"]), first.assumed.correction()
-    return {"chance": first_pass(odds, at.read("y"), by, first.weights)}
+    log_odds = first.vote.log_odds(first.count(at.columns["count"]))
+    return {"chance": first_pass(log_odds, at.read("y"), first.vote.assumed.correction())}
 
 
 def smooth(at: Around, n_rows: int, seed: int) -> Facts:
@@ -100,32 +95,14 @@ def smooth(at: Around, n_rows: int, seed: int) -> Facts:
     return Facts(columns, drawn={name: column[drawn] for name, column in columns.items()})
 
 
-def _odds(
-    count: npt.NDArray[np.integer], grid: tuple[int, ...], rates: Assumed
-) -> npt.NDArray[np.float64]:
-    sizes = sizes_among(grid)
-    return count_odds(count[:, [grid.index(k) for k in sizes]], sizes, rates.correction())
-
-
-def _fit_first(counted: Sendings, rates: RateEstimates, grid: tuple[int, ...]) -> Output:
-    """The rates that qualities take, and the weights of counts."""
-    tables = [counts.votes for counts in counted.left(Counted)]
-    votes = [np.sum([np.asarray(of[at]) for of in tables], axis=0) for at in range(len(grid))]
-    taken = assumed(rates.rates, votes)
-    sample = counted.drawn()
-    odds = _odds(sample["count"], grid, taken)
-    weights = fit_first(odds, sample["given_label"], taken.correction())
-    return Output([], First(taken, grid, weights))
-
-
 def _fit_second(counted: Sendings, smoothed: Sendings, first: First) -> Output:
     """Weights of the second pass."""
     sample, around = counted.drawn(), smoothed.drawn()
     weights = fit_second(
-        first.odds(sample["count"]),
+        first.vote.features(first.count(sample["count"])),
         around["smoothed"],
         around["reach"],
         sample["given_label"],
-        first.assumed.correction(),
+        first.vote.assumed.correction(),
     )
     return Output([], Second(weights))

@@ -25,7 +25,9 @@ from flows.steps.graph.anchors import anchor_features
 from flows.steps.labels.groups import Voted
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
+from pipeline.decision.odds import WeighedVote, assumed, sizes_among, weighed_vote
 from pipeline.decision.quality import FIT_ROWS
+from pipeline.decision.tempering import Worth, worth
 from pipeline.decision.threshold import Decision, predict, tempered, threshold, vote_table
 from pipeline.decision.votes import counts, extremes_with_self
 from pipeline.methods.rknn import FoldScores
@@ -73,6 +75,20 @@ class RateEstimates(Result):
     folds: FoldScores | None
     decision_rule: Rule
     decision: Decision
+    weighed: WeighedVote
+    """The first pass of label qualities."""
+    worth: Worth | None
+    """What it is worth for predictions; None where the vote of one k is asked for."""
+
+    @property
+    def taken(self) -> WeighedVote | None:
+        """The vote that predicts; None: that of one k."""
+        return self.weighed if self.worth is not None and self.worth.taken else None
+
+    @property
+    def n_neighbors(self) -> int:
+        """Neighbors that the prediction of a row takes."""
+        return self.k if self.taken is None else self.taken.sizes[-1]
 
     @property
     def rates(self) -> NoiseRates:
@@ -173,8 +189,19 @@ def estimate_rates(
         if own:
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
         rates = estimates[chosen]
-        votes = np.sum([counts.votes[at] for counts in filled], axis=0)
-        decision = tempered(rates, votes, params.objective)
+        votes = [np.sum([counts.votes[i] for counts in filled], axis=0) for i in range(len(grid))]
+        decision = tempered(rates, votes[at], params.objective)
+        rule, sample = rule_of(rates, decision), counted.drawn()
+        count, given = sample["count"], sample["given_label"]
+        sizes = sizes_among(grid)
+        of_sizes = count[:, [grid.index(size) for size in sizes]]
+        weighed = weighed_vote(of_sizes, sizes, given, assumed(rates, votes))
+        worth_it = None
+        if chosen == "crossfit" and params.k is None and params.objective == "accuracy":
+            predicted = (weighed.log_odds(of_sizes) >= 0).astype(np.int8)
+            matrix = of_rates(known(rule.p0, rule.p1)).matrix
+            of_one_k = rule.predict(count[:, at] / k)
+            worth_it = worth(of_one_k, predicted, given, matrix, rates.standard_errors)
         return Output(
             [],
             RateEstimates(
@@ -183,8 +210,10 @@ def estimate_rates(
                 k_curve=choice,
                 estimates=estimates,
                 folds=own.folds if own else None,
-                decision_rule=rule_of(rates, decision),
+                decision_rule=rule,
                 decision=decision,
+                weighed=weighed,
+                worth=worth_it,
             ),
         )
 

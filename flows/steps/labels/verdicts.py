@@ -81,7 +81,14 @@ class TwoVerdicts(LabelVerdicts):
 def find_label_issues(job: Job, graph: PoolGraph, rates: RateEstimates, odds: LabelOdds) -> int:
     """Write the group `labels`; the number of suspect labels."""
     rule, k, table = rates.decision_rule, rates.k, Table("labels")
-    kernel = partial(verdicts, k=k, rule=rule, first=odds.first, second=odds.second)
+    kernel = partial(
+        verdicts,
+        k=k,
+        rule=rule,
+        first=odds.first,
+        second=odds.second,
+        weighed=rates.taken is not None,
+    )
     of = [odds.counted, odds.smoothed]
     judged = over_rows(job, graph, "labels", kernel, of=of, table=table)
 
@@ -92,14 +99,17 @@ def find_label_issues(job: Job, graph: PoolGraph, rates: RateEstimates, odds: La
     return LabelIssues.of(job.once("verdicts", finish)).n_label_issues
 
 
-def verdicts(at: SourceRows, k: int, rule: Rule, first: First, second: OddsWeights) -> Facts:
-    """Verdicts on some rows of the pool, predictions from their neighbors alone."""
+def verdicts(
+    at: SourceRows, k: int, rule: Rule, first: First, second: OddsWeights, weighed: bool
+) -> Facts:
+    """Verdicts on some rows of the pool, predictions from their neighbors alone; `weighed`: by
+    neighborhoods of all sizes."""
     count, given = at.columns["count"], at.read("y")
     around, reach = at.columns["smoothed"], at.columns["reach"]
-    eta = count[:, first.grid.index(k)] / k
-    predicted = rule.predict(eta)
-    by = first.assumed.correction()
-    quality = second_pass(first.odds(count), around, reach, given, by, second)
+    eta, of_sizes, vote = count[:, first.grid.index(k)] / k, first.count(count), first.vote
+    predicted = (vote.log_odds(of_sizes) >= 0).astype(np.int8) if weighed else rule.predict(eta)
+    by = vote.assumed.correction()
+    quality = second_pass(vote.features(of_sizes), around, reach, given, by, second)
     issue = quality < 0.5
     sure = certain(at.pool.run, at.rows)
     issue[sure], predicted[sure], quality[sure] = False, given[sure], 1.0

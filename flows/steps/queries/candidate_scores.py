@@ -44,12 +44,11 @@ class CandidateRule(ScoringRule):
     counted: ClassVar = ScoredCandidates
 
     @property
-    def k(self) -> int:
-        """Most neighbors looked at."""
+    def n_neighbors(self) -> int:
         return self.how.most_neighbors
 
     def attributes(self) -> dict[str, Any]:
-        return asdict(self.how)
+        return {"k": self.n_neighbors, **asdict(self.how)}
 
     def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
         own = ["in_candidates"] if "candidates" in queries.run.group(queries.path) else []
@@ -61,7 +60,7 @@ class CandidateRule(ScoringRule):
     ) -> Sequence[tuple[Slice, ...]]:
         parts, pool = queries.parts(), Pool(model.run, "pool", model.n_rows, queries.n_features)
         wants = [
-            Part(rows_name(i), Want(pool, self.k, i, rows, lists[i]))
+            Part(rows_name(i), Want(pool, self.n_neighbors, i, rows, lists[i]))
             for i, rows in enumerate(parts)
         ]
         requests = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
@@ -102,7 +101,7 @@ class CandidateRule(ScoringRule):
         }
 
     def as_json(self) -> dict[str, Any]:
-        return {"rule": NAME, "c1": self.how.c1}
+        return {"rule": NAME, "k": self.n_neighbors, "c1": self.how.c1}
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import LabelValue
-from flows.steps.labels.classes import decision_matrix, labels_of
+from flows.steps.labels.classes import VoteRule, labels_of
 from flows.steps.queries.probes import Score, Scores, ScoringRule
-from pipeline.decision.class_rule import Decided, decide
+from pipeline.decision.class_rule import Decided, share_of
+from pipeline.decision.odds import WeighedVote
 from pipeline.decision.quality import KEPT
-from pipeline.decision.tempering import MatrixDecision
 from pipeline.decision.votes import share_of_ones
 from pipeline.knn.lists import Neighbors
 from pipeline.methods.rules import Rule
@@ -24,6 +24,8 @@ from storage.runs.run import Run
 
 PREFIX = "posterior_"
 """What the names of the columns begin with; the class follows."""
+WEIGHED = "weighed"
+"""Name of the rule by neighborhoods of several sizes."""
 
 
 @dataclass(frozen=True)
@@ -31,48 +33,69 @@ class TwoClassRule(ScoringRule):
     """A rule of two classes."""
 
     rule: Rule
+    """The vote of one k."""
+    k: int
+    weighed: WeighedVote | None = None
+    """Neighborhoods of several sizes, which predict; None: the vote of one k."""
     n_classes: int = 2
     group: ClassVar = "scores"
 
+    @property
+    def n_neighbors(self) -> int:
+        return self.k if self.weighed is None else self.weighed.sizes[-1]
+
     def attributes(self) -> dict[str, Any]:
-        return asdict(self.rule)
+        weighed = None if self.weighed is None else asdict(self.weighed)
+        return {"k": self.k, **asdict(self.rule), "weighed": weighed}
 
     def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
         return {}
 
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
-        eta = share_of_ones(lists.label.astype(np.int8))
-        clean = self.rule.posterior(eta).astype(np.float32)
+        near = lists.label.astype(np.int8)
+        eta = share_of_ones(near[:, : self.k])
+        if self.weighed is None:
+            clean, predicted = self.rule.posterior(eta), self.rule.predict(eta)
+        else:
+            clean = self.weighed.chance(near)
+            predicted = (clean >= 0.5).astype(np.int8)
         columns: Arrays = {
             "eta_corr": eta.astype(np.float32),
-            "posterior": clean,
-            "predicted_label": self.rule.predict(eta),
+            "posterior": clean.astype(np.float32),
+            "predicted_label": predicted,
         }
-        return columns, of_two(clean)
+        return columns, of_two(columns["posterior"])
 
     def as_json(self) -> dict[str, Any]:
         rule = self.rule
-        return {"rule": rule.rule, "threshold": rule.threshold, "p0": rule.p0, "p1": rule.p1}
+        name = rule.rule if self.weighed is None else WEIGHED
+        rates = {"p0": rule.p0, "p1": rule.p1}
+        return {"rule": name, "k": self.k, "threshold": rule.threshold, **rates}
 
 
 @dataclass(frozen=True)
 class ClassRule(ScoringRule):
-    """The corrected vote of more than two classes; its matrix is in the training's `transition`."""
+    """The vote of more than two classes; its matrix is in the training's `transition`, its
+    correction in `correction`."""
 
     n_classes: int
-    decision: MatrixDecision
+    rule: VoteRule
     group: ClassVar = "class_scores"
 
+    @property
+    def n_neighbors(self) -> int:
+        return self.rule.n_neighbors
+
     def attributes(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self.rule)
 
     def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
         label, top = array(training.group("pool"), "y").dtype, min(KEPT, self.n_classes)
         return {"label": label, "top": top}
 
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
-        matrix = decision_matrix(score.model.run, self.decision)
-        decided = decide(labels_of(lists.row, lists.label), self.n_classes, score.model.k, matrix)
+        near = labels_of(lists.row, lists.label)
+        decided = self.rule.decide(score.model.run, near)
         best = np.argsort(-decided.chance, axis=1, kind="stable")[:, : min(KEPT, self.n_classes)]
         top = np.take_along_axis(decided.code, best, axis=1)
         chance = np.take_along_axis(decided.chance, best, axis=1)
@@ -81,21 +104,22 @@ class ClassRule(ScoringRule):
                 array(score.model.run.group("pool"), "y").dtype
             ),
             "posterior": chance[:, 0].astype(np.float32),
-            "vote_share": decided.share_of(decided.predicted).astype(np.float32),
+            "vote_share": share_of(near, self.rule.k, decided.predicted).astype(np.float32),
             "top_label": np.where(chance > 0, top, -1).astype(np.int16),
             "top_posterior": chance.astype(np.float32),
         }
         return columns, decided
 
     def as_json(self) -> dict[str, Any]:
-        return {"rule": "corrected", "part": self.decision.part}
+        name = "corrected" if self.rule.weighed is None else WEIGHED
+        return {"rule": name, "k": self.rule.k, "part": self.rule.decision.part}
 
 
 def of_two(posterior: npt.NDArray[np.float32]) -> Decided:
     """The posterior of class 1 as that of two classes."""
     chance = np.stack([1 - posterior, posterior], axis=1)
     code = np.broadcast_to(np.arange(2, dtype=np.int32), chance.shape)
-    return Decided(code, chance, chance, chance.argmax(axis=1))
+    return Decided(code, chance, chance.argmax(axis=1))
 
 
 def write_posteriors(run: Run, number: int, decided: Decided, n_classes: int) -> list[str]:

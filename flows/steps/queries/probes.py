@@ -63,6 +63,11 @@ class ScoringRule(ABC):
     counted: ClassVar[type[Scored]] = Scored
     """What is said of some rows."""
 
+    @property
+    @abstractmethod
+    def n_neighbors(self) -> int:
+        """Neighbors that are looked for."""
+
     @abstractmethod
     def attributes(self) -> dict[str, Any]:
         """What the attributes of the group `scores` say of the rule."""
@@ -102,6 +107,7 @@ class Model:
     run: Run
     scaling: Scaling
     k: int
+    """Neighbors that are looked for."""
     n_blocks: int
     rule: ScoringRule
     n_rows: int

@@ -58,7 +58,7 @@ def write_scores(job: Job, queries: Pool, model: Model, searched: Searched) -> T
     )
 
     def finish(run: Run) -> Output:
-        attributes = {"k": model.k, **model.rule.attributes()}
+        attributes = model.rule.attributes()
         return Output(_writer(run, queries, model).finish(queries.n_rows, attributes))
 
     job.once("scored", finish)

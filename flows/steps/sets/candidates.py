@@ -60,6 +60,11 @@ class CandidateEstimates(Result):
         """Most neighbors looked at."""
         return self.params.most_neighbors
 
+    @property
+    def n_neighbors(self) -> int:
+        """Neighbors that the prediction of a row takes."""
+        return self.k
+
 
 def stops_tried(length: int) -> tuple[int, ...]:
     """Values of T to choose from, with lists of some length: the last is the length."""
