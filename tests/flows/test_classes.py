@@ -96,7 +96,7 @@ def test_posteriors_of_very_many_classes_are_written_in_pieces(tmp_path: Path) -
     run = Run(Location.of(str(tmp_path / "run")))
     run.begin({})
     for part, rows in enumerate((slice(0, 7), slice(7, 12))):
-        decided = Decided(code[rows], chance[rows], chance[rows], code[rows, 0].astype(np.int64))
+        decided = Decided(code[rows], chance[rows], code[rows, 0].astype(np.int64))
         write_posteriors(run, part, decided, n_classes)
     ChunkWriter(run, "scores", 7, n).finish(n, {})
     read, step = posterior_columns(run, list(range(n_classes)))

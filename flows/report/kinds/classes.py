@@ -66,10 +66,11 @@ class ClassReport(Training):
 
     decision: MatrixDecision
     """How far the matrix corrects votes."""
-    weighed: Fitted | None
+    weighed: Fitted | None = None
     """Weights of neighborhoods of several sizes, which predict; None: the corrected vote of k."""
-    worth: Worth | None
-    """What they are worth beside that vote; None where it was asked for."""
+    worth: Worth | None = None
+    """What they are worth beside that vote; None where it was asked for, or the training is of an
+    earlier version."""
     confusions: list[Confusion]
     """The commonest, most rows first."""
     regions: list[Regions | None]

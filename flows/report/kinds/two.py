@@ -75,10 +75,11 @@ class TrainReport(Training):
     """Cross-validation of RkNN's sizes, if that is the rule."""
     decision_rule: Rule
     decision: Decision
-    weighed: WeighedVote | None
+    weighed: WeighedVote | None = None
     """Neighborhoods of several sizes, which predict; None: the vote of k at the threshold."""
-    worth: Worth | None
-    """What they are worth beside that vote; None where it was asked for."""
+    worth: Worth | None = None
+    """What they are worth beside that vote; None where it was asked for, or the training is of an
+    earlier version."""
     estimates: dict[str, NoiseRates]
     """Every estimate that was made, by method."""
 
