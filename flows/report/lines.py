@@ -32,19 +32,18 @@ def of_labels(report: Training) -> list[str]:
     ]
 
 
-def predicted_by(worth: Worth | None, k: int) -> dict[str, str]:
+def predicted_by(worth: Worth | None) -> dict[str, str]:
     """How new rows are predicted and what that is worth, under its name; nothing where it was asked
     for."""
     if worth is None:
         return {}
     error = 1.96 * float(np.hypot(worth.gain_error, worth.matrix_error))
-    by = (
-        f"several sizes of neighborhoods, weighed, not the vote of {k} alone"
-        if worth.taken
-        else f"the vote of {k} alone, as several sizes of neighborhoods, weighed, may lose"
-    )
-    rows = f"{worth.gain:+,.0f} ± {error:,.0f} of the sampled rows right"
-    return {"predictions": f"new rows are predicted by {by}: {rows}, as estimated"}
+    rows = f"{worth.gain:+,.0f} ± {error:,.0f} more of the sampled rows right, as estimated"
+    if worth.taken:
+        by = "new rows are predicted by several sizes of neighborhoods together, not by one k"
+    else:
+        by = "new rows are predicted by one k, beside which several sizes together may lose"
+    return {"predictions": f"{by}: {rows}"}
 
 
 def _wrong_in_all(report: Training) -> list[str]:

@@ -151,7 +151,7 @@ class ClassReport(Training):
             *varying_lines(self),
             *(f"  {one.text()}" for one in self.confusions[:SHOWN]),
             f"vote of the {self.k} neighbors: {self.corrected()}",
-            *predicted_by(self.worth, self.k).values(),
+            *predicted_by(self.worth).values(),
             *of_labels(self),
         ]
 
@@ -164,7 +164,7 @@ class ClassReport(Training):
         head = ["| truly | labeled | share | 95 % interval |", "|---|---|---|---|"]
         classes = f"{len(self.classes):,} classes"
         table = [classes, "", *head, *rows, ""]
-        rule = {"vote": self.corrected(), **predicted_by(self.worth, self.k)}
+        rule = {"vote": self.corrected(), **predicted_by(self.worth)}
         return Headline(self.support_text(), table, rule)
 
     def corrected(self) -> str:

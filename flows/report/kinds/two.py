@@ -25,7 +25,7 @@ from flows.report.model import (
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.rates import RateEstimates
 from flows.steps.labels.verdicts import TwoVerdicts
-from flows.steps.queries.class_scores import TwoClassRule
+from flows.steps.queries.class_scores import WEIGHED, TwoClassRule
 from pipeline.decision.odds import WeighedVote
 from pipeline.decision.tempering import Worth
 from pipeline.decision.threshold import Decision
@@ -58,7 +58,8 @@ class ScoreReport(Scoring):
         return predicted_text(self.classes, self.n_predicted, self.n_predicted_1)
 
     def facts(self) -> dict[str, str]:
-        return {"predicted 1": f"{self.n_predicted_1:,}", "threshold": f"{self.threshold:.4f}"}
+        by = {} if self.rule == WEIGHED else {"threshold": f"{self.threshold:.4f}"}
+        return {"predicted 1": f"{self.n_predicted_1:,}", **by}
 
 
 class TrainReport(Training):
@@ -198,7 +199,7 @@ class TrainReport(Training):
             *varying_lines(self),
             f"threshold on the share of the {self.k} neighbors given {one}: {self.threshold:.4f}",
             f"  {served(self.decision)}",
-            *predicted_by(self.worth, self.k).values(),
+            *predicted_by(self.worth).values(),
             *of_labels(self),
         ]
 
@@ -214,7 +215,7 @@ class TrainReport(Training):
         head = ["| noise rate | estimated | 95 % interval |", "|---|---|---|"]
         rule = {
             "threshold": f"{self.threshold:.4f}: {self.decision.reason}",
-            **predicted_by(self.worth, self.k),
+            **predicted_by(self.worth),
         }
         return Headline(self.support_text(), [*head, *rates, ""], rule)
 

@@ -15,7 +15,7 @@ from flows.report.page.figures import k_curve, qualities
 from flows.report.page.gather import Scanned
 from flows.report.page.kind import KindPage, of_labels
 from flows.report.page.suspects import Suspect, listed
-from flows.report.page.words import percent, wrong_in_all
+from flows.report.page.words import percent, sizes, wrong_in_all
 from flows.report.varying import varying
 from flows.steps.graph.lookup import lists_of, pick
 from storage.arrays.groups import read_array
@@ -176,7 +176,7 @@ def verdict(report: ClassReport) -> str:
 def rule(report: ClassReport) -> str:
     """How a new row is decided."""
     vote = f"A row gets the class for which its {report.k} nearest neighbors vote; the vote is"
-    return f"{vote} {report.corrected()}."
+    return f"{vote} {report.corrected()}.{sizes(report.worth)}"
 
 
 def facts(report: ClassReport) -> list[tuple[str, str, str]]:

@@ -18,7 +18,7 @@ from flows.report.page.kind import KindPage, of_labels
 from flows.report.page.suspects import Suspect, listed
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
-from flows.report.page.words import percent, wrong_in_all
+from flows.report.page.words import percent, sizes, wrong_in_all
 from flows.report.varying import varying
 from flows.steps.graph.lookup import lists_of, pick
 from pipeline.decision.threshold import vote_table
@@ -119,7 +119,7 @@ def rule(report: TrainReport) -> str:
     share = "half" if at == 0.5 else percent(at)
     return (
         f"A row is taken for {one} where at least {share} of its {k} nearest neighbors are "
-        f"labeled {one}. {served(report.decision)}"
+        f"labeled {one}. {served(report.decision)}{sizes(report.worth)}"
     )
 
 

@@ -6,7 +6,9 @@ import shlex
 from dataclasses import dataclass
 
 from flows.engine.results import Outcome
+from flows.report.lines import predicted_by
 from flows.report.model import PoolReport, Training
+from pipeline.decision.tempering import Worth
 
 
 def percent(value: float) -> str:
@@ -20,6 +22,12 @@ def wrong_in_all(report: Training) -> list[tuple[str, str, str]]:
         return []
     low, high = report.share_wrong_interval
     return [("wrong labels", percent(report.share_wrong), f"{percent(low)} to {percent(high)}")]
+
+
+def sizes(worth: Worth | None) -> str:
+    """A sentence, and a space before it, on what predicts new rows; nothing where one k was asked
+    for."""
+    return "".join(f" {text[0].upper()}{text[1:]}." for text in predicted_by(worth).values())
 
 
 @dataclass(frozen=True)
