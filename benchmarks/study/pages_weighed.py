@@ -29,13 +29,13 @@ def weighed(rows: Rows, docs: Path) -> None:
         "sizes, weighed by what they tell of the given labels ([how]"
         "(../../understand/method.md#from-rates-to-decisions)). Accuracy against clean labels less "
         "that of the vote of one k, which the default was before; `default` takes the weighed "
-        "vote unless it surely loses, `always` takes it everywhere. `balanced` and `loss`: "
+        "vote unless it surely loses, `always` everywhere. `balanced` and `loss`: "
         "balanced accuracy, and log loss of posteriors, less those of one k. `better` and `worse`: "
         "cases in which the default differs from one k by more than two paired standard errors; "
         "the last two: in which the default, and one k, are below the plain vote by as much. At "
         "most 6,000 rows to train on, 6,000 to test; two draws.",
-        table(head, [line for label, some in groups for line in _lines(label, some)]),
-        "By rows to train on:",
+        table(head, [_lines(label, some)[0] for label, some in groups if some]),
+        "By rows to train on, and what it would be worth always:",
         table(
             head,
             [
