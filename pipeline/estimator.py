@@ -339,9 +339,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     def _weigh(self, lists: Int64, noise: Transition) -> Worth | None:
         """What neighborhoods of all sizes are worth beside the vote of one k; None where the vote
         of one k is asked for."""
-        asked = (self.n_neighbors, self.objective) != ("auto", "accuracy")
-        given = not isinstance(self.noise, str) or self.noise != "crossfit"
-        if asked or given or len(lists) < FEWEST_ROWS:
+        chosen = isinstance(self.noise, str) and self.noise == "crossfit"
+        chosen &= (self.n_neighbors, self.objective) == ("auto", "accuracy")
+        if not chosen or len(lists) < FEWEST_ROWS:
             return None
         rows = np.flatnonzero(self._drawn())
         one_k, weighed = (self._vote(lists[rows], is_weighed)[1] for is_weighed in (False, True))
