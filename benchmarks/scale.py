@@ -12,8 +12,10 @@ from pipeline.blocks.cost import row_cost
 D, K, COPIES = 32, 30, 1.05
 PART_ROWS = (128 << 20) // (4 * D)
 
-ROUTE_US = (1.4, 0.005)
-"""Core time a row: constant, and for each block."""
+LISTS_US = 19.5
+"""Core time a row in blocks of 50,000; `row_cost` tells that of others by its ratios."""
+ROUTE_US = (1.4, 0.13)
+"""Core time a row: constant, and by the root of the number of blocks."""
 ANCHORS_US = 5.0
 OTHER_US = 12.0
 """Blocks, merge, audit, counts and labels, with what is read and written."""
@@ -54,8 +56,8 @@ class Cost:
     def core_us(self) -> dict[str, float]:
         """Core microseconds a row by what they go to."""
         return {
-            "neighbors": COPIES * row_cost(self.block_rows),
-            "route": ROUTE_US[0] + ROUTE_US[1] * self.blocks,
+            "neighbors": COPIES * LISTS_US * row_cost(self.block_rows) / row_cost(50_000),
+            "route": ROUTE_US[0] + ROUTE_US[1] * self.blocks**0.5,
             "anchors": ANCHORS_US,
             "other": OTHER_US,
             "parts": FUTURE_CORE_MS * 1e3 * self.tasks / self.n,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.knn.exact import nearest
+from pipeline.knn.grouped import nearest_by_groups
 
 Float32 = npt.NDArray[np.float32]
 
@@ -43,7 +43,7 @@ def nearest_blocks(
     block : (row, min(width, blocks)) int32
     distance : the same shape, float32
     """
-    block, distance = nearest(x, centroid, min(width, len(centroid)))
+    block, distance = nearest_by_groups(x, centroid, min(width, len(centroid)))
     return block.astype(np.int32), distance
 
 

@@ -29,6 +29,7 @@ _AHEAD = 6
 
 Float32 = npt.NDArray[np.float32]
 Index = npt.NDArray[np.integer[Any]]
+Int64 = npt.NDArray[np.int64]
 
 
 def pair_distance(a: Float32, b: Float32, i: Index, j: Index) -> Float32:
@@ -160,6 +161,23 @@ def one_distance(p: Float32, q: Float32) -> np.float32:
     return np.float32(math.sqrt(total))
 
 
+@njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def insert(d: np.float32, r: int, filled: int, index: Int64, distance: Float32) -> int:
+    """Put a row into a list of which `filled` places are taken, if it is near enough; how many are
+    taken then."""
+    at = filled
+    while at > 0 and (d < distance[at - 1] or (d == distance[at - 1] and r < index[at - 1])):
+        at -= 1
+    if at == len(index):
+        return filled
+    filled = min(len(index), filled + 1)
+    for later in range(filled - 1, at, -1):
+        distance[later] = distance[later - 1]
+        index[later] = index[later - 1]
+    distance[at], index[at] = d, r
+    return filled
+
+
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _rank(
     query: Float32,
@@ -169,7 +187,6 @@ def _rank(
     index: npt.NDArray[np.int64],
     distance: Float32,
 ) -> None:
-    k = index.shape[1]
     for i in range(len(place)):
         n_ranked = 0
         for q in range(place.shape[1]):
@@ -178,19 +195,8 @@ def _rank(
             p = place[i, q]
             if p == ABSENT:
                 continue
-            d, r = one_distance(query[i], x[p]), row[p]
-            at = n_ranked
-            while at > 0 and (
-                d < distance[i, at - 1] or (d == distance[i, at - 1] and r < index[i, at - 1])
-            ):
-                at -= 1
-            if at == k:
-                continue
-            n_ranked = min(k, n_ranked + 1)
-            for later in range(n_ranked - 1, at, -1):
-                distance[i, later] = distance[i, later - 1]
-                index[i, later] = index[i, later - 1]
-            distance[i, at], index[i, at] = d, r
+            d = one_distance(query[i], x[p])
+            n_ranked = insert(d, row[p], n_ranked, index[i], distance[i])
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -17,7 +17,7 @@ from pipeline.knn.threads import ALONE, Threads
 
 _QUERY_ROWS, _X_ROWS = 512, 512
 """Tile of the distance matrix; 1 MB in float32. Queries are more where rows are few."""
-_FEW_ROWS = 512
+FEW_ROWS = 512
 """Rows up to which an exact distance of every pair costs less than leaving pairs out."""
 _FAR = 1e9
 """Distance, in spreads of the rows, beyond which float32 tells rows apart no more."""
@@ -58,7 +58,7 @@ def nearest(
     index : (query, k) int64 rows of `x`, nearest first; ABSENT where there are no more
     distance : (query, k) float32, inf where there are no more
     """
-    if len(x) <= _FEW_ROWS and exclude is None and bound is None:
+    if len(x) <= FEW_ROWS and exclude is None and bound is None:
         every = np.arange(len(x))
         return rank_lists(query, x, np.broadcast_to(every, (len(query), len(x))), every, k)
     index = np.full((len(query), k), ABSENT, np.int64)
