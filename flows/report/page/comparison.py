@@ -6,7 +6,7 @@ from flows.report.compare import NUMBERS, SHOWN, Comparison, shared
 from flows.report.content import load
 from flows.report.flips import Incomparable
 from flows.report.page.build import PAGES
-from flows.report.page.kind import KindPage
+from flows.report.page.kind import Compared
 from flows.report.page.render import render
 from flows.report.page.words import percent
 from storage.export import write_bytes
@@ -25,7 +25,7 @@ def write_comparison(comparison: Comparison, target: str) -> None:
         the target cannot be written.
     """
     sides = [load(Run(Location.of(folder))) for folder in (comparison.before, comparison.after)]
-    of_kind = PAGES.get(shared(*sides), KindPage())
+    of_kind: Compared = PAGES.get(shared(*sides), Compared())
     labels = comparison.label_values or (0, 1)
     page = render(
         "compare.html",

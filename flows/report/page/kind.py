@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -12,10 +13,10 @@ from flows.report.page.svg import Drawing
 from storage.runs.run import Run
 
 
-class KindPage:
-    """The page of a training, and of a comparison, on labels of a kind; here, of any."""
+class Compared:
+    """What the page of a comparison takes from the kind that two trainings share; here, from
+    none."""
 
-    template: ClassVar[str]
     changed: ClassVar = [
         ("flipped", "flipped"),
         ("predicted another now", "predicted_changed"),
@@ -23,20 +24,26 @@ class KindPage:
         ("no longer suspect", "no_longer_suspect"),
         ("given label changed", "given_changed"),
     ]
-    """Of a comparison, names and fields of the numbers of rows."""
-
-    def tally(self, report: Any) -> Tally:
-        """What is to be found in one pass over the verdicts."""
-        return Tally(report.seed)
-
-    def shown(self, run: Run, report: Any, scanned: Scanned) -> dict[str, Any]:
-        """What the page shows besides what all pages do."""
-        raise NotImplementedError
+    """Names and fields of the numbers of rows."""
 
     def rates(self, series: Sequence[tuple[str, Any]]) -> Drawing | None:
         """The rates of trainings, (name, report), where these are so few that a figure holds
         them."""
         return None
+
+
+class KindPage(Compared, ABC):
+    """The page of a training, and of a comparison, on labels of a kind."""
+
+    template: ClassVar[str]
+
+    def tally(self, report: Any) -> Tally:
+        """What is to be found in one pass over the verdicts."""
+        return Tally(report.seed)
+
+    @abstractmethod
+    def shown(self, run: Run, report: Any, scanned: Scanned) -> dict[str, Any]:
+        """What the page shows besides what all pages do."""
 
 
 def of_labels(run: Run, report: Training) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from flows.report.kinds.two import TrainReport, served
 from flows.report.page.figures import k_curve
 from flows.report.page.gather import Scanned, Tally
-from flows.report.page.kind import KindPage, of_labels
+from flows.report.page.kind import Compared, KindPage, of_labels
 from flows.report.page.suspects import Suspect, listed
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
@@ -45,10 +45,10 @@ class TwoPage(KindPage):
 
     template: ClassVar = "two.html"
     changed: ClassVar = [
-        KindPage.changed[0],
+        Compared.changed[0],
         ("predicted {1} now", "predicted_to_1"),
         ("predicted {0} now", "predicted_to_0"),
-        *KindPage.changed[2:],
+        *Compared.changed[2:],
     ]
 
     def tally(self, report: TrainReport) -> Tally:
