@@ -10,15 +10,14 @@ import numpy.typing as npt
 import psutil
 
 from flows.engine.claim import claimed
-from flows.engine.cluster import check_reachable, fitting
-from flows.engine.guard import refuse_while_imported
+from flows.engine.cluster import fitting
 from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
 from flows.kinds import labels_of
-from flows.options.params import AcquireParams, as_keywords
+from flows.options.params import AcquireParams
 from flows.orchestration.config import check_same, describe
-from flows.orchestration.prefect_flow import flow_of
+from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import to_make
 from flows.orchestration.session import open_job
 from flows.report.review import LOG
@@ -54,7 +53,7 @@ PREDICTED = "labels.parquet"
 FEWEST_ROWS = 6
 
 
-@as_keywords(AcquireParams, name="acquire")
+@computes(AcquireParams, name="acquire")
 def run_acquire(params: AcquireParams) -> dict[str, Any]:
     """Buy the labels of a pool that are worth most, within a budget; those bought before are kept
     and never asked for again.
@@ -62,13 +61,7 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
     Returns:
         labels known and bought, and the files that hold them, the rows that people are to label
         and the labels predicted for all rows
-
-    Raises:
-        storage.errors.KnnoiseError: InputError, StorageError or ClusterError, each with a message
-            for people.
     """
-    refuse_while_imported()
-    check_reachable(params)
     folder, reporter = Run(Location.of(to_make(params.run))), Reporter(quiet=params.quiet)
     with_labels = params.label_column is not None
     oracles = {"--oracle": params.oracle, "--label-column": params.label_column}

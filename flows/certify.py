@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.engine.cluster import check_reachable
 from flows.engine.collectives import PoolGraph
-from flows.engine.guard import refuse_while_imported
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
-from flows.options.params import CertifyParams, as_keywords
-from flows.orchestration.prefect_flow import flow_of
+from flows.options.params import CertifyParams
+from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest
 from flows.orchestration.session import job_below
 from flows.report import content as reports
@@ -33,20 +31,14 @@ WORTH = 0.8
 """Share of the width below which longer lists are recommended."""
 
 
-@as_keywords(CertifyParams, name="certify")
+@computes(CertifyParams, name="certify")
 def run_certify(params: CertifyParams) -> dict[str, Any]:
     """Bound the errors of a finished training's rules from its own rows.
 
     Returns:
         the report: bounds of the majority of k and of the training's rule, of the clean error where
         the rates allow it, and what their width is made of
-
-    Raises:
-        storage.errors.KnnoiseError: InputError, StorageError or ClusterError, each with a message
-            for people.
     """
-    refuse_while_imported()
-    check_reachable(params)
     trained = Trained.of(latest(params.run))
     test = Truth.of(params.scores, params.truth, params.truth_column)
     held_out = None

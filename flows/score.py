@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.engine.cluster import check_reachable
-from flows.engine.guard import refuse_while_imported
 from flows.engine.progress.reporter import Reporter
-from flows.options.params import ScoreParams, as_keywords
-from flows.orchestration.prefect_flow import flow_of
+from flows.options.params import ScoreParams
+from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest
 from flows.scorings.new_files import score_new_files
 from flows.scorings.scored import Finished, score_source
@@ -16,20 +14,14 @@ from storage.export import check_target
 from storage.files.location import Location
 
 
-@as_keywords(ScoreParams, name="score")
+@computes(ScoreParams, name="score")
 def run_score(params: ScoreParams) -> dict[str, Any]:
     """Score the rows of a source with a finished training.
 
     Returns:
         the report: n_rows, recall, recall_interval, seconds, …; with new_files n_files, n_scored,
         n_skipped and the reports of the files that were scored
-
-    Raises:
-        storage.errors.KnnoiseError: InputError, StorageError or ClusterError, each with a message
-            for people.
     """
-    refuse_while_imported()
-    check_reachable(params)
     if params.new_files:
         Location.of(params.out).check_writable()
     else:

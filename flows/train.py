@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.engine.claim import claimed
-from flows.engine.cluster import check_reachable, fitting, memory_of_a_part
-from flows.engine.guard import refuse_while_imported
+from flows.engine.cluster import fitting, memory_of_a_part
 from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
@@ -17,9 +16,9 @@ from flows.intake.coding import opened as open_training
 from flows.intake.health import Health
 from flows.intake.labels import refuse_quantity
 from flows.kinds import LabeledGraph, labels_of
-from flows.options.params import TrainParams, as_keywords
+from flows.options.params import TrainParams
 from flows.orchestration.config import check_same, defaults, describe
-from flows.orchestration.prefect_flow import flow_of
+from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest, to_make
 from flows.orchestration.session import open_job, worker_memory
 from flows.report import content as reports
@@ -47,19 +46,13 @@ FEWEST_ROWS = 40
 """Rows below which no rate can be read off held-out labels."""
 
 
-@as_keywords(TrainParams, name="train")
+@computes(TrainParams, name="train")
 def run_train(params: TrainParams) -> dict[str, Any]:
     """Train on a noisily labeled source, or resume or repair a training.
 
     Returns:
         the report, as `report.json` holds it
-
-    Raises:
-        storage.errors.KnnoiseError: InputError, StorageError or ClusterError, each with a message
-            for people.
     """
-    refuse_while_imported()
-    check_reachable(params)
     folder = Run(Location.of(to_make(params.run)))
     reporter = Reporter(quiet=params.quiet)
     if params.review_wait is not None and flow_run_context() is None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.cluster import check_reachable
-from flows.engine.guard import refuse_while_imported
 from flows.engine.progress.reporter import Reporter
-from flows.options.params import ReviewParams, as_keywords
+from flows.options.params import ReviewParams
+from flows.orchestration.prefect_flow import computes
 from flows.orchestration.run_folders import latest
 from flows.report.review import LOG, share_wrong
 from flows.review.labelstudio import TASKS, read_tasks, write_tasks
@@ -36,19 +35,13 @@ if TYPE_CHECKING:
     from flows.review.desk import Desk
 
 
-@as_keywords(ReviewParams, name="review")
+@computes(ReviewParams, name="review")
 def run_review(params: ReviewParams) -> dict[str, Any]:
     """Let people check a finished training's suspect labels on a page of this host.
 
     Returns:
         what the answers measure, once the page is closed
-
-    Raises:
-        storage.errors.KnnoiseError: InputError, StorageError or ClusterError, each with a message
-            for people.
     """
-    refuse_while_imported()
-    check_reachable(params)
     if params.export_to is not None:
         check_target(params.export_to, other=TASKS)
     trained = Trained.of(latest(params.run))
