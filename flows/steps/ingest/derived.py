@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, rows_name
 from flows.engine.tasks.as_task import as_task
 from flows.steps.ingest.columns import WORDS
 from flows.steps.ingest.pool import SAMPLES, Ingested
@@ -50,7 +50,7 @@ def derive(
     whole : whether ids and candidates are taken along
     """
     parts = [
-        Part(f"rows-{i:06d}", Derive(of, rows, change))
+        Part(rows_name(i), Derive(of, rows, change))
         for i, (rows, change) in enumerate(zip(of.parts(), changes, strict=True))
     ]
     writer = _writer(job.run, of, whole)

@@ -8,20 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from flows.engine.collectives import PoolGraph, Sendings, over_rows
-from flows.engine.collectives.sent import Passed, Replies, ask, exchange
-from flows.engine.job import Job, Output
-from flows.engine.parts import Part, rows_name
-from flows.steps.graph.lists import receive_lists
+from flows.engine.collectives.sent import Replies, exchange
+from flows.engine.job import Job
+from flows.steps.queries.lists import Lists, answers
 from flows.steps.queries.probes import Model, Score, Scored, Scores, ScoringRule
-from flows.steps.sets.masks import CANDIDATES, masks, read_candidates
+from flows.steps.sets.masks import CANDIDATES, neighbors_candidates, read_candidates
 from pipeline.knn.lists import Neighbors
-from pipeline.knn.places import distinct
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import NAME, AdaptiveParams, disambiguate, predict
-from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.exchange import Slice
 from storage.arrays.groups import Arrays
-from storage.runs.pool import Pool, Rows
+from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 
@@ -58,15 +55,10 @@ class CandidateRule(ScoringRule):
     def send(
         self, job: Job, model: Model, queries: Pool, lists: list[list[Slice]]
     ) -> Sequence[tuple[Slice, ...]]:
-        parts, pool = queries.parts(), Pool(model.run, "pool", model.n_rows, queries.n_features)
-        wants = [
-            Part(rows_name(i), Want(pool, self.n_neighbors, i, rows, lists[i]))
-            for i, rows in enumerate(parts)
-        ]
-        requests = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
-        graph = PoolGraph(pool, len(parts))
-        known = over_rows(job, graph, CANDIDATES, masks, requests=requests)
-        return [tuple(slices) for slices in known.slices("answers", len(parts))]
+        pool = Pool(model.run, "pool", model.n_rows, queries.n_features)
+        of_each = [Lists(job.run, slices, self.n_neighbors) for slices in lists]
+        known = answers(job, queries, of_each, pool, self.n_neighbors, neighbors_candidates)
+        return [tuple(slices) for slices in known]
 
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
         """One of each row's own candidates is predicted where there are any."""
@@ -102,25 +94,3 @@ class CandidateRule(ScoringRule):
 
     def as_json(self) -> dict[str, Any]:
         return {"rule": NAME, "k": self.n_neighbors, "c1": self.how.c1}
-
-
-@dataclass(frozen=True)
-class Want:
-    """Queries whose neighbors' candidates are asked for."""
-
-    pool: Pool
-    """Of the training."""
-    k: int
-    number: int
-    rows: Rows
-    lists: list[Slice]
-
-
-def want_part(run: Run, part: Part[Want]) -> Output:
-    """Ask the training pool for the candidates of all neighbors of some queries."""
-    want = part.args
-    owners = np.arange(want.rows.start, want.rows.stop)
-    lists = receive_lists(Exchange(run.location, "lists"), want.lists, owners, want.k)
-    rows = distinct(lists.row)
-    key, sent = ask(run.location, "wanted", part.name, want.number, want.pool, rows)
-    return Output([key], Passed({"asked": sent}))

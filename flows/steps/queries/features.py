@@ -11,57 +11,27 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives import PoolGraph, Sendings
-from flows.engine.collectives.sent import Passed, Replies, ask, exchange
-from flows.engine.job import Job, Output
-from flows.engine.parts import Part, rows_name
+from flows.engine.collectives.sent import Replies, exchange
+from flows.engine.job import Job
 from flows.engine.results import LabelValue
 from flows.engine.tasks.as_task import as_task
-from flows.steps.graph.lists import receive_lists
 from flows.steps.ingest.columns import CandidateCodes
 from flows.steps.ingest.derived import derive
 from flows.steps.ingest.pool import Ingested, ingest
+from flows.steps.queries.lists import Lists, answers
 from flows.steps.queries.probes import Model
 from flows.steps.queries.searching import search_queries
 from flows.steps.sets.averages import FEATURES, neighbors_features, towards
 from flows.steps.sets.features import Unit
 from flows.steps.sets.stages import AVERAGED, GIVEN, UNIT, StageFeatures, stage
 from pipeline.blocks.scaling import Scaling
-from pipeline.knn.lists import Neighbors
-from pipeline.knn.places import distinct
 from pipeline.methods.partial_features import density_scaled, reach
-from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.exchange import Slice
 from storage.runs.pool import Pool, Rows
-from storage.runs.run import Run
 from storage.sources.base import Source
 
 Float32 = npt.NDArray[np.float32]
 N = TypeVar("N", np.int64, np.float32)
-
-
-@dataclass(frozen=True)
-class Lists:
-    """Where the neighbors of some queries among the averages lie."""
-
-    at: Run
-    slices: list[Slice]
-    k: int
-    """Length of the lists."""
-
-    def of(self, rows: Rows) -> Neighbors:
-        owners = np.arange(rows.start, rows.stop)
-        return receive_lists(Exchange(self.at.location, "lists"), self.slices, owners, self.k)
-
-
-@dataclass(frozen=True)
-class FeaturesWanted:
-    """Queries whose neighbors' features are asked for."""
-
-    number: int
-    rows: Rows
-    lists: Lists
-    pool: Pool
-    n_smooth: int
 
 
 @dataclass(frozen=True)
@@ -77,10 +47,10 @@ class AveragedQueries:
 
     def features(self, rows: Rows) -> Float32:
         lists = self.lists.of(rows)
-        answers = Replies(exchange(self.lists.at.location, FEATURES, "answers"), self.known)
-        near = answers.places(_first(lists.row, self.n_smooth))
+        replies = Replies(exchange(self.lists.at.location, FEATURES, "answers"), self.known)
+        near = replies.places(_first(lists.row, self.n_smooth))
         distance = _first(lists.distance, self.n_smooth)
-        x = answers.columns["x"]
+        x = replies.columns["x"]
         return towards(self.queries.read("x", rows), x, near, distance, self.alpha)
 
 
@@ -132,13 +102,7 @@ def prepare_queries(
     derive(unit, read, first, [Unit(first, by.scaling, center)] * len(first.parts()))
     second = replace(first, run=unit.run)
     lists = _search(unit, second, averages)
-    wants = [
-        Part(rows_name(i), FeaturesWanted(i, rows, lists[i], among, how.n_smooth))
-        for i, rows in enumerate(second.parts())
-    ]
-    requests = Sendings.of(unit.run.location, "wanted", unit.parts("wanted", want_part, wants))
-    graph = PoolGraph(among, len(wants))
-    known = neighbors_features(unit, graph, requests).slices("answers", len(wants))
+    known = answers(unit, second, lists, among, how.n_smooth, neighbors_features)
     moved = [
         AveragedQueries(second, *both, how.n_smooth, how.alpha)
         for both in zip(lists, known, strict=True)
@@ -154,11 +118,3 @@ def _search(job: Job, queries: Pool, model: Model) -> list[Lists]:
     """The neighbors of each part of the queries."""
     searched = as_task("search", lambda: search_queries(job, queries, model))
     return [Lists(job.run, slices, model.k) for slices in searched.slices]
-
-
-def want_part(run: Run, part: Part[FeaturesWanted]) -> Output:
-    """Ask for the features of the nearest of some queries."""
-    want = part.args
-    near = distinct(_first(want.lists.of(want.rows).row, want.n_smooth))
-    key, sent = ask(run.location, "wanted", part.name, want.number, want.pool, near)
-    return Output([key], Passed({"asked": sent}))

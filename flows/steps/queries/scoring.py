@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue
-from flows.steps.graph.lists import receive_lists
 from flows.steps.queries.class_scores import posterior_columns, write_posteriors
+from flows.steps.queries.lists import Lists
 from flows.steps.queries.probes import Model, Score, ScoringRule, audit_queries
 from flows.steps.queries.searching import Searched
 from pipeline.diagnostics.neighborhood import is_near
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.recall import Recall, row_recall, summarize
-from storage.arrays.exchange import Exchange
 from storage.arrays.schema import GROUPS
 from storage.errors import StorageError
 from storage.export import read_schema, write_table
@@ -50,7 +49,7 @@ def write_scores(job: Job, queries: Pool, model: Model, searched: Searched) -> T
         score_part,
         [
             Part(
-                f"rows-{i:06d}",
+                rows_name(i),
                 Score(model, queries, i, rows, searched.slices[i], searched.limit, sent[i]),
             )
             for i, rows in enumerate(queries.parts())
@@ -83,12 +82,11 @@ def _writer(run: Run, queries: Pool, model: Model) -> ChunkWriter:
 def score_part(run: Run, part: Part[Score]) -> Output:
     """Merge the lists of some queries and apply the rule."""
     rows, model, queries = part.args.rows, part.args.model, part.args.queries
-    owners = np.arange(rows.start, rows.stop)
-    lists = receive_lists(Exchange(run.location, "lists"), part.args.slices, owners, model.k)
+    lists = Lists(run, part.args.slices, model.k).of(rows)
     alone = np.flatnonzero(lists.row[:, 0] == ABSENT)
     if len(alone):
         raise StorageError(
-            f"row {owners[alone[0]]:,} of the source has no neighbors in any block; "
+            f"row {rows.start + alone[0]:,} of the source has no neighbors in any block; "
             "the training is damaged: run train again to repair"
         )
     columns, decided = model.rule.columns(run, part.args, lists)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, block_name
+from flows.engine.parts import Part, block_name, rows_name
 from flows.steps.graph.lists import send_lists
 from flows.steps.graph.neighbors import block_lists, block_with_enough_rows
 from flows.steps.queries.probes import (
@@ -88,7 +88,7 @@ def search_queries(job: Job, queries: Pool, model: Model) -> Searched:
         "route",
         route_part,
         [
-            Part(f"rows-{i:06d}", QueryRoute(model, queries, rows, route))
+            Part(rows_name(i), QueryRoute(model, queries, rows, route))
             for i, rows in enumerate(queries.parts())
         ],
     )

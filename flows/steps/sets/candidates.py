@@ -11,10 +11,10 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, over_graph, over_rows
+from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, over_graph
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
-from flows.steps.sets.masks import CANDIDATES, masks
+from flows.steps.sets.masks import neighbors_candidates
 from flows.steps.sets.verdicts import CandidatePool, Verdicts, write_verdicts
 from pipeline.blocks.sampling import in_sample
 from pipeline.methods.partial_labels import (
@@ -76,7 +76,7 @@ def judge_candidates(
 ) -> tuple[CandidateEstimates, Verdicts]:
     """c1 and T, and the group `labels`."""
     requests = over_graph(job, graph, "wanted", asks=Asks(own=True))
-    known = over_rows(job, graph, CANDIDATES, masks, requests=requests)
+    known = neighbors_candidates(job, graph, requests)
     choice = _choose(job, of, graph, known, stops_tried(length))
     judged = over_graph(
         *(job, graph, "predictions"),

@@ -17,7 +17,7 @@ from flows.engine.cluster import memory_of_a_part
 from flows.engine.collectives import PoolGraph, Sendings
 from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, rows_name
 from flows.engine.results import Result
 from flows.engine.tasks.as_task import as_task
 from flows.options.params import TrainParams
@@ -191,7 +191,7 @@ class Summed(Result):
 
 def find_center(job: Job, pool: Pool, scaling: Scaling) -> tuple[float, ...]:
     """(feature,) mean of the scaled rows."""
-    parts = [Part(f"rows-{i:06d}", Sum(pool, rows, scaling)) for i, rows in enumerate(pool.parts())]
+    parts = [Part(rows_name(i), Sum(pool, rows, scaling)) for i, rows in enumerate(pool.parts())]
     sums = [Summed.of(record).total for record in job.parts("center", sum_part, parts)]
     return tuple((np.sum(sums, axis=0) / pool.n_rows).tolist())
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.engine.collectives import SourceRows
+from flows.engine.collectives import PoolGraph, Sendings, SourceRows, over_rows
+from flows.engine.job import Job
 from pipeline.methods.partial_labels import Masks, reordered
 from storage.arrays.groups import Arrays
 from storage.runs.pool import Pool, Rows
 
 CANDIDATES = "candidates"
 """Name of a step."""
+
+
+def neighbors_candidates(job: Job, graph: PoolGraph, requests: Sendings) -> Sendings:
+    """The candidates of the rows that were asked for; the pool may be another run's."""
+    return over_rows(job, graph, CANDIDATES, masks, requests=requests)
 
 
 def masks(at: SourceRows) -> Arrays:
