@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.engine.claim import claimed
-from flows.engine.cluster import fitting, memory_of_a_part
+from flows.engine.cluster import fitting
 from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
@@ -161,7 +161,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     )
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)
-    room = memory_of_a_part(params) if builder == "join" else 0
+    room = job.machine().memory if builder == "join" else 0
     exact = builder == "exact"
     wanted = Wanted(params.block_rows, params.target_recall, length, exact, seed, room)
     how = NeighborParams(length, builder, seed=seed)

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from multiprocessing import forkserver
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from flows.engine.guard import IMPORTED, MESSAGE
 from flows.engine.progress.reporter import Reporter
 from flows.engine.threads import machine_memory, n_cores
 from flows.engine.tls import Tls, check_encrypted
+from flows.engine.vigil import FIRST
 from flows.options.params import Compute
 from storage.errors import ClusterError
 
@@ -28,7 +30,7 @@ _WORTH_WORKERS = 30.0
 all that its threads would."""
 
 _SHARE = 3
-"""The machine's memory over that of a part that has its cores to itself."""
+"""The memory of a machine, or of a worker, over that of a part that has its cores to itself."""
 
 _own: dict[str, Security] = {}
 """Certificates of the local clusters of this process, by address; they exist in memory only."""
@@ -54,9 +56,40 @@ def address_of(compute: Compute) -> str | None:
     return compute.scheduler
 
 
-def memory_of_a_part(compute: Compute) -> int:
-    """Bytes that one part may take which has this machine to itself; none on another cluster."""
-    return 0 if address_of(compute) is not None else machine_memory() // _SHARE
+@dataclass(frozen=True)
+class Machine:
+    """What one part may take that has a machine to itself."""
+
+    threads: int
+    memory: int
+    """Bytes; 0 where no part has a machine to itself."""
+
+    @staticmethod
+    def here(threads: int) -> Machine:
+        """This machine."""
+        return Machine(threads, machine_memory() // _SHARE)
+
+    @staticmethod
+    def of_workers(client: Client) -> Machine:
+        """The least that a worker of a cluster has, as soon as there is one; those of one thread
+        share their machines with others.
+
+        Raises
+        ------
+        ClusterError
+            no worker came.
+        """
+        try:
+            client.wait_for_workers(1, timeout=FIRST)
+        except TimeoutError as error:
+            raise ClusterError(
+                f"there was no worker for {FIRST:.0f} s; start workers, and run again to resume"
+            ) from error
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        threads = min((worker["nthreads"] for worker in workers), default=1)
+        if threads == 1:
+            return Machine(1, 0)
+        return Machine(threads, min(worker["memory_limit"] or 0 for worker in workers) // _SHARE)
 
 
 def fitting(compute: Compute, core_seconds: float) -> Compute:

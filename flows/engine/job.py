@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from flows.engine.cluster import Workers, address_of
+from flows.engine.cluster import Machine, Workers, address_of
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, lost_cluster, run_parts
 from flows.engine.performance import Performance
@@ -196,12 +196,13 @@ class Job:
         """Worker processes of the cluster, once it has started; 0 where this process computes."""
         return 0 if self._client() is None else self._n_workers() or 0
 
-    def n_threads(self) -> int:
-        """Threads of a part that has this machine to itself: as many as parts have cores; one where
-        the workers are those of another cluster."""
-        if address_of(self.workers.compute) is not None:
-            return 1
-        return max(self.n_workers(), self.workers.compute.threads)
+    def machine(self) -> Machine:
+        """What a part may take that has a machine to itself: of this one as many threads as parts
+        have cores; of another cluster a worker."""
+        client = self._client()
+        if client is not None and address_of(self.workers.compute) is not None:
+            return Machine.of_workers(client)
+        return Machine.here(max(self.n_workers(), self.workers.compute.threads))
 
     def _n_workers(self) -> int | None:
         """Workers of the cluster; None where this process computes, or the scheduler is mute."""

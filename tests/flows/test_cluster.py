@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,30 +18,49 @@ from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
 from flows.score import score
+from flows.steps.graph.partition import CutChosen
+from storage.files.location import Location
+from storage.runs.run import Run
 
 WORKER = "distributed.cli.dask_worker"
 OPTIONS: dict[str, Any] = {"block_rows": 1500, "builder": "join"}
 
 
 @contextmanager
-def separate_cluster(folder: Path, n_workers: int) -> Iterator[str]:
+def separate_cluster(folder: Path, n_workers: int, n_threads: int = 1) -> Iterator[str]:
     """A scheduler and workers, each a process of its own; the scheduler's address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     address = f"tcp://127.0.0.1:{port}"
     scheduler = ("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port)
-    worker = ("-m", WORKER, address, "--nthreads", "1", "--no-dashboard")
     with ExitStack() as stack:
         stack.enter_context(
             running(*scheduler, "--dashboard-address", "127.0.0.1:0", log=folder / "scheduler.log")
         )
         for i in range(n_workers):
-            local = ("--local-directory", folder / f"worker-{i}", "--name", f"worker-{i}")
-            stack.enter_context(running(*worker, *local, log=folder / f"worker-{i}.log"))
+            stack.enter_context(separate_worker(folder, address, i, n_threads))
         with Client(address, timeout="60s", set_as_default=False) as client:
             client.wait_for_workers(n_workers, timeout=120)
         yield address
+
+
+@contextmanager
+def separate_worker(
+    folder: Path, address: str, number: int, n_threads: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker of a scheduler."""
+    name = f"worker-{number}"
+    worker = ("-m", WORKER, address, "--nthreads", n_threads, "--no-dashboard")
+    local = ("--local-directory", folder / name, "--name", name)
+    with running(*worker, *local, log=folder / f"{name}.log") as process:
+        yield process
+
+
+def kill_worker(address: str) -> None:
+    """SIGKILL to a worker of a scheduler, and to the nanny that would start it again."""
+    ours = psutil.Process().children()
+    kill_tree(next(one.pid for one in ours if {*one.cmdline()} >= {WORKER, address}))
 
 
 @pytest.fixture
@@ -66,6 +86,30 @@ def test_cluster_does_not_change_a_bit(
         assert results(tmp_path / name) == results(one)
         scores = pd.read_parquet(tmp_path / f"{name}.parquet")
         assert scores.equals(pd.read_parquet(tmp_path / "one.parquet"))
+
+
+@pytest.mark.parametrize(("n_threads", "together"), [(4, True), (1, False)])
+def test_a_worker_of_several_threads_makes_all_lists_at_once(
+    n_threads: int, together: bool, pool: PoolWriter, tmp_path: Path
+) -> None:
+    """A worker is killed midway, another goes on: the same bits as one process makes. Where
+    workers have one thread, blocks are made of their own; here it is one."""
+    source, run = pool(6000, d=8), tmp_path / "run"
+    asked = ("--k", "10", "--builder", "join", *AS_IN_FIT)
+    args = ("-m", "flows.cli", "train", source, "--run", run, *asked)
+    with (
+        separate_cluster(tmp_path, 1, n_threads) as address,
+        running(*args, "--scheduler", address, log=tmp_path / "run.log") as process,
+    ):
+        wait_for(lambda: committed(run, "route") >= 1)
+        kill_worker(address)
+        with separate_worker(tmp_path, address, 1, n_threads):
+            assert process.wait(120) == 0
+    cut = Run(Location.of(str(run))).ledger.get("partition", "all")
+    assert cut is not None
+    assert CutChosen.of(cut).together == together
+    fit(source, tmp_path / "one", builder="join")
+    assert results(run) == results(tmp_path / "one")
 
 
 def test_lost_scheduler_is_said_and_the_run_resumes(pool: PoolWriter, tmp_path: Path) -> None:
@@ -97,8 +141,7 @@ def test_lost_workers_are_said_and_nobody_waits_for_them(pool: PoolWriter, tmp_p
         running(*args, "--scheduler", address, log=tmp_path / "run.log") as process,
     ):
         wait_for(lambda: committed(run, "blocks") >= 3)
-        ours = psutil.Process().children()
-        kill_tree(next(one.pid for one in ours if {*one.cmdline()} >= {WORKER, address}))
+        kill_worker(address)
         assert process.wait(60) == 4
     told = (tmp_path / "run.log").read_text().splitlines()[-1]
     assert re.match(r"knnoise: .*there was no worker for \d+ s; what is done is kept", told)

@@ -84,7 +84,7 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     exchange = None if blocks.disjoint else Exchange(job.run.location, blocks.name("lists"))
     n_blocks = len(blocks.sizes)
     if blocks.together:
-        together = partial(together_part, Threads(job.n_threads()))
+        together = partial(together_part, Threads(job.machine().threads))
         job.parts(blocks.name(NEIGHBORS), together, [Part("all", Together(n_blocks, params))])
         return
     do = neighbor_part

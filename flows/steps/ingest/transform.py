@@ -250,7 +250,7 @@ def learn_transform(
             f"{FEWEST_ROWS} are needed; leave it out"
         )
     learn = Learn(pool, _components_of(job.run, scaling), wanted, seed, embedded, columns)
-    learned = partial(learn_part, Threads(job.n_threads()))
+    learned = partial(learn_part, Threads(job.machine().threads))
     metric = Metric.of(job.parts(METRIC, learned, [Part("all", learn)])[0])
     if wanted not in ("auto", metric.choice.metric):
         if any(one.metric == WEIGHTED for one in metric.choice.tried):

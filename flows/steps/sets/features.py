@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.cluster import memory_of_a_part
 from flows.engine.collectives import PoolGraph, Sendings
 from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
@@ -148,14 +147,14 @@ def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
 def _averages(job: Job, unit: Job, read: Ingested, first: Pool, params: TrainParams) -> _Averages:
     """Move rows at unit length, the pool `first`, towards their neighbors; and look at these."""
     how, plain = PIPELINES[params.candidate_features], Scaling()
-    graph = build(unit, first, plain, *_graph(params, first, how.n_smooth), rates=False).graph
+    graph = build(unit, first, plain, *_graph(unit, params, first, how.n_smooth), rates=False).graph
     lists = PoolGraph(first, len(graph.blocks.sizes))
     moved = as_task(AVERAGES, lambda: average(unit, lists, how.alpha))
     averaged, to = job.below(AVERAGED), moved.exchange("rows")
     slices = moved.slices("rows", len(first.parts()))
     derive(averaged, read, first, [Averaged(to, some) for some in slices])
     pool = replace(first, run=averaged.run)
-    neighbors, wanted = _graph(params, pool, how.n_density)
+    neighbors, wanted = _graph(averaged, params, pool, how.n_density)
     built = build(averaged, pool, plain, neighbors, wanted, rates=False)
     blocks = built.graph.blocks
     of_averages = PoolGraph(pool, len(blocks.sizes))
@@ -164,11 +163,11 @@ def _averages(job: Job, unit: Job, read: Ingested, first: Pool, params: TrainPar
     return _Averages(pool, reaches, copies, blocks, probes)
 
 
-def _graph(params: TrainParams, pool: Pool, length: int) -> tuple[NeighborParams, Wanted]:
+def _graph(job: Job, params: TrainParams, pool: Pool, length: int) -> tuple[NeighborParams, Wanted]:
     """How the graph of a stage is built."""
     builder, seed = choose_builder(params.builder, pool.n_rows, pool.n_features), params.seed
     recall = max(STAGE_RECALL, params.target_recall)
-    room = memory_of_a_part(params) if builder == "join" else 0
+    room = job.machine().memory if builder == "join" else 0
     wanted = Wanted(params.block_rows, recall, length, builder == "exact", seed, room)
     return NeighborParams(length, builder, seed=seed), wanted
 
