@@ -37,8 +37,8 @@ def test_what_security_promises_names_tests_that_are_there() -> None:
     assert all((ROOT / name).is_file() for name in named)
 
 
-SHARED = {"Annotators", "ClassLine", "Source", "Suspect", "Training"}
-"""Names of two classes each: what a page shows, or a person holds, of the other."""
+SHARED = {"Source", "Training"}
+"""Names of two classes each: what a person holds is called as what it stands for."""
 
 
 def test_classes_have_names_of_their_own() -> None:

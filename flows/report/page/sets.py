@@ -27,8 +27,8 @@ SHOWN = 26
 
 
 @dataclass(frozen=True)
-class ClassLine:
-    """A class in the table of classes."""
+class CandidateLine:
+    """A class in the table of candidates."""
 
     name: LabelValue
     sets: int
@@ -44,7 +44,7 @@ class SetsPage(KindPage):
     def shown(self, run: Run, report: CandidateReport, scanned: Scanned) -> dict[str, object]:
         most = np.argsort(-np.array(report.n_predicted), kind="stable")[:SHOWN]
         lines = [
-            ClassLine(
+            CandidateLine(
                 report.classes[code],
                 report.class_counts[code],
                 report.n_predicted[code],

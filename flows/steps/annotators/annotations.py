@@ -42,17 +42,17 @@ class Annotated(Result):
 
 
 @dataclass(frozen=True)
-class Annotators:
+class AnnotatorNames:
     """Who annotated a pool."""
 
     names: list[LabelValue]
     n_empty: int
 
 
-def annotators_of(run: Run, pool: Pool) -> Annotators:
+def annotators_of(run: Run, pool: Pool) -> AnnotatorNames:
     """What the pool says of its annotators."""
     about: dict[str, Any] = run.group(pool.path).attrs.asdict()
-    return Annotators(about["annotator_values"], about["annotations_empty"])
+    return AnnotatorNames(about["annotator_values"], about["annotations_empty"])
 
 
 def collect(job: Job, graph: PoolGraph, n_classes: int) -> tuple[Sendings, Annotated]:
