@@ -34,7 +34,6 @@ BATCH_ROWS = 1024
 """Rows read at a time: texts may be long."""
 PIECES = 8
 """Places of a long source that are looked at, where it can be read from any row on."""
-_SEEKABLE = ("npy", "zarr", "parquet", "arrow")
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
@@ -80,7 +79,7 @@ def look_at(source: Source) -> Glance:
     width = 8 * max(1, len(source.feature_names))
     most = max(256, min(MOST_ROWS, MOST_BYTES // width))
     total = source.n_rows
-    spread = total is not None and total > most and source.kind in _SEEKABLE
+    spread = total is not None and total > most and source.format.spread
     if spread and total is not None:
         step = most // PIECES
         starts = [i * (total - step) // (PIECES - 1) for i in range(PIECES)]
@@ -185,7 +184,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 def _features(
     columns: dict[str, pa.Array], features: tuple[Feature, ...], source: Source
 ) -> Iterator[FeatureCandidate]:
-    typed = source.kind in ("parquet", "arrow", "jsonl")  # text is not read as numbers unasked
+    typed = source.format.content == "tables"  # text is not read as numbers unasked
     lists: dict[str, np.ndarray] = {}
     for name, place, length, _, spelling in features:
         column = columns[name]

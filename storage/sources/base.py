@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,33 @@ from storage.sources.files import FileOfSource, changed, readable, unwritten
 from storage.sources.request import PLAIN, PLAIN_NUMBERS, Coding, Dialect, Gaps, is_place
 from storage.sources.values.labels import Labels, are_there, as_sets
 
-_SOUGHT = ("csv", "npy", "parquet", "zarr")
-"""Kinds that are read from any row on without reading those before, CSV where its lines have been
-counted."""
 EMBEDDING = 64
 """Features from which an array is taken for an embedding."""
+
+
+class Format(NamedTuple):
+    """What follows from the format of files, whatever they hold."""
+
+    content: Literal["texts", "tables", "arrays"]
+    """Tables of text that may be numbers, tables whose columns have types, or arrays."""
+    sought: bool = False
+    """Whether it is read from any row on without reading those before, CSV where its lines have
+    been counted."""
+    spread: bool = False
+    """Whether a look at some rows of several places takes about as long as one at the first."""
+
+
+FORMATS = {
+    "csv": Format("texts", sought=True),
+    "xlsx": Format("texts"),
+    "parquet": Format("tables", sought=True, spread=True),
+    "arrow": Format("tables", spread=True),
+    "jsonl": Format("tables"),
+    "npy": Format("arrays", sought=True, spread=True),
+    "npz": Format("arrays"),
+    "zarr": Format("arrays", sought=True, spread=True),
+}
+"""By the kind of a source."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +51,7 @@ class Source:
     """
 
     kind: str
-    """`csv`, `parquet`, `npy`, `npz` or `zarr`."""
+    """One of `FORMATS`."""
     files: tuple[str, ...]
     """Files the rows come from, in order; `Chunk.source_id` counts them."""
     feature_names: tuple[str, ...]
@@ -59,6 +81,11 @@ class Source:
     only: Literal["labeled", "unlabeled"] | None = None
     """Which rows are given: all, or those with or without a label."""
 
+    @property
+    def format(self) -> Format:
+        """That of its files."""
+        return FORMATS[self.kind]
+
     def unlabeled(self) -> "Source":
         """The rows of a labeled source that have no label, as a source without labels."""
         return replace(self, only="unlabeled", label_name=None, group_name=None, n_rows=None)
@@ -71,11 +98,10 @@ class Source:
     def embedded(self) -> npt.NDArray[np.bool_]:
         """(feature,) which features are parts of an embedding: places of a column of lists, and all
         of an array of `EMBEDDING` features or more."""
-        if self.kind in ("npy", "npz", "zarr"):
-            names = self.feature_names
+        names, content = self.feature_names, self.format.content
+        if content == "arrays":
             return np.full(len(names), len(names) >= EMBEDDING)
-        lists = self.kind in ("parquet", "arrow", "jsonl")
-        return np.array([lists and is_place(name) for name in self.feature_names], np.bool_)
+        return np.array([content == "tables" and is_place(name) for name in names], np.bool_)
 
     @property
     def encoded(self) -> npt.NDArray[np.bool_]:
@@ -101,9 +127,8 @@ class Source:
         made of a row depends on no row before. Of CSV `n_rows` says whether it can be sought."""
         alone = (self.annotations, self.candidates, self.group_name)
         fills = self.coding.fills_of(self.feature_names)
-        return (
-            self.kind in _SOUGHT and not self.leaves_out and alone == (None,) * 3 and fills is None
-        )
+        sought = self.format.sought and not self.leaves_out
+        return sought and alone == (None,) * 3 and fills is None
 
     @property
     def n_bytes(self) -> int:

@@ -33,7 +33,7 @@ def stored_schema(source: Source) -> pa.Schema:
         return pa.schema([(name, kind) for name in source.feature_names])
     kinds: dict[str, int] = {}
     for _, batch in batches(source):
-        if source.kind not in ("csv", "xlsx"):
+        if source.format.content != "texts":
             return pa.schema([(field.name, plain_type(field.type)) for field in batch.schema])
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if column.null_count < len(column):

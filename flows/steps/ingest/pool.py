@@ -326,7 +326,7 @@ def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _R
     """
     n_features = len(source.feature_names)
     rows = pool_chunk_rows(n_features)
-    text = source.kind == "csv"
+    text = source.format.content == "texts"
     if text and source.n_bytes >= FEWEST_TEXTS * TEXT_BYTES and job.n_workers() > 1:
         source = counted(source)
     n_chunks = -(-(source.n_rows or 0) // rows)

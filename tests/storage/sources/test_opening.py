@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from zarr.storage import FsspecStore, LocalStore
 
-from storage.sources.base import Source
-from storage.sources.opening import open_source
+from storage.sources.base import FORMATS, Source
+from storage.sources.opening import ARRAYS, TABLES, open_source
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(23, 3)).astype(np.float32)
@@ -168,6 +168,10 @@ def test_every_format_from_a_url(name: str) -> None:
         )
         assert turned.feature_names == NAMES[::-1]
         np.testing.assert_array_equal(next(turned.chunks(30)).x, X[:, ::-1])
+
+
+def test_of_each_format_it_is_said_what_follows() -> None:
+    assert {*FORMATS} == {*TABLES, *(end.removeprefix(".") for end in ARRAYS), "zarr"}
 
 
 def test_rows_of_a_folder_know_their_file(tmp_path: Any) -> None:
