@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from flows.engine.job import Job, outcomes, peak_rss_mb
+from flows.engine.results import Result
 from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.annotators import warnings as annotator_warnings
@@ -15,26 +16,34 @@ from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.building import Graph
 from flows.steps.ingest.pool import Ingested, corrections_used
 from flows.steps.ingest.transform import metric_used, pca_used
-from flows.steps.labels.classes import ClassEstimates
-from flows.steps.labels.rates import RateEstimates
-from flows.steps.sets.candidates import CandidateEstimates
-from flows.steps.sets.verdicts import Verdicts
 from pipeline.diagnostics.segments import Segment
 from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
+
+
+class Estimates(Protocol):
+    """What a training takes from the estimates, of whatever kind labels are."""
+
+    @property
+    def k(self) -> int:
+        """Neighbors whose labels are averaged."""
+
+    @property
+    def n_neighbors(self) -> int:
+        """Neighbors that the prediction of a row takes."""
 
 
 class LabelsJudged(NamedTuple):
     """What was found about the labels of a pool."""
 
     kind: type[PoolReport]
-    estimated: RateEstimates | ClassEstimates | CandidateEstimates
+    estimated: Estimates
     n_issues: int
     """Suspect labels."""
     groups: Groups | None = None
     annotators: Annotators | None = None
-    verdicts: Verdicts | None = None
-    """Of candidate sets, what is said of all rows."""
+    verdicts: Result | None = None
+    """What is said of all rows besides, where the kind of labels says something."""
 
 
 class Results(NamedTuple):
