@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -45,21 +45,21 @@ def watching(server: Prefect, run: dict[str, str], patience: float) -> Iterator[
 
 
 def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(server: Prefect) -> None:
-    with serving(server) as process:
+    submit = ("submit", "train", "nothing.csv", "--run", "run", "--deployment", "slow")
+    with ExitStack() as servers:
+        first = servers.enter_context(serving(server))
         server.call("prefect", "work-pool", "create", POOL, "--type", "process")
         server.deploy({"slow": "weekly"}, schedules=[])
-        submit = ("submit", "train", "nothing.csv", "--run", "run", "--deployment", "slow")
         run = server.knnoise(*submit)  # which no worker takes up
         with watching(server, run, patience=120) as log:
             wait_for(lambda: BEGUN.search(log.read_text()), 120)
-            kill_tree(process.pid)
+            kill_tree(first.pid)
             wait_for(lambda: "does not answer" in log.read_text(), 120)
-            with serving(server):
-                server.call("prefect", "flow-run", "cancel", run["id"])
-                wait_for(lambda: "ended:" in log.read_text(), 120)
-    assert re.search(r"ended: run \S+ ended Cancell", log.read_text())
-    log.write_text("")
-    with serving(server) as process:
+            second = servers.enter_context(serving(server))
+            server.call("prefect", "flow-run", "cancel", run["id"])
+            wait_for(lambda: "ended:" in log.read_text(), 120)
+        assert re.search(r"ended: run \S+ ended Cancell", log.read_text())
+        log.write_text("")
         with watching(server, run, patience=120) as log:
             pass
         assert "ended Cancell" in log.read_text()  # before anybody watched
@@ -67,7 +67,7 @@ def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(server:
         run = server.knnoise(*submit)
         with watching(server, run, patience=8) as log:
             wait_for(lambda: BEGUN.search(log.read_text()), 120)
-            kill_tree(process.pid)
+            kill_tree(second.pid)
     told = log.read_text()
     assert told.count("ended:") == 1
     assert f"prefect flow-run watch {run['id']}" in told.splitlines()[-1]
