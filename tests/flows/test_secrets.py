@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from prefect.client.orchestration import get_client
-from prefect.testing.utilities import prefect_test_harness
 from runs import PoolWriter, fit, results
 
 from flows.cli import main
@@ -217,6 +216,8 @@ def test_the_reports_and_warnings_hold_no_password(pool: PoolWriter, tmp_path: P
 def test_prefect_is_told_no_password(
     host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    from prefect.testing.utilities import prefect_test_harness  # its import takes three seconds
+
     def fail(*args: object, **more: object) -> None:
         raise OSError(f"http://me:{OTHER}@{host}/x and {PASSWORD}")
 
