@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,9 @@ from pipeline.noise.annotator_matrices import (
     TYPICAL,
     Agreement,
     PriorMatrix,
+    change,
     consensus_of,
+    known_share,
     maximize,
     started,
 )
@@ -359,3 +362,27 @@ def test_who_labeled_little_is_taken_for_the_whole() -> None:
     skills = maximize(sums, first)
     assert 0.3 < skills.matrix[1, 0, 0] < 0.8
     assert skills.matrix[1, 1, 1] < skills.matrix[0, 1, 1]
+
+
+def test_shares_of_classes_add_up() -> None:
+    sums = Expected.none(2, 3)
+    sums.prior[:], sums.sure[:], sums.counts[:] = [3, 1, 4], 1, 1
+    skills = maximize(sums, PriorMatrix(np.full((3, 3), 1 / 3), 0.5))
+    assert skills.prior == pytest.approx([0.375, 0.125, 0.5])
+
+
+def test_labels_are_known_as_far_as_their_rows_are_decided() -> None:
+    """Of 10 labels with 8 right, 1.6 is the variance of the number right where nothing is known."""
+    labels, right = np.full(4, 10.0), np.full(4, 8.0)
+    known = known_share(labels, right, np.array([0.0, 0.4, 0.8, 3.2]))
+    assert known == pytest.approx([1.0, 0.75, 0.5, 0.0])
+    assert known_share(np.zeros(1), np.zeros(1), np.zeros(1)) == 1.0
+
+
+def test_change_is_that_of_the_labels_that_move() -> None:
+    still = Skills(np.stack([np.eye(2)] * 2), np.ones(2) / 2, np.ones((2, len(EDGES))))
+    matrix = still.matrix.copy()
+    matrix[1, 0] = [0.75, 0.25]
+    counts = np.array([[[60.0, 0], [0, 20]], [[20, 0], [0, 0]]])
+    assert change(still, still, counts) == 0.0
+    assert change(still, replace(still, matrix=matrix), counts) == pytest.approx(0.5 * 20 / 100)

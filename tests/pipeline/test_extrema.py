@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 
 from pipeline.knn.exact import nearest
-from pipeline.noise.asymptotes import HeldOutLabels, fit_asymptotes, read_plateau
+from pipeline.noise.asymptotes import HeldOutLabels, _loss, fit_asymptotes, read_plateau
 from pipeline.noise.extrema import (
     CrossfitParams,
     anchor_plan,
@@ -373,3 +373,25 @@ def test_a_rate_that_may_be_anything_is_not_told_to_a_thousandth() -> None:
     assert support == "unsupported"
     assert "rate p1 may be anything while" in reason
     assert "94" not in reason
+
+
+def test_asymptotes_of_exchanged_classes_are_exchanged() -> None:
+    rng = np.random.default_rng(3)
+    t = rng.normal(size=2000)
+    label = rng.random(2000) < 0.3 + 0.5 / (1 + np.exp(-4 * (t - 0.5)))
+    held = HeldOutLabels(label.astype(float), np.ones(2000))
+    one, other = fit_asymptotes(t, held, 2000), fit_asymptotes(-t, held.flipped(), 2000)
+    exchanged = [1 - other.upper, 1 - other.lower, other.upper_se, other.lower_se]
+    assert [one.lower, one.upper, one.lower_se, one.upper_se] == pytest.approx(exchanged, rel=1e-3)
+
+
+@pytest.mark.parametrize("probit", [True, False])
+def test_gradient_of_the_curve_is_that_of_differences(probit: bool) -> None:
+    rng = np.random.default_rng(4)
+    trials = rng.uniform(0.2, 1.0, 40)
+    held = HeldOutLabels(trials * (rng.random(40) < 0.6), trials)
+    free, design = np.array([-1.2, 0.7, 0.3, 1.1, 0.2]), rng.normal(size=(40, 2))
+    found = _loss(free, design, held, probit)[1]
+    for at, step in enumerate(1e-6 * np.eye(len(free))):
+        up, down = (_loss(free + sign * step, design, held, probit)[0] for sign in (1, -1))
+        assert found[at] == pytest.approx((up - down) / 2e-6, rel=1e-5)

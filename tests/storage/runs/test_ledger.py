@@ -205,3 +205,17 @@ def test_damaged_plan_is_noted_again(ledger: Ledger) -> None:
     ledger.location.replace("plans/a.json", b"{")
     ledger.plan("a", ["1"])
     assert ledger.plans() == {"a": ["1"]}
+
+
+def test_groups_that_files_lie_in_are_synced_with_them(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those whose metadata is there, of Zarr alone: `runs.zarr/blocks` has none here."""
+    for key in ("runs.zarr/zarr.json", "runs.zarr/blocks/0/zarr.json", "runs.zarr/blocks/0/x/c/0"):
+        ledger.location.replace(key, b"1")
+    ledger.location.replace("zarr.json", b"of nobody")
+    synced: list[str] = []
+    monkeypatch.setattr(Location, "sync", lambda self, keys, but: synced.extend(keys))
+    ledger.commit("step", "a", ["runs.zarr/blocks/0/x"], {}, {})
+    groups = ["runs.zarr/blocks/0/zarr.json", "runs.zarr/zarr.json"]
+    assert sorted(synced) == sorted(["runs.zarr/blocks/0/x/c/0", *groups])
