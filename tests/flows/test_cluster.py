@@ -104,7 +104,7 @@ def test_a_worker_of_several_threads_makes_all_lists_at_once(
         wait_for(lambda: committed(run, "route") >= 1)
         kill_worker(address)
         with separate_worker(tmp_path, address, 1, n_threads):
-            assert process.wait(120) == 0
+            assert process.wait(400) == 0
     cut = Run(Location.of(str(run))).ledger.get("partition", "all")
     assert cut is not None
     assert CutChosen.of(cut).together == together
