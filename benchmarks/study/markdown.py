@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 mpl.use("Agg")
-FIRST, LONG = 60, 20
+FIRST, LONG = 40, 20
 """Cells of a page's first table, which is the finding, and of its others, that are read there."""
 COLORS = ("#3b6fb6", "#d9822b", "#4a8f5a", "#8a5fa8", "#b33f3f", "#777777")
 

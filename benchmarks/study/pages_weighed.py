@@ -17,8 +17,8 @@ def weighed(rows: Rows, docs: Path) -> None:
     """Write `weighed.md`."""
     groups = [
         ("two classes, real", [r for r in rows if r["classes"] == 2 and not r["made"]]),
-        ("two classes, made", [r for r in rows if r["classes"] == 2 and r["made"]]),
         ("more classes, real", [r for r in rows if r["classes"] > 2 and not r["made"]]),
+        ("two classes, made", [r for r in rows if r["classes"] == 2 and r["made"]]),
         ("more classes, made", [r for r in rows if r["classes"] > 2 and r["made"]]),
     ]
     head = ["cases", "", "taken", "mean", "worst", "balanced", "loss", "better", "worse", *BELOW]
