@@ -6,10 +6,8 @@ import dataclasses
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from subprocess import Popen, run
+from subprocess import run
 from textwrap import dedent
 from typing import Any
 from urllib.error import HTTPError
@@ -71,29 +69,6 @@ def deployed(prefect: Prefect) -> None:
     prefect.deploy({**weekly, "files": "nightly"}, own=own, schedules=[])
 
 
-@pytest.fixture(scope="module")
-def workers(prefect: Prefect) -> Iterator[Workers]:
-    """One worker for all tests, whose environment shields it from nothing."""
-    bare = {name: value for name, value in prefect.env.items() if name != "PYTHONSAFEPATH"}
-    with ExitStack() as begun:
-        yield Workers(dataclasses.replace(prefect, env=bare), begun)
-
-
-@dataclass
-class Workers:
-    """Of the process pool, one at a time."""
-
-    prefect: Prefect
-    begun: ExitStack
-    last: Popen[bytes] | None = None
-
-    def one(self) -> Popen[bytes]:
-        """That of the test before, or a new one where that was killed."""
-        if self.last is None or self.last.poll() is not None:
-            self.last = self.begun.enter_context(self.prefect.worker())
-        return self.last
-
-
 def data_of(prefect: Prefect) -> Path:
     return prefect.folder / "data"
 
@@ -130,17 +105,15 @@ def test_every_deployment_is_accepted(prefect: Prefect) -> None:
     }
 
 
-def test_cron_run_fires_and_completes(
-    prefect: Prefect, workers: Workers, pool: PoolWriter, tmp_path: Path
-) -> None:
+def test_cron_run_fires_and_completes(prefect: Prefect, pool: PoolWriter, tmp_path: Path) -> None:
     source = pool()
-    workers.one()
     prefect.deploy(
         {"every-minute": "weekly"},
         parameters={"source": str(source), "run": f"{tmp_path}/run-{{date:%Y%m%d-%H%M}}", **SMALL},
         schedules=[{"cron": "* * * * *"}],
     )
-    wait_for(lambda: len(_completed_by_schedule(prefect)) > 0, 150, every=1.0)
+    with prefect.worker():
+        wait_for(lambda: len(_completed_by_schedule(prefect)) > 0, 150, every=1.0)
     (fired, *_) = _completed_by_schedule(prefect)
     minute = pd.Timestamp(fired["expected_start_time"])
     assert minute.second == 0
@@ -157,7 +130,7 @@ def _completed_by_schedule(prefect: Prefect) -> list[dict[str, Any]]:
 
 
 def test_run_from_a_script_then_new_files_scored(
-    prefect: Prefect, workers: Workers, pool: PoolWriter, tmp_path: Path
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
 ) -> None:
     page = (ROOT / "docs/use/operations.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
@@ -167,16 +140,16 @@ def test_run_from_a_script_then_new_files_scored(
     (tmp_path / "in").mkdir()
     pool(n=40, seed=3, name="in/a.npz")
     score = ("submit", "score", tmp_path / "in", "--run", f"{tmp_path}/run*", "--workers", 0)
-    workers.one()
-    script = [sys.executable, tmp_path / "script.py"]
-    done = run(script, env=prefect.env, capture_output=True, text=True, timeout=120)
-    assert done.stdout.splitlines()[-1] == "Completed", done.stderr
-    where = ("--out", tmp_path / "out", "--deployment", "files", "--watch")
-    first = prefect.knnoise(*score, *where)
-    pool(n=50, seed=4, name="in/b.npz")
-    second = prefect.knnoise(*score, *where)
-    bad = ("train", tmp_path / "none.npz", "--run", tmp_path / "bad", "--deployment", "manual")
-    refused = prefect.call("flows.cli", "submit", *bad, "--watch", check=False)
+    with prefect.worker():
+        script = [sys.executable, tmp_path / "script.py"]
+        done = run(script, env=prefect.env, capture_output=True, text=True, timeout=120)
+        assert done.stdout.splitlines()[-1] == "Completed", done.stderr
+        where = ("--out", tmp_path / "out", "--deployment", "files", "--watch")
+        first = prefect.knnoise(*score, *where)
+        pool(n=50, seed=4, name="in/b.npz")
+        second = prefect.knnoise(*score, *where)
+        bad = ("train", tmp_path / "none.npz", "--run", tmp_path / "bad", "--deployment", "manual")
+        refused = prefect.call("flows.cli", "submit", *bad, "--watch", check=False)
     assert refused.returncode == 2, refused.stderr  # as the run itself
     assert "none.npz" in refused.stderr.splitlines()[-1]
     assert first["state"] == second["state"] == "Completed"
@@ -187,14 +160,15 @@ def test_run_from_a_script_then_new_files_scored(
 
 
 def test_submitted_runs_import_nothing_from_the_folder_of_the_data(
-    prefect: Prefect, workers: Workers, pool: PoolWriter, tmp_path: Path
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
 ) -> None:
     data = data_of(prefect)
     source, mark = pool().rename(data / "pool.npz"), plant(data)
+    bare = {name: value for name, value in prefect.env.items() if name != "PYTHONSAFEPATH"}
     options = ("--label-column", "y", "--run", tmp_path / "run", "--deployment", "planted")
-    workers.one()
-    run = prefect.knnoise("submit", "train", source, *options, "--workers", 1)
-    prefect.wait(run["id"], "Completed", "Failed", "Crashed")
+    with dataclasses.replace(prefect, env=bare).worker():
+        run = prefect.knnoise("submit", "train", source, *options, "--workers", 1)
+        prefect.wait(run["id"], "Completed", "Failed", "Crashed")
     assert not mark.exists(), mark.read_text()
     assert prefect.flow_run(run["id"])["state_name"] == "Completed"
 
@@ -227,7 +201,7 @@ HOSTILE: dict[str, dict[str, Any]] = {
 
 
 def test_hostile_parameters_end_in_a_line_and_write_nothing(
-    prefect: Prefect, workers: Workers, pool: PoolWriter, tmp_path: Path
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
 ) -> None:
     """Sent by the server's own API, which knows their types and nothing more."""
     sound = {"source": str(pool()), "run": str(tmp_path / "run"), **SMALL}
@@ -239,9 +213,9 @@ def test_hostile_parameters_end_in_a_line_and_write_nothing(
             runs[name] = prefect.post(start, {"parameters": {**sound, **hostile}})["id"]
         except HTTPError as error:
             refused.append((name, error.code))
-    workers.one()
-    for run_id in runs.values():
-        prefect.wait(run_id, "Completed", "Failed", "Crashed")
+    with prefect.worker():
+        for run_id in runs.values():
+            prefect.wait(run_id, "Completed", "Failed", "Crashed")
     for name, run_id in runs.items():
         ended = prefect.flow_run(run_id)
         said = ended["state"]["message"]
@@ -254,24 +228,23 @@ def test_hostile_parameters_end_in_a_line_and_write_nothing(
 
 
 def test_worker_killed_then_the_next_run_resumes(
-    prefect: Prefect, workers: Workers, slow: tuple[Path, Path], tmp_path: Path
+    prefect: Prefect, slow: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """The dead run is found by its silence; the next, which has waited for its place, resumes."""
     (source, undisturbed), folder = slow, tmp_path / "run"
     options = (*SLOW, "--run", folder, "--deployment", "killed", "--workers", 0)
     silent_runs_are_crashed(prefect, seconds=35)
-    worker = workers.one()
-    dead = prefect.knnoise("submit", "train", source, *options)
-    wait_for(lambda: committed(folder, "neighbors") >= 2)
-    kill_tree(worker.pid)
-    worker.wait()
+    with prefect.worker() as worker:
+        dead = prefect.knnoise("submit", "train", source, *options)
+        wait_for(lambda: committed(folder, "neighbors") >= 2)
+        kill_tree(worker.pid)
     kept = {file: file.stat().st_mtime_ns for file in (folder / "ledger").rglob("*.json")}
     assert prefect.flow_run(dead["id"])["state_name"] == "Running"
     assert not (folder / "report.json").exists()
-    workers.one()
-    again = prefect.knnoise("submit", "train", source, *options)
-    prefect.wait(dead["id"], "Crashed")
-    prefect.wait(again["id"], "Completed", "Failed")
+    with prefect.worker():
+        again = prefect.knnoise("submit", "train", source, *options)
+        prefect.wait(dead["id"], "Crashed")
+        prefect.wait(again["id"], "Completed", "Failed")
     assert prefect.flow_run(again["id"])["state_name"] == "Completed"
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
     assert results(folder) == results(undisturbed)
@@ -287,25 +260,25 @@ def silent_runs_are_crashed(prefect: Prefect, seconds: int) -> None:
 
 
 def test_cancelled_and_crashed_runs_say_how_to_resume(
-    prefect: Prefect, workers: Workers, slow: tuple[Path, Path], tmp_path: Path
+    prefect: Prefect, slow: tuple[Path, Path], tmp_path: Path
 ) -> None:
     (source, undisturbed), folder = slow, tmp_path / "run"
     options = (*SLOW, "--run", folder, "--deployment", "cancelled", "--workers", 0)
-    worker = workers.one()
-    submitted = prefect.knnoise("submit", "train", source, *options)["id"]
-    wait_for(lambda: committed(folder, "neighbors") >= 2)
-    prefect.call("prefect", "flow-run", "cancel", submitted)
-    prefect.wait(submitted, "Cancelled", "Failed", "Crashed")
-    assert prefect.flow_run(submitted)["state_name"] == "Cancelled"
-    told = f"prefect flow-run retry {submitted}"
-    wait_for(lambda: told in prefect.log(submitted), 60, every=1.0)
-    prefect.call("prefect", "flow-run", "retry", submitted)
-    begun = committed(folder)
-    wait_for(lambda: committed(folder) > begun)
-    for process in psutil.Process(worker.pid).children():  # of the flow run
-        kill_tree(process.pid)
-    prefect.wait(submitted, "Crashed")
-    wait_for(lambda: prefect.log(submitted).count(told) == 2, 60, every=1.0)
-    prefect.call("prefect", "flow-run", "retry", submitted)
-    prefect.wait(submitted, "Completed")
+    with prefect.worker() as worker:
+        submitted = prefect.knnoise("submit", "train", source, *options)["id"]
+        wait_for(lambda: committed(folder, "neighbors") >= 2)
+        prefect.call("prefect", "flow-run", "cancel", submitted)
+        prefect.wait(submitted, "Cancelled", "Failed", "Crashed")
+        assert prefect.flow_run(submitted)["state_name"] == "Cancelled"
+        told = f"prefect flow-run retry {submitted}"
+        wait_for(lambda: told in prefect.log(submitted), 60, every=1.0)
+        prefect.call("prefect", "flow-run", "retry", submitted)
+        begun = committed(folder)
+        wait_for(lambda: committed(folder) > begun)
+        for process in psutil.Process(worker.pid).children():  # of the flow run
+            kill_tree(process.pid)
+        prefect.wait(submitted, "Crashed")
+        wait_for(lambda: prefect.log(submitted).count(told) == 2, 60, every=1.0)
+        prefect.call("prefect", "flow-run", "retry", submitted)
+        prefect.wait(submitted, "Completed")
     assert results(folder) == results(undisturbed)
