@@ -393,10 +393,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         the corrected vote of one k."""
         k, c = self.n_neighbors_, len(self.classes_)
         if self.noise_rates_ is not None:
-            share = near[:, :k].mean(axis=1)
             if is_weighed:
                 one = self._weighed.chance(near.astype(np.int8))
                 return np.stack([1.0 - one, one], axis=1), (one >= 0.5).astype(np.int64)
+            share = near[:, :k].mean(axis=1)
             one = self._rule.posterior(share)
             return np.stack([1.0 - one, one], axis=1), self._rule.predict(share).astype(np.int64)
         decided = (

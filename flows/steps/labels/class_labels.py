@@ -92,9 +92,12 @@ def find_class_issues(
 
 
 def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:
-    """The correction of label qualities; with a rule, the matrix that corrects its votes."""
-    by = {"by": read_correction(run)}
-    return by if rule is None else {**by, "matrix": rule.matrix(run)}
+    """The correction of label qualities; with a rule, the matrix that corrects its votes of one k,
+    if these predict."""
+    by: dict[str, Any] = {"by": read_correction(run)}
+    if rule is None:
+        return by
+    return {**by, "matrix": rule.matrix(run) if rule.weighed is None else None}
 
 
 def votes_of(at: Around, n_classes: int) -> ClassVotes:
