@@ -3,8 +3,8 @@ both."""
 
 from __future__ import annotations
 
-import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +46,7 @@ Int = NDArray[np.int64]
 
 def run(folder: Path, work: Path) -> None:
     results = Results(work, "cleaning")
-    for name in SETS:
-        start = time.perf_counter()
-        try:
-            x, y = load(folder, name)
-        except data.Absent as reason:
-            print(f"{name}: skipped, {reason}", flush=True)
-            continue
+    for name, x, y in data.each("cleaning", SETS, partial(load, folder)):
         n = min(LARGEST, int(0.67 * len(x)))
         for kind in TWO if y.max() == 1 else MANY:
             for draw in range(1 if len(x) - n >= FEW_TESTS else 2):
@@ -62,7 +56,6 @@ def run(folder: Path, work: Path) -> None:
                     train, test = order[:n], order[n : n + MOST_TESTS]
                     found = case(x[train], y[train], given[train], x[test], y[test])
                     results.add(key, {"set": name, "kind": kind, "n": n, **found})
-        print(f"cleaning {name}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
 def case(

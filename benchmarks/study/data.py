@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,3 +139,21 @@ def cases(name: str, classes: int, trials: int) -> Iterator[Case]:
 def realized(y: NDArray[np.int8], given: NDArray[np.int8]) -> tuple[float, float]:
     """(p0, p1) as they came out in this sample."""
     return float(given[y == 0].mean()), float(1.0 - given[y == 1].mean())
+
+
+def each(
+    study: str,
+    names: Iterable[str],
+    load_set: Callable[[str], tuple[NDArray[np.float32], NDArray[np.int64]]],
+) -> Iterator[tuple[str, NDArray[np.float32], NDArray[np.int64]]]:
+    """(name, x, y) of the sets that are there; prints the seconds spent on each, and why one is
+    skipped."""
+    for name in names:
+        start = time.perf_counter()
+        try:
+            x, y = load_set(name)
+        except Absent as reason:
+            print(f"{name}: skipped, {reason}", flush=True)
+            continue
+        yield name, x, y
+        print(f"{study} {name}: {time.perf_counter() - start:.0f} s", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +53,13 @@ Int = NDArray[np.int64]
 
 def run(folder: Path, work: Path, names: tuple[str, ...] = (*MADE, *TUNED, *UNTUNED)) -> None:
     results = Results(work, "metric")
-    for name in names:
-        start = time.perf_counter()
-        try:
-            x, y = load(folder, name)
-        except data.Absent as reason:
-            print(f"{name}: skipped, {reason}", flush=True)
-            continue
+    for name, x, y in data.each("metric", names, partial(load, folder)):
         for kind in NOISES:
             wanted = kind != "class" if y.max() == 1 else kind not in RATES
             if wanted and f"{name}/{kind}" not in results:
                 found = case(x, y, given_labels(kind, x, y))
                 about = {"set": name, "kind": kind, "tuned": name in LOOKED_AT}
                 results.add(f"{name}/{kind}", {**found, **about})
-        print(f"metric {name}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
 def load(folder: Path, name: str) -> tuple[NDArray[np.float32], Int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,7 @@ Int = NDArray[np.int64]
 
 def run(folder: Path, work: Path, names: tuple[str, ...] = (*MADE, *TUNED, *UNTUNED)) -> None:
     results = Results(work, "weighed")
-    for name in names:
-        start = time.perf_counter()
-        try:
-            x, y = load(folder, name)
-        except data.Absent as reason:
-            print(f"{name}: skipped, {reason}", flush=True)
-            continue
+    for name, x, y in data.each("weighed", names, partial(load, folder)):
         sizes = sorted({min(n, 3 * len(x) // 5) for n in SIZES})
         for n in sizes:
             for kind in TWO if y.max() == 1 else MANY:
@@ -57,7 +51,6 @@ def run(folder: Path, work: Path, names: tuple[str, ...] = (*MADE, *TUNED, *UNTU
                     found = None if key in results else case(x, y, kind, n, draw)
                     if found is not None:
                         results.add(key, {"set": name, "made": name in MADE, **found})
-        print(f"weighed {name}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
 def load(folder: Path, name: str) -> tuple[NDArray[np.float32], Int]:
