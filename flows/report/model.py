@@ -207,6 +207,11 @@ class PoolReport(Report):
     config: RunConfig
 
     @property
+    def rule_digest(self) -> str:
+        """That of the step that found the rule: what scores are by."""
+        return (self.steps.get("rates") or self.steps["choice"]).digest
+
+    @property
     def n_source_rows(self) -> int:
         """Rows of the source, those left out for a gap or without a label among them."""
         return self.n_rows + self.n_dropped + self.n_unlabeled + self.n_repeated
@@ -383,10 +388,6 @@ class Training(PoolReport):
         reason = "certified for two classes only"
         none = dict.fromkeys(("threshold", "trained_rule", "clean_error"))
         return {**none, "clean_reason": reason}
-
-    def misfits(self, share: Floats, posterior: Floats) -> npt.NDArray[np.bool_]:
-        """(row,) whether a scored row is not of this training, by its columns `scored_columns`."""
-        return np.zeros(len(share), np.bool_)
 
     def outcomes(
         self, predicted: npt.NDArray[np.integer], truth: npt.NDArray[np.integer]

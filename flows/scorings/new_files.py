@@ -9,7 +9,7 @@ from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute, Written
 from flows.report.model import NewFilesReport, ScoredFile, Scoring
 from flows.scorings.scored import Finished, identity, score_source
-from flows.steps.queries.scoring import exported
+from flows.steps.queries.scoring import SCORING, exported
 from storage.errors import InputError
 from storage.files.location import Location
 from storage.redaction import bare
@@ -45,7 +45,7 @@ def score_new_files(
     for file, target in targets.items():
         try:
             opened = trained.open(file, written)
-            if exported(target) != identity(trained.config_for(opened)):
+            if exported(target, SCORING) != identity(trained.config_for(opened)):
                 new.append((file, opened))
         except InputError as error:
             refused.append(str(error))

@@ -98,8 +98,7 @@ class Finished:
         more: dict[str, Any] = {"all_classes": True} if self.all_classes else {}
         if source.label_name is not None:
             more["candidates"] = source.label_name
-        estimated = self.report.steps.get("rates") or self.report.steps["choice"]
-        return describe({"training": estimated.digest, **more}, source)
+        return describe({"training": self.report.rule_digest, **more}, source)
 
     def work(self, sources: Iterable[Source]) -> float:
         """About how many core seconds it takes to score some sources."""
@@ -157,7 +156,7 @@ class Trained(Finished):
 
     def made_below(self, folder: str, parameters: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
         """A run that is made of this one by some parameters, below it, and its config."""
-        parameters = {"training": self.report.steps["rates"].digest, **parameters}
+        parameters = {"training": self.report.rule_digest, **parameters}
         name = blake2b(json.dumps(parameters).encode(), digest_size=8).hexdigest()
         run = Run(Location.of(f"{self.run.location.url}/{folder}/{name}"))
         return run, {**self.run.config(), "parameters": parameters}
@@ -232,7 +231,8 @@ def score_into(
     else:
         reporter.say("these rows were scored before: nothing to compute")
     of = trained.report.scoring_rule, trained.report.classes, trained.all_classes
-    scoring.export_scores(folder, out, identity(config), *of)
+    metadata = {scoring.SCORING: identity(config), scoring.TRAINING: trained.report.rule_digest}
+    scoring.export_scores(folder, out, metadata, *of)
     return report.model_copy(update={"out": bare(out)})
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from browser import chromium, look
 from markupsafe import Markup
@@ -301,7 +302,9 @@ def test_bad_input_is_one_line(
     np.save(tmp_path / "other.npy", np.arange(1500) % 2)
     alien, changed = tmp_path / "alien.parquet", tmp_path / "changed.parquet"
     pd.DataFrame({"posterior": [0.1]}).to_parquet(alien)
-    pd.read_parquet(made / "scores.parquet").assign(posterior=0.51).to_parquet(changed)
+    scored = pq.read_table(made / "scores.parquet")
+    of_another = {**scored.schema.metadata, b"knnoise.training": b"0" * 32}
+    pq.write_table(scored.replace_schema_metadata(of_another), changed)
     run, scores = made / "a<b", made / "scores.parquet"
     (made / "two.csv").write_text("d\n1\n2\n")
     short, other = tmp_path / "short.npy", tmp_path / "other.npy"
@@ -316,7 +319,7 @@ def test_bad_input_is_one_line(
         "no column 'absent'": (run, "--show", made / "train.csv", "--show-column", "absent"),
         "a row per training row": (run, "--show", made / "two.csv"),
         "give --show FILE too": (run, "--show-column", "d"),
-        "does not fit": (run, "--truth", made / "truth.csv", "--scores", changed),
+        "of another training": (run, "--truth", made / "truth.csv", "--scores", changed),
     }.items():
         assert command(tmp_path, *args) == 2
         said = capsys.readouterr().err

@@ -13,7 +13,6 @@ from flows.report.certificate import ErrorBound
 from flows.report.findings import chosen_warning
 from flows.report.lines import about_data, of_labels, predicted_by, varying_lines
 from flows.report.model import (
-    Floats,
     Headline,
     Interval,
     Rate,
@@ -41,9 +40,6 @@ from storage.runs.run import Run
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-TOLERANCE = 1e-4
-"""Of posteriors computed again from rounded shares."""
 
 
 class ScoreReport(Scoring):
@@ -169,12 +165,6 @@ class TrainReport(Training):
             "clean_error": clean,
             "clean_reason": reason,
         }
-
-    def misfits(self, share: Floats, posterior: Floats) -> npt.NDArray[np.bool_]:
-        if self.weighed is not None:  # of which the share of one size is a part
-            return np.zeros(len(share), np.bool_)
-        expected = self.decision_rule.posterior(share)
-        return ~np.isclose(posterior, expected, rtol=0, atol=TOLERANCE)
 
     def outcomes(
         self, predicted: npt.NDArray[np.integer], truth: npt.NDArray[np.integer]

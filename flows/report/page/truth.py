@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from flows.report.model import Training
+from flows.steps.queries.scoring import TRAINING, exported
 from pipeline.diagnostics.reliability import Reliability, ReliabilityCounter
 from storage.errors import InputError
 from storage.export import read_schema
@@ -63,6 +62,10 @@ def reliability(test: Truth, report: Training) -> Reliability:
         raise InputError(
             f"--scores {test.scores}: not written by knnoise score with this --run: no {columns[1]}"
         )
+    if exported(test.scores, TRAINING) not in (None, report.rule_digest):
+        raise InputError(
+            f"--scores {test.scores}: of another training; score the rows with this --run"
+        )
     ours = Columns(keep=columns, group=PREDICTED)
     source = open_source(test.scores, test.truth, test.column, features=columns, columns=ours)
     known = tuple(report.classes)
@@ -80,11 +83,5 @@ def reliability(test: Truth, report: Training) -> Reliability:
             )
         share, scored = chunk.x.T
         predicted = foreseen.encode(chunk.group, chunk.start)
-        misfits = np.flatnonzero(report.misfits(share, scored))
-        if len(misfits):
-            raise InputError(
-                f"--scores {test.scores}: row {chunk.start + misfits[0]} does not fit the rates of "
-                "this training; score the rows with this --run"
-            )
         counter.see(share, scored, *report.outcomes(predicted, truth))
     return counter.finish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,9 @@ from storage.export import read_schema, write_table
 from storage.runs.pool import ChunkWriter, Pool
 from storage.runs.run import Run
 
-SCORING = "knnoise.scoring"
-"""Key of the metadata of a file of scores that holds their identity."""
+SCORING, TRAINING = "knnoise.scoring", "knnoise.training"
+"""Keys of the metadata of a file of scores: their identity, and the digest of the rule
+they are by."""
 
 
 @dataclass(frozen=True)
@@ -110,24 +111,24 @@ def score_part(run: Run, part: Part[Score]) -> Output:
 def export_scores(
     run: Run,
     target: str,
-    identity: str,
+    metadata: Mapping[str, str],
     rule: ScoringRule,
     classes: Sequence[LabelValue],
     all_classes: bool,
 ) -> None:
-    """The scores as one Parquet file, which says of which rows and training they are; with
-    `all_classes`, the posterior of each beside them."""
+    """The scores as one Parquet file, whose metadata says of which rows and training they are;
+    with `all_classes`, the posterior of each beside them."""
     group = run.group("scores")
     columns = tuple(name for name in GROUPS[rule.group] if name in group)  # some are optional
     write_table(
-        *(run, "scores", target, columns, {SCORING: identity}),
+        *(run, "scores", target, columns, metadata),
         ids="queries",
         classes=classes,
         more=posterior_columns(run, classes) if all_classes else None,
     )
 
 
-def exported(target: str) -> str | None:
-    """The identity that a file of scores says; None where there is none, or not a whole one."""
-    identity = (read_schema(target).metadata or {}).get(SCORING.encode())
-    return None if identity is None else identity.decode()
+def exported(target: str, key: str) -> str | None:
+    """What a file of scores says of itself; None where there is none, or not a whole one."""
+    value = (read_schema(target).metadata or {}).get(key.encode())
+    return None if value is None else value.decode()
