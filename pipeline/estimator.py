@@ -32,7 +32,7 @@ from pipeline.decision.tempering import (
     softened,
     worth,
 )
-from pipeline.decision.threshold import cost_share, tempered, vote_table
+from pipeline.decision.threshold import cost_share, credible, tempered, vote_table
 from pipeline.decision.votes import counts, extremes_with_self, k_grid
 from pipeline.in_memory import training_lists
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
@@ -187,7 +187,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.transition_matrix_, self.noise_rates_, self.threshold_ = noise.matrix, None, None
         if noise.rates is not None:
             votes = vote_table(near.sum(axis=1), self._label, self.n_neighbors_)
-            self._rule = rule_of(noise.rates, tempered(noise.rates, votes, self.objective))
+            rates = credible(noise.rates, [votes])
+            self._rule = rule_of(rates, tempered(rates, votes, self.objective))
             self.noise_rates_ = (noise.rates.p0, noise.rates.p1)
             self.threshold_ = self._rule.threshold
         with self._timed("suspect labels"):

@@ -30,7 +30,7 @@ from pipeline.decision.quality import (
     near_weights,
     soft_log,
 )
-from pipeline.decision.threshold import bounded
+from pipeline.decision.threshold import bounded, contradicted, credible
 from pipeline.decision.votes import counts
 from pipeline.noise.rates import NoiseRates
 
@@ -119,17 +119,11 @@ def assumed(rates: NoiseRates, votes: Sequence[npt.NDArray[np.int64]]) -> Assume
     ``votes`` holds for each size of a grid the (k + 1, 2) rows by ones among the k nearest and by
     given label, as from ``vote_table``.
     """
+    rates, wrong = credible(rates, votes), contradicted(votes)
     part = 1.0 if rates.method == "given" else TRUSTED[rates.support]
-    wrong = float(np.clip(min(_contradicted(table) for table in votes), 0.05, 0.45))
     p0, p1 = (part * rate + (1.0 - part) * wrong for rate in bounded(rates.p0, rates.p1))
     zeros, ones = votes[0].sum(axis=0).tolist()
     return Assumed(p0, p1, (zeros, ones))
-
-
-def _contradicted(table: npt.NDArray[np.int64]) -> float:
-    """Share of rows whose given label the plain vote contradicts."""
-    ones = 2 * np.arange(len(table)) >= len(table) - 1
-    return float((table[ones, 0].sum() + table[~ones, 1].sum()) / max(1, table.sum()))
 
 
 def count_odds(count: npt.NDArray[np.number], sizes: Sequence[int], by: Correction) -> Floats:

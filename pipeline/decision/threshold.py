@@ -9,7 +9,8 @@ with the errors of labels and rates counted against every move.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,11 @@ TIE = 8
 """An average this many units of rounding below the threshold meets it."""
 SURE = 1.0
 """Standard errors of the labels, and of the rates, by which a move of the threshold must pay."""
+DOUBTED = (
+    "By the estimated rates most rows of one class would be given the other label, and labels "
+    "around the other class are mixed as well, which is more like mistakes that depend on the "
+    "features: the plain vote decides."
+)
 MOST_NOISE = 0.98
 """Sum of the rates that are decided with at most: beyond, labels say nothing."""
 
@@ -94,6 +100,25 @@ def vote_table(
     return np.bincount(cell, minlength=2 * (k + 1)).astype(np.int64).reshape(k + 1, 2)
 
 
+def contradicted(votes: Sequence[NDArray[np.int64]]) -> float:
+    """Share of rows whose given label the plain vote contradicts, by the size of which it is least,
+    from 0.05 to 0.45; ``votes`` as from ``vote_table``, of some sizes."""
+    shares = []
+    for table in votes:
+        ones = 2 * np.arange(len(table)) >= len(table) - 1
+        shares.append((table[ones, 0].sum() + table[~ones, 1].sum()) / max(1, table.sum()))
+    return float(np.clip(min(shares), 0.05, 0.45))
+
+
+def credible(rates: NoiseRates, votes: Sequence[NDArray[np.int64]]) -> NoiseRates:
+    """The rates that decisions rest on: in place of doubtful ones a rate of both classes alike, by
+    which the plain vote decides; ``votes`` as in ``contradicted``."""
+    if not rates.doubtful:
+        return rates
+    wrong = contradicted(votes)
+    return replace(rates, p0=wrong, p1=wrong, method="contradicted", reason=DOUBTED)
+
+
 def tempered(rates: NoiseRates, votes: NDArray[np.int64], objective: str = "accuracy") -> Decision:
     """The threshold that surely serves the objective best.
 
@@ -111,7 +136,8 @@ def tempered(rates: NoiseRates, votes: NDArray[np.int64], objective: str = "accu
     given = float(votes[:, 1].sum() / max(1, votes.sum()))
     plain, at = (given, given) if cost is None else (cost, threshold(p0, p1, cost))
     if rates.method != "crossfit":
-        reason = "The rates are taken at their word."
+        doubted = rates.method == "contradicted"
+        reason = rates.reason if doubted else "The rates are taken at their word."
         even = threshold(p0, p1)
         return Decision(at, at, None, None, reason, objective, even=even)
     average = np.arange(k + 1) / k

@@ -23,6 +23,9 @@ HIDDEN = 0.6
 """Part of a class' impurity that may be mistakes that cluster where classes seem to overlap; the
 upper end of the interval allows for it."""
 
+MOSTLY, STRANGE = 0.5, 0.14
+"""A rate from which a class is mostly given the other label; and the other class' rate and half its
+impurity, together, beyond which that is not believed unless it is supported."""
 MINGLED = 0.3
 """Part of a class' impurity that may be the other class in its purest neighborhoods, beside the
 share ``p0 + p1`` of its rate, where it has at most ``FEW`` informative rows, and less as it has
@@ -40,7 +43,7 @@ class NoiseRates:
     """95 % interval for the rate realized in the pool; its upper end allows for mistakes that look
     like overlap of the classes, its lower end for overlap that looks like mistakes."""
     p1_interval: tuple[float, float]
-    method: Literal["minmax", "crossfit", "rknn", "given"]
+    method: Literal["minmax", "crossfit", "rknn", "given", "contradicted"]
     rate_k: int
     """Neighborhood size the estimate rests on, the row itself included; 0 for "given"."""
     support: Support
@@ -59,6 +62,22 @@ class NoiseRates:
         intervals = (self.p0_interval, self.p1_interval)
         e0, e1 = ((high - low) / (2.0 * 1.96) for low, high in intervals)
         return e0, e1
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether no decision should rest on the rates: a class would be mostly given the other
+        label, and labels are mixed around rows of the other class too.
+
+        Mistakes that grow along the features look like that where a class is rare, and corrected by
+        such rates whole regions would move to it. A class whose rows are mostly unlabeled leaves
+        the labels around the other one alone.
+        """
+        if self.method != "crossfit" or self.support == "supported":
+            return False
+        rates = self.p0, self.p1
+        impurity = [self.diagnostics.get(name, {}).get("impurity", 0.0) for name in ("p0", "p1")]
+        strange = [p + 0.5 * i for p, i in zip(rates, impurity, strict=True)]
+        return any(p >= MOSTLY and strange[1 - side] > STRANGE for side, p in enumerate(rates))
 
 
 def clean_shares(p0: float, p1: float, given: float) -> tuple[float, float]:

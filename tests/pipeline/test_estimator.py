@@ -226,6 +226,30 @@ def test_a_rare_class_does_not_pay(n: int, share: float, rate: float, seed: int)
     assert gain.mean() >= -2 * gain.std() / np.sqrt(len(gain))
 
 
+def test_mistakes_along_a_feature_are_no_class_mostly_given_the_other_label() -> None:
+    """A class of 2 %, and mistakes up to .4 at one side; beside it, labels of which most are lost.
+    Either looks like a large class that is mostly given the other label; the latter is one."""
+    rng = np.random.default_rng(0)
+    clean = (rng.random(5500) < 0.02).astype(int)
+    x = rng.normal(size=(5500, 4))
+    x[clean == 1, :2] += 1.2
+    rate = 0.4 * np.argsort(np.argsort(x[:, 3])) / len(x)
+    given = np.where(rng.random(5500) < rate, 1 - clean, clean)
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x[:1500], given[:1500])
+    assert model.noise_rates_[1] > 0.5
+    assert model.threshold_ == 0.5
+    assert np.mean(model.predict(x[1500:]) == clean[1500:]) > 0.97
+
+    clean = (rng.random(5500) < 0.4).astype(int)
+    x = rng.normal(size=(5500, 4))
+    x[clean == 1, :2] += 2.5
+    given = np.where(rng.random(5500) < 0.6, 0, clean)
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x[:1500], given[:1500])
+    assert model.noise_rates_[1] > 0.5
+    assert model.threshold_ < 0.3
+    assert np.mean(model.predict(x[1500:]) == clean[1500:]) > 0.9
+
+
 def test_objectives_trade_one_class_for_the_other() -> None:
     """A class of 8 % amid the other: its rows are found the more, the more they are wanted."""
     rng = np.random.default_rng(2)

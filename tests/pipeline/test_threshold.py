@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from pipeline.decision.threshold import (
+    contradicted,
     cost_share,
+    credible,
     posterior,
     predict,
     tempered,
@@ -196,6 +199,42 @@ def test_what_an_objective_asks_for_it_gets(noise: tuple[float, float]) -> None:
 def test_objectives_there_are_not(bad: str) -> None:
     with pytest.raises(ValueError, match="need accuracy, balanced, or two costs"):
         cost_share(bad)
+
+
+@pytest.mark.parametrize(
+    ("p0", "p1", "impurity", "support", "doubtful"),
+    [
+        (0.05, 0.60, (0.3, 0.0), "weak", True),  # .05 and .15 around class 0
+        (0.60, 0.05, (0.0, 0.3), "weak", True),
+        (0.05, 0.60, (0.3, 0.3), "supported", False),
+        (0.05, 0.49, (0.3, 0.3), "weak", False),
+        (0.00, 0.60, (0.2, 0.9), "weak", False),  # of unlabeled rows of class 1
+        (0.15, 0.60, (0.0, 0.0), "unsupported", True),
+        (0.60, 0.60, (0.0, 0.0), "unsupported", True),
+    ],
+)
+def test_a_class_mostly_given_the_other_label_is_doubted(
+    p0: float, p1: float, impurity: tuple[float, float], support: Support, doubtful: bool
+) -> None:
+    diagnostics = {f"p{a}": {"impurity": i} for a, i in enumerate(impurity)}
+    votes = simulated_votes(0.1, 0.3, 20_000, 50)
+    estimated = replace(rates(p0, p1, support), diagnostics=diagnostics)
+    used = credible(estimated, [votes, votes])
+    assert estimated.doubtful is doubtful
+    if not doubtful:
+        assert used is estimated
+        return
+    assert used.p0 == used.p1 == contradicted([votes])
+    assert tempered(used, votes).threshold == 0.5
+    assert tempered(used, votes).reason == used.reason
+    assert tempered(used, votes, "balanced").threshold == votes[:, 1].sum() / votes.sum()
+
+
+def test_contradicted_rows_are_those_on_the_other_side() -> None:
+    table = np.array([[4, 1], [3, 2], [0, 10]])  # of 0, 1 and 2 ones among 2 neighbors; ties are 1
+    assert contradicted([table]) == (1 + 3 + 0) / 20
+    assert contradicted([table, table[::-1]]) == (1 + 3) / 20
+    assert contradicted([table[:1] * [1, 0]]) == 0.05
 
 
 def test_given_rates_are_taken_at_their_word() -> None:

@@ -28,7 +28,14 @@ from pipeline.decision.choose_k import Choice, choose, squared_losses
 from pipeline.decision.odds import WeighedVote, assumed, sizes_among, weighed_vote
 from pipeline.decision.quality import FIT_ROWS
 from pipeline.decision.tempering import Worth, worth
-from pipeline.decision.threshold import Decision, predict, tempered, threshold, vote_table
+from pipeline.decision.threshold import (
+    Decision,
+    credible,
+    predict,
+    tempered,
+    threshold,
+    vote_table,
+)
 from pipeline.decision.votes import counts, extremes_with_self
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule, rule_of
@@ -190,8 +197,9 @@ def estimate_rates(
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
         rates = estimates[chosen]
         votes = [np.sum([counts.votes[i] for counts in filled], axis=0) for i in range(len(grid))]
-        decision = tempered(rates, votes[at], params.objective)
-        rule, sample = rule_of(rates, decision), counted.drawn()
+        decided_by = credible(rates, [votes[at]])
+        decision = tempered(decided_by, votes[at], params.objective)
+        rule, sample = rule_of(decided_by, decision), counted.drawn()
         count, given = sample["count"], sample["given_label"]
         sizes = sizes_among(grid)
         of_sizes = count[:, [grid.index(size) for size in sizes]]
