@@ -19,15 +19,12 @@ OWN = (
     ".011 or more in 10, the worst -.046; by the vote of one k, the default before several sizes "
     "of neighborhoods predicted ([study](weighed.md)), +.008, 29, 14, -.060. Less that vote it is "
     "+.006 on seven sets on which this was made (the worst of 23 cells -.017), +.005 on eight "
-    "others (of 26, -.007). Several sizes unless the labels alone, rates taken as known, say that "
-    "they surely lose: +.016, 32, 6, -.051; but a rare class pays for it."
+    "others (of 26, -.007)."
 )
 TRIED = (
     "Not taken: chances by boosted trees or a linear model, out of fold, in place of the "
     "neighbors' or stacked with them, where they predict given labels better by one standard "
-    "error (at best +.004 on the seven sets, -.001 on the eight; the worst -.040); a second "
-    "training on soft labels that mix what neighbors and the model say (boosting +.001, linear "
-    "+.002 on 33 cells, 7 and 3 of them worse by more than .01, for five fits more)."
+    "error (at best +.004 on the seven sets, -.001 on the eight; the worst -.040)."
 )
 
 
