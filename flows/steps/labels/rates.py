@@ -116,7 +116,8 @@ class RateEstimates(Result):
     def voted(self, job: Job, graph: PoolGraph) -> Voted:
         """What the neighbors of all rows say: the counts that the verdicts hold."""
         rates = self.crossfitted
-        kernel = partial(counted_votes, k=self.k, at_least=threshold(rates.p0, rates.p1))
+        at_least = 0.5 if rates.doubtful else threshold(rates.p0, rates.p1)
+        kernel = partial(counted_votes, k=self.k, at_least=at_least)
         return Voted([], kernel, self.k + 1)
 
 
