@@ -76,7 +76,7 @@ def _divided(
     )
     size = np.bincount(cell)
     if size.max() < len(x):
-        row = np.argsort(cell, kind="stable").astype(np.int32)
+        row = np.argsort(cell.astype(np.uint8), kind="stable").astype(np.int32)  # by counting
         return row, np.concatenate([[0], np.cumsum(size[size > 0])])
     return row, np.array([0, len(x) // 2, len(x)])
 

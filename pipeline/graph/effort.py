@@ -111,7 +111,7 @@ def lists_of_recall(
     lists, share = _carved(x, k, recall, seed, sample, threads)
     base = min(lists.index.shape[1], max(k, base_length(k)))
     axes = _leading_axes(x, sample, threads)
-    lists = lists.widened(k + _SPARE)
+    lists = lists.widened(k + _SPARE, threads)
     forward, reached = _tried(x, axes, lists, base, k, recall, sample, threads)
     if share >= _HIGH_RECALL and reached < recall:
         forward = base // 2
@@ -128,7 +128,7 @@ def lists_of_recall(
             if base >= longest:
                 break
             base = min(round(_GROWN * base), longest)
-            lists = lists.widened(round(_LONGER * base))
+            lists = lists.widened(round(_LONGER * base), threads)
         missing = 1.0 - reached
         forward, reached = _tried(x, axes, lists, base, k, recall, sample, threads)
     return lists.index
@@ -139,7 +139,7 @@ def _carved(
 ) -> tuple[GrowingLists, float]:
     """Short lists from as many carvings as pay, and the share found of the nearest."""
     width, cell_rows = base_length(k), _CELL_ROWS
-    lists = GrowingLists.none(len(x), width)
+    lists = GrowingLists.none(len(x), width, threads)
     share = 0.0
     for number in range(_CARVINGS):
         join_cells(x, carve(x, cell_rows, seed + number, threads), lists, threads)
@@ -147,7 +147,8 @@ def _carved(
             continue
         share = float(sample.recall(x, lists.of(sample.rows), min(width, k)).mean())
         if number + 1 == _LOOK and share < _LOW_RECALL:
-            cell_rows, lists = _LARGE_CELL_ROWS, lists.widened(round(_LONGER * k))
+            cell_rows = _LARGE_CELL_ROWS
+            lists = lists.widened(round(_LONGER * k), threads)
         if share >= min(_HIGH_RECALL, recall):
             break
     return lists, share

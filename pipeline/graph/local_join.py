@@ -52,20 +52,24 @@ class GrowingLists:
     """(row, width) 1 where `join_near` has followed the neighbor already"""
 
     @classmethod
-    def none(cls, n_rows: int, width: int) -> GrowingLists:
+    def none(cls, n_rows: int, width: int, threads: Threads = ALONE) -> GrowingLists:
         """Lists without any neighbor."""
         return cls(
-            np.full((n_rows, width), ABSENT, np.int32),
-            np.full((n_rows, width), np.inf, np.float32),
-            np.zeros((n_rows, width), np.uint8),
+            threads.full((n_rows, width), ABSENT, np.int32),
+            threads.full((n_rows, width), np.inf, np.float32),
+            threads.full((n_rows, width), 0, np.uint8),
         )
 
-    def widened(self, width: int) -> GrowingLists:
+    def widened(self, width: int, threads: Threads = ALONE) -> GrowingLists:
         """Copies of these lists with room for `width` neighbors each, at least as many as now."""
         here = self.index.shape[1]
-        wide = GrowingLists.none(len(self.index), max(width, here))
-        wide.index[:, :here], wide.far[:, :here] = self.index, self.far
-        wide.joined[:, :here] = self.joined
+        wide = GrowingLists.none(len(self.index), max(width, here), threads)
+
+        def copy(a: int, b: int) -> None:
+            wide.index[a:b, :here], wide.far[a:b, :here] = self.index[a:b], self.far[a:b]
+            wide.joined[a:b, :here] = self.joined[a:b]
+
+        threads.over(len(self.index), copy)
         return wide
 
     def of(self, rows: npt.NDArray[np.integer[Any]]) -> GrowingLists:
@@ -78,7 +82,7 @@ class Near:
     """The neighbors by which rows are joined: listed, then listed by; new ones first."""
 
     index: Int32
-    """(row, most) rows, none twice"""
+    """(row, most) rows, none twice; ABSENT at the end. Undefined for rows that were not wanted"""
     count: Int32
     """(row,) how many there are"""
     n_new: Int32
@@ -173,7 +177,7 @@ def _near(
     n = len(wanted)
     links = _links_of(lists.index, lists.joined, forward, wanted, threads)
     made = Near(
-        np.full((n, forward + backward), ABSENT, np.int32),
+        np.empty((n, forward + backward), np.int32),
         np.zeros(n, np.int32),
         np.zeros(n, np.int32),
         forward,
@@ -434,6 +438,9 @@ def _fill_near(
                 n_back[j - first] += 1
         if old == 0:
             n_new[first:stop] = count[first:stop]
+    for i in range(first, stop):
+        if wanted[i]:
+            lists[i, count[i] :] = ABSENT
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -90,8 +90,8 @@ def rank_lists(
     index : (query, k) row numbers, nearest first; ABSENT at the end where the list is short
     distance : (query, k) float32, inf where ABSENT
     """
-    index = np.full((len(place), k), ABSENT, np.int64)
-    distance = np.full((len(place), k), np.inf, np.float32)
+    index = threads.full((len(place), k), ABSENT, np.int64)
+    distance = threads.full((len(place), k), np.inf, np.float32)
     query, x = np.ascontiguousarray(query), np.ascontiguousarray(x)
 
     def rank(a: int, b: int) -> None:

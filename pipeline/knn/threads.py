@@ -40,6 +40,14 @@ class Threads:
             for _ in pool.map(lambda own, *piece: own.run(do, *piece), contexts, starts, stops):
                 pass
 
+    def full(
+        self, shape: tuple[int, ...], value: float, dtype: type[Scalar]
+    ) -> npt.NDArray[Scalar]:
+        """An array of one value; touching its memory first takes longest."""
+        made = np.empty(shape, dtype)
+        self.over(len(made), lambda start, stop: made[start:stop].fill(value))
+        return made
+
     def take(
         self, values: npt.NDArray[Scalar], rows: npt.NDArray[np.integer[Any]]
     ) -> npt.NDArray[Scalar]:

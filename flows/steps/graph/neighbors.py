@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -126,30 +127,30 @@ def together_part(threads: Threads, run: Run, part: Part[Together]) -> Output:
     """Lists of all rows of the pool, made at once by the threads of this process and written block
     by block."""
     params = part.args.params
-    blocks: list[Arrays] = [{}] * part.args.n_blocks
+    blocks = [run.group(f"blocks/{number:05d}") for number in range(part.args.n_blocks)]
+    bounds = [0, *np.cumsum([array(block, "row").shape[0] for block in blocks])]
+    rows = list(starmap(slice, pairwise(bounds)))
+    like = {name: array(blocks[0], name) for name in ("x", "row", "given_label")}
+    every = {n: np.empty((bounds[-1], *a.shape[1:]), a.dtype) for n, a in like.items()}
 
     def read(number: int, _: int) -> None:
-        blocks[number] = read_group(run.store, f"blocks/{number:05d}")
+        for name, column in every.items():
+            column[rows[number]] = read_array(blocks[number], name)
 
     threads.over(len(blocks), read, piece=1)
-    size = [len(block["row"]) for block in blocks]
-    x = np.concatenate([block.pop("x") for block in blocks])
-    every = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
     start = time.process_time()
-    index, distance, n_repaired = build_lists(x, params, threads)
+    index, distance, n_repaired = build_lists(every.pop("x"), params, threads)
     seconds = time.process_time() - start
-    del x
-    ends = np.cumsum(size)
-    written: list[list[str]] = [[]] * len(size)
-    short = [0] * len(size)
+    written: list[list[str]] = [[]] * len(blocks)
+    short = [0] * len(blocks)
 
     def write(number: int, _: int) -> None:
-        own = slice(ends[number] - size[number], ends[number])
+        own = rows[number]
         row, label = every["row"][own], every["given_label"][own]
         lists = block_lists(every, index[own], distance[own])
         written[number], short[number] = _write(run, number, row, label, lists)
 
-    threads.over(len(size), write, piece=1)
+    threads.over(len(blocks), write, piece=1)
     keys = [key for of_block in written for key in of_block]
     return Output(keys, ListsBuilt([], n_repaired, sum(short)), seconds)
 
