@@ -49,6 +49,10 @@ _SHARES = (0.45, 0.7, 1.0)
 """Parts of a list by which neighbors are joined: the least that finds enough is taken."""
 _AXES = 16
 """Leading principal axes that bound distances from below, where features are half as many more."""
+_LEFT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+"""Shares of the rows, those with the nearest neighbors, that the last pass may leave out."""
+_SURE = 2.0
+"""Standard errors above the recall wanted from which they are left out."""
 _FINE = 2.0**-12
 """Neighbor distance, in spreads of a block, below which float32 products tell too little."""
 
@@ -112,16 +116,17 @@ def lists_of_recall(
     base = min(lists.index.shape[1], max(k, base_length(k)))
     axes = _leading_axes(x, sample, threads)
     lists = lists.widened(k + _SPARE, threads)
-    forward, reached = _tried(x, axes, lists, base, k, recall, sample, threads)
+    forward, reached, beyond = _tried(x, axes, lists, base, k, recall, sample, threads)
     if share >= _HIGH_RECALL and reached < recall:
         forward = base // 2
         groups = carve(x, _GROUP_ROWS, seed + _CARVINGS, threads)
         join_groups(x, groups, forward, forward // 2, lists, threads)
-        forward, reached = _tried(x, axes, lists, base, k, recall, sample, threads)
+        forward, reached, beyond = _tried(x, axes, lists, base, k, recall, sample, threads)
     missing, longest = 1.0, _MOST_GROWN * base
     for _ in range(_PASSES):
         joined = near(lists, forward, forward // 2, threads=threads)
-        join_near(x, axes, joined, np.arange(len(x)), lists, threads)
+        rows = np.flatnonzero(lists.far[:, k - 1] >= beyond)
+        join_near(x, axes, joined, rows, lists, threads)
         if reached >= recall:
             break
         if 1.0 - reached > _STALLED * missing:
@@ -130,7 +135,7 @@ def lists_of_recall(
             base = min(round(_GROWN * base), longest)
             lists = lists.widened(round(_LONGER * base), threads)
         missing = 1.0 - reached
-        forward, reached = _tried(x, axes, lists, base, k, recall, sample, threads)
+        forward, reached, beyond = _tried(x, axes, lists, base, k, recall, sample, threads)
     return lists.index
 
 
@@ -168,25 +173,38 @@ def _tried(
     recall: float,
     sample: Sample,
     threads: Threads,
-) -> tuple[int, float]:
+) -> tuple[int, float, float]:
     """How many neighbors of a list the least join of neighbors' neighbors takes that reaches a
-    recall, tried on the sampled rows, or the largest; and the recall it reaches, a standard error
-    below the sample's."""
+    recall, tried on the sampled rows, or the largest; the recall it reaches, a standard error
+    below the sample's; and the squared distance of the k-th neighbor from which on rows have to be
+    joined for it: lists of rows in dense places are the best."""
 
-    def reached(forward: int) -> float:
+    def joined(forward: int) -> npt.NDArray[np.float64]:
         lists = growing.of(sample.rows)
-        joined = near(growing, forward, forward // 2, sample.rows, threads)
-        join_near(x, axes, joined, sample.rows, lists)
-        recalls = sample.recall(x, lists, k)
-        return float(recalls.mean() - recalls.std() / np.sqrt(len(recalls)))
+        by = near(growing, forward, forward // 2, sample.rows, threads)
+        join_near(x, axes, by, sample.rows, lists)
+        return sample.recall(x, lists, k)
 
     *fewer, most = (round(share * base) for share in _SHARES)
-    best = reached(most)
-    for forward in fewer if best >= recall else ():
-        less = reached(forward)
-        if less >= recall:
-            return forward, less
-    return most, best
+    forward, after = most, joined(most)
+    if _surely(after) < recall:
+        return most, _surely(after), 0.0
+    for less in fewer:
+        recalls = joined(less)
+        if _surely(recalls) >= recall:
+            forward, after = less, recalls
+            break
+    before, far = sample.recall(x, growing.of(sample.rows), k), growing.far[sample.rows, k - 1]
+    for left in _LEFT:
+        beyond = float(np.quantile(far, left, method="lower"))
+        if _surely(np.where(far < beyond, before, after), _SURE) >= recall:
+            return forward, _surely(after), beyond
+    return forward, _surely(after), 0.0
+
+
+def _surely(recalls: npt.NDArray[np.float64], errors: float = 1.0) -> float:
+    """So many standard errors below the mean."""
+    return float(recalls.mean() - errors * recalls.std() / np.sqrt(len(recalls)))
 
 
 def _leading_axes(x: Float32, sample: Sample, threads: Threads) -> Float32:

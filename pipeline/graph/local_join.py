@@ -232,15 +232,16 @@ def join_near(
     x : (row, feature) float32
     axes : (row, axis) float32, the rows in fewer dimensions in which no two are farther apart; no
         axis where they are not worth it
-    rows : (list,) the rows whose lists these are
-    lists : lists of `rows`, in their order
+    rows : (any,) the rows that are compared
+    lists : of all rows, or of `rows` in their order
     """
     lists.joined[:, : near.forward] = 1
+    place = rows if len(lists.index) == len(x) else np.arange(len(rows))
 
     def join(a: int, b: int) -> None:
         _join_near(
-            *(x, axes, near.index, near.count, near.n_new, rows[a:b]),
-            *(lists.index[a:b], lists.far[a:b], lists.joined[a:b]),
+            *(x, axes, near.index, near.count, near.n_new, rows[a:b], place[a:b]),
+            *(lists.index, lists.far, lists.joined),
         )
 
     threads.over(len(rows), join)
@@ -491,6 +492,7 @@ def _join_near(
     count: Int32,
     n_new: Int32,
     rows: Int64,
+    place: Int64,
     index: Int32,
     far: Float32,
     joined: UInt8,
@@ -500,7 +502,7 @@ def _join_near(
     candidate = np.empty(near.shape[1] * (near.shape[1] + 1) + 1, np.int32)
     least = np.empty(len(candidate), np.float32)
     for p in range(len(rows)):
-        i = rows[p]
+        i, own = rows[p], place[p]
         if stamp == _STAMPS:
             met[:] = 0
             stamp = np.uint8(0)
@@ -509,7 +511,7 @@ def _join_near(
             for h in range(count[rows[p + 1]]):
                 prefetch(near, near[rows[p + 1], h])
         met[i] = stamp
-        for j in index[p]:
+        for j in index[own]:
             if j != ABSENT:
                 met[j] = stamp
         n = 0
@@ -525,7 +527,7 @@ def _join_near(
                 candidate[n] = c
                 n += met[c] != stamp
                 met[c] = stamp
-        limit = far[p, width - 1]
+        limit = far[own, width - 1]
         n_near = 0
         for q in range(n):
             if q + _AHEAD < n:
@@ -548,5 +550,5 @@ def _join_near(
                 apart = x[i, f] - x[c, f]
                 d += apart * apart
             if d < limit:
-                _insert(index[p], far[p], joined[p], c, d)
-                limit = far[p, width - 1]
+                _insert(index[own], far[own], joined[own], c, d)
+                limit = far[own, width - 1]

@@ -176,10 +176,15 @@ def test_neighbors_neighbors_meet_unless_both_links_are_old(
     join_near(x, axes, joins, some, part)
     alone = before.of(some)
     join_near(x, axes, near(before, forward, backward, some), some, alone)
+    within = copy(before)
+    join_near(x, axes, joins, some, within)
     join_near(x, axes, joins, np.arange(len(x)), found)
     check(x, before, found, candidates)
     assert np.array_equal(part.index, found.index[some])
     assert np.array_equal(alone.index, part.index)
+    assert np.array_equal(within.index[some], part.index)
+    left = np.setdiff1d(np.arange(len(x)), some)
+    assert np.array_equal(within.index[left], before.index[left])
     followed = found.joined[:, :forward].astype(bool)
     stayed = np.array(
         [
