@@ -30,7 +30,7 @@ _AHEAD = 8
 """Candidates between the one that is compared and the one that is fetched."""
 _PIECE_CELLS = 64
 """Cells that one thread joins before it takes others."""
-_QUERIES = 32
+_QUERIES = 128
 """Rows that are compared with all rows together."""
 _LINKED = 8
 """Pieces of the links of all lists: each is read once for every one."""
