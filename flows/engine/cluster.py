@@ -38,6 +38,10 @@ _LOCAL = {
     "distributed.worker.multiprocessing-method": "forkserver",
     "distributed.comm.timeouts.connect": "60s",
     "distributed.worker.http.routes": [],  # pages of workers, which have no password
+    # Every 10, 20 and 100 ms, as is usual, takes a tenth of a core from what is computed.
+    "distributed.worker.profile.interval": "100ms",
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.worker.memory.monitor-interval": "500ms",
 }
 
 
