@@ -125,7 +125,7 @@ class _Reading:
     classes: Sequence[LabelValue] | None = None
     """The only candidates there may be; None for any."""
     n_rows_in_all: int | None = None
-    """Rows of the source, where this pass is to be merged with those over its other chunks."""
+    """Rows of the source, where they are known: samples keep few others than theirs."""
 
     def __post_init__(self) -> None:
         n_features = len(self.source.feature_names)
@@ -290,7 +290,8 @@ def ingest(
             if reading is not None:
                 writer = _writer(run, path, reading, reading.source.n_rows)
             else:
-                reading = _Reading(source, seed, labels, pca, classes)
+                in_all = None if source.leaves_out else source.n_rows
+                reading = _Reading(source, seed, labels, pca, classes, in_all)
                 writer = _writer(run, path, reading, None)
                 for record in _written(run, step, _parts(reading, writer)):
                     tick(record=record)
