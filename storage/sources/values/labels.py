@@ -174,7 +174,7 @@ class LabelCodes:
                 )
             table[key] = self._codes.setdefault(value, len(self._codes))
         codes: npt.NDArray[np.int8] | npt.NDArray[np.int16]
-        codes = np.fromiter((table[key] for key in labels), np.int16, len(labels))
+        codes = np.fromiter(map(table.__getitem__, labels), np.int16, len(labels))
         if len(self._codes) <= 127:
             codes = codes.astype(np.int8)
         missing = int(np.count_nonzero(codes < 0))
