@@ -52,6 +52,13 @@ def _streamed(opened: Callable[[Any, pa.Schema], Any]) -> Write:
     return write
 
 
+def _parquet(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
+    """Dictionaries only where values recur: of numbers and distances they take time and room."""
+    wide = (pa.int64(), pa.float32(), pa.float64())
+    names = [field.name for field in schema if field.type not in wide]
+    return pq.ParquetWriter(sink, schema, use_dictionary=names)
+
+
 _csv = _streamed(pyarrow.csv.CSVWriter)
 
 
@@ -123,7 +130,7 @@ def _short(table: pa.Table) -> pa.Table:
 
 
 FORMATS: dict[str, Write] = {
-    ".parquet": _streamed(pq.ParquetWriter),
+    ".parquet": _streamed(_parquet),
     ".csv": _csv,
     ".csv.gz": _packed_csv,
     ".xlsx": _workbook,
