@@ -179,7 +179,7 @@ def _walks(tried: list[WalksTried], steps: list[int]) -> list[Walk]:
 def network_part(run: Run, part: Part[Lay]) -> Output:
     """Write what walks follow in one block, and let the anchors at home there try it."""
     number = part.args.block
-    block = read_group(run.store, f"blocks/{number:05d}")
+    block = read_group(run.store, f"blocks/{number:05d}", ("x", "row", "core"))
     graph = run.group(f"graph/{number:05d}")
     start = time.perf_counter()
     listed = np.full((len(block["row"]), LINKS), ABSENT, np.int32)
