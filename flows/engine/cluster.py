@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -191,8 +191,6 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
 
     from flows.engine.pages import private_pages
 
-    with socket.socket() as probe:
-        taken = probe.connect_ex(("127.0.0.1", 8787)) == 0
     security = Security.temporary()
     with ExitStack() as stack:
         temporary = TemporaryDirectory(prefix="knnoise-", ignore_cleanup_errors=True)
@@ -209,7 +207,7 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
                 host="127.0.0.1",
                 protocol="tls://",
                 security=security,
-                dashboard_address=f"127.0.0.1:{0 if taken else 8787}",
+                dashboard_address="127.0.0.1:8787",
                 scheduler_kwargs={"http_prefix": path},
                 local_directory=folder,
                 silence_logs="CRITICAL",  # errors reach the client; the rest is noise of closing
@@ -221,13 +219,15 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
 
 
 def _silence() -> None:
-    """Keep Dask's traces off the terminal: what it has to say reaches us as an exception.
+    """Keep Dask's traces off the terminal: what it has to say reaches us as an exception, and where
+    its dashboard is, as a link.
 
     Its configuration gives several of its loggers a level of their own.
     """
     for name in ["distributed", "tornado", *logging.root.manager.loggerDict]:
         if name.partition(".")[0] in ("distributed", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
+    warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)
 
 
 def _start_fork_server() -> None:

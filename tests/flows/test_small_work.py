@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -131,21 +133,28 @@ def test_what_is_imported_later_is_there_when_it_is_used(used: str, gives: str) 
 def test_the_dashboard_is_there_without_what_a_command_does_without(
     pool: PoolWriter, tmp_path: Path
 ) -> None:
-    """Bokeh asks whether pandas is installed before it makes a page."""
+    """Bokeh asks whether pandas is installed before it makes a page. The usual port is taken, as
+    by another run that has just begun, which is nothing to warn of."""
     args = ["train", str(pool()), "--run", str(tmp_path / "run"), "--workers", "1"]
-    with subprocess.Popen(
-        [sys.executable, "-c", "from flows.cli import process; process()", *args],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path)},
-    ) as training:
-        assert training.stderr is not None
-        link = next(line for line in training.stderr if "Dask dashboard: " in line).split()[-1]
-        with urllib.request.urlopen(link, timeout=30) as answer:
-            page = answer.read()
-        training.stderr.read()
+    with socket.socket() as taken:
+        with suppress(OSError):  # somebody else has it
+            taken.bind(("127.0.0.1", 8787))
+        with subprocess.Popen(
+            [sys.executable, "-c", "from flows.cli import process; process()", *args],
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path)},
+        ) as training:
+            assert training.stderr is not None
+            said = ""
+            while "Dask dashboard: http" not in said:
+                said += training.stderr.readline()
+            with urllib.request.urlopen(said.split()[-1], timeout=30) as answer:
+                page = answer.read()
+            training.stderr.read()
     assert b"docs_json" in page
+    assert "already in use" not in said
 
 
 @pytest.mark.parametrize(
