@@ -99,6 +99,13 @@ def test_soft_labels_are_distributions(case: Any, seed: int) -> None:
     assert (np.unique(given[left]) == np.unique(given)).all()
 
 
+def test_what_a_quality_leaves_is_shared_by_the_matrix_or_alike() -> None:
+    given, quality = np.array([0, 2]), np.array([0.7, 0.4])
+    matrix = np.array([[0.8, 0.2, 0.0], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
+    shared = soft_labels(given, given, quality, matrix)
+    assert np.allclose(shared, [[0.7, 0.3, 0.0], [0.3, 0.3, 0.4]])
+
+
 def clouds(n: int, seed: int) -> tuple[Floats, npt.NDArray[np.str_], npt.NDArray[np.str_]]:
     """Three clouds with true and given labels by name."""
     rng = np.random.default_rng(seed)
