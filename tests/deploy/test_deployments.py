@@ -10,7 +10,6 @@ from pathlib import Path
 from subprocess import run
 from textwrap import dedent
 from typing import Any
-from urllib.error import HTTPError
 
 import numpy as np
 import pandas as pd
@@ -63,7 +62,6 @@ def deployed(prefect: Prefect) -> None:
     variables = {**entry["work_pool"]["job_variables"], "working_dir": str(data_of(prefect))}
     data_of(prefect).mkdir()
     own: dict[str, dict[str, Any]] = {
-        "hostile": {"concurrency_limit": len(HOSTILE)},
         "planted": {"work_pool": {**entry["work_pool"], "job_variables": variables}},
     }
     prefect.deploy({**weekly, "files": "nightly"}, own=own, schedules=[])
@@ -191,40 +189,26 @@ def test_bad_parameters_are_refused_before_a_run(prefect: Prefect, tmp_path: Pat
     assert len(prefect.flow_runs()) == before
 
 
-HOSTILE: dict[str, dict[str, Any]] = {
-    "device": {"source": "/dev/zero"},
-    "template": {"run": "{date.__class__.__mro__}"},
-    "nul": {"run": "a\0b"},
-    "long": {"source": "x" * 5000},
-    "secret": {"source": "http://me:hunter2@127.0.0.1:9/pool.csv"},
-}
-
-
-def test_hostile_parameters_end_in_a_line_and_write_nothing(
+def test_a_secret_is_in_no_state_and_no_log(
     prefect: Prefect, pool: PoolWriter, tmp_path: Path
 ) -> None:
-    """Sent by the server's own API, which knows their types and nothing more."""
-    sound = {"source": str(pool()), "run": str(tmp_path / "run"), **SMALL}
+    """Sent by the server's own API, which knows the types of parameters and nothing more."""
     found = prefect.post("deployments/filter", {"deployments": {"name": {"any_": ["hostile"]}}})
+    hostile = {
+        **SMALL,
+        "source": "http://me:hunter2@127.0.0.1:9/pool.csv",
+        "run": f"{tmp_path}/run",
+    }
     start = f"deployments/{found[0]['id']}/create_flow_run"
-    runs, refused = {}, []
-    for name, hostile in HOSTILE.items():
-        try:
-            runs[name] = prefect.post(start, {"parameters": {**sound, **hostile}})["id"]
-        except HTTPError as error:
-            refused.append((name, error.code))
+    run_id = prefect.post(start, {"parameters": hostile})["id"]
     with prefect.worker():
-        for run_id in runs.values():
-            prefect.wait(run_id, "Completed", "Failed", "Crashed")
-    for name, run_id in runs.items():
-        ended = prefect.flow_run(run_id)
-        said = ended["state"]["message"]
-        assert ended["state_name"] == "Failed", (name, said)
-        assert re.search("InputError|UnavailableError", said), (name, said)
-        assert len(said) < 1000, name
-        assert "hunter2" not in said + prefect.log(run_id), name
-    assert refused == []
-    assert {file.name for file in tmp_path.iterdir()} == {"pool.npz"}
+        prefect.wait(run_id, "Completed", "Failed", "Crashed")
+    ended = prefect.flow_run(run_id)
+    said = ended["state"]["message"]
+    assert ended["state_name"] == "Failed", said
+    assert "UnavailableError" in said
+    assert "hunter2" not in said + prefect.log(run_id)
+    assert not (tmp_path / "run").exists()
 
 
 def test_worker_killed_then_the_next_run_resumes(

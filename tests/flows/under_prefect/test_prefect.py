@@ -7,17 +7,20 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from prefect import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.flow_engine import run_flow
 from processes import running, wait_for
 from runs import PoolWriter
 
 from flows.review import run_review
 from flows.score import score
 from flows.train import train
+from storage import InputError
 
 
 def task_names(flow: str) -> list[str]:
@@ -78,6 +81,39 @@ def test_a_schedule_publishes_its_list_and_waits(
     with get_client(sync_client=True) as client:
         kinds = {artifact.key for artifact in client.read_artifacts()}
     assert {"knnoise-review-list", "knnoise-review"} <= kinds
+
+
+HOSTILE: dict[str, dict[str, Any]] = {
+    "device": {"source": "/dev/zero"},
+    "template": {"run": "{date.__class__.__mro__}"},
+    "nul": {"run": "a\0b"},
+    "long": {"source": "x" * 5000},
+}
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_parameters_end_in_a_line_and_write_nothing(
+    hostile: dict[str, Any], pool: PoolWriter, tmp_path: Path
+) -> None:
+    """A deployment's API knows their types and nothing more; the run is as a worker's process
+    begins it."""
+    sound = {"source": str(pool()), "run": str(tmp_path / "run"), "k": 10, "workers": 0}
+    schema = train.parameters.model_dump_for_openapi()
+    with get_client(sync_client=True) as client:
+        flow = client.create_flow(train)
+        deployment = client.create_deployment(
+            flow, "hostile", parameter_openapi_schema=schema, enforce_parameter_schema=True
+        )
+        run = client.create_flow_run_from_deployment(deployment, parameters={**sound, **hostile})
+        with pytest.raises(InputError):
+            run_flow(train, flow_run=run)
+        state = client.read_flow_run(run.id).state
+    assert state is not None
+    assert state.name == "Failed"
+    assert "InputError" in str(state.message)
+    assert len(str(state.message)) < 1000
+    assert {file.name for file in tmp_path.iterdir()} == {"pool.npz"}
 
 
 def test_command_line_reports_to_a_configured_server(
