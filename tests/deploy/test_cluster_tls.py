@@ -76,7 +76,7 @@ def encrypted_cluster(
 def test_worker_killed_on_an_encrypted_cluster(pool: PoolWriter, tmp_path: Path) -> None:
     source, run, tls = pool(8000, d=8), tmp_path / "run", issue(tmp_path / "tls")
     fit(source, tmp_path / "undisturbed", block_rows=250, builder="exact")
-    with encrypted_cluster(tmp_path, tls, 3) as (address, workers):
+    with encrypted_cluster(tmp_path, tls, 2) as (address, workers):
         pem = ("--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key)
         train = ("-m", "flows.cli", "train", source, "--run", run, *OPTIONS, *AS_IN_FIT)
         with running(*train, "--scheduler", address, *pem, log=tmp_path / "run.log") as process:

@@ -48,7 +48,7 @@ def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(server:
     submit = ("submit", "train", "nothing.csv", "--run", "run", "--deployment", "slow")
     with ExitStack() as servers:
         first = servers.enter_context(serving(server))
-        server.call("prefect", "work-pool", "create", POOL, "--type", "process")
+        server.post("work_pools/", {"name": POOL, "type": "process"})
         server.deploy({"slow": "weekly"}, schedules=[])
         run = server.knnoise(*submit)  # which no worker takes up
         with watching(server, run, patience=120) as log:
@@ -56,7 +56,7 @@ def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(server:
             kill_tree(first.pid)
             wait_for(lambda: "does not answer" in log.read_text(), 120)
             second = servers.enter_context(serving(server))
-            server.call("prefect", "flow-run", "cancel", run["id"])
+            server.post(f"flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING"}})
             wait_for(lambda: "ended:" in log.read_text(), 120)
         assert re.search(r"ended: run \S+ ended Cancell", log.read_text())
         log.write_text("")
