@@ -126,6 +126,18 @@ def test_averages_that_are_drawn_to_the_middle_are_made_up_for() -> None:
     assert decision.threshold == pytest.approx(0.05)
     assert decision.gain == pytest.approx(42)
     assert decision.balanced_gain == pytest.approx(0.5 * (46 / 46 - 4 / 954))
+    votes[9] = 10, 40  # of which the plain vote is right
+    decision = tempered(rates(0.0, 0.0), votes)
+    assert decision.balanced_gain == pytest.approx(0.5 * (46 / 86 - 4 / 964))
+
+
+@pytest.mark.parametrize(("n", "used"), [(1, 0.9), (8, 0.75)])
+def test_a_move_pays_by_a_standard_error(n: int, used: float) -> None:
+    """Rows that are all given 1 are few: their share is not taken for certain."""
+    votes = np.zeros((11, 2), np.int64)
+    votes[:8], votes[8], votes[10] = (50, 0), (0, n), (0, 90)
+    decision = tempered(rates(0.0, 0.0), votes, "9:1")
+    assert decision.threshold == pytest.approx(used)
 
 
 VOTES = (
