@@ -49,6 +49,12 @@ def test_moved_verdicts_by_changing_one_label_at_a_time(
         assert found.get(row, 0) == moved
 
 
+def test_no_verdict_rests_on_votes_that_are_not_there() -> None:
+    votes = np.array([[0, 0, 0], [1, 0, 0], [0, 2, 1]])
+    for verdict in (None, plurality):
+        assert not review.sensitive(votes, verdict)[votes == 0].any()
+
+
 def test_usefulness_counts_the_row_itself() -> None:
     assert review.usefulness(np.array([0.0, 0.5]), np.array([0, 3])).tolist() == [1.0, 2.0]
 

@@ -138,6 +138,8 @@ def test_a_move_pays_by_a_standard_error(n: int, used: float) -> None:
     votes[:8], votes[8], votes[10] = (50, 0), (0, n), (0, 90)
     decision = tempered(rates(0.0, 0.0), votes, "9:1")
     assert decision.threshold == pytest.approx(used)
+    decision = tempered(rates(0.0, 0.0), votes[::-1, ::-1], "1:9")
+    assert decision.threshold == pytest.approx(1.0 - used)
 
 
 VOTES = (
