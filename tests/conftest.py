@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -40,6 +41,11 @@ def pool(tmp_path: Path) -> PoolWriter:
 def shared_pool(tmp_path_factory: pytest.TempPathFactory) -> PoolWriter:
     """Writes pools for the tests of a file."""
     return pool_writer(tmp_path_factory.mktemp("shared"))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported is no garbage: each collection would look through it again."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
