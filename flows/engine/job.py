@@ -140,10 +140,14 @@ class Job:
         """Check every committed byte against its digest; forget the parts that fail."""
         self.run.check_owned()
         ledger = self.run.ledger
-        records = {step: ledger.records(step) for step in ledger.steps()}
-        for step in records:
-            for part in ledger.unreadable(step):
-                self.reporter.say(f"{step} {part}: its record is damaged, will be made again")
+        records: dict[str, dict[str, Record]] = {}
+        for step in ledger.steps():
+            records[step] = {}
+            for part, record in ledger.parts(step).items():
+                if record is None:
+                    self.reporter.say(f"{step} {part}: its record is damaged, will be made again")
+                else:
+                    records[step][part] = record
         for record, _ in ledger.damaged(r for parts in records.values() for r in parts.values()):
             self.reporter.say(
                 f"{record.step} {record.part}: damaged or missing, will be made again"

@@ -71,12 +71,12 @@ def _steps(run: Run, finished: bool) -> dict[str, StepState]:
     steps = {}
     among = lasting if finished else lambda key: True
     for step in [*plans, *(step for step in ledger.steps() if step not in plans)]:
-        records = ledger.records(step)
-        damaged = [record.part for record, _ in ledger.damaged(records.values(), among)]
+        parts = ledger.parts(step)
+        records = [record for record in parts.values() if record is not None]
+        damaged = [record.part for record, _ in ledger.damaged(records, among)]
         done = len(records) - len(damaged)
-        damaged += ledger.unreadable(step)
-        known = {*records, *damaged}
-        missing = [part for part in plans.get(step, []) if part not in known]
+        damaged += [part for part, record in parts.items() if record is None]
+        missing = [part for part in plans.get(step, []) if part not in parts]
         planned = max(len(plans.get(step, [])), len(records))
         steps[step] = StepState(done, planned, missing, damaged)
     return steps

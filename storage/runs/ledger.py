@@ -65,18 +65,15 @@ class Ledger:
 
     def records(self, step: str) -> dict[str, Record]:
         """All committed parts of a step, by part name."""
-        return {part: record for part, record in self._all(step) if record is not None}
+        return {part: record for part, record in self.parts(step).items() if record is not None}
 
-    def unreadable(self, step: str) -> list[str]:
-        """Names of the parts of a step whose record is there, but damaged."""
-        return [part for part, record in self._all(step) if record is None]
-
-    def _all(self, step: str) -> list[tuple[str, Record | None]]:
-        """The parts of a step that have a record, by name, and the record if it is whole."""
+    def parts(self, step: str) -> dict[str, Record | None]:
+        """The parts of a step that have a record, by name; None where it is damaged."""
         keys = self.location.files(f"ledger/{step}")
-        parts = [key.rsplit("/", 1)[-1].removesuffix(".json") for key in keys]
+        parts = [key.rsplit("/", 1)[1].removesuffix(".json") for key in keys]
         with ThreadPoolExecutor(8) as threads:
-            return sorted(zip(parts, threads.map(self._read, keys), strict=True), key=itemgetter(0))
+            records = zip(parts, threads.map(self._read, keys), strict=True)
+            return dict(sorted(records, key=itemgetter(0)))
 
     def steps(self) -> list[str]:
         """Names of the steps that have any record."""

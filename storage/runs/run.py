@@ -159,7 +159,7 @@ class Run:
         """
         record, url = self.ledger.get("report", "all"), self.location.url
         if record is None:
-            if self.location.exists("report.json") or self.ledger.unreadable("report"):
+            if self.location.exists("report.json") or self.ledger.parts("report"):
                 raise StorageError(f"{url}: the record of report.json is damaged; {_REPAIR}")
             raise InputError(f"{url} is not finished; run train again to resume it")
         content = self.location.read("report.json")
@@ -178,12 +178,14 @@ class Run:
         """
         url, steps = self.location.url, self.report()["steps"]
         for step in sorted({*steps, *self.ledger.steps()}):
-            for part in self.ledger.unreadable(step):
-                raise StorageError(f"{url}/ledger/{step}/{part}.json is damaged; {_REPAIR}")
-            records = self.ledger.records(step)
-            if step in steps and digest(records.values()) != steps[step]["digest"]:
+            records = []
+            for part, record in self.ledger.parts(step).items():
+                if record is None:
+                    raise StorageError(f"{url}/ledger/{step}/{part}.json is damaged; {_REPAIR}")
+                records.append(record)
+            if step in steps and digest(records) != steps[step]["digest"]:
                 raise StorageError(f"{url}/ledger/{step} is not as the report has it; {_REPAIR}")
-            self.check_records(records.values(), among)
+            self.check_records(records, among)
 
     def check_records(self, records: Iterable[Record], among: Callable[[str], bool]) -> None:
         """Raise `StorageError` naming the first file of some records that is not as committed."""
