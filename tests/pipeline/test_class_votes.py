@@ -13,7 +13,7 @@ from pipeline.decision.class_votes import CANDIDATES, NONE, class_losses, class_
 
 
 @given(
-    st.integers(2, 60),
+    st.integers(2, 60) | st.just(500),  # of which lists have more than are kept
     st.integers(1, 12),
     st.sampled_from([(1,), (2, 5), (4, 8, 16), (3, 40)]),
     st.integers(0, 2**32 - 1),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import beta
 
 from pipeline.decision import review
 
@@ -134,6 +135,9 @@ def test_intervals_hold_what_they_say(hits: int, n: int) -> None:
     assert 0 <= low <= hits / n <= high <= 1
     assert (low == 0) == (hits == 0)
     assert (high == 1) == (hits == n)
+    ends = beta(hits + 0.5, n - hits + 0.5).ppf([0.025, 0.975])
+    assert low == pytest.approx(ends[0] if hits else 0.0)
+    assert high == pytest.approx(ends[1] if hits < n else 1.0)
 
 
 def test_intervals_cover_at_the_stated_rate() -> None:
