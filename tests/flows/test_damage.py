@@ -50,6 +50,11 @@ def train(folder: Path, **more: object) -> None:
     fit(folder / "pool.npz", folder / "run", block_rows=BLOCK_ROWS, **more)
 
 
+def again(folder: Path, finished: Path) -> None:
+    """Train on the source that the run was made of, which its pool names."""
+    fit(finished / "pool.npz", folder / "run", block_rows=BLOCK_ROWS)
+
+
 def apply(folder: Path) -> None:
     score.fn(
         *map(str, (folder / "queries.npz", folder / "run", folder / "s.parquet")),
@@ -101,6 +106,10 @@ def edit(file: Path) -> None:
     return None
 
 
+def garble(file: Path) -> None:
+    file.write_bytes(b'{"zarr')
+
+
 HARMS: list[Callable[[Path], None]] = [flip, cut, empty, remove, swap, edit]
 
 
@@ -145,6 +154,36 @@ def test_damage_to_any_file_is_repaired_by_train(folder: Path, finished: Path, s
     train(folder)
     assert results(run) == results(finished / "run"), (harm.__name__, file)
     assert is_whole(run)
+
+
+@pytest.mark.parametrize("harm", [remove, flip, cut])
+@pytest.mark.parametrize(
+    "where", ["results.zarr/graph/00001", "scratch.zarr/route", "results.zarr/pool/x"]
+)
+def test_damaged_chunks_are_repaired(
+    folder: Path, finished: Path, where: str, harm: Callable[[Path], None]
+) -> None:
+    harm(max(file for file in (folder / "run" / where).rglob("c/**/*") if file.is_file()))
+    again(folder, finished)
+    assert results(folder / "run") == results(finished / "run")
+
+
+@pytest.mark.parametrize("harm", [remove, garble])
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("results.zarr/pool/zarr.json", "results.zarr/pool/x/zarr.json"),
+        *("results.zarr/labels/zarr.json", "results.zarr/labels/eta_corr/zarr.json"),
+        *("results.zarr/graph/00000/zarr.json", "ledger/blocks/block-00001.json"),
+        *("ledger/pool/all.json", "report.json", "timings.json", "label_issues.parquet"),
+    ],
+)
+def test_lost_or_garbled_files_are_repaired(
+    folder: Path, finished: Path, file: str, harm: Callable[[Path], None]
+) -> None:
+    harm(folder / "run" / file)
+    again(folder, finished)
+    assert results(folder / "run") == results(finished / "run")
 
 
 def test_damaged_chunks_of_a_pool_are_made_again_and_nothing_else(

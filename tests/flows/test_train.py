@@ -141,53 +141,6 @@ def test_workers_do_not_change_a_bit(pool: PoolWriter, tmp_path: Path) -> None:
     assert results(tmp_path / "here") == results(tmp_path / "two")
 
 
-@pytest.mark.parametrize("what", ["deleted", "flipped", "cut"])
-@pytest.mark.parametrize(
-    "where", ["results.zarr/graph/00001", "scratch.zarr/route", "results.zarr/pool/x"]
-)
-def test_damage_is_found_and_made_good(
-    pool: PoolWriter, tmp_path: Path, what: str, where: str
-) -> None:
-    source, run = pool(), tmp_path / "run"
-    fit(source, run, block_rows=150, builder="exact")
-    before = results(run)
-    chunk = max(file for file in (run / where).rglob("c/**/*") if file.is_file())
-    content = bytearray(chunk.read_bytes())
-    if what == "deleted":
-        chunk.unlink()
-    elif what == "cut":
-        chunk.write_bytes(content[:-3])
-    else:
-        content[len(content) // 2] ^= 1
-        chunk.write_bytes(content)
-    fit(source, run, block_rows=150, builder="exact")
-    assert results(run) == before
-
-
-@pytest.mark.parametrize("harm", ["deleted", "garbage"])
-@pytest.mark.parametrize(
-    "file",
-    [
-        *("results.zarr/pool/zarr.json", "results.zarr/pool/x/zarr.json"),
-        *("results.zarr/labels/zarr.json", "results.zarr/labels/eta_corr/zarr.json"),
-        *("results.zarr/graph/00000/zarr.json", "ledger/blocks/block-00001.json"),
-        *("ledger/pool/all.json", "report.json", "timings.json", "label_issues.parquet"),
-    ],
-)
-def test_lost_or_garbled_metadata_is_made_good(
-    pool: PoolWriter, tmp_path: Path, file: str, harm: str
-) -> None:
-    source, run = pool(), tmp_path / "run"
-    fit(source, run, block_rows=150)
-    before = results(run)
-    if harm == "deleted":
-        (run / file).unlink()
-    else:
-        (run / file).write_bytes(b'{"zarr')
-    fit(source, run, block_rows=150)
-    assert results(run) == before
-
-
 def test_other_parameters_are_refused(pool: PoolWriter, tmp_path: Path) -> None:
     source = pool()
     fit(source, tmp_path / "run")
