@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import http.server
 import json
-import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from prefect.client.orchestration import get_client
 from runs import PoolWriter, fit, results
+from secret_source import OTHER, PASSWORD, SIGNATURE, check, guarded, kept
 
 from flows.cli import main
 from flows.orchestration.submit import submit
 from storage import InputError, StorageError
 from storage.files.location import Location
 
-PASSWORD, OTHER, SIGNATURE = "hunter2pass", "tiger3pass", "5d0c1f5d0c1f"
-SECRETS = (PASSWORD, OTHER, SIGNATURE)
-
 pytest.importorskip("aiohttp")
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Files of a folder for those who know a password, or have a signature."""
-
-    def answer(self, body: bool) -> None:
-        path, _, query = self.path.partition("?")
-        sent = self.headers.get("Authorization", "").removeprefix("Basic ")
-        _, _, password = base64.b64decode(sent).decode().partition(":")
-        if password not in (PASSWORD, OTHER) and f"sig={SIGNATURE}" not in query:
-            return self.send_error(401)
-        file: Path = self.server.folder / path.strip("/")  # type: ignore[attr-defined]
-        if not file.is_file():
-            return self.send_error(404)
-        content = file.read_bytes()
-        found = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        first, last = (int(found[1]), int(found[2] or len(content))) if found else (0, len(content))
-        self.send_response(206 if found else 200)
-        part = content[first : last + 1]
-        if found:
-            end = first + len(part) - 1
-            self.send_header("Content-Range", f"bytes {first}-{end}/{len(content)}")
-        self.send_header("Accept-Ranges", "bytes")
-        self.send_header("Content-Length", str(len(part)))
-        self.end_headers()
-        if body:
-            self.wfile.write(part)
-
-    def do_GET(self) -> None:
-        self.answer(True)
-
-    def do_HEAD(self) -> None:
-        self.answer(False)
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
@@ -72,31 +28,8 @@ def host(pool: PoolWriter, tmp_path: Path) -> Iterator[str]:
     np.save(folder / "x.npy", arrays["X"])
     (folder / "y.txt").write_text("\n".join(map(str, arrays["y"])) + "\n")
     (folder / "broken.npz").write_bytes(b"PK\3\4" + bytes(200))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.folder = folder  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def kept(folder: Path) -> list[str]:
-    """Files that hold a secret in their bytes or their names."""
-    return [
-        str(file)
-        for file in folder.rglob("*")
-        if any(
-            s in str(file) or (file.is_file() and s.encode() in file.read_bytes()) for s in SECRETS
-        )
-    ]
-
-
-def check(capfd: pytest.CaptureFixture[str], folder: Path | None = None) -> str:
-    """What was printed, in which no secret is; nor in a folder."""
-    text = "".join(capfd.readouterr())
-    assert not [secret for secret in SECRETS if secret in text], text
-    if folder is not None:
-        assert kept(folder) == []
-    return text
+    with guarded(folder) as address:
+        yield address
 
 
 def test_a_password_is_used_and_never_kept(
@@ -211,29 +144,6 @@ def test_the_reports_and_warnings_hold_no_password(pool: PoolWriter, tmp_path: P
     assert PASSWORD not in json.dumps(report)
     assert kept(tmp_path / "run") == []
     Location.of(earlier).remove()
-
-
-def test_prefect_is_told_no_password(
-    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from prefect.testing.utilities import prefect_test_harness  # its import takes three seconds
-
-    def fail(*args: object, **more: object) -> None:
-        raise OSError(f"http://me:{OTHER}@{host}/x and {PASSWORD}")
-
-    source = f"http://me:{PASSWORD}@{host}/pool.npz"
-    with prefect_test_harness(server_startup_timeout=120):
-        assert main(["train", source, "--run", str(tmp_path / "whole"), "--workers", "0"]) == 0
-        monkeypatch.setattr("flows.steps.graph.building.find_anchors", fail)
-        monkeypatch.setattr("flows.engine.tasks.limits.RETRIES", 0)
-        assert main(["train", source, "--run", str(tmp_path / "run"), "--workers", "0"]) == 3
-        with get_client(sync_client=True) as client:
-            told: list[Any] = [*client.read_flow_runs(), *client.read_task_runs()]
-            told += client.read_artifacts()
-    assert len(told) > 5
-    everything = " ".join(found.model_dump_json() for found in told)
-    assert not [secret for secret in SECRETS if secret in everything]
-    check(capfd, tmp_path)
 
 
 def test_a_submitted_password_is_refused() -> None:

@@ -16,12 +16,16 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
     ArtifactFilter,
     ArtifactFilterFlowRunId,
+    FlowRunFilter,
+    FlowRunFilterId,
     LogFilter,
     LogFilterFlowRunId,
 )
 from prefect.client.schemas.objects import Artifact
 from runs import PoolWriter, fit
+from secret_source import OTHER, PASSWORD, SECRETS, check, guarded
 
+from flows.cli import main
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute
 from flows.orchestration.artifacts import Artifacts
@@ -116,6 +120,39 @@ def test_no_secret_reaches_the_server(tmp_path: Path) -> None:
     speak()
     (link,) = artifacts().values()
     assert link.data == "[https://***@host/status](https://***@host/status)"
+
+
+@pytest.mark.usefixtures("server")
+def test_prefect_is_told_no_password(
+    pool: PoolWriter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("aiohttp")
+    (tmp_path / "served").mkdir()
+    pool(name="served/pool.npz")
+    with guarded(tmp_path / "served") as host:
+
+        def fail(*args: object, **more: object) -> None:
+            raise OSError(f"http://me:{OTHER}@{host}/x and {PASSWORD}")
+
+        source = f"http://me:{PASSWORD}@{host}/pool.npz"
+        with get_client(sync_client=True) as client:
+            before = {run.id for run in client.read_flow_runs()}
+            assert main(["train", source, "--run", str(tmp_path / "whole"), "--workers", "0"]) == 0
+            monkeypatch.setattr("flows.steps.graph.building.find_anchors", fail)
+            monkeypatch.setattr("flows.engine.tasks.limits.RETRIES", 0)
+            assert main(["train", source, "--run", str(tmp_path / "run"), "--workers", "0"]) == 3
+            runs = [run for run in client.read_flow_runs() if run.id not in before]
+            of_runs = FlowRunFilter(id=FlowRunFilterId(any_=[run.id for run in runs]))
+            told: list[Any] = [*runs, *client.read_task_runs(flow_run_filter=of_runs)]
+            told += client.read_artifacts(flow_run_filter=of_runs)
+    assert len(runs) == 2
+    assert len(told) > 30
+    everything = " ".join(found.model_dump_json() for found in told)
+    assert not [secret for secret in SECRETS if secret in everything]
+    check(capfd, tmp_path)
 
 
 @pytest.mark.usefixtures("server")
