@@ -41,10 +41,8 @@ TABLED = 20
 """Lines of the table of a headline."""
 
 
-def predicted_text(classes: list[LabelValue], rows: list[int], ones: int | None) -> str:
-    """Rows by prediction, in words: those of two classes as ever, else the commonest three."""
-    if ones is not None:
-        return f"{ones:,} predicted 1"
+def predicted_text(classes: Sequence[LabelValue], rows: list[int]) -> str:
+    """Rows by prediction, in words: the commonest three."""
     order = sorted(range(len(rows)), key=lambda code: (-rows[code], code))[:3]
     some = ", ".join(f"{rows[code]:,} predicted {classes[code]!r}" for code in order)
     return f"{some}, …" if len(rows) > len(order) else some
@@ -438,7 +436,7 @@ class Scoring(Report):
 
     def predicted(self) -> str:
         """Rows by prediction, in words."""
-        return predicted_text(self.classes, self.n_predicted, None)
+        return predicted_text(self.classes, self.n_predicted)
 
     def decided(self) -> list[str]:
         """What else is said of the predictions."""
@@ -464,7 +462,7 @@ class ScoredFile(BaseModel):
 
     def predicted(self) -> str:
         """Rows by prediction, in words."""
-        return predicted_text(self.classes, self.n_predicted, self.n_predicted_1)
+        return predicted_text(self.classes, self.n_predicted)
 
 
 class NewFilesReport(BaseModel):

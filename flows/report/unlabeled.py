@@ -18,7 +18,7 @@ TABLE = "unlabeled.parquet"
 
 def sentences(n_rows: int, classes: Sequence[LabelValue], n_predicted: list[int]) -> list[str]:
     """How many they are and which labels they are given."""
-    predicted = predicted_text(list(classes), n_predicted, None)
+    predicted = predicted_text(classes, n_predicted)
     return [f"{n_rows:,} rows without a label vote for nobody: {predicted}, in {TABLE}"]
 
 

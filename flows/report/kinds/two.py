@@ -19,7 +19,6 @@ from flows.report.model import (
     Scoring,
     Training,
     by_class,
-    predicted_text,
 )
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.rates import RateEstimates
@@ -50,12 +49,9 @@ class ScoreReport(Scoring):
     p0: float
     p1: float
 
-    def predicted(self) -> str:
-        return predicted_text(self.classes, self.n_predicted, self.n_predicted_1)
-
     def facts(self) -> dict[str, str]:
         by = {} if self.rule == WEIGHED else {"threshold": f"{self.threshold:.4f}"}
-        return {"predicted 1": f"{self.n_predicted_1:,}", **by}
+        return {**super().facts(), **by}
 
 
 class TrainReport(Training):
