@@ -108,3 +108,23 @@ def test_scores_of_two_distinct_points(tmp_path: Path) -> None:
     assert scores["predicted_label"].tolist() == [0, 1, 0, 1]
     assert scores["posterior"].between(0, 1).all()
     assert (scores["near_duplicates"] > 0).tolist() == [True, True, False, False]
+
+
+def test_mistakes_along_a_feature_are_counted_by_the_plain_vote(tmp_path: Path) -> None:
+    """Beside a class of 2 % they look like one of a third of the rows, mostly given the other
+    label: such rates decide nothing, and are no measure of the wrong labels."""
+    rng = np.random.default_rng(0)
+    clean = (rng.random(3000) < 0.02).astype(int)
+    x = rng.normal(size=(3000, 4)).astype(np.float32)
+    x[clean == 1, :2] += 1.2
+    rate = 0.4 * np.argsort(np.argsort(x[:, 3])) / len(x)
+    given = np.where(rng.random(3000) < rate, 1 - clean, clean)
+    np.savez(tmp_path / "t.npz", X=x, y=given)
+    report = fit(tmp_path / "t.npz", tmp_path / "run", k=None, metric="as-scaled")
+    assert report["p1"] > 0.5
+    assert report["threshold"] == 0.5
+    assert "the plain vote decides" in report["decision"]["reason"]
+    assert abs(report["share_wrong"] - (given != clean).mean()) < 0.03
+    assert report["clean_prior"][1] < 0.1
+    low, high = report["share_wrong_interval"]
+    assert low <= report["share_wrong"] <= high

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import computed_field
 
 from flows.engine.results import LabelValue
 from flows.report.certificate import ErrorBound
@@ -86,7 +87,8 @@ class TrainReport(Training):
         rates, class_counts = estimated.rates, ingested.class_counts or []
         matrix = of_rates(rates)
         assert matrix.interval is not None
-        prior = clean_shares(rates.p0, rates.p1, class_counts[1] / sum(class_counts))
+        by = estimated.decision_rule if rates.doubtful else rates
+        prior = clean_shares(by.p0, by.p1, class_counts[1] / sum(class_counts))
         report = cls(
             **common,
             k=estimated.k,
@@ -114,6 +116,14 @@ class TrainReport(Training):
         )
         report.warnings.extend(chosen_warning(report))
         return report
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def share_wrong(self) -> float | None:
+        """Share of wrong labels by the estimated rates; where these are in doubt, the share of rows
+        that the plain vote contradicts."""
+        doubtful = self.estimates[self.noise].doubtful
+        return self.decision_rule.p0 if doubtful else super().share_wrong
 
     @property
     def tests(self) -> list[Regions | None]:
