@@ -248,7 +248,7 @@ def test_contradicted_rows_are_those_on_the_other_side() -> None:
     table = np.array([[4, 1], [3, 2], [0, 10]])  # of 0, 1 and 2 ones among 2 neighbors; ties are 1
     assert contradicted([table]) == (1 + 3 + 0) / 20
     assert contradicted([table, table[::-1]]) == (1 + 3) / 20
-    assert contradicted([table[:1] * [1, 0]]) == 0.05
+    assert contradicted([np.array([[9, 0], [0, 0], [0, 9]])]) == 0.05
 
 
 def test_given_rates_are_taken_at_their_word() -> None:
