@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import base64
 import http.server
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from http_files import FilesHandler
 
 PASSWORD, OTHER, SIGNATURE = "hunter2pass", "tiger3pass", "5d0c1f5d0c1f"
 SECRETS = (PASSWORD, OTHER, SIGNATURE)
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class GuardedFiles(FilesHandler):
     """Files of a folder for those who know a password, or have a signature."""
 
     def answer(self, body: bool) -> None:
@@ -28,34 +28,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         file: Path = self.server.folder / path.strip("/")  # type: ignore[attr-defined]
         if not file.is_file():
             return self.send_error(404)
-        content = file.read_bytes()
-        found = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        first, last = (int(found[1]), int(found[2] or len(content))) if found else (0, len(content))
-        self.send_response(206 if found else 200)
-        part = content[first : last + 1]
-        if found:
-            end = first + len(part) - 1
-            self.send_header("Content-Range", f"bytes {first}-{end}/{len(content)}")
-        self.send_header("Accept-Ranges", "bytes")
-        self.send_header("Content-Length", str(len(part)))
-        self.end_headers()
-        if body:
-            self.wfile.write(part)
-
-    def do_GET(self) -> None:
-        self.answer(True)
-
-    def do_HEAD(self) -> None:
-        self.answer(False)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        return self.send_content(file.read_bytes(), body)
 
 
 @contextmanager
 def guarded(folder: Path) -> Iterator[str]:
     """Host and port of a server with the files of a folder."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), GuardedFiles) as server:
         server.folder = folder  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"

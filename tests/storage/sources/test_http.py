@@ -1,9 +1,10 @@
 """Sources behind HTTP: with and without ranges, and with signed addresses."""
 
+from __future__ import annotations
+
 import gzip
 import http.server
 import io
-import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from http_files import FilesHandler
 
 from storage import errors
 from storage.errors import InputError, UnavailableError
@@ -25,41 +27,19 @@ Y = np.array([0, 1, 0, 1])
 SIGNED = "X-Amz-Signature=5d0c1f&X-Amz-Expires=60"
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(FilesHandler):
     """Files of a dict; whether ranges are served, and whether every GET must be signed."""
+
+    server: Server
 
     def answer(self, body: bool) -> None:
         path, _, query = self.path.partition("?")
-        content = self.server.files.get(path.strip("/"))  # type: ignore[attr-defined]
-        signed = self.server.signed  # type: ignore[attr-defined]
-        if signed and (query != SIGNED or not body):  # a signature is of one method
+        content = self.server.files.get(path.strip("/"))
+        if self.server.signed and (query != SIGNED or not body):  # a signature is of one method
             return self.send_error(403)
         if content is None:
             return self.send_error(404)
-        found = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        if found and self.server.ranges:  # type: ignore[attr-defined]
-            first, last = int(found[1]), min(int(found[2] or 1 << 60), len(content) - 1)
-            self.send_response(206)
-            self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
-            content = content[first : last + 1]
-        else:
-            self.send_response(200)
-        if self.server.ranges:  # type: ignore[attr-defined]
-            self.send_header("Accept-Ranges", "bytes")
-        if self.server.sized:  # type: ignore[attr-defined]
-            self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if body:
-            self.wfile.write(content)
-
-    def do_GET(self) -> None:
-        self.answer(True)
-
-    def do_HEAD(self) -> None:
-        self.answer(False)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        return self.send_content(content, body, self.server.ranges, self.server.sized)
 
 
 class Server(http.server.ThreadingHTTPServer):
