@@ -120,10 +120,11 @@ class TrainReport(Training):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def share_wrong(self) -> float | None:
-        """Share of wrong labels by the estimated rates; where these are in doubt, the share of rows
-        that the plain vote contradicts."""
-        doubtful = self.estimates[self.noise].doubtful
-        return self.decision_rule.p0 if doubtful else super().share_wrong
+        """Share of wrong labels by the estimated rates; where these are in doubt, by those that the
+        rule took in their place."""
+        if not self.estimates[self.noise].doubtful:
+            return super().share_wrong
+        return self._over_classes([self.decision_rule.p0, self.decision_rule.p1])
 
     @property
     def tests(self) -> list[Regions | None]:
