@@ -30,7 +30,7 @@ from pipeline.decision.quality import (
     near_weights,
     soft_log,
 )
-from pipeline.decision.threshold import bounded, contradicted, credible
+from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
 from pipeline.noise.rates import NoiseRates
 
@@ -119,8 +119,8 @@ def assumed(rates: NoiseRates, votes: Sequence[npt.NDArray[np.int64]]) -> Assume
     ``votes`` holds for each size of a grid the (k + 1, 2) rows by ones among the k nearest and by
     given label, as from ``vote_table``.
     """
-    rates, wrong = credible(rates, votes), contradicted(votes)
-    part = 1.0 if rates.method == "given" else TRUSTED[rates.support]
+    wrong = contradicted(votes)
+    part = 1.0 if rates.method == "given" else 0.0 if rates.doubtful else TRUSTED[rates.support]
     p0, p1 = (part * rate + (1.0 - part) * wrong for rate in bounded(rates.p0, rates.p1))
     zeros, ones = votes[0].sum(axis=0).tolist()
     return Assumed(p0, p1, (zeros, ones))
