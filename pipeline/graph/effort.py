@@ -18,6 +18,7 @@ from pipeline.graph.local_join import (
 )
 from pipeline.knn.distance import Float32, rank_lists
 from pipeline.knn.exact import nearest
+from pipeline.knn.quantized import Quantized
 from pipeline.knn.recall import row_recall
 from pipeline.knn.threads import ALONE, Threads
 
@@ -28,8 +29,6 @@ _TRIED, _TRIED_SHARE = (256, 2048), 1e-3
 """Rows searched exactly to measure the recall of a block: the fewest and the most, and between."""
 _SPARE = 2
 """Places beyond k: a search in float32 may misplace the last ones."""
-_LONGER = 1.5
-"""Length of lists over k where rows spread in many dimensions."""
 _CELL_ROWS, _LARGE_CELL_ROWS = 256, 1024
 """Rows of a cell at most: of data of few dimensions, and of many."""
 _GROUP_ROWS = 64
@@ -37,9 +36,9 @@ _LOOK = 3
 """Carvings after which the share found tells how many dimensions the data have."""
 _LOW_RECALL = 0.35
 """Share found by `_LOOK` carvings below which cells are made large and lists long."""
-_HIGH_RECALL = 0.7
+_HIGH_RECALL = 0.6
 """Share found from which neighbors of neighbors find more than another carving does."""
-_CARVINGS, _PASSES = 10, 8
+_CARVINGS, _PASSES = 8, 8
 """The most of each."""
 _STALLED = 0.6
 """A pass that leaves more than this of what was missing is followed by one of longer lists."""
@@ -47,8 +46,6 @@ _GROWN, _MOST_GROWN = 1.5, 3
 """Growth of what is joined of a list each time, and in all: nothing longer is tried."""
 _SHARES = (0.45, 0.7, 1.0)
 """Parts of a list by which neighbors are joined: the least that finds enough is taken."""
-_AXES = 16
-"""Leading principal axes that bound distances from below, where features are half as many more."""
 _LEFT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 """Shares of the rows, those with the nearest neighbors, that the last pass may leave out."""
 _SURE = 2.0
@@ -114,28 +111,28 @@ def lists_of_recall(
     sample = Sample.of(x, k, threads)
     lists, share = _carved(x, k, recall, seed, sample, threads)
     base = min(lists.index.shape[1], max(k, base_length(k)))
-    axes = _leading_axes(x, sample, threads)
+    quantized = _quantized(x, sample, threads)
     lists = lists.widened(k + _SPARE, threads)
-    forward, reached, beyond = _tried(x, axes, lists, base, k, recall, sample, threads)
+    forward, reached, beyond = _tried(x, quantized, lists, base, k, recall, sample, threads)
     if share >= _HIGH_RECALL and reached < recall:
         forward = base // 2
         groups = carve(x, _GROUP_ROWS, seed + _CARVINGS, threads)
         join_groups(x, groups, forward, forward // 2, lists, threads)
-        forward, reached, beyond = _tried(x, axes, lists, base, k, recall, sample, threads)
+        forward, reached, beyond = _tried(x, quantized, lists, base, k, recall, sample, threads)
     missing, longest = 1.0, _MOST_GROWN * base
     for _ in range(_PASSES):
         joined = near(lists, forward, forward // 2, threads=threads)
         rows = np.flatnonzero(lists.far[:, k - 1] >= beyond)
-        join_near(x, axes, joined, rows, lists, threads)
+        join_near(x, quantized, joined, rows, lists, threads)
         if reached >= recall:
             break
         if 1.0 - reached > _STALLED * missing:
             if base >= longest:
                 break
             base = min(round(_GROWN * base), longest)
-            lists = lists.widened(round(_LONGER * base), threads)
+            lists = lists.widened(max(base, k + _SPARE), threads)
         missing = 1.0 - reached
-        forward, reached, beyond = _tried(x, axes, lists, base, k, recall, sample, threads)
+        forward, reached, beyond = _tried(x, quantized, lists, base, k, recall, sample, threads)
     return lists.index
 
 
@@ -153,7 +150,7 @@ def _carved(
         share = float(sample.recall(x, lists.of(sample.rows), min(width, k)).mean())
         if number + 1 == _LOOK and share < _LOW_RECALL:
             cell_rows = _LARGE_CELL_ROWS
-            lists = lists.widened(round(_LONGER * k), threads)
+            lists = lists.widened(k + _SPARE, threads)
         if share >= min(_HIGH_RECALL, recall):
             break
     return lists, share
@@ -166,7 +163,7 @@ def base_length(k: int) -> int:
 
 def _tried(
     x: Float32,
-    axes: Float32,
+    quantized: Quantized,
     growing: GrowingLists,
     base: int,
     k: int,
@@ -182,7 +179,7 @@ def _tried(
     def joined(forward: int) -> npt.NDArray[np.float64]:
         lists = growing.of(sample.rows)
         by = near(growing, forward, forward // 2, sample.rows, threads)
-        join_near(x, axes, by, sample.rows, lists)
+        join_near(x, quantized, by, sample.rows, lists)
         return sample.recall(x, lists, k)
 
     *fewer, most = (round(share * base) for share in _SHARES)
@@ -207,20 +204,8 @@ def _surely(recalls: npt.NDArray[np.float64], errors: float = 1.0) -> float:
     return float(recalls.mean() - errors * recalls.std() / np.sqrt(len(recalls)))
 
 
-def _leading_axes(x: Float32, sample: Sample, threads: Threads) -> Float32:
-    """(row, axis) the rows along their leading principal axes; no axes where that saves little or
-    rounding would tell."""
-    d = x.shape[1]
-    if d < 1.5 * _AXES or sample.fine:
-        return np.empty((len(x), 0), np.float32)
-    some = x[:: max(1, len(x) // (20 * d))].astype(np.float64)
-    center = some.mean(axis=0)
-    vectors = np.linalg.eigh((some - center).T @ (some - center))[1][:, : -_AXES - 1 : -1]
-    axes, origin = np.empty((len(x), _AXES), np.float32), center.astype(np.float32)
-    along = np.ascontiguousarray(vectors.astype(np.float32))
-
-    def project(a: int, b: int) -> None:
-        np.matmul(x[a:b] - origin, along, out=axes[a:b])
-
-    threads.over(len(x), project)
-    return axes
+def _quantized(x: Float32, sample: Sample, threads: Threads) -> Quantized:
+    """The rows in bytes; none where rounding would tell."""
+    if sample.fine:
+        return Quantized.none(len(x))
+    return Quantized.of(x, float(np.median(sample.distance[:, -1])), threads)

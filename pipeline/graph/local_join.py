@@ -20,13 +20,14 @@ from pipeline.graph.carving import Cells, Int32, Int64
 from pipeline.knn.distance import Float32
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.prefetch import prefetch
+from pipeline.knn.quantized import AXES, Int8, Quantized, most
 from pipeline.knn.threads import ALONE, Threads
 
 _CHUNK = 2048
 """Candidates compared by one matrix product."""
 _GLANCE = 16
 """Values looked at together before any is looked at alone."""
-_AHEAD = 8
+_AHEAD = 16
 """Candidates between the one that is compared and the one that is fetched."""
 _PIECE_CELLS = 64
 """Cells that one thread joins before it takes others."""
@@ -218,7 +219,7 @@ def _links_of(
 
 def join_near(
     x: Float32,
-    axes: Float32,
+    quantized: Quantized,
     near: Near,
     rows: Int64,
     lists: GrowingLists,
@@ -230,8 +231,7 @@ def join_near(
     Parameters
     ----------
     x : (row, feature) float32
-    axes : (row, axis) float32, the rows in fewer dimensions in which no two are farther apart; no
-        axis where they are not worth it
+    quantized : the same rows, by which most that are too far are left out
     rows : (any,) the rows that are compared
     lists : of all rows, or of `rows` in their order
     """
@@ -240,8 +240,8 @@ def join_near(
 
     def join(a: int, b: int) -> None:
         _join_near(
-            *(x, axes, near.index, near.count, near.n_new, rows[a:b], place[a:b]),
-            *(lists.index, lists.far, lists.joined),
+            *(x, quantized.code, quantized.believed, near.index, near.count, near.n_new),
+            *(rows[a:b], place[a:b], lists.index, lists.far, lists.joined),
         )
 
     threads.over(len(rows), join)
@@ -259,9 +259,16 @@ def _insert(index: Int32, far: Float32, joined: UInt8, row: int, distance: float
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
 def _offer(
-    value: Float32, own: float, i: int, candidate: Int32, index: Int32, far: Float32, joined: UInt8
+    value: Float32,
+    own: float,
+    i: int,
+    candidate: Int32,
+    index: Int32,
+    far: Float32,
+    joined: UInt8,
+    hit: Int32,
 ) -> None:
-    """Offer candidates to the list of row i; value: squared distances less `own`."""
+    """Offer candidates to the list of row i; value: squared distances less `own`; hit: room."""
     n, width = len(candidate), len(index)
     limit = far[width - 1] - own
     for a in range(0, n, _GLANCE):
@@ -272,13 +279,18 @@ def _offer(
                 below += value[a + u] < limit
             if below == 0:
                 continue
+        n_hits = 0
         for q in range(a, b):
+            hit[n_hits] = q  # overwritten if it is not: a branch would cost more
+            n_hits += value[q] < limit
+        for u in range(n_hits):
+            q = hit[u]
             if value[q] < limit:
                 c = candidate[q]
-                listed = int(c == i)
-                for u in range(width):
-                    listed += index[u] == c
-                if listed == 0:
+                listed = c == i
+                for v in range(width):
+                    listed |= index[v] == c
+                if not listed:
                     _insert(index, far, joined, c, max(value[q] + own, np.float32(0.0)))
                     limit = far[width - 1] - own
 
@@ -314,6 +326,7 @@ def _compare(
     m = len(rows)
     center = x[rows[m // 2]]
     own, norm = np.empty(m, np.float32), np.empty(_CHUNK, np.float32)
+    hit = np.empty(_GLANCE, np.int32)
     _move(x, rows, center, a, own)
     for s in range(0, len(candidate), _CHUNK):
         part = candidate[s : s + _CHUNK]
@@ -322,10 +335,14 @@ def _compare(
         value = product[: m * n].reshape(m, n)
         np.dot(a[:m], b[:n].T, value)
         for p in range(m):
+            ahead = lists[min(p + 2, m - 1)]
+            prefetch(index, ahead)
+            prefetch(far, ahead)
+            prefetch(joined, ahead)
             for q in range(n):
                 value[p, q] = norm[q] - np.float32(2.0) * value[p, q]
             i = lists[p]
-            _offer(value[p], own[p], rows[p], part, index[i], far[i], joined[i])
+            _offer(value[p], own[p], rows[p], part, index[i], far[i], joined[i], hit)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -487,7 +504,8 @@ def _fill_links(
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
 def _join_near(
     x: Float32,
-    axes: Float32,
+    code: Int8,
+    believed: Float32,
     near: Int32,
     count: Int32,
     n_new: Int32,
@@ -528,21 +546,23 @@ def _join_near(
                 n += met[c] != stamp
                 met[c] = stamp
         limit = far[own, width - 1]
-        n_near = 0
-        for q in range(n):
+        allowed, n_near = most(believed, limit), 0
+        for q in range(n if code.shape[1] else 0):
             if q + _AHEAD < n:
-                prefetch(axes, candidate[q + _AHEAD])
-            c = candidate[q]
-            bound = np.float32(0.0)
-            for f in range(axes.shape[1]):
-                apart = axes[i, f] - axes[c, f]
-                bound += apart * apart
-            candidate[n_near], least[n_near] = c, bound
-            n_near += bound < limit
+                prefetch(code, candidate[q + _AHEAD])
+            c, steps = candidate[q], np.int32(0)
+            for f in range(AXES):
+                step = np.int32(np.int8(code[i, f] - code[c, f]))  # a byte overflows
+                steps = np.int32(steps + np.int32(step * step))
+            candidate[n_near], least[n_near] = c, steps
+            n_near += steps <= allowed
+        if not code.shape[1]:
+            n_near = n
+            least[:n] = 0
         for q in range(n_near):
             if q + _AHEAD < n_near:
                 prefetch(x, candidate[q + _AHEAD])
-            if least[q] >= limit:
+            if least[q] > allowed:
                 continue
             c = candidate[q]
             d = np.float32(0.0)
@@ -552,3 +572,4 @@ def _join_near(
             if d < limit:
                 _insert(index[own], far[own], joined[own], c, d)
                 limit = far[own, width - 1]
+                allowed = most(believed, limit)

@@ -6,6 +6,7 @@ same bits on any number of threads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -18,7 +19,18 @@ import numpy.typing as npt
 PIECE_ROWS = 1 << 14
 """Rows of a piece: enough that its own arrays, some of them a byte per row of all, cost little."""
 
+_LINE = 64
+"""Bytes that come from memory together."""
+
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array whose values are undefined, at the beginning of a line: its rows lie in few."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.empty(size + _LINE, np.uint8)
+    first = -room.ctypes.data % _LINE
+    return room[first : first + size].view(dtype).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -44,7 +56,7 @@ class Threads:
         self, shape: tuple[int, ...], value: float, dtype: type[Scalar]
     ) -> npt.NDArray[Scalar]:
         """An array of one value; touching its memory first takes longest."""
-        made = np.empty(shape, dtype)
+        made: npt.NDArray[Scalar] = aligned(shape, dtype)
         self.over(len(made), lambda start, stop: made[start:stop].fill(value))
         return made
 
@@ -52,7 +64,7 @@ class Threads:
         self, values: npt.NDArray[Scalar], rows: npt.NDArray[np.integer[Any]]
     ) -> npt.NDArray[Scalar]:
         """The rows of an array, in the order given."""
-        taken = np.empty((len(rows), *values.shape[1:]), values.dtype)
+        taken: npt.NDArray[Scalar] = aligned((len(rows), *values.shape[1:]), values.dtype)
 
         def do(start: int, stop: int) -> None:
             np.take(values, rows[start:stop], axis=0, out=taken[start:stop], mode="clip")

@@ -22,6 +22,7 @@ from pipeline.graph.local_join import (
 )
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.quantized import AXES, Quantized
 from pipeline.knn.threads import Threads
 
 Rows = npt.NDArray[np.float32]
@@ -31,8 +32,11 @@ Int32 = npt.NDArray[np.int32]
 THREADS = st.sampled_from([Threads(1), Threads(3)])
 
 
-def no_axes(x: Rows) -> Rows:
-    return np.empty((len(x), 0), np.float32)
+def in_bytes(x: Rows) -> Quantized:
+    """Small integers in bytes, which are believed to the last."""
+    code = np.zeros((len(x), AXES), np.int8)
+    code[:, : x.shape[1]] = x
+    return Quantized(code, np.array([1, 1e-6, 1e-6], np.float32))
 
 
 @st.composite
@@ -160,7 +164,7 @@ def test_neighbors_neighbors_meet_unless_both_links_are_old(
     x, found = given
     forward = min(forward, found.index.shape[1])
     before = copy(found)
-    axes = np.ascontiguousarray(x[:, :1]) if bounded else no_axes(x)
+    quantized = in_bytes(x) if bounded else Quantized.none(len(x))
     near_age = reference.near_by_age(found.index, found.joined, forward, backward)
     candidates: list[set[int]] = []
     for new, old in near_age:
@@ -173,12 +177,12 @@ def test_neighbors_neighbors_meet_unless_both_links_are_old(
     some = np.sort(rng.permutation(len(x))[: rng.integers(1, len(x) + 1)])
     joins = near(found, forward, backward)
     part = found.of(some)
-    join_near(x, axes, joins, some, part)
+    join_near(x, quantized, joins, some, part)
     alone = before.of(some)
-    join_near(x, axes, near(before, forward, backward, some), some, alone)
+    join_near(x, quantized, near(before, forward, backward, some), some, alone)
     within = copy(before)
-    join_near(x, axes, joins, some, within)
-    join_near(x, axes, joins, np.arange(len(x)), found)
+    join_near(x, quantized, joins, some, within)
+    join_near(x, quantized, joins, np.arange(len(x)), found)
     check(x, before, found, candidates)
     assert np.array_equal(part.index, found.index[some])
     assert np.array_equal(alone.index, part.index)

@@ -91,7 +91,7 @@ def test_join_is_deterministic(built: Built) -> None:
 
 @pytest.mark.parametrize("kind", ["sheets", "gauss-40", "repeated"])
 def test_threads_change_no_bit(kind: str) -> None:
-    """By carvings and groups; by passes over long lists, with bounds by axes; with ties."""
+    """By carvings and groups; by passes over long lists, with rows in bytes; with ties."""
     x = spread_out(20_000, 40) if kind == "gauss-40" else sheets(40_000, 1)[0]
     if kind == "repeated":
         x = np.repeat(x[:800], 50, axis=0)
