@@ -130,7 +130,7 @@ def lists_of_recall(
             if base >= longest:
                 break
             base = min(round(_GROWN * base), longest)
-            lists = lists.widened(max(base, k + _SPARE), threads)
+            lists = lists.widened(base, threads)
         missing = 1.0 - reached
         forward, reached, beyond = _tried(x, quantized, lists, base, k, recall, sample, threads)
     return lists.index

@@ -57,14 +57,16 @@ class Quantized:
             return cls.none(n)
         some = x[:: max(1, n // (20 * d))].astype(np.float64)
         center, step, axes = some.mean(axis=0), distance / _FINER, min(d, AXES)
-        along = np.eye(d)
+        along = None
         if d > AXES:
-            along = np.linalg.eigh((some - center).T @ (some - center))[1][:, : -AXES - 1 : -1]
-        along, origin = (along / step).astype(np.float32), center.astype(np.float32)
+            vectors = np.linalg.eigh((some - center).T @ (some - center))[1]
+            along = (vectors[:, : -AXES - 1 : -1] / step).astype(np.float32)
+        origin, per_step = center.astype(np.float32), np.float32(1.0 / step)
         code = threads.full((n, AXES), 0, np.int8)
 
         def quantize(a: int, b: int) -> None:
-            place = (x[a:b] - origin) @ along
+            place = x[a:b] - origin
+            place = place * per_step if along is None else place @ along
             code[a:b, :axes] = np.rint(place, out=place).astype(np.int32)
 
         threads.over(n, quantize)

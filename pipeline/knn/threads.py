@@ -25,7 +25,7 @@ _LINE = 64
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def _aligned(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """An array whose values are undefined, at the beginning of a line: its rows lie in few."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     room = np.empty(size + _LINE, np.uint8)
@@ -56,7 +56,7 @@ class Threads:
         self, shape: tuple[int, ...], value: float, dtype: type[Scalar]
     ) -> npt.NDArray[Scalar]:
         """An array of one value; touching its memory first takes longest."""
-        made: npt.NDArray[Scalar] = aligned(shape, dtype)
+        made: npt.NDArray[Scalar] = _aligned(shape, dtype)
         self.over(len(made), lambda start, stop: made[start:stop].fill(value))
         return made
 
@@ -64,7 +64,7 @@ class Threads:
         self, values: npt.NDArray[Scalar], rows: npt.NDArray[np.integer[Any]]
     ) -> npt.NDArray[Scalar]:
         """The rows of an array, in the order given."""
-        taken: npt.NDArray[Scalar] = aligned((len(rows), *values.shape[1:]), values.dtype)
+        taken: npt.NDArray[Scalar] = _aligned((len(rows), *values.shape[1:]), values.dtype)
 
         def do(start: int, stop: int) -> None:
             np.take(values, rows[start:stop], axis=0, out=taken[start:stop], mode="clip")
