@@ -21,13 +21,13 @@ from pipeline.blocks.sampling import in_sample, row_hash
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, decide_weighed, temper
-from pipeline.decision.class_votes import class_losses
+from pipeline.decision.class_votes import class_losses, class_votes, contradicted, vote_sizes
 from pipeline.decision.quality import FIT_ROWS, correction
 from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two
 from pipeline.decision.tempering import (
-    TRUSTED,
     MatrixDecision,
     Worth,
+    assumed,
     believed,
     softened,
     worth,
@@ -314,7 +314,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         if n < FEWEST_ROWS:
             reason = f"{n} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
             rates = known(0.0, 0.0) if c == 2 else None
-            return Transition(np.eye(c), "unsupported", reason, rates)
+            return Transition(np.eye(c), "unsupported", reason, rates, impurity=np.ones(c))
         x = self._x[anchors[:, 0]]
         return transition_matrix(anchors, self._label[anchors], n, c, x=x, distance=reach)
 
@@ -330,10 +330,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             return suspects
         c = len(self.classes_)
         counts_of = np.bincount(self._label, minlength=c)
-        given = not isinstance(self.noise, str)
-        part = 1.0 if given else TRUSTED[noise.support]
-        self._by = correction(softened(self._believed(noise), counts_of, part), counts_of)
-        drawn = np.flatnonzero(self._drawn())
+        drawn, matrix = np.flatnonzero(self._drawn()), self._believed(noise)
+        if noise.impurity is not None:
+            sizes, own = vote_sizes(index.shape[1]), self._label[drawn]
+            votes = class_votes(self._label[index[drawn, : sizes[-1]]], own, c, sizes)
+            matrix = assumed(matrix, noise.impurity, contradicted(votes))
+        self._by = correction(matrix, counts_of)
         suspects, self._first = suspects_of(index, distance, self._label, self._by, drawn)
         return suspects
 

@@ -17,11 +17,12 @@ from benchmarks.study import data
 from benchmarks.study.estimates import K_PEERS
 from benchmarks.study.noises import KINDS, corrupted
 from benchmarks.study.results import Results
+from pipeline.decision.class_votes import class_votes, contradicted, vote_sizes
 from pipeline.decision.quality import FIT_ROWS, correction
 from pipeline.decision.suspects import suspects_of, suspects_of_two
 from pipeline.decision.tempering import (
     PARTS,
-    TRUSTED,
+    assumed,
     believed,
     change_gains,
     choose_part,
@@ -100,14 +101,15 @@ def case(
     share = np.stack([(near == b).mean(axis=1) for b in range(c)], axis=1)
     counts = np.bincount(given, minlength=c)
     matrix = noise.matrix if c == 2 else believed(noise.matrix, counts, noise.class_support)
-    by = correction(softened(matrix, counts, TRUSTED[noise.support]), counts)
     rows = np.sort(np.random.default_rng([0, 7]).permutation(n)[:FIT_ROWS])
     lists = index[:, :longest], distance[:, :longest], given
-    ours = (
-        suspects_of(*lists, by, rows)
-        if noise.rates is None
-        else suspects_of_two(*lists, noise.rates, rows)
-    )
+    if noise.rates is not None:
+        ours, _ = suspects_of_two(*lists, noise.rates, rows)
+    else:
+        sizes = vote_sizes(longest)
+        sample = class_votes(given[index[rows, : sizes[-1]]], given[rows], c, sizes)
+        by = correction(assumed(matrix, noise.impurity, contradicted(sample)), counts)
+        ours, _ = suspects_of(*lists, by, rows)
     before = posterior_simplex(share, noise.matrix)[np.arange(n), given]
     scores = {"before": before, "ours": ours.label_quality, **_peers(share, given)}
     plain = share.argmax(axis=1)

@@ -101,6 +101,15 @@ def class_votes(
     return votes
 
 
+def contradicted(votes: ClassVotes) -> float:
+    """Share of rows whose given label the plain vote contradicts, by the size of which it is least,
+    from 0.05 to 0.9 of what chance would contradict; c classes, all or most of them candidates."""
+    known = votes.own != NONE
+    top = votes.votes[known].argmax(axis=1)
+    shares = (top != votes.own[known, None]).sum(axis=0) / max(1, int(known.sum()))
+    return float(np.clip(shares.min(), 0.05, 0.9 * (1.0 - 1.0 / votes.code.shape[1])))
+
+
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _add_losses(losses: Sums, near: Codes, own: Codes, n_classes: int, grid: Sums) -> None:
     count = np.zeros(n_classes, np.int64)

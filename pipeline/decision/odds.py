@@ -32,7 +32,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
-from pipeline.noise.rates import NoiseRates
+from pipeline.noise.rates import NoiseRates, trusted
 
 Floats = npt.NDArray[np.float64]
 Float32 = npt.NDArray[np.float32]
@@ -45,9 +45,6 @@ DENSEST = 0.05
 FAR = 4.0
 """Standard deviations at which the logarithm of a distance is cut."""
 BYTE = 255
-TRUSTED = {"supported": 1.0, "weak": 0.75, "unsupported": 0.5}
-"""Part of the rates that label qualities take, by verdict. The rest is one rate of both classes,
-the share of rows that the vote contradicts."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +111,15 @@ def sizes_among(grid: Sequence[int]) -> tuple[int, ...]:
 
 
 def assumed(rates: NoiseRates, votes: Sequence[npt.NDArray[np.int64]]) -> Assumed:
-    """The rates, as far as they are trusted.
+    """The rates, as far as they are trusted; the rest is one rate of both classes, the share of
+    rows that the vote contradicts.
 
     ``votes`` holds for each size of a grid the (k + 1, 2) rows by ones among the k nearest and by
     given label, as from ``vote_table``.
     """
     wrong = contradicted(votes)
-    part = 1.0 if rates.method == "given" else 0.0 if rates.doubtful else TRUSTED[rates.support]
-    p0, p1 = (part * rate + (1.0 - part) * wrong for rate in bounded(rates.p0, rates.p1))
+    part = np.ones(2) if rates.method == "given" else trusted(rates.impurity) * (not rates.doubtful)
+    p0, p1 = (part * bounded(rates.p0, rates.p1) + (1.0 - part) * wrong).tolist()
     zeros, ones = votes[0].sum(axis=0).tolist()
     return Assumed(p0, p1, (zeros, ones))
 

@@ -15,15 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.noise.rates import Support
+from pipeline.noise.rates import Support, trusted
 
 Floats = npt.NDArray[np.float64]
 PARTS = (0.25, 0.5, 0.75, 1.0)
 """Parts of the correction that are tried."""
 SURE = {"supported": 1.0, "weak": 1.5, "unsupported": 2.0}
 """Standard errors by which a part must pay, by verdict."""
-TRUSTED = {"supported": 1.0, "weak": 0.75, "unsupported": 0.75}
-"""Part of the matrix that label qualities take, by verdict."""
 Z95 = 1.96
 """Standard errors of a 95 % interval."""
 
@@ -79,11 +77,21 @@ def believed(
     return tempered
 
 
+def assumed(matrix: Floats, impurity: npt.ArrayLike, wrong: float) -> Floats:
+    """The matrix (class, class), row = true class, as far as it is ``trusted`` by the impurity
+    (class,); by the rest, a share ``wrong`` of the labels goes to all other classes alike."""
+    part = trusted(impurity)[:, None]
+    return np.asarray(part * matrix + (1.0 - part) * _alike(1.0 - wrong, len(matrix)))
+
+
 def _symmetric(matrix: Floats, given_counts: npt.NDArray[np.integer]) -> Floats:
     """As many right labels, the wrong ones alike to all other classes."""
     c = len(matrix)
     share = given_counts / max(1, int(given_counts.sum()))
-    right = float(np.clip(np.diag(matrix) @ share, 1 / c + 0.25 * (1 - 1 / c), 0.95))
+    return _alike(float(np.clip(np.diag(matrix) @ share, 1 / c + 0.25 * (1 - 1 / c), 0.95)), c)
+
+
+def _alike(right: float, c: int) -> Floats:
     alike = np.full((c, c), (1.0 - right) / (c - 1))
     np.fill_diagonal(alike, right)
     return alike

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 Support = Literal["supported", "weak", "unsupported"]
 WEAK, UNSUPPORTED = 0.2, 0.45
 """Half-width over range above which a rate is weakly supported, or not at all."""
@@ -31,6 +34,9 @@ MINGLED = 0.3
 share ``p0 + p1`` of its rate, where it has at most ``FEW`` informative rows, and less as it has
 more: the curve of few rows is a step wherever the range between the rates is narrow. The lower end
 allows for both."""
+TRUSTED, FADING = 0.5, 6.0
+"""Part of a class' rates that label qualities take where other classes lie all over it, and how
+fast it falls there from 1 with its impurity."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,13 @@ class NoiseRates:
         return e0, e1
 
     @property
+    def impurity(self) -> tuple[float, float]:
+        """Of either class: chance that a row where it lies belongs to the other; 1 where nothing is
+        known of it."""
+        zero, one = (self.diagnostics.get(name, {}).get("impurity", 1.0) for name in ("p0", "p1"))
+        return zero, one
+
+    @property
     def doubtful(self) -> bool:
         """Whether no decision should rest on the rates: a class would be mostly given the other
         label, and labels are mixed around rows of the other class too.
@@ -75,9 +88,14 @@ class NoiseRates:
         if self.method != "crossfit" or self.support == "supported":
             return False
         rates = self.p0, self.p1
-        impurity = [self.diagnostics.get(name, {}).get("impurity", 0.0) for name in ("p0", "p1")]
-        strange = [p + 0.5 * i for p, i in zip(rates, impurity, strict=True)]
+        strange = [p + 0.5 * i for p, i in zip(rates, self.impurity, strict=True)]
         return any(p >= MOSTLY and strange[1 - side] > STRANGE for side, p in enumerate(rates))
+
+
+def trusted(impurity: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """(class,) part of each class' rates that label qualities take: the more other classes lie
+    where it does, the more of what looks like its mistakes may be theirs."""
+    return TRUSTED + (1.0 - TRUSTED) * np.exp(-FADING * np.asarray(impurity, np.float64))
 
 
 def clean_shares(p0: float, p1: float, given: float) -> tuple[float, float]:

@@ -60,6 +60,9 @@ class Transition:
     """For each class, the test whether its mistakes depend on the features; empty: not tested."""
     prior: Floats | None = None
     """(class,) shares of the clean classes; None for two classes, whose rates give them."""
+    impurity: Floats | None = None
+    """(class,) chance that a row where a class lies belongs to others, 1 where nothing is known of
+    it; None for two classes."""
 
     @property
     def standard_errors(self) -> Floats:
@@ -174,7 +177,10 @@ def _nothing(n_classes: int, reason: str = "Every label is the same.") -> Transi
     interval = np.zeros((n_classes, n_classes, 2))
     interval[:, :, 1] = 1.0
     none: list[Support] = ["unsupported"] * n_classes
-    return Transition(np.eye(n_classes), "unsupported", reason, None, {}, interval, tuple(none))
+    return Transition(
+        *(np.eye(n_classes), "unsupported", reason, None, {}, interval, tuple(none)),
+        impurity=np.ones(n_classes),
+    )
 
 
 def _half_widths(fitted: Floats, clean: Floats, n_rows: int) -> Floats:
@@ -237,8 +243,8 @@ def _judge(
     interval[np.ix_(observed, observed)] = np.stack([low, high], axis=2)
     diagnostics = {"impurity": impurity.tolist(), "informative_rows": informative.tolist()}
     diagnostics["class_share"] = clean.mean(axis=0).tolist()
-    prior = np.zeros(n_classes)
-    prior[observed] = clean.mean(axis=0)
+    prior, impurities = np.zeros(n_classes), np.ones(n_classes)
+    prior[observed], impurities[observed] = clean.mean(axis=0), impurity
     reason = (
         f"The class that is known worst tells as much as {informative.min():.0f} rows with clean "
         f"labels; where a class lies, up to {impurity.max():.0%} of the rows belong to others."
@@ -250,7 +256,7 @@ def _judge(
     return Transition(
         *(matrix, worst(verdicts), reason, None, diagnostics, interval, tuple(verdicts)),
         tuple(placed) if tests else (),
-        prior,
+        *(prior, impurities),
     )
 
 

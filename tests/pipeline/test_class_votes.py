@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.decision.class_votes import CANDIDATES, NONE, class_losses, class_votes, vote_sizes
+from pipeline.decision.class_votes import (
+    CANDIDATES,
+    NONE,
+    class_losses,
+    class_votes,
+    contradicted,
+    vote_sizes,
+)
 
 
 @given(
@@ -52,6 +59,21 @@ def test_a_thousand_classes_take_no_more_room_than_candidates() -> None:
     votes = class_votes(near, near[:, 0], 1000, vote_sizes(100))
     assert votes.code.shape == (50, CANDIDATES)
     assert votes.votes.dtype == np.uint16
+
+
+@given(st.integers(2, 60), st.integers(1, 40), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_rows_are_contradicted_by_most_of_their_neighbors(c: int, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    near, own = rng.integers(0, c, (n, 9)), rng.integers(-1, c, n)
+    shares = []
+    for k in (3, 9):
+        first = [min(set(row), key=lambda b: (-row.count(b), b)) for row in near[:, :k].tolist()]
+        wrong = [a != b for a, b in zip(first, own.tolist(), strict=True) if b >= 0]
+        shares.append(sum(wrong) / max(1, len(wrong)))
+    found = contradicted(class_votes(near, own, c, (3, 9)))
+    kept = c if c <= CANDIDATES else 10
+    assert found == pytest.approx(min(max(min(shares), 0.05), 0.9 * (1 - 1 / kept)))
 
 
 def test_sizes_fit_the_lists() -> None:

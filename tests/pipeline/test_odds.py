@@ -16,7 +16,7 @@ from pipeline.decision.quality import FLOOR, REACH, SHRINK, SMOOTHED
 from pipeline.decision.suspects import Suspects, suspects_of_two
 from pipeline.decision.threshold import vote_table
 from pipeline.knn.exact import nearest
-from pipeline.noise.rates import NoiseRates, Support
+from pipeline.noise.rates import NoiseRates
 from pipeline.noise.rates import given as known
 
 RATE = st.floats(0.0, 0.45)
@@ -114,16 +114,18 @@ def test_the_slope_is_that_of_the_loss() -> None:
     np.testing.assert_allclose(loss(free)[1], slope, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("support", ["supported", "weak", "unsupported"])
-def test_rates_count_as_far_as_they_are_trusted(support: Support) -> None:
+@pytest.mark.parametrize("impurity", [None, (0.0, 0.3)])
+def test_rates_count_as_far_as_they_are_trusted(impurity: tuple[float, float] | None) -> None:
     rng = np.random.default_rng(1)
     count, label = rng.integers(0, 6, 400), rng.integers(0, 2, 400)
     wrong = np.clip(((count >= 2.5) != label).mean(), 0.05, 0.45)
     intervals = (0.1, 0.3), (0.2, 0.4)
-    rates = NoiseRates(0.2, 0.3, *intervals, "crossfit", 9, support, "")
-    found, part = odds.assumed(rates, [vote_table(count, label, 5)]), odds.TRUSTED[support]
-    assert found.p0 == pytest.approx(part * 0.2 + (1 - part) * wrong)
-    assert found.p1 == pytest.approx(part * 0.3 + (1 - part) * wrong)
+    sides = {} if impurity is None else {f"p{i}": {"impurity": impurity[i]} for i in (0, 1)}
+    rates = NoiseRates(0.2, 0.3, *intervals, "crossfit", 9, "weak", "", sides)
+    found = odds.assumed(rates, [vote_table(count, label, 5)])
+    part = [0.5 + 0.5 * math.exp(-6.0 * of_class) for of_class in impurity or (1.0, 1.0)]
+    assert found.p0 == pytest.approx(part[0] * 0.2 + (1 - part[0]) * wrong)
+    assert found.p1 == pytest.approx(part[1] * 0.3 + (1 - part[1]) * wrong)
     assert found.given == ((label == 0).sum(), (label == 1).sum())
     taken = odds.assumed(known(0.2, 0.3), [vote_table(count, label, 5)])
     assert (taken.p0, taken.p1) == (0.2, 0.3)

@@ -11,6 +11,7 @@ from pipeline.decision.class_rule import decide
 from pipeline.decision.tempering import (
     PARTS,
     Worth,
+    assumed,
     believed,
     change_gains,
     choose_part,
@@ -94,6 +95,21 @@ def test_softened_matrices_are_stochastic_and_begin_with_the_plain_vote(
         votes = share @ np.linalg.inv(found)
         np.testing.assert_array_equal(votes.argmax(axis=1), share.argmax(axis=1))
     assert softened(matrix, np.ones(c, int), 1.0) == pytest.approx(matrix)
+
+
+@given(st.integers(2, 8), st.floats(0.05, 0.45), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_the_more_a_class_is_mixed_the_less_its_row_counts(c: int, wrong: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = 0.5 * np.eye(c) + 0.5 * rng.dirichlet(np.ones(c), c)
+    pure, mixed = (assumed(matrix, np.full(c, impurity), wrong) for impurity in (0.0, 1.0))
+    np.testing.assert_allclose(pure, matrix)
+    alike = np.where(np.eye(c, dtype=bool), 1.0 - wrong, wrong / (c - 1))
+    np.testing.assert_allclose(mixed, 0.5 * (matrix + alike), atol=0.002)
+    impurity = np.sort(rng.random(c))
+    away = np.abs(assumed(matrix, impurity, wrong) - matrix).sum(axis=1)
+    part = away / np.abs(alike - matrix).sum(axis=1)
+    assert (np.diff(part) > -1e-9).all()
 
 
 def test_only_what_surely_pays_is_taken() -> None:

@@ -31,14 +31,15 @@ from pipeline.decision.class_votes import (
     ClassVotes,
     class_losses,
     class_votes,
+    contradicted,
     vote_sizes,
 )
 from pipeline.decision.quality import FIT_ROWS, Correction, Weights, correction
 from pipeline.decision.suspects import fit_first
 from pipeline.decision.tempering import (
-    TRUSTED,
     MatrixDecision,
     Worth,
+    assumed,
     believed,
     softened,
     worth,
@@ -257,8 +258,9 @@ def estimate_classes(
         near, own, votes = read_sample(counted, n_classes)
         matrix = believed(fitted.matrix, counts, fitted.class_support)
         decision = temper(near, own, k, matrix, counts, fitted.support)
-        by = correction(softened(matrix, counts, TRUSTED[fitted.support]), counts)
         assert fitted.interval is not None
+        assert fitted.impurity is not None
+        by = correction(assumed(matrix, fitted.impurity, contradicted(votes)), counts)
         prior = counts / counts.sum() if fitted.prior is None else fitted.prior
         first, worth_it = fit_first(votes, by), None
         if params.k is None:
