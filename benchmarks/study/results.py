@@ -31,7 +31,7 @@ KERNELS = {
     "gao-ours": DECISION,
     "multiclass": (*RATES, *MATRIX),
     "suspects": (*RATES, *MATRIX, "noise/simplex", *QUALITY),
-    "metric": ("blocks/logits", "blocks/metric"),
+    "metric": ("blocks/logits", "blocks/metric", *DECISION, *MATRIX, *QUALITY),
     "cleaning": ("cleaned", "decision/soft", "blocks/metric", *RATES, *MATRIX, *QUALITY),
     "weighed": (*DECISION, *MATRIX, *QUALITY, "decision/class_rule"),
     "verdicts": RATES,
