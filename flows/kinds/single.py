@@ -18,7 +18,7 @@ from flows.steps.labels.classes import Classes, ClassEstimates, count_classes, e
 from flows.steps.labels.groups import find_groups
 from flows.steps.labels.odds import find_odds
 from flows.steps.labels.rates import RateEstimates, count_labels, estimate_rates
-from flows.steps.labels.verdicts import find_label_issues
+from flows.steps.labels.verdicts import LabelIssues, find_label_issues
 from flows.steps.tables import LABEL_ISSUES, export
 from pipeline.methods.rules import RULES
 from storage.errors import InputError
@@ -78,11 +78,12 @@ class SingleLabels(Labels):
                 "groups",
                 lambda: find_groups(job, of.graph, values, counts, estimated=estimated),
             )
-        return LabelsJudged(kind, estimated, issues, groups, consensus)
+        counted = issues.n_label_issues, issues.n_wrong
+        return LabelsJudged(kind, estimated, *counted, groups, consensus)
 
 
-def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, int]:
-    """Rates and threshold of two classes, and the number of suspect labels."""
+def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:
+    """Rates and threshold of two classes, and how many labels are suspect."""
     pool, grid, params = of.pool, of.grid, of.params
     counted = as_task("regression", lambda: count_labels(job, of.graph, grid, params.seed))
     own = None
@@ -91,15 +92,15 @@ def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, int]:
         own = as_task("select", lambda: own_pass.select(job, of.graph, grid, params.k, params.seed))
     rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, own))
 
-    def label() -> int:
+    def label() -> LabelIssues:
         odds = find_odds(job, of.graph, counted, rates, params.seed)
         return find_label_issues(job, of.graph, rates, odds)
 
     return rates, as_task("labels", label)
 
 
-def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, int]:
-    """Matrix and rule of more than two classes, and the number of suspect labels."""
+def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, LabelIssues]:
+    """Matrix and rule of more than two classes, and how many labels are suspect."""
     graph, grid, params = of.graph, of.grid, of.params
     classes = Classes(of.pool, tuple(of.ingested.class_counts or ()), params.seed)
     counted = as_task("regression", lambda: count_classes(job, classes, graph, grid))

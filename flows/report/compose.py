@@ -40,6 +40,8 @@ class LabelsJudged(NamedTuple):
     estimated: Estimates
     n_issues: int
     """Suspect labels."""
+    n_wrong: float | None = None
+    """Labels that are wrong, as their qualities have it; None where none are estimated."""
     groups: Groups | None = None
     annotators: Annotators | None = None
     verdicts: Result | None = None
@@ -94,6 +96,7 @@ def composed(
         "metric": None if metric is None else metric.choice,
         "seed": params.seed,
         "n_label_issues": judged.n_issues,
+        "n_wrong": judged.n_wrong,
         "warnings": [
             *recall_warning(recall.value, params.target_recall, remedy),
             *order_warning(checked.order),

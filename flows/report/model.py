@@ -190,6 +190,9 @@ class PoolReport(Report):
     seed: int
     notes: list[str]
     n_label_issues: int
+    n_wrong: float | None = None
+    """Labels that are wrong, as their qualities have it; None where none are estimated, or where
+    the training is of an earlier version."""
     n_outliers: int = 0
     """Rows far from all others."""
     n_near_duplicates: int = 0
@@ -216,7 +219,7 @@ class PoolReport(Report):
 
     @property
     def share_wrong(self) -> float | None:
-        """Share of wrong labels by the estimated rates; None where none are estimated."""
+        """Share of wrong labels; None where it is not estimated."""
         return None
 
     def refuse(self, what: str, value: object) -> None:
@@ -323,18 +326,21 @@ class Training(PoolReport):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def share_wrong(self) -> float | None:
-        """Share of wrong labels by the estimated rates, of the classes whose share is known; None
-        where these have fewer than half of the rows."""
-        return self._over_classes(self.class_noise)
+        """Share of wrong labels, as their qualities have it (of earlier versions, the rates); None
+        where the classes whose share is known have fewer than half of the rows."""
+        by_rates = self._over_classes(self.class_noise)
+        return by_rates if by_rates is None or self.n_wrong is None else self.n_wrong / self.n_rows
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def share_wrong_interval(self) -> Interval | None:
         """The same by the ends of the rates' intervals, which allow for mistakes that look like
-        overlap of the classes."""
-        ends = zip(*self.class_noise_interval, strict=True)
+        overlap of the classes; it holds the share itself."""
+        ends, share = zip(*self.class_noise_interval, strict=True), self.share_wrong
         low, high = (self._over_classes(list(end)) for end in ends)
-        return None if low is None or high is None else (low, high)
+        if low is None or high is None or share is None:
+            return None
+        return min(low, share), max(high, share)
 
     def _over_classes(self, noise: list[float]) -> float | None:
         known = [at for at, share in enumerate(self.clean_prior) if share is not None]

@@ -75,8 +75,8 @@ class Measured(BaseModel):
 
 
 def share_wrong(report: PoolReport) -> float:
-    """Share of wrong labels by the rates that a training estimated; where these rest on too little,
-    the share of suspects."""
+    """Share of wrong labels that a training estimated; where it rests on too little, the share of
+    suspects."""
     wrong = report.share_wrong
     return report.n_label_issues / report.n_rows if wrong is None else wrong
 

@@ -60,6 +60,7 @@ def test_run_says_what_the_estimator_says(made: Path, model: RobustKNeighborsCla
     assert report.decision == model.correction_
     issues = pd.read_parquet(made / "run" / "label_issues.parquet")
     assert np.allclose(issues["label_quality"], model.label_quality_, rtol=1e-6)
+    assert report.share_wrong == pytest.approx((1 - model.label_quality_).mean(), abs=1e-5)
     assert np.array_equal(issues["is_label_issue"], model.label_issues_)
     assert np.array_equal(issues["likely_label"], model.likely_label_)
     new = pd.read_csv(made / "new.csv")[list("abcd")]

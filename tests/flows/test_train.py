@@ -124,6 +124,7 @@ def test_label_issues_leave_the_row_itself_out(pool: PoolWriter, tmp_path: Path)
     assert np.allclose(table["eta_corr"], eta)
     assert table["label_quality"].between(0, 1).all()
     assert table["is_label_issue"].sum() == report["n_label_issues"] > 0
+    assert report["share_wrong"] == pytest.approx((1 - table["label_quality"]).mean(), abs=1e-5)
 
 
 def test_finished_run_does_nothing_again(pool: PoolWriter, tmp_path: Path) -> None:

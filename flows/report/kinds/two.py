@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import computed_field
 
 from flows.engine.results import LabelValue
 from flows.report.certificate import ErrorBound
@@ -116,15 +115,6 @@ class TrainReport(Training):
         )
         report.warnings.extend(chosen_warning(report))
         return report
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def share_wrong(self) -> float | None:
-        """Share of wrong labels by the estimated rates; where these are in doubt, by those that the
-        rule took in their place."""
-        if not self.estimates[self.noise].doubtful:
-            return super().share_wrong
-        return self._over_classes([self.decision_rule.p0, self.decision_rule.p1])
 
     @property
     def tests(self) -> list[Regions | None]:

@@ -53,8 +53,8 @@ NEEDS = ("given_label", "neighbor", "neighbor_label")
 
 def find_class_issues(
     job: Job, classes: Classes, graph: PoolGraph, counted: Sendings, estimates: ClassEstimates
-) -> int:
-    """Write the group `labels`; the number of suspect labels."""
+) -> LabelIssues:
+    """Write the group `labels`."""
     n_classes, n_rows = classes.n_classes, graph.pool.n_rows
     tops = over_graph(
         *(job, graph, "first-pass", partial(top, n_classes=n_classes, first=estimates.first)),
@@ -85,10 +85,10 @@ def find_class_issues(
     written = over_rows(job, graph, "labels", verdicts, of=[judged], table=table)
 
     def finish(run: Run) -> Output:
-        n_issues = sum(part.issues for part in written.left(Checked))
-        return Output(table.finish(run, graph.pool, {"k": estimates.k}), LabelIssues(n_issues))
+        made = table.finish(run, graph.pool, {"k": estimates.k})
+        return Output(made, LabelIssues.of_parts(written.left(Checked)))
 
-    return LabelIssues.of(job.once("verdicts", finish)).n_label_issues
+    return LabelIssues.of(job.once("verdicts", finish))
 
 
 def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:
@@ -164,5 +164,5 @@ def verdicts(at: SourceRows) -> Facts:
         columns[name] = columns[name].astype(given.dtype)
         columns[name][sure] = given[sure]
     columns["is_label_issue"][sure], columns["label_quality"][sure] = False, 1.0
-    issues = int(columns["is_label_issue"].sum())
-    return Facts({"row": at.read("row"), "given_label": given, **columns}, left=Checked(issues))
+    left = Checked.of_rows(columns["is_label_issue"], columns["label_quality"])
+    return Facts({"row": at.read("row"), "given_label": given, **columns}, left=left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import ClassVar
@@ -22,12 +23,24 @@ from pipeline.methods.rules import Rule
 from storage.arrays.groups import Arrays
 from storage.runs.run import Run
 
+_FINE = 1_000_000
+"""Parts of a label in which chances are added up: whole numbers, in whatever order."""
+
 
 @dataclass(frozen=True)
 class Checked(Result):
     """Suspect labels of a part."""
 
     issues: int
+    wrong: int
+    """Labels that are wrong, as their qualities have it, in ``_FINE`` parts."""
+
+    @classmethod
+    def of_rows(
+        cls, is_label_issue: npt.NDArray[np.bool_], quality: npt.NDArray[np.floating]
+    ) -> Checked:
+        wrong = np.rint(_FINE * (1.0 - quality.astype(np.float64)))
+        return cls(int(is_label_issue.sum()), int(wrong.sum()))
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,12 @@ class LabelIssues(Result):
     """Suspect labels in all."""
 
     n_label_issues: int
+    n_wrong: float
+    """Labels that are wrong, as their qualities have it."""
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Checked]) -> LabelIssues:
+        return cls(sum(part.issues for part in parts), sum(part.wrong for part in parts) / _FINE)
 
 
 class LabelVerdicts:
@@ -78,8 +97,10 @@ class TwoVerdicts(LabelVerdicts):
         return [lambda voter: self.rule.predict(np.mean(voter, axis=1))]
 
 
-def find_label_issues(job: Job, graph: PoolGraph, rates: RateEstimates, odds: LabelOdds) -> int:
-    """Write the group `labels`; the number of suspect labels."""
+def find_label_issues(
+    job: Job, graph: PoolGraph, rates: RateEstimates, odds: LabelOdds
+) -> LabelIssues:
+    """Write the group `labels`."""
     rule, k, table = rates.decision_rule, rates.k, Table("labels")
     kernel = partial(
         verdicts,
@@ -94,9 +115,9 @@ def find_label_issues(job: Job, graph: PoolGraph, rates: RateEstimates, odds: La
 
     def finish(run: Run) -> Output:
         written = table.finish(run, graph.pool, {"k": k, **asdict(rule)})
-        return Output(written, LabelIssues(sum(part.issues for part in judged.left(Checked))))
+        return Output(written, LabelIssues.of_parts(judged.left(Checked)))
 
-    return LabelIssues.of(job.once("verdicts", finish)).n_label_issues
+    return LabelIssues.of(job.once("verdicts", finish))
 
 
 def verdicts(
@@ -121,4 +142,4 @@ def verdicts(
         "is_label_issue": issue,
         "eta_corr": eta.astype(np.float32),
     }
-    return Facts(columns, left=Checked(int(issue.sum())))
+    return Facts(columns, left=Checked.of_rows(issue, columns["label_quality"]))
