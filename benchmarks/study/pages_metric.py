@@ -14,10 +14,7 @@ from benchmarks.study.pages_rates import each
 Rows = list[dict[str, Any]]
 TRIED = (
     "Tried on samples of at most 1,500 rows, with other mistakes, and not taken (average "
-    "precision). More than two classes: entries of the transition matrix lean to its "
-    "symmetric peer's by what overlap may fake, instead of by the verdict: +.017 on six "
-    "sets not looked at (24 cells; the worst, -.043), -.056 where all mistakes of a class"
-    " go to one other (5 cells; the worst, -.170), F1 of flags -.032. Chances by boosted "
+    "precision): chances by boosted "
     "trees and a linear model, each row's by those not fitted on it, beside the "
     "neighbors' in the quality: +.004 on nine sets not looked at (43 cells; the worst, "
     "-.026), +.012 on six that were (30 cells; the worst, -.015)."

@@ -33,8 +33,7 @@ def weighed(rows: Rows, docs: Path) -> None:
         "balanced accuracy, and log loss of posteriors, less those of one k. `better` and `worse`: "
         "cases in which the default differs from one k by more than two paired standard errors; "
         "the last two: in which the default, and one k, are below the plain vote by as much. At "
-        "most 6,000 rows to train on, 6,000 to test; two draws. Measured before "
-        "[rates were doubted](../../build/decisions/0022-rates-in-doubt.md).",
+        "most 6,000 rows to train on, 6,000 to test; two draws.",
         table(head, [_lines(label, some)[0] for label, some in groups if some]),
         "By rows to train on, and what it would be worth always:",
         table(
