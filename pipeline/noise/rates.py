@@ -85,7 +85,7 @@ class NoiseRates:
         such rates whole regions would move to it. A class whose rows are mostly unlabeled leaves
         the labels around the other one alone.
         """
-        if self.method != "crossfit" or self.support == "supported":
+        if self.method != "crossfit" or self.support == "supported" or not self.diagnostics:
             return False
         rates = self.p0, self.p1
         strange = [p + 0.5 * i for p, i in zip(rates, self.impurity, strict=True)]

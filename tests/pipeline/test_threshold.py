@@ -274,3 +274,11 @@ def test_gain_is_the_enumerated_one(p0: float, p1: float, seed: int) -> None:
     there_are = n * clean_shares(p0, p1, votes[:, 1].sum() / n)[int(to_one)]
     right = min(max(right, 0.0), rows, there_are)
     assert decision.gain == pytest.approx(2 * right - rows, rel=1e-9, abs=1e-6)
+
+
+def test_labels_of_one_class_are_in_no_doubt() -> None:
+    """Nothing was measured that could contradict the rates."""
+    whole = (0.0, 1.0)
+    rates = NoiseRates(0.0, 1.0, whole, whole, "crossfit", 1, "unsupported", "")
+    assert rates.impurity == (1.0, 1.0)
+    assert not rates.doubtful
