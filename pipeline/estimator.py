@@ -21,9 +21,9 @@ from pipeline.blocks.sampling import in_sample, row_hash
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, decide_weighed, temper
-from pipeline.decision.class_votes import class_losses, class_votes, contradicted, vote_sizes
+from pipeline.decision.class_votes import class_losses, contradicted
 from pipeline.decision.quality import FIT_ROWS, correction
-from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two
+from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two, votes_among
 from pipeline.decision.tempering import (
     MatrixDecision,
     Worth,
@@ -332,9 +332,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         counts_of = np.bincount(self._label, minlength=c)
         drawn, matrix = np.flatnonzero(self._drawn()), self._believed(noise)
         if noise.impurity is not None:
-            sizes, own = vote_sizes(index.shape[1]), self._label[drawn]
-            votes = class_votes(self._label[index[drawn, : sizes[-1]]], own, c, sizes)
-            matrix = assumed(matrix, noise.impurity, contradicted(votes))
+            wrong = contradicted(votes_among(index, self._label, c, drawn))
+            matrix = assumed(matrix, noise.impurity, wrong)
         self._by = correction(matrix, counts_of)
         suspects, self._first = suspects_of(index, distance, self._label, self._by, drawn)
         return suspects

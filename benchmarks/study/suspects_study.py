@@ -17,9 +17,9 @@ from benchmarks.study import data
 from benchmarks.study.estimates import K_PEERS
 from benchmarks.study.noises import KINDS, corrupted
 from benchmarks.study.results import Results
-from pipeline.decision.class_votes import class_votes, contradicted, vote_sizes
+from pipeline.decision.class_votes import contradicted
 from pipeline.decision.quality import FIT_ROWS, correction
-from pipeline.decision.suspects import suspects_of, suspects_of_two
+from pipeline.decision.suspects import suspects_of, suspects_of_two, votes_among
 from pipeline.decision.tempering import (
     PARTS,
     assumed,
@@ -106,8 +106,7 @@ def case(
     if noise.rates is not None:
         ours, _ = suspects_of_two(*lists, noise.rates, rows)
     else:
-        sizes = vote_sizes(longest)
-        sample = class_votes(given[index[rows, : sizes[-1]]], given[rows], c, sizes)
+        sample = votes_among(index[:, :longest], given, c, rows)
         by = correction(assumed(matrix, noise.impurity, contradicted(sample)), counts)
         ours, _ = suspects_of(*lists, by, rows)
     before = posterior_simplex(share, noise.matrix)[np.arange(n), given]

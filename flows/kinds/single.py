@@ -78,8 +78,8 @@ class SingleLabels(Labels):
                 "groups",
                 lambda: find_groups(job, of.graph, values, counts, estimated=estimated),
             )
-        counted = issues.n_label_issues, issues.n_wrong
-        return LabelsJudged(kind, estimated, *counted, groups, consensus)
+        n_issues, n_wrong = issues.n_label_issues, issues.n_wrong
+        return LabelsJudged(kind, estimated, n_issues, n_wrong, groups, consensus)
 
 
 def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:

@@ -99,6 +99,17 @@ def take(votes: ClassVotes, rows: Rows) -> ClassVotes:
     return ClassVotes(votes.code[rows], votes.votes[rows], votes.total[rows], votes.own[rows])
 
 
+def votes_among(
+    index: npt.NDArray[np.int64],
+    label: npt.NDArray[np.integer],
+    n_classes: int,
+    rows: Rows = slice(None),
+) -> ClassVotes:
+    """The votes of some rows of a pool in memory; ``index`` and ``label`` as in ``suspects_of``."""
+    sizes = vote_sizes(index.shape[1])
+    return class_votes(label[index[rows, : sizes[-1]]], label[rows], n_classes, sizes)
+
+
 def suspects_of(
     index: npt.NDArray[np.int64],
     distance: npt.NDArray[np.floating],
@@ -111,8 +122,8 @@ def suspects_of(
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
     """
-    n, c, sizes = len(index), len(by.matrix), vote_sizes(index.shape[1])
-    votes = class_votes(label[index[:, : sizes[-1]]], label, c, sizes)
+    n = len(index)
+    votes = votes_among(index, label, len(by.matrix))
     first = fit_first(take(votes, sample), by)
     portions = [slice(at, at + PORTION) for at in range(0, n, PORTION)]
     parts = [first_pass(take(votes, rows), by, first) for rows in portions]
