@@ -42,7 +42,7 @@ from pipeline.methods.growing_net import GrowthParams, predict
 from pipeline.methods.marmann import Prototypes as Bought
 from storage.answers import AnswersFile, Origin
 from storage.arrays.groups import read_array
-from storage.errors import InputError
+from storage.errors import InputError, amount
 from storage.files.location import Location
 from storage.runs.run import Run
 from storage.sources.base import Source
@@ -179,7 +179,8 @@ def _graph(
 def acquire_text(result: Mapping[str, Any]) -> str:
     """What a person reads."""
     lines = [
-        f"{result['n_rows']:,} rows, {result['n_known']:,} of {result['budget']:,} labels known, "
+        f"{amount(result['n_rows'], 'row')}, {result['n_known']:,} of "
+        f"{amount(result['budget'], 'label')} known, "
         f"{result['n_bought']:,} of them bought now",
     ]
     if result["mode"] == "practical":
@@ -189,7 +190,8 @@ def acquire_text(result: Mapping[str, Any]) -> str:
         )
     if result["n_wanted"]:
         lines.append(
-            f"{result['n_wanted']:,} labels are wanted: fill in {result['wanted']} and run the "
+            f"{amount(result['n_wanted'], 'label is', 'labels are')} wanted: "
+            f"fill in {result['wanted']} and run the "
             f"same command with --answers {result['wanted']}, or answer on a page with --page"
         )
     if result["labels"]:

@@ -18,7 +18,7 @@ from flows.orchestration.run_folders import latest
 from flows.scorings.scored import Trained
 from pipeline.decision.soft import soft_labels
 from storage.arrays.groups import Arrays, array, read_array
-from storage.errors import InputError
+from storage.errors import InputError, amount
 from storage.export import FLAT, MOST_IN_SHEET, check_target, ending, label_names, write_tables
 from storage.redaction import bare
 from storage.runs.run import below
@@ -254,11 +254,14 @@ def clean_text(report: CleanReport) -> str:
         "soft": "kept, with the chance of each label",
     }
     lines = [
-        f"{report.n_written:,} of {report.n_rows:,} rows written to {report.out}; "
+        f"{report.n_written:,} of {amount(report.n_rows, 'row')} written to {report.out}; "
         f"{report.n_suspect:,} suspect labels {done[report.how]}"
     ]
     if report.n_left_out:
-        lines.append(f"{report.n_left_out:,} rows are not in it: the training left them out")
+        lines.append(
+            f"{amount(report.n_left_out, 'row is', 'rows are')} not in it: "
+            "the training left them out"
+        )
     gone = [str(v) for v, n in zip(report.classes, report.n_by_class, strict=True) if n == 0]
     if gone:
         lines.append(f"WARNING: no row is left of {', '.join(gone)}; give --weight or --soft")

@@ -17,6 +17,7 @@ from flows.orchestration.calls import call
 from flows.report.kinds.two import ScoreReport, TrainReport
 from flows.report.model import Interval
 from pipeline.simulate import flip, sheets
+from storage.errors import amount
 
 N_SIMULATED, N_TEST = 100_000, 20_000
 RATES = {"cancer": (0.1, 0.3), "sheets": (0.3, 0.1)}
@@ -143,7 +144,8 @@ def demo_text(results: dict[str, DemoPool]) -> str:
             f"  suspect labels         {one.n_label_issues:,}, of them really wrong "
             f"{one.n_suspects_wrong:,}; {one.n_wrong_labels:,} are wrong in all",
             f"  recall of neighbors    {one.recall:.4f} in training "
-            f"({one.builder}, {one.n_blocks} blocks), {one.recall_scoring:.4f} in scoring",
+            f"({one.builder}, {amount(one.n_blocks, 'block')}), "
+            f"{one.recall_scoring:.4f} in scoring",
             f"  results                {one.run}, {one.scores}",
             "",
         ]

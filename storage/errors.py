@@ -69,6 +69,11 @@ def shown(value: object, limit: int = 40) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
+def amount(n: int, one: str, many: str | None = None) -> str:
+    """So many of something in a sentence; `many` where it is not `one` and an s."""
+    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+
+
 def listed(names: Iterable[object], limit: int = 12) -> str:
     """The first `limit` of several values for a message, and how many more there are."""
     values = list(names)

@@ -24,7 +24,7 @@ from pipeline.diagnostics.health import (
     is_like_ids,
     is_row_number,
 )
-from storage.errors import InputError
+from storage.errors import InputError, amount
 from storage.redaction import bare
 from storage.sources.base import Source
 from storage.sources.joins import with_annotations
@@ -88,7 +88,10 @@ def _with_votes(health: Health, params: CheckParams) -> Health:
     ).annotations
     assert votes is not None
     n, rows, who = len(votes.label), len(votes.row), len(votes.annotators)
-    text = f"{n:,} labels of {rows:,} rows by {who:,} annotators ({n / rows:.1f} per row)"
+    text = (
+        f"{amount(n, 'label')} of {amount(rows, 'row')} by {amount(who, 'annotator')} "
+        f"({n / rows:.1f} per row)"
+    )
     if votes.n_empty:
         text += f"; {votes.n_empty:,} lines without a label are left out"
     counts = np.bincount(votes.majority, minlength=len(votes.values)).tolist()
@@ -242,7 +245,7 @@ def _findings(
     if n_missing:
         predicted = method.unlabeled == "predict"
         more = " and are predicted" if predicted else ": fill them in or drop these rows"
-        text = f"{n_missing:,} labels are missing{rows}{more}"
+        text = f"{amount(n_missing, 'label is', 'labels are')} missing{rows}{more}"
         option = None if predicted else "--unlabeled predict"
         findings.append(Finding(kind="missing labels", columns=[], text=text, option=option))
     features = [c.values for c in rest if not is_like_ids(c.values)]

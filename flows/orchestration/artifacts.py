@@ -24,6 +24,7 @@ from flows.engine.progress.run_log import error_text
 from flows.engine.progress.watcher import Step, Watcher
 from flows.orchestration.markdown import block_table, result
 from flows.report.content import saved
+from storage.errors import amount
 from storage.redaction import redacted, redacted_values
 from storage.runs.ledger import Record
 from storage.runs.run import Run
@@ -134,7 +135,8 @@ class Artifacts(Watcher):
     def _table(self, task_run: UUID | None) -> None:
         rows = block_table(self._run)
         if rows:
-            text = f"{len(rows):,} blocks: rows with halo, seconds of building, recall at anchors"
+            text = "rows with halo, seconds of building, recall at anchors"
+            text = f"{amount(len(rows), 'block')}: {text}"
             self._create("block-table", "table", rows, text, task_run)
             self._tabled = True
 

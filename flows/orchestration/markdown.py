@@ -9,6 +9,7 @@ from flows.report.model import PoolReport, Report, Scoring
 from flows.steps.graph.building import Audited
 from flows.steps.graph.names import AUDIT, BLOCKS, NEIGHBORS, last_attempt
 from flows.steps.graph.partition import BlockWritten
+from storage.errors import amount
 from storage.runs.ledger import Record
 from storage.runs.run import Run
 
@@ -30,7 +31,7 @@ def _trained(report: PoolReport) -> str:
         "labels suspected wrong": f"{suspects:,} ({suspects / n_rows:.1%})",
         "neighbors of each row": f"{report.k:,}",
         **_recall(report),
-        "built by": f"{report.builder}, {report.n_blocks:,} blocks, "
+        "built by": f"{report.builder}, {amount(report.n_blocks, 'block')}, "
         f"each row in {report.copies:.2f} of them on average",
         **_time(report),
     }

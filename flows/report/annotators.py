@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flows.report.model import Training
 from pipeline.noise.annotator_verdicts import Annotator, Annotators
+from storage.errors import amount
 
 SHOWN = 10
 """Annotators that the text lists."""
@@ -66,7 +67,7 @@ def agreed(panel: Annotators) -> str:
         return "no row has several annotations"
     alike = agreement.agreeing / agreement.rows
     return (
-        f"{agreement.rows:,} rows with several, all alike in {alike:.1%}; "
+        f"{amount(agreement.rows, 'row')} with several, all alike in {alike:.1%}; "
         f"two annotators of a row agree in {agreement.equal / agreement.pairs:.1%}"
     )
 
@@ -74,7 +75,7 @@ def agreed(panel: Annotators) -> str:
 def consensus(report: Training, panel: Annotators) -> str:
     """What comes of the annotations."""
     return (
-        f"consensus in consensus.parquet: {panel.n_changed:,} rows "
+        f"consensus in consensus.parquet: {amount(panel.n_changed, 'row')} "
         f"({panel.n_changed / report.n_rows:.1%}) are not what most annotators say; mean certainty "
         f"{panel.certainty:.1%}"
     )
@@ -101,5 +102,5 @@ def _line(one: Annotator) -> str:
     low, high = one.interval
     return (
         f"{one.value!r}: {one.accuracy:.1%} right (95 % interval {low:.1%} to {high:.1%}); "
-        f"{one.labels:,} labels; {one.support}"
+        f"{amount(one.labels, 'label')}; {one.support}"
     )

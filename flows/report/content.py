@@ -13,7 +13,7 @@ from flows.report.kinds import kind_of
 from flows.report.model import NewFilesReport, PoolReport, Report, Saved, Scoring, Training
 from flows.steps.sets.stages import check_stages
 from pipeline.graph.build import exact_seconds
-from storage.errors import KnnoiseError
+from storage.errors import KnnoiseError, amount
 from storage.runs.run import Run, lasting
 from storage.version import OLDEST_READ
 
@@ -108,7 +108,7 @@ def train_text(report: PoolReport) -> str:
         "",
         *_coding_lines(report),
         _recall_line(report),
-        f"  {report.builder} in {report.n_blocks} blocks, "
+        f"  {report.builder} in {amount(report.n_blocks, 'block')}, "
         f"each row in {report.copies:.2f} of them on average; {report.builder_reason}",
         *(f"  {line}" for line in report.notes),
         *(f"WARNING: {line}" for line in report.warnings),
@@ -134,7 +134,7 @@ def load_scoring(run: Run) -> Scoring:
 def score_text(report: Scoring) -> str:
     """The report of a scoring as a person reads it."""
     lines = [
-        f"{report.n_rows:,} rows scored, {report.predicted()}",
+        f"{amount(report.n_rows, 'row')} scored, {report.predicted()}",
         *report.decided(),
         *known_rows(report),
         *_coding_lines(report),
@@ -151,9 +151,12 @@ def score_text(report: Scoring) -> str:
 def new_files_text(report: NewFilesReport) -> str:
     """The report as a person reads it."""
     lines = [
-        f"{report.n_files:,} files: {report.n_scored:,} scored, "
+        f"{amount(report.n_files, 'file')}: {report.n_scored:,} scored, "
         f"{report.n_skipped:,} skipped, whose scores are there already",
-        *(f"  {file.source}: {file.n_rows:,} rows, {file.predicted()}" for file in report.files),
+        *(
+            f"  {file.source}: {amount(file.n_rows, 'row')}, {file.predicted()}"
+            for file in report.files
+        ),
         *(f"WARNING: {line}" for line in report.warnings),
         f"scores: {report.out}",
     ]
@@ -163,9 +166,9 @@ def new_files_text(report: NewFilesReport) -> str:
 def _coding_lines(report: Report) -> list[str]:
     """What became of gaps, and of text that training does not know."""
     lines = [f"{report.n_filled:,} gaps filled"] if report.n_filled else []
-    lines += [f"{report.n_dropped:,} rows left out for a gap"] if report.n_dropped else []
+    lines += [f"{amount(report.n_dropped, 'row')} left out for a gap"] if report.n_dropped else []
     return lines + [
-        f"{column!r}: {count:,} rows without a value that training knows"
+        f"{column!r}: {amount(count, 'row')} without a value that training knows"
         for column, count in report.unseen.items()
     ]
 

@@ -9,6 +9,7 @@ from flows.report.model import PoolReport, Scoring, Training
 from pipeline.diagnostics.file_order import FileOrder
 from pipeline.diagnostics.segments import Segment
 from pipeline.knn.recall import wilson
+from storage.errors import amount
 from storage.sources.request import is_place, stem
 
 NOTICEABLE = 0.01
@@ -62,9 +63,9 @@ def chosen_warning(report: Training) -> list[str]:
     if wilson(changed, used.n_rows)[0] <= interval[1]:
         return []
     return [
-        f"people changed {changed:.0%} of the {used.n_rows:,} labels they checked, and about "
-        f"{report.share_wrong:.0%} of all are wrong: rows were checked because neighbors doubt "
-        "them, and mistakes that neighbors do not doubt are left. Rates are likely too low; "
+        f"people changed {changed:.0%} of the {amount(used.n_rows, 'label')} they checked, and "
+        f"about {report.share_wrong:.0%} of all are wrong: rows were checked because neighbors "
+        "doubt them, and mistakes that neighbors do not doubt are left. Rates are likely too low; "
         "answers on rows drawn at random, as the review asks for, measure what is left"
     ]
 
@@ -121,7 +122,8 @@ def known_rows(report: Scoring) -> list[str]:
     if not report.n_near_training:
         return []
     nearly = report.n_near_training - report.n_equal_to_training
-    return [f"{report.n_equal_to_training:,} rows equal a training row, {nearly:,} more nearly"]
+    equal = amount(report.n_equal_to_training, "row equals", "rows equal")
+    return [f"{equal} a training row, {nearly:,} more nearly"]
 
 
 def in_training(equal: int, near: int, n_rows: int, training: PoolReport) -> list[str]:

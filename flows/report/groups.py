@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flows.report.model import Training
 from pipeline.noise.groups import APART, Group, Groups
+from storage.errors import amount
 
 SURE = 0.05
 """p-value below which groups are said to differ."""
@@ -37,11 +38,15 @@ def remarks(groups: Groups) -> list[str]:
             if groups.apart > APART
             else []
         ),
-        *([f"{groups.nobody:,} rows have no {groups.column!r}"] if groups.nobody else []),
+        *(
+            [f"{amount(groups.nobody, 'row has', 'rows have')} no {groups.column!r}"]
+            if groups.nobody
+            else []
+        ),
         *(
             [
-                f"{checked:,} labels that somebody checked count for no group; where suspects were "
-                "checked, the labels left look better than the group's are"
+                f"{amount(checked, 'label')} that somebody checked count for no group; where "
+                "suspects were checked, the labels left look better than the group's are"
             ]
             if checked
             else []
@@ -75,6 +80,6 @@ def _line(report: Training, group: Group) -> str:
     rates = [f"{name} {known[value]:.3f}" for name, value in shown if value in known]
     text = ", ".join([share, *rates])
     return (
-        f"{group.value!r}: {text}; {group.rows:,} rows, {group.suspects:,} suspect "
+        f"{group.value!r}: {text}; {amount(group.rows, 'row')}, {group.suspects:,} suspect "
         f"({group.suspects / max(1, group.rows):.1%}); {group.support}"
     )

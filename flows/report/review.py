@@ -12,6 +12,7 @@ from flows.report.model import Interval, PoolReport
 from pipeline.decision.review import answered_draws, share_interval
 from storage.answers import Answers, AnswersFile
 from storage.arrays.groups import Arrays, read_group
+from storage.errors import amount
 from storage.files.location import Location
 from storage.runs.run import Run
 
@@ -65,8 +66,9 @@ class Measured(BaseModel):
             )
         if self.rows.n:
             texts.append(
-                f"Of {self.rows.n:,} rows drawn at random {self.rows.wrong:,} have wrong labels "
-                f"({_percent(self.rows.interval)}); the training estimates {self.expected:.1%}."
+                f"Of {amount(self.rows.n, 'row')} drawn at random {self.rows.wrong:,} have wrong "
+                f"labels ({_percent(self.rows.interval)}); the training estimates "
+                f"{self.expected:.1%}."
             )
         if self.n_conflicts:
             rows = "row" if self.n_conflicts == 1 else "rows"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from flows.engine.results import LabelValue
 from flows.report import content as reports
 from flows.report.model import predicted_text
+from storage.errors import amount
 from storage.files.location import Location
 from storage.runs.run import Run
 
@@ -19,7 +20,7 @@ TABLE = "unlabeled.parquet"
 def sentences(n_rows: int, classes: Sequence[LabelValue], n_predicted: list[int]) -> list[str]:
     """How many they are and which labels they are given."""
     predicted = predicted_text(classes, n_predicted)
-    return [f"{n_rows:,} rows without a label vote for nobody: {predicted}, in {TABLE}"]
+    return [f"{amount(n_rows, 'row')} without a label vote for nobody: {predicted}, in {TABLE}"]
 
 
 def unlabeled(run: Run) -> list[str]:

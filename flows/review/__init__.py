@@ -22,6 +22,7 @@ from flows.scorings.scored import Trained
 from flows.steps.graph.lookup import ids_of, places
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
+from storage.errors import amount
 from storage.export import check_target
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -199,7 +200,7 @@ def _export_tasks(
 def review_text(result: dict[str, Any]) -> str:
     """What a person reads at the end."""
     if "imported" in result:
-        return f"{result['imported']:,} labels taken over into {result['answers']}\n"
+        return f"{amount(result['imported'], 'label')} taken over into {result['answers']}\n"
     if "tasks" in result:
         return f"{result['tasks']:,} tasks written, their labeling configuration beside them\n"
     if "exported" in result:
@@ -208,7 +209,7 @@ def review_text(result: dict[str, Any]) -> str:
     return "\n".join(
         [
             *measured["sentences"],
-            f"{measured['n_labels']:,} labels known; train with them: "
+            f"{amount(measured['n_labels'], 'label')} known; train with them: "
             f"knnoise train ... --corrections {result['answers']}",
             "",
         ]

@@ -16,6 +16,7 @@ from flows.report.review import FOLDER
 from flows.scorings.scored import Trained
 from flows.steps.findings import review
 from pipeline.graph.build import pass_seconds
+from storage.errors import amount
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
@@ -81,6 +82,8 @@ def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
             seconds=dict(job.seconds),
             steps=outcomes(run),
         )
-        return Output([*reports.save(run, made, f"{rows:,} rows to review\n"), *run.describe({})])
+        return Output(
+            [*reports.save(run, made, f"{amount(rows, 'row')} to review\n"), *run.describe({})]
+        )
 
     as_task("report", lambda: job.once("report", write))

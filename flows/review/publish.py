@@ -21,6 +21,7 @@ from flows.steps.graph.lookup import source_rows
 from flows.steps.ingest.pool import CORRECTIONS
 from storage.answers import AnswersFile
 from storage.arrays.groups import read_array, read_group
+from storage.errors import amount
 from storage.export import write_columns
 from storage.runs.run import Run
 from storage.sources.ids import StoredIds
@@ -46,7 +47,7 @@ def published(folder: Run, params: TrainParams, reporter: Reporter) -> str | Non
     columns = {name: pa.array(of) for name, of in rows.items()}
     ids = StoredIds.of(folder.group("pool"))
     write_columns(folder.location.path(LIST), with_ids(columns, ids))
-    reporter.say(f"{request.budget:,} labels to check: {folder.location.path(LIST)}")
+    reporter.say(f"{amount(request.budget, 'label')} to check: {folder.location.path(LIST)}")
     if flow_run_context() is not None:
         _tell(folder, rows, request.budget)
     if params.review_wait is None:
@@ -54,7 +55,7 @@ def published(folder: Run, params: TrainParams, reporter: Reporter) -> str | Non
     _pause(params.review_wait, reporter)
     file = open_answers(trained, None)
     n = sum(one.label is not None for one in file.answers.rows())
-    reporter.say(f"{n:,} labels were checked")
+    reporter.say(f"{amount(n, 'label was', 'labels were')} checked")
     if n and params.corrections is not None:  # one file of corrections is read: those of before too
         _take_along(file, trained)
     return folder.location.path(LOG) if n else None

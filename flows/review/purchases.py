@@ -23,7 +23,7 @@ from pipeline.methods.marmann import Marmann
 from pipeline.methods.marmann import Prototypes as Bought
 from storage.answers import Answer, AnswersFile, Asked
 from storage.arrays.groups import read_array
-from storage.errors import InputError, reason_of
+from storage.errors import InputError, amount, reason_of
 from storage.export import write_columns
 from storage.runs.run import Run
 from storage.sources.base import Source
@@ -63,13 +63,13 @@ def callable_oracle(name: str) -> Oracle:
                 raise
             raise InputError(
                 f"--oracle {name}: {type(error).__name__}: {reason_of(error)}, asked for "
-                f"{len(rows):,} rows; mend it and run again, what was bought is kept"
+                f"{amount(len(rows), 'row')}; mend it and run again, what was bought is kept"
             ) from error
         if len(labels) != len(rows):
             more = "more than " if len(labels) > len(rows) else ""
             raise InputError(
-                f"--oracle {name}: gave {more}{min(len(labels), len(rows)):,} labels for "
-                f"{len(rows):,} rows; it must give one for each"
+                f"--oracle {name}: gave {more}{amount(min(len(labels), len(rows)), 'label')} for "
+                f"{amount(len(rows), 'row')}; it must give one for each"
             )
         return labels
 
@@ -104,7 +104,7 @@ def asking_people(
     labels = list(dict.fromkeys([*(one for one in given if one is not None), *desk.values]))
     if len(labels) < 2:
         raise InputError(
-            f"{len(labels)} labels that people can give; name them: --label-values cat "
+            f"{amount(len(labels), 'label')} that people can give; name them: --label-values cat "
             "--label-values dog"
         )
     rows = PageRows(run, list(source.feature_names), ingested.n_rows, "label")

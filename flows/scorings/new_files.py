@@ -10,7 +10,7 @@ from flows.options.params import Compute, Written
 from flows.report.model import NewFilesReport, ScoredFile, Scoring
 from flows.scorings.scored import Finished, identity, score_source
 from flows.steps.queries.scoring import SCORING, exported
-from storage.errors import InputError
+from storage.errors import InputError, amount
 from storage.files.location import Location
 from storage.redaction import bare
 from storage.sources.base import Source
@@ -60,8 +60,8 @@ def score_new_files(
     if refused:
         more = f"; and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
         raise InputError(
-            f"{len(refused)} of {len(targets)} files cannot be scored ({len(reports)} scored, "
-            f"{skipped} skipped): {'; '.join(refused[:SHOWN])}{more}"
+            f"{len(refused)} of {amount(len(targets), 'file')} cannot be scored "
+            f"({len(reports)} scored, {skipped} skipped): {'; '.join(refused[:SHOWN])}{more}"
         )
     n_predicted = [sum(rows) for rows in zip(*(r.n_predicted for r in reports), strict=True)]
     return NewFilesReport(

@@ -7,6 +7,7 @@ from flows.options.params import Compute
 from flows.report.model import Scoring
 from flows.report.unlabeled import FOLDER, TABLE
 from flows.scorings.scored import Finished, score_into
+from storage.errors import amount
 from storage.files.location import Location
 from storage.runs.run import Run
 from storage.sources.base import Source
@@ -23,6 +24,8 @@ def predict_unlabeled(
     rows, url = source.unlabeled(), trained.run.location.url
     config = trained.config_for(rows)
     config["parameters"] = {**config["parameters"], "rows": FOLDER}
-    reporter.say(f"{trained.report.n_unlabeled:,} rows have no label: they are given one")
+    reporter.say(
+        f"{amount(trained.report.n_unlabeled, 'row has', 'rows have')} no label: they are given one"
+    )
     folder, out = Run(Location.of(f"{url}/{FOLDER}")), f"{url}/{TABLE}"
     return score_into(folder, trained, rows, config, out, compute, reporter)

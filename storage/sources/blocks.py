@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.errors import InputError, listed, shown
+from storage.errors import InputError, amount, listed, shown
 from storage.sources.files import FileOfSource
 from storage.sources.request import Gaps
 from storage.sources.values.labels import Label, Labels, objects, places_of
@@ -260,8 +260,9 @@ class Annotations:
     def missing(self, n_missing: int, first: int | None) -> InputError:
         """What is said of rows without any annotation."""
         return InputError(
-            f"{self.name}: {n_missing:,} rows of the source have no annotation; first row {first} "
-            "(from 0); have them annotated or drop them, or give --unlabeled predict"
+            f"{self.name}: {amount(n_missing, 'row has', 'rows have')} no annotation; "
+            f"first row {first} (from 0); have them annotated or drop them, "
+            "or give --unlabeled predict"
         )
 
 

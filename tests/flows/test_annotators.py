@@ -213,7 +213,7 @@ BAD = {
     "unknown": "id 'q7' at row {n} (from 0) is none of the source's 600 rows (1 such)",
     "twice": "twice, at rows 0 and {n} (from 0); keep one (1 such)",
     "annotators": "column 'annotator' has more than 10,000 values by row 10,000 (from 0)",
-    "without": "1 rows of the source have no annotation; first row ",
+    "without": "1 row has no annotation; first row ",
     "nobody": "column 'annotator' is empty at row {n} (from 0)",
     "column": "no column 'annotator', only 'id', 'who', 'label'",
     "classes": "has 1 row",

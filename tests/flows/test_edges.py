@@ -52,8 +52,8 @@ SETS = ["cat|dog", "cat", "dog|hen"] * (N // 3)
 CASES = [
     (table([f"k{at}" for at in range(1100)] * 2), "labels must be at most 1,000 values"),
     (table(LONE), "class 'lone' has 1 row"),
-    (table([*SETS[1:], ""], "--candidates", "|"), "1 rows have no candidate; first at row 239"),
-    (table([*SETS[1:], "|"], "--candidates", "|"), "1 rows have no candidate; first at row 239"),
+    (table([*SETS[1:], ""], "--candidates", "|"), "1 row has no candidate; first at row 239"),
+    (table([*SETS[1:], "|"], "--candidates", "|"), "1 row has no candidate; first at row 239"),
     (wide_mask, "a mask of 1,001 candidates, at most 1,000"),
     (masks_beside, "239 labels for 240 rows"),
     (many_groups, "--by 'who': more than 1,000 values by row 1,000 (from 0)"),

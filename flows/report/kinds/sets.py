@@ -18,7 +18,7 @@ from flows.steps.sets.candidates import CandidateEstimates
 from flows.steps.sets.verdicts import Verdicts
 from pipeline.methods.partial_features import PIPELINES
 from pipeline.methods.partial_labels import NAME, STOPS, AdaptiveParams
-from storage.errors import InputError
+from storage.errors import InputError, amount
 from storage.runs.run import Run
 
 
@@ -53,7 +53,7 @@ class CandidateScoreReport(Scoring):
     """Rows whose neighbors say one of these."""
 
     def decided(self) -> list[str]:
-        lines = [f"decided by their neighbors: {self.n_decided:,} rows"]
+        lines = [f"decided by their neighbors: {amount(self.n_decided, 'row')}"]
         if self.n_in_candidates is not None:
             lines.append(
                 f"predictions are candidates of {self.candidates!r}; of {self.n_in_candidates:,} "
@@ -145,14 +145,15 @@ class CandidateReport(PoolReport):
             classes_line(self),
             *about_data(self),
             "",
-            f"candidates: {self.mean_set_size:.2f} a row, one alone in {self.n_single:,} rows "
-            f"({self.n_single / n:.1%}); no noise rates are estimated for sets",
+            f"candidates: {self.mean_set_size:.2f} a row, one alone in "
+            f"{amount(self.n_single, 'row')} ({self.n_single / n:.1%}); "
+            "no noise rates are estimated for sets",
             *self.preprocessed(),
             self.choice(),
-            f"decided by their neighbors: {self.n_decided:,} rows ({self.n_decided / n:.1%}), the "
-            "others by the label that came closest",
+            f"decided by their neighbors: {amount(self.n_decided, 'row')} "
+            f"({self.n_decided / n:.1%}), the others by the label that came closest",
             *(f"  {pair.text()}" for pair in self.pairs[:SHOWN]),
-            f"predicted none of their own candidates: {self.n_label_issues:,} rows "
+            f"predicted none of their own candidates: {amount(self.n_label_issues, 'row')} "
             f"({self.n_label_issues / n:.1%}), listed in label_issues.parquet",
             f"outliers: {self.n_outliers:,}; rows with near duplicates: "
             f"{self.n_near_duplicates:,}: data_issues.parquet",

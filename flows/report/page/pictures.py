@@ -12,6 +12,7 @@ from flows.report.page.gather import BlockRecall, Picture
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
 from flows.report.page.words import percent
+from storage.errors import amount
 
 LEVELS = (0.2, 0.4, 0.6, 0.8)
 """Bounds of the shades of label quality."""
@@ -98,7 +99,7 @@ def recall(blocks: Sequence[BlockRecall], report: PoolReport) -> Drawing | None:
         ax.set_ylabel("share of true neighbors found")
         worst = blocks[0]
         text = (
-            f"{len(blocks):,} blocks; the lowest recall is {worst.recall:.4f} in block "
+            f"{amount(len(blocks), 'block')}; the lowest recall is {worst.recall:.4f} in block "
             f"{worst.block}, from {worst.interval[0]:.4f} to {worst.interval[1]:.4f}; the median "
             f"is {float(np.median(value)):.4f}; the target is {target:g}."
         )

@@ -9,6 +9,7 @@ from flows.engine.results import Outcome
 from flows.report.lines import predicted_by
 from flows.report.model import PoolReport, Training
 from pipeline.decision.tempering import Worth
+from storage.errors import amount
 
 
 def percent(value: float) -> str:
@@ -63,7 +64,7 @@ def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
         "scale": report.scale,
         "k": report.k,
         "builder": report.builder,
-        "block_rows": f"{report.n_blocks:,} blocks, at most {largest:,} rows",
+        "block_rows": f"{amount(report.n_blocks, 'block')}, at most {amount(largest, 'row')}",
     }
     if report.pca is not None:
         came["pca"] = f"{report.pca.variance_kept:.1%} of the variance kept"

@@ -21,6 +21,7 @@ from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import NeighborParams, load_blas
 from pipeline.knn.recall import Recall, row_recall, summarize
 from storage.arrays.groups import array, read_array
+from storage.errors import amount
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
@@ -95,8 +96,9 @@ def widen_until(
         if not low or wanted.exact or attempt == TRIES - 1:
             return graph
         note = (
-            f"recall was {graph.recall.value:.4f} with {len(graph.blocks.sizes)} blocks, each row "
-            f"in {graph.copies:.2f} of them on average, below {wanted.target_recall:g}: widened"
+            f"recall was {graph.recall.value:.4f} with {amount(len(graph.blocks.sizes), 'block')}, "
+            f"each row in {graph.copies:.2f} of them on average, "
+            f"below {wanted.target_recall:g}: widened"
         )
         job.reporter.say(note)
         job.reporter.recall = None  # of a graph that is given up

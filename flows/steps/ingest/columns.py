@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.labels import LabelSpace
-from storage.errors import InputError, listed, shown
+from storage.errors import InputError, amount, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import Chunk
 from storage.sources.values.labels import MOST_CLASSES, Label, LabelCodes, Labels, sort_key
@@ -219,8 +219,9 @@ class CandidateCodes(Unlabeled):
             known = "fill them in, or score without this column and --candidates"
             new = "fill them in or drop these rows, or give --unlabeled predict"
             raise InputError(
-                f"{self.where}: {self.n_missing:,} rows have no candidate; first at row "
-                f"{self.first_missing} (from 0); {new if self.classes is None else known}"
+                f"{self.where}: {amount(self.n_missing, 'row has', 'rows have')} no candidate; "
+                f"first at row {self.first_missing} (from 0); "
+                f"{new if self.classes is None else known}"
             )
         if self.classes is not None:
             return tuple(self.classes), list(range(len(self.classes))), self._rows

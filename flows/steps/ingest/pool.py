@@ -25,7 +25,7 @@ from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spr
 from pipeline.labels import LabelSpace
 from pipeline.streams import Stream
 from storage.arrays.groups import read_array, write_group
-from storage.errors import InputError, KnnoiseError, StepTimeoutError
+from storage.errors import InputError, KnnoiseError, StepTimeoutError, amount
 from storage.runs.ledger import Record
 from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
 from storage.runs.run import Run
@@ -193,9 +193,10 @@ class _Reading:
     def why_empty(self) -> str:
         """Why nothing was read."""
         if self.gaps.dropped:
-            return f"has a gap in each of its {self.gaps.dropped:,} rows; give --impute median"
+            rows = amount(self.gaps.dropped, "row")
+            return f"has a gap in each of its {rows}; give --impute median"
         if self.gaps.other:
-            return f"has no label in any of its {self.gaps.other:,} rows"
+            return f"has no label in any of its {amount(self.gaps.other, 'row')}"
         return "holds no rows"
 
     def coded(self, chunk: Chunk) -> Chunk:

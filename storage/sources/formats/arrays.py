@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from storage.errors import InputError, listed
+from storage.errors import InputError, amount, listed
 from storage.sources.base import Source
 from storage.sources.blocks import Chunk, Reader, piece_rows
 from storage.sources.files import Parts, SourcePath
@@ -84,7 +84,7 @@ def check_labels(array: ArrayRows, n_rows: int, what: str = "labels") -> None:
         )
     if array.shape[0] != n_rows:
         raise InputError(
-            f"{array.name}: {array.shape[0]:,} {what} for {n_rows:,} rows of features; "
+            f"{array.name}: {array.shape[0]:,} {what} for {amount(n_rows, 'row')} of features; "
             f"give one {what.removesuffix('s')} per row"
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from storage.errors import InputError, listed, shown
+from storage.errors import InputError, amount, listed, shown
 
 Labels = npt.NDArray[Any]
 Label = bool | int | float | str
@@ -206,9 +206,9 @@ class LabelCodes:
         """
         if self.n_missing:
             raise InputError(
-                f"{self.where}: {self.n_missing:,} labels are missing; first at row "
-                f"{self.first_missing} (from 0); fill them in or drop these rows, or give "
-                "--unlabeled predict"
+                f"{self.where}: {amount(self.n_missing, 'label is', 'labels are')} missing; "
+                f"first at row {self.first_missing} (from 0); fill them in or drop these rows, "
+                "or give --unlabeled predict"
             )
         if len(self._codes) < 2:
             what = f"all labels are {shown(self.values[0])}" if self._codes else "no labels"
