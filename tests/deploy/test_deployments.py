@@ -103,74 +103,6 @@ def test_every_deployment_is_accepted(prefect: Prefect) -> None:
     }
 
 
-def test_cron_run_fires_and_completes(prefect: Prefect, pool: PoolWriter, tmp_path: Path) -> None:
-    source = pool()
-    prefect.deploy(
-        {"every-minute": "weekly"},
-        parameters={"source": str(source), "run": f"{tmp_path}/run-{{date:%Y%m%d-%H%M}}", **SMALL},
-        schedules=[{"cron": "* * * * *"}],
-    )
-    with prefect.worker():
-        wait_for(lambda: len(_completed_by_schedule(prefect)) > 0, 150, every=1.0)
-    (fired, *_) = _completed_by_schedule(prefect)
-    minute = pd.Timestamp(fired["expected_start_time"])
-    assert minute.second == 0
-    begun = pd.Timestamp(fired["start_time"])
-    assert (begun - minute).total_seconds() < 60
-    prefect.call("prefect", "deployment", "delete", "knnoise-train/every-minute")
-    fit(source, tmp_path / "here")
-    assert results(tmp_path / f"run-{minute:%Y%m%d-%H%M}") == results(tmp_path / "here")
-
-
-def _completed_by_schedule(prefect: Prefect) -> list[dict[str, Any]]:
-    runs = prefect.flow_runs()
-    return [r for r in runs if r["auto_scheduled"] and r["state_name"] == "Completed"]
-
-
-def test_run_from_a_script_then_new_files_scored(
-    prefect: Prefect, pool: PoolWriter, tmp_path: Path
-) -> None:
-    page = (ROOT / "docs/use/operations.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    code = dedent(code).replace("/data/pool.parquet", str(pool())).replace('"weekly"', '"manual"')
-    code = code.replace('"/data/runs/new"', f'"{tmp_path}/run", "k": 10, "label_column": "y"')
-    (tmp_path / "script.py").write_text(code)
-    (tmp_path / "in").mkdir()
-    pool(n=40, seed=3, name="in/a.npz")
-    score = ("submit", "score", tmp_path / "in", "--run", f"{tmp_path}/run*", "--workers", 0)
-    with prefect.worker():
-        script = [sys.executable, tmp_path / "script.py"]
-        done = run(script, env=prefect.env, capture_output=True, text=True, timeout=120)
-        assert done.stdout.splitlines()[-1] == "Completed", done.stderr
-        where = ("--out", tmp_path / "out", "--deployment", "files", "--watch")
-        first = prefect.knnoise(*score, *where)
-        pool(n=50, seed=4, name="in/b.npz")
-        second = prefect.knnoise(*score, *where)
-        bad = ("train", tmp_path / "none.npz", "--run", tmp_path / "bad", "--deployment", "manual")
-        refused = prefect.call("flows.cli", "submit", *bad, "--watch", check=False)
-    assert refused.returncode == 2, refused.stderr  # as the run itself
-    assert "none.npz" in refused.stderr.splitlines()[-1]
-    assert first["state"] == second["state"] == "Completed"
-    assert first["url"].endswith(f"/runs/flow-run/{first['id']}")
-    assert first["parameters"]["new_files"] is True  # as the deployment has it
-    assert len(pd.read_parquet(tmp_path / "out" / "b.npz.parquet")) == 50
-    assert "1 new files, 1 skipped" in (prefect.folder / "worker.log").read_text()
-
-
-def test_submitted_runs_import_nothing_from_the_folder_of_the_data(
-    prefect: Prefect, pool: PoolWriter, tmp_path: Path
-) -> None:
-    data = data_of(prefect)
-    source, mark = pool().rename(data / "pool.npz"), plant(data)
-    bare = {name: value for name, value in prefect.env.items() if name != "PYTHONSAFEPATH"}
-    options = ("--label-column", "y", "--run", tmp_path / "run", "--deployment", "planted")
-    with dataclasses.replace(prefect, env=bare).worker():
-        run = prefect.knnoise("submit", "train", source, *options, "--workers", 1)
-        prefect.wait(run["id"], "Completed", "Failed", "Crashed")
-    assert not mark.exists(), mark.read_text()
-    assert prefect.flow_run(run["id"])["state_name"] == "Completed"
-
-
 def test_bad_parameters_are_refused_before_a_run(prefect: Prefect, tmp_path: Path) -> None:
     before = len(prefect.flow_runs())
     submit = ("flows.cli", "submit", "train", "--run", tmp_path / "run", "--deployment", "manual")
@@ -187,28 +119,6 @@ def test_bad_parameters_are_refused_before_a_run(prefect: Prefect, tmp_path: Pat
     assert "greater than or equal to the maximum" in reasons[2]
     assert "no parameter knn" in reasons[3]
     assert len(prefect.flow_runs()) == before
-
-
-def test_a_secret_is_in_no_state_and_no_log(
-    prefect: Prefect, pool: PoolWriter, tmp_path: Path
-) -> None:
-    """Sent by the server's own API, which knows the types of parameters and nothing more."""
-    found = prefect.post("deployments/filter", {"deployments": {"name": {"any_": ["hostile"]}}})
-    hostile = {
-        **SMALL,
-        "source": "http://me:hunter2@127.0.0.1:9/pool.csv",
-        "run": f"{tmp_path}/run",
-    }
-    start = f"deployments/{found[0]['id']}/create_flow_run"
-    run_id = prefect.post(start, {"parameters": hostile})["id"]
-    with prefect.worker():
-        prefect.wait(run_id, "Completed", "Failed", "Crashed")
-    ended = prefect.flow_run(run_id)
-    said = ended["state"]["message"]
-    assert ended["state_name"] == "Failed", said
-    assert "UnavailableError" in said
-    assert "hunter2" not in said + prefect.log(run_id)
-    assert not (tmp_path / "run").exists()
 
 
 def test_worker_killed_then_the_next_run_resumes(
@@ -266,3 +176,101 @@ def test_cancelled_and_crashed_runs_say_how_to_resume(
         prefect.call("prefect", "flow-run", "retry", submitted)
         prefect.wait(submitted, "Completed")
     assert results(folder) == results(undisturbed)
+
+
+@pytest.fixture(scope="module")
+def worker(prefect: Prefect) -> Iterator[None]:
+    """A worker for the tests from here on, whose environment does not keep Python from importing
+    what lies in the current folder; those above kill workers of their own."""
+    bare = {name: value for name, value in prefect.env.items() if name != "PYTHONSAFEPATH"}
+    with dataclasses.replace(prefect, env=bare).worker():
+        yield
+
+
+@pytest.mark.usefixtures("worker")
+def test_cron_run_fires_and_completes(prefect: Prefect, pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    prefect.deploy(
+        {"every-minute": "weekly"},
+        parameters={"source": str(source), "run": f"{tmp_path}/run-{{date:%Y%m%d-%H%M}}", **SMALL},
+        schedules=[{"cron": "* * * * *"}],
+    )
+    wait_for(lambda: len(_completed_by_schedule(prefect)) > 0, 150, every=1.0)
+    (fired, *_) = _completed_by_schedule(prefect)
+    minute = pd.Timestamp(fired["expected_start_time"])
+    assert minute.second == 0
+    begun = pd.Timestamp(fired["start_time"])
+    assert (begun - minute).total_seconds() < 60
+    prefect.call("prefect", "deployment", "delete", "knnoise-train/every-minute")
+    fit(source, tmp_path / "here")
+    assert results(tmp_path / f"run-{minute:%Y%m%d-%H%M}") == results(tmp_path / "here")
+
+
+def _completed_by_schedule(prefect: Prefect) -> list[dict[str, Any]]:
+    runs = prefect.flow_runs()
+    return [r for r in runs if r["auto_scheduled"] and r["state_name"] == "Completed"]
+
+
+@pytest.mark.usefixtures("worker")
+def test_run_from_a_script_then_new_files_scored(
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs/use/operations.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    code = dedent(code).replace("/data/pool.parquet", str(pool())).replace('"weekly"', '"manual"')
+    code = code.replace('"/data/runs/new"', f'"{tmp_path}/run", "k": 10, "label_column": "y"')
+    (tmp_path / "script.py").write_text(code)
+    (tmp_path / "in").mkdir()
+    pool(n=40, seed=3, name="in/a.npz")
+    score = ("submit", "score", tmp_path / "in", "--run", f"{tmp_path}/run*", "--workers", 0)
+    script = [sys.executable, tmp_path / "script.py"]
+    done = run(script, env=prefect.env, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "Completed", done.stderr
+    where = ("--out", tmp_path / "out", "--deployment", "files", "--watch")
+    first = prefect.knnoise(*score, *where)
+    pool(n=50, seed=4, name="in/b.npz")
+    second = prefect.knnoise(*score, *where)
+    bad = ("train", tmp_path / "none.npz", "--run", tmp_path / "bad", "--deployment", "manual")
+    refused = prefect.call("flows.cli", "submit", *bad, "--watch", check=False)
+    assert refused.returncode == 2, refused.stderr  # as the run itself
+    assert "none.npz" in refused.stderr.splitlines()[-1]
+    assert first["state"] == second["state"] == "Completed"
+    assert first["url"].endswith(f"/runs/flow-run/{first['id']}")
+    assert first["parameters"]["new_files"] is True  # as the deployment has it
+    assert len(pd.read_parquet(tmp_path / "out" / "b.npz.parquet")) == 50
+    assert "1 new files, 1 skipped" in (prefect.folder / "worker.log").read_text()
+
+
+@pytest.mark.usefixtures("worker")
+def test_submitted_runs_import_nothing_from_the_folder_of_the_data(
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
+) -> None:
+    data = data_of(prefect)
+    source, mark = pool().rename(data / "pool.npz"), plant(data)
+    options = ("--label-column", "y", "--run", tmp_path / "run", "--deployment", "planted")
+    run = prefect.knnoise("submit", "train", source, *options, "--workers", 1)
+    prefect.wait(run["id"], "Completed", "Failed", "Crashed")
+    assert not mark.exists(), mark.read_text()
+    assert prefect.flow_run(run["id"])["state_name"] == "Completed"
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_secret_is_in_no_state_and_no_log(
+    prefect: Prefect, pool: PoolWriter, tmp_path: Path
+) -> None:
+    """Sent by the server's own API, which knows the types of parameters and nothing more."""
+    found = prefect.post("deployments/filter", {"deployments": {"name": {"any_": ["hostile"]}}})
+    hostile = {
+        **SMALL,
+        "source": "http://me:hunter2@127.0.0.1:9/pool.csv",
+        "run": f"{tmp_path}/run",
+    }
+    start = f"deployments/{found[0]['id']}/create_flow_run"
+    run_id = prefect.post(start, {"parameters": hostile})["id"]
+    prefect.wait(run_id, "Completed", "Failed", "Crashed")
+    ended = prefect.flow_run(run_id)
+    said = ended["state"]["message"]
+    assert ended["state_name"] == "Failed", said
+    assert "UnavailableError" in said
+    assert "hunter2" not in said + prefect.log(run_id)
+    assert not (tmp_path / "run").exists()
