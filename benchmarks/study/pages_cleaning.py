@@ -13,18 +13,10 @@ from benchmarks.study.markdown import page, table
 Rows = list[dict[str, Any]]
 TRAINED = ("as given", "truth", "cleanlab", "dropped", "ours")
 RANKED = ("ap cleanlab", "ap adjusted")
-OWN = (
-    "knnoise's own prediction apart from this study: at most 1,500 rows to train on, 49 cells of "
-    "15 sets. Less boosting after cleanlab it is +.014 on average, ahead or even in 31, behind by "
-    ".011 or more in 10, the worst -.046; by the vote of one k, the default before several sizes "
-    "of neighborhoods predicted ([study](weighed.md)), +.008, 29, 14, -.060. Less that vote it is "
-    "+.006 on seven sets on which this was made (the worst of 23 cells -.017), +.005 on eight "
-    "others (of 26, -.007)."
-)
 TRIED = (
     "Not taken: chances by boosted trees or a linear model, out of fold, in place of the "
     "neighbors' or stacked with them, where they predict given labels better by one standard "
-    "error (at best +.004 on the seven sets, -.001 on the eight; the worst -.040)."
+    "error (at best +.004 on seven sets, -.001 on eight others; the worst -.040)."
 )
 
 
@@ -48,8 +40,7 @@ def cleaning(rows: Rows, docs: Path) -> None:
         _suspects(cells),
         "Every cell, accuracy:",
         *(part for model in study.MODELS for part in (f"## {model}", _every(cells, model))),
-        "## Beyond this study",
-        OWN,
+        "## Tried",
         TRIED,
         "Command: `python -m benchmarks.study --data FOLDER --only cleaning`",
     )
