@@ -63,11 +63,6 @@ def halves(rows: Rows) -> dict[str, Rows]:
     return {label: some for label, some in parts.items() if some}
 
 
-def lost_accuracy(rows: Rows) -> list[str]:
-    """Cases of more than two classes below the plain vote by more than two standard errors."""
-    return [r["case"] for r in rows if r["classes"] > 2 and r["gain"] + 2 * r["gain_se"] < 0]
-
-
 def flags(rows: Rows) -> list[list[str]]:
     """By rule: precision, recall and F1 of flags by noise, and the cells that lose F1."""
     rules = {name: None for row in rows for name in row["flags"]}
