@@ -1,8 +1,8 @@
-"""The one way rows move between parts: a sorted-run shuffle on Zarr.
+"""The one way rows move between parts: a sorted-run shuffle.
 
 A producer writes its rows as one run, sorted by destination, and returns a table of counts; a
-consumer reads its own slice of every run that has rows for it. A run is one array of packed
-records, so that a slice costs one read however many columns the rows have."""
+consumer reads its own slice of every run that has rows for it. A run is one file of packed records,
+so that a slice costs one read however many columns the rows have."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from typing import Any
 import google_crc32c
 import numpy as np
 import numpy.typing as npt
-import zarr
-from zarr.codecs import Crc32cCodec
 
 from storage.arrays.groups import Arrays, undamaged
 from storage.errors import StorageError
-from storage.files.durable import look_before_writing
+from storage.files.durable import look_before_writing, seal, unseal
 from storage.files.location import Location
 
 RUN_BYTES = 128 << 20
 """Target size of one run: producers are made about this large."""
 
 _CHUNK_BYTES = (256 << 10, 4 << 20)
+"""Least and most that has a checksum of its own."""
+_LENGTH = 4
+"""Bytes that say how long the head is."""
+_HEAD_BYTES = 16 << 10
+"""Read at first, which is the head of a run, and all of a small one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,13 @@ class Slice:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Runs below `scratch.zarr/<name>/<producer>`."""
+    """Runs `scratch.zarr/<name>/<producer>.run`."""
 
     location: Location
     name: str
 
     def key(self, producer: str) -> str:
-        return f"scratch.zarr/{self.name}/{producer}"
+        return f"scratch.zarr/{self.name}/{producer}.run"
 
     def send(
         self,
@@ -78,23 +81,17 @@ class Exchange:
         return [(int(d), int(counts[d])) for d in np.flatnonzero(counts)]
 
     def _write(self, producer: str, packed: npt.NDArray[np.void], n_destinations: int) -> None:
+        """Write the length of the head, the head, and the rows."""
         look_before_writing()
         size = packed.dtype.itemsize
         slice_bytes = packed.nbytes // max(1, n_destinations)
         rows = max(1, int(np.clip(slice_bytes, *_CHUNK_BYTES)) // max(1, size))
-        run = zarr.create_array(
-            self.location.zarr_store(self.key(producer)),
-            shape=(len(packed), size),
-            chunks=(max(1, min(rows, len(packed))), size),
-            dtype="uint8",
-            fill_value=0,
-            dimension_names=("row", "byte"),
-            compressors=[Crc32cCodec()],
-            attributes={"record": packed.dtype.descr, "checksum": _checksum(packed.dtype)},
-            overwrite=True,
-        )
-        if len(packed):
-            run[...] = packed.view(np.uint8).reshape(len(packed), size)
+        content = packed.view(np.uint8).reshape(len(packed), size)
+        chunks = [content[a : a + rows].reshape(-1) for a in range(0, len(packed), rows)]
+        head = {"record": packed.dtype.descr, "rows": len(packed), "chunk": rows}
+        about = seal({**head, "checksums": [google_crc32c.value(chunk) for chunk in chunks]})
+        pieces = [len(about).to_bytes(_LENGTH, "little"), about, *(chunk.data for chunk in chunks)]
+        self.location.write(self.key(producer), pieces, synced=False)
 
     def receive(self, slices: Iterable[Slice]) -> Arrays:
         """The rows of some slices, one slice after the other, as contiguous columns.
@@ -111,17 +108,28 @@ class Exchange:
     def _read(self, part: Slice) -> npt.NDArray[np.void]:
         key = self.key(part.producer)
         with undamaged(self.location.path(key)):
-            run = zarr.open_array(self.location.zarr_store(key, read_only=True), mode="r")
-            if "record" not in run.attrs or not 0 <= part.start <= part.stop <= run.shape[0]:
+            begin = self._bytes(key, 0, _HEAD_BYTES)
+            end = _LENGTH + int.from_bytes(begin[:_LENGTH], "little")
+            about = unseal((begin if end <= len(begin) else self._bytes(key, 0, end))[_LENGTH:end])
+            if about is None:
+                raise ValueError("its head is not as it was written")
+            if not 0 <= part.start <= part.stop <= about["rows"]:
                 raise ValueError(f"it has no rows {part.start} to {part.stop}")
-            record: Any = run.attrs["record"]
-            dtype = np.dtype([(name, kind, *map(tuple, shape)) for name, kind, *shape in record])
-            if run.attrs.get("checksum", 0) not in (0, _checksum(dtype)):  # 0: of a version before
-                raise ValueError("its columns are not those that were written")
-            content = np.ascontiguousarray(np.asarray(run[part.start : part.stop]))
-        return content.reshape(-1).view(dtype)
+            record = [(name, kind, *map(tuple, shape)) for name, kind, *shape in about["record"]]
+            dtype, rows = np.dtype(record), about["chunk"]
+            first, stop = part.start // rows, min(-(-part.stop // rows) * rows, about["rows"])
+            where = [end + dtype.itemsize * row for row in (first * rows, stop)]
+            content = begin[slice(*where)] if where[1] <= len(begin) else self._bytes(key, *where)
+            packed = np.frombuffer(content, dtype)
+            for number in range(first, -(-part.stop // rows)):
+                chunk = packed[(number - first) * rows :][:rows]
+                if google_crc32c.value(chunk.view(np.uint8)) != about["checksums"][number]:
+                    raise ValueError(f"chunk {number} is not as it was written")
+        return packed[part.start - first * rows : part.stop - first * rows]
 
-
-def _checksum(record: np.dtype[np.void]) -> int:
-    """Of names and types, which Zarr does not guard as it guards chunks."""
-    return int(google_crc32c.value(str(record.descr).encode()))
+    def _bytes(self, key: str, start: int, stop: int) -> bytes:
+        content = self.location.read(key, start, stop)
+        if content is None:
+            where = self.location.path(key)
+            raise StorageError(f"{where} is missing; run train again to repair")
+        return content

@@ -111,7 +111,7 @@ whatever the chunk holds: over the whole file it could not tell a chunk from ano
 _TAIL = 4
 
 
-def digest_of(pieces: Iterable[bytes]) -> Digest:
+def digest_of(pieces: Iterable[bytes | memoryview]) -> Digest:
     """The digest of a file by its content, piece by piece."""
     size, tail, checksum = 0, b"", google_crc32c.Checksum()
     for piece in pieces:
@@ -133,9 +133,9 @@ class Writes:
     syncing: list[Future[None]] = field(default_factory=list)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_PART_AT_ONCE))
 
-    def note(self, path: str, content: bytes) -> None:
+    def note(self, path: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Take note of one file, and sync it while the part writes the next."""
-        self.files[path] = digest_of([content])
+        self.files[path] = digest_of(pieces)
         if is_lasting(path):
             self.syncing.append(self.threads.submit(_sync, path))
 
@@ -174,11 +174,11 @@ def look_before_writing() -> None:
         writes.look()
 
 
-def note(path: str, content: bytes) -> None:
+def note(path: str, pieces: Iterable[bytes | memoryview]) -> None:
     """Note one file as written with this content."""
     writes = _CURRENT.get()
     if writes is not None:
-        writes.note(path, content)
+        writes.note(path, pieces)
 
 
 _DIGEST = "digest"

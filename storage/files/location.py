@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 from itertools import takewhile
@@ -163,11 +163,11 @@ class Location:
         return open_url(self.path(key))
 
     @_stored
-    def read(self, key: str) -> bytes | None:
-        """Content of one file, None where there is none."""
+    def read(self, key: str, start: int | None = None, stop: int | None = None) -> bytes | None:
+        """Content of one file, or some of its bytes; None where there is none."""
         fs, path = self._fs(key)
         try:
-            content: bytes = fs.cat_file(path)
+            content: bytes = fs.cat_file(path, start, stop)
         except _ABSENT:
             return None
         return content
@@ -191,22 +191,27 @@ class Location:
             return False
         return True
 
-    @_stored
     def replace(self, key: str, content: bytes, *, synced: bool = True) -> None:
         """Write a file at once and whole, over an older one if need be.
 
         `synced`: it survives a power cut from then on.
         """
-        self._put(key, content, synced=synced)
-        note(self.path(key), content)
+        self.write(key, [content], synced=synced)
 
-    def _put(self, key: str, content: bytes, *, synced: bool) -> None:
+    @_stored
+    def write(self, key: str, pieces: Sequence[bytes | memoryview], *, synced: bool = True) -> None:
+        """The same of a file in pieces, which are not put together in memory where they need not
+        be."""
+        self._put(key, pieces, synced=synced)
+        note(self.path(key), pieces)
+
+    def _put(self, key: str, pieces: Sequence[bytes | memoryview], *, synced: bool) -> None:
         if self.is_local:
             with durable.whole(Path(self.path(key)), synced=synced) as file:
-                file.write(content)
+                file.writelines(pieces)
         else:
             fs, path = self._fs(key)
-            fs.pipe_file(path, content)
+            fs.pipe_file(path, b"".join(pieces))
 
     @_stored
     def append(self, key: str, content: bytes) -> None:

@@ -68,7 +68,7 @@ class RunStore(StrictStore):
     async def set(self, key: str, value: Buffer) -> None:
         with stored(f"{self._root}/{key}"):
             await self._store.set(key, value)
-        note(f"{self._root}/{key}", value.to_bytes())
+        note(f"{self._root}/{key}", [value.to_bytes()])
 
     async def _set_many(self, values: Iterable[tuple[str, Buffer]]) -> None:
         await asyncio.gather(*(self.set(key, value) for key, value in values))

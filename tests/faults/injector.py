@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -135,11 +135,9 @@ class FaultyLocation(Location):
         return self.fault if self.fault and self.fault.hits(op, self._key(key)) else None
 
     @_stored
-    def read(self, key: str) -> bytes | None:
-        fault = self._hit("read", key)
-        if fault is None:
-            return super().read(key)
-        return self._misread(fault, super().read(key))
+    def read(self, key: str, start: int | None = None, stop: int | None = None) -> bytes | None:
+        fault, content = self._hit("read", key), super().read(key, start, stop)
+        return content if fault is None else self._misread(fault, content)
 
     @_stored
     def digest(self, key: str) -> Any:
@@ -167,14 +165,14 @@ class FaultyLocation(Location):
         )
 
     @_stored
-    def _put(self, key: str, content: bytes, *, synced: bool) -> None:
+    def _put(self, key: str, pieces: Sequence[bytes | memoryview], *, synced: bool) -> None:
         fault = self._hit("replace", key)
         if fault is None:
-            super()._put(key, content, synced=synced)
+            super()._put(key, pieces, synced=synced)
             return
         fault.around(
-            lambda: super(FaultyLocation, self)._put(key, content, synced=synced),
-            lambda: self._half(key, content),
+            lambda: super(FaultyLocation, self)._put(key, pieces, synced=synced),
+            lambda: self._half(key, b"".join(pieces)),
         )
 
     def _half(self, key: str, content: bytes) -> None:

@@ -118,7 +118,15 @@ def test_slices_cross_the_chunks_of_a_run(tmp_path: Path, monkeypatch: pytest.Mo
     exchange = Exchange(Location.of(tmp_path), "test")
     exchange.send("p", np.zeros(1000, np.int64), 1, {"row": np.arange(1000)})
     assert exchange.receive([Slice("p", 13, 977)])["row"].tolist() == list(range(13, 977))
-    assert len(list((tmp_path / exchange.key("p")).rglob("c/*/0"))) > 50
+    assert (tmp_path / exchange.key("p")).read_bytes().count(b", ") > 50  # checksums
+
+
+def test_a_head_may_be_longer_than_what_is_read_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.arrays.exchange._HEAD_BYTES", 20)
+    exchange = sent(tmp_path)
+    assert len(exchange.receive([Slice("p", 499, 500)])["row"]) == 1
 
 
 @pytest.mark.parametrize("destination", [-1, 3])
@@ -141,14 +149,11 @@ def sent(folder: Path, producer: str = "p") -> Exchange:
     return exchange
 
 
-def contents(folder: Path) -> dict[Path, bytes]:
-    return {f.relative_to(folder): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
-
-
 def test_run_is_the_same_bytes_again(tmp_path: Path) -> None:
     exchange = sent(tmp_path)
     sent(tmp_path, "q")
-    assert contents(tmp_path / exchange.key("p")) == contents(tmp_path / exchange.key("q"))
+    one, other = ((tmp_path / exchange.key(name)).read_bytes() for name in "pq")
+    assert one == other
 
 
 def test_shorter_run_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
@@ -175,43 +180,26 @@ def garble(file: Path) -> None:
     file.write_bytes(b"{")
 
 
+def flip_length(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+
+
 def rename(file: Path) -> None:
     """A bit of a column's name."""
-    file.write_text(file.read_text().replace('"row"', '"rov"'))
+    file.write_bytes(file.read_bytes().replace(b'"row"', b'"rov"'))
 
 
-def empty_attributes(file: Path) -> None:
-    file.write_text(file.read_text().replace('"record"', '"other"'))
-
-
-@pytest.mark.parametrize("harm", [delete, cut, flip])
+@pytest.mark.parametrize("harm", [delete, cut, flip, garble, flip_length, rename])
 def test_damaged_run_is_an_error(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     exchange = sent(tmp_path)
-    harm(tmp_path / exchange.key("p") / "c" / "0" / "0")
-    with pytest.raises(StorageError, match="run train again to repair"):
-        exchange.receive([Slice("p", 0, 500)])
-
-
-@pytest.mark.parametrize(
-    "harm",
-    [
-        delete,
-        garble,
-        rename,
-        empty_attributes,
-    ],
-)
-def test_damaged_description_of_a_run_is_an_error(
-    tmp_path: Path, harm: Callable[[Path], None]
-) -> None:
-    exchange = sent(tmp_path)
-    harm(tmp_path / exchange.key("p") / "zarr.json")
+    harm(tmp_path / exchange.key("p"))
     with pytest.raises(StorageError, match="run train again to repair"):
         exchange.receive([Slice("p", 0, 500)])
 
 
 def test_run_that_was_never_sent_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="damaged"):
+    with pytest.raises(StorageError, match="is missing"):
         Exchange(Location.of(tmp_path), "test").receive([Slice("p", 0, 1)])
 
 
