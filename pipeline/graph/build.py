@@ -32,7 +32,7 @@ _ROW_SECONDS = (4e-5, 1e-6)
 _PASS_SECONDS = 2e-5
 """Core seconds of a row in a pass over a graph that is there (measured, k = 50)."""
 
-_ROW_BYTES = (12, 40)
+_ROW_BYTES = (8, 40)
 """Bytes of a row while lists are made: to a feature, and to a place of its list (measured)."""
 
 _EXACT_ROWS = 1000
@@ -136,14 +136,15 @@ def build_lists(
             index, distance = nearest(x, x, params.k, exclude=np.arange(len(x)))
             return index, distance, 0
         order = spatial_order(x, params.seed, threads)
-        ordered, back = threads.take(x, order), np.empty_like(order)
-        back[order] = np.arange(len(order))
+        ordered = threads.take(x, order)
+        del x  # which may be the largest array there is
         listed = _lists(ordered, params, threads)
-        index, distance = rank_lists(ordered, ordered, listed, order, params.k, threads)
-        index, distance = threads.take(index, back), threads.take(distance, back)
+        k = params.k
+        index, distance = rank_lists(ordered, ordered, listed, order, k, threads, to=order)
         short = np.flatnonzero(index[:, -1] == ABSENT)
         if len(short):
-            index[short], distance[short] = nearest(x[short], x, params.k, exclude=short)
+            x = threads.take(ordered, np.argsort(order))
+            index[short], distance[short] = nearest(x[short], x, k, exclude=short)
         return index, distance, len(short)
 
 

@@ -75,6 +75,7 @@ def rank_lists(
     row: npt.NDArray[np.int64],
     k: int,
     threads: Threads = ALONE,
+    to: npt.NDArray[np.int64] | None = None,
 ) -> tuple[npt.NDArray[np.int64], Float32]:
     """The k nearest of the rows listed for each query, by exact distance, ties by row.
 
@@ -84,6 +85,7 @@ def rank_lists(
     x : (place, feature) float32
     place : (query, any) places in `x`, each once in a list, or ABSENT
     row : (place,) the number that each place is known by
+    to : (query,) where in the results each query goes, a permutation; None: as they are given
 
     Returns
     -------
@@ -95,7 +97,11 @@ def rank_lists(
     query, x = np.ascontiguousarray(query), np.ascontiguousarray(x)
 
     def rank(a: int, b: int) -> None:
-        _rank(query[a:b], x, place[a:b], row, index[a:b], distance[a:b])
+        own = slice(a, b) if to is None else to[a:b]
+        near, far = index[own], distance[own]  # views, or copies that are filled and put back
+        _rank(query[a:b], x, place[a:b], row, near, far)
+        if to is not None:
+            index[own], distance[own] = near, far
 
     threads.over(len(place), rank)
     return index, distance

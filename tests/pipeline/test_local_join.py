@@ -234,3 +234,7 @@ def test_ranked_lists_are_by_distance_and_row(x: Rows, k: int, rng: np.random.Ge
     exact = [sorted((float(d), int(r)) for d, r in zip(far, row, strict=True)) for far in table]
     assert reference.as_lists(index, distance) == [lists[:k] for lists in exact]
     assert np.isinf(distance[index == ABSENT]).all()
+    to = rng.permutation(9)
+    moved = rank_lists(query, x, place, row, k, to=to)
+    assert np.array_equal(moved[0][to], index)
+    assert np.array_equal(moved[1][to], distance)
