@@ -28,6 +28,8 @@ for a few; where groups are too few for rates."""
 OF_CHANCE = 0.9
 """Disagreement with rows beyond a group, as a share of that between any two rows, from which on the
 groups are clusters with labels of their own."""
+_AT_ONCE = 1024
+"""Anchors looked at together, so that what is computed of them stays in the cache."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,12 @@ def copies(distance: NDArray[np.floating]) -> NDArray[np.int64]:
     exponential of mean 1 for each rank r (Renyi 1953); d is that of the list's other half (Levina
     & Bickel 2004). ``distance`` is (anchor, K), nearest first, column 0 the anchor itself.
     """
+    starts = range(0, max(1, len(distance)), _AT_ONCE)
+    return np.concatenate([_copies(distance[a : a + _AT_ONCE]) for a in starts])
+
+
+def _copies(distance: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The same of some anchors."""
     half = distance.shape[1] // 2
     with np.errstate(divide="ignore", invalid="ignore"):
         log = np.log(np.asarray(distance[:, 1:], np.float64))
