@@ -22,11 +22,11 @@ from storage.files.location import Location
 RUN_BYTES = 128 << 20
 """Target size of one run: producers are made about this large."""
 
-_CHUNK_BYTES = (256 << 10, 4 << 20)
+_CHUNK_BYTES = (64 << 10, 4 << 20)
 """Least and most that has a checksum of its own."""
 _LENGTH = 4
 """Bytes that say how long the head is."""
-_HEAD_BYTES = 16 << 10
+_HEAD_BYTES = 32 << 10
 """Read at first, which is the head of a run, and all of a small one."""
 
 
@@ -84,8 +84,8 @@ class Exchange:
         """Write the length of the head, the head, and the rows."""
         look_before_writing()
         size = packed.dtype.itemsize
-        slice_bytes = packed.nbytes // max(1, n_destinations)
-        rows = max(1, int(np.clip(slice_bytes, *_CHUNK_BYTES)) // max(1, size))
+        quarter = packed.nbytes // max(1, 4 * n_destinations)  # of a slice: little is read beyond
+        rows = max(1, int(np.clip(quarter, *_CHUNK_BYTES)) // max(1, size))
         content = packed.view(np.uint8).reshape(len(packed), size)
         chunks = [content[a : a + rows].reshape(-1) for a in range(0, len(packed), rows)]
         head = {"record": packed.dtype.descr, "rows": len(packed), "chunk": rows}
