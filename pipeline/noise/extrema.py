@@ -36,6 +36,8 @@ Plateau = tuple[float, float, int]
 """(rate, standard error, rows averaged)."""
 SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
 """Neighborhood sizes that may enter the score; a factor of about 2.2 apart."""
+MOST_ANCHORS = 20_000
+"""Anchors, at most, whose lists rates are read off."""
 
 
 @dataclass(frozen=True)
@@ -313,12 +315,12 @@ def _judge(
 def anchor_plan(n_rows: int, n_features: int) -> tuple[int, int]:
     """(anchors, list length) of the exact search that feeds ``crossfit``.
 
-    All rows up to 20,000; beyond, as many as 4e8 pairs pay for (one second at 2.5 ns a pair of 32
-    features), but at least 1,500. Lists hold neighborhoods of 450 besides the labels held out:
-    those of 2,000 give rates no better.
+    All rows up to `MOST_ANCHORS`; beyond, as many as 4e8 pairs pay for (one second at 2.5 ns a pair
+    of 32 features), but at least 1,500. Lists hold neighborhoods of 450 besides the labels held
+    out: those of 2,000 give rates no better.
     """
-    if n_rows <= 20_000:
+    if n_rows <= MOST_ANCHORS:
         return n_rows, min(n_rows, 460)
     pairs = 4e8 / max(1.0, n_features / 128)
-    anchors = min(20_000, max(1500, int(pairs / n_rows)))
+    anchors = min(MOST_ANCHORS, max(1500, int(pairs / n_rows)))
     return anchors, 460 + min(CrossfitParams.coverage, n_rows // anchors)

@@ -23,6 +23,7 @@ from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
 from pipeline.labels import LabelSpace
+from pipeline.noise.extrema import MOST_ANCHORS
 from pipeline.streams import Stream
 from storage.arrays.groups import read_array, write_group
 from storage.errors import InputError, KnnoiseError, StepTimeoutError, amount
@@ -36,7 +37,6 @@ from storage.sources.request import Gaps
 from storage.sources.values.texts import are_whole
 
 SAMPLE_ROWS = 1 << 17
-"""Rows to a sample, where `SAMPLE_BYTES` allows."""
 SAMPLE_BYTES = 64 << 20
 _AT_ONCE = 2
 """Chunks written at once."""
@@ -51,8 +51,12 @@ FEWEST_TEXTS = 48
 MAX_MAGNITUDE = 1e15
 """Squares of differences of larger features leave float32."""
 
-SAMPLES = {"partition": Stream.PARTITION, "anchors": Stream.ANCHORS}
-"""Hash streams of the samples drawn meanwhile; both are in order of hash, features unscaled."""
+SAMPLES = {
+    "partition": (Stream.PARTITION, SAMPLE_ROWS),
+    "anchors": (Stream.ANCHORS, MOST_ANCHORS),
+}
+"""Hash stream of each sample drawn meanwhile, and its rows where `SAMPLE_BYTES` allows; both are in
+order of hash, features unscaled."""
 
 
 CORRECTIONS = "corrections"
@@ -129,15 +133,15 @@ class _Reading:
 
     def __post_init__(self) -> None:
         n_features = len(self.source.feature_names)
-        size = min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * n_features))
+        most = SAMPLE_BYTES // (4 * n_features)
         self.finite = FiniteCheck(self.source.feature_names, self.source.files)
         kind = Unlabeled if self.source.label_name is None else self.kind
         self.labels = kind.of(self.source, self.classes)
         self.statistics = FeatureStatistics(n_features)
         self.covariance = None if self.pca is None else Covariance(n_features)
         self.samples = {
-            name: RowSample(size, self.seed, stream, self.n_rows_in_all)
-            for name, stream in SAMPLES.items()
+            name: RowSample(min(size, most), self.seed, stream, self.n_rows_in_all)
+            for name, (stream, size) in SAMPLES.items()
         }
         self.gaps = Gaps()
         self.groups = self.source.coding.groups(self.source.feature_names)
