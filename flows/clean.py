@@ -259,8 +259,7 @@ def clean_text(report: CleanReport) -> str:
     ]
     if report.n_left_out:
         lines.append(
-            f"{amount(report.n_left_out, 'row is', 'rows are')} not in it: "
-            "the training left them out"
+            f"{amount(report.n_left_out, 'row is', 'rows are')} not in it, left out by the training"
         )
     gone = [str(v) for v, n in zip(report.classes, report.n_by_class, strict=True) if n == 0]
     if gone:

@@ -12,6 +12,7 @@ from flows.intake.health import COARSE, Finding, named
 from flows.options.params import Method
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
 from pipeline.diagnostics.health import is_coarse_in_float32, is_like_ids, nearly_tells
+from storage.errors import amount
 from storage.sources.request import is_place
 from storage.sources.values.texts import parse_options
 
@@ -43,7 +44,8 @@ def doubtful(
     gaps = [c.name for c in columns if not c.is_text and not np.isfinite(c.values).all()]
     if gaps and method.impute == "none":
         missing = sum(int((~np.isfinite(c.values)).sum()) for c in columns if c.name in gaps)
-        text = f"{missing:,} values of {named(gaps)} are missing or infinite: training refuses them"
+        absent = amount(missing, "value is", "values are")
+        text = f"{absent} missing or infinite in {named(gaps)}: training refuses that"
         remedy = "--impute median or --impute drop"
         doubts.append(Finding(kind="gaps", columns=gaps, text=text, option=remedy))
     numeric = [c for c in columns if not c.is_text and not is_place(c.name)]

@@ -93,7 +93,7 @@ def _with_votes(health: Health, params: CheckParams) -> Health:
         f"({n / rows:.1f} per row)"
     )
     if votes.n_empty:
-        text += f"; {votes.n_empty:,} lines without a label are left out"
+        text += f"; {amount(votes.n_empty, 'line')} without a label left out"
     counts = np.bincount(votes.majority, minlength=len(votes.values)).tolist()
     there = {value: count for value, count in zip(votes.values, counts, strict=True) if count}
     finding = Finding(kind="annotations", columns=[], text=text)
@@ -244,7 +244,7 @@ def _findings(
             findings.append(Finding(kind="ids", columns=[], text=text))
     if n_missing:
         predicted = method.unlabeled == "predict"
-        more = " and are predicted" if predicted else ": fill them in or drop these rows"
+        more = ", to be predicted" if predicted else ": fill in, or drop such rows"
         text = f"{amount(n_missing, 'label is', 'labels are')} missing{rows}{more}"
         option = None if predicted else "--unlabeled predict"
         findings.append(Finding(kind="missing labels", columns=[], text=text, option=option))
@@ -258,8 +258,8 @@ def _findings(
         findings.append(Finding(kind="copies", columns=[], text=text))
     if groups and len(values) <= MOST_COLUMNS:
         text = (
-            f"{copied:,} rows{rows} are exact copies of others with another label, in {groups:,} "
-            "groups: some of these labels are wrong, whatever the features"
+            f"{copied:,} rows{rows} are exact copies of others with another label, in "
+            f"{amount(groups, 'group')}: some of these labels are wrong, whatever the features"
         )
         findings.append(Finding(kind="contradiction", columns=[], text=text))
     return sorted(findings, key=lambda finding: not finding.left_out)

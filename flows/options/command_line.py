@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
+_ALL = "help_all"
 _LONG = 25
 """Options of a command from which its help shows those first that most people need."""
 _FIRST = (
@@ -48,7 +49,7 @@ class OfModel(click.Command):
             help="TOML file of options, those of this command in a table of its name",
         )
         everything = click.Option(
-            ["--help-all"],
+            [f"--{_ALL.replace('_', '-')}"],
             is_flag=True,
             is_eager=True,
             expose_value=False,
@@ -64,7 +65,7 @@ class OfModel(click.Command):
         from flows.options import params
 
         model, options = getattr(params, self.model), self.get_params(ctx)
-        if len(options) <= _LONG:
+        if not any(one.name == _ALL for one in options):
             return super().format_options(ctx, formatter)
         of_heading: dict[str, list[tuple[str, str]]] = {"Options": []}
         for one in options:

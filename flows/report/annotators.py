@@ -28,7 +28,7 @@ def warnings(panel: Annotators | None) -> list[str]:
             if not panel.shared
             else []
         ),
-        *([f"{rows:,} lines of the annotations have no label and are left out"] if rows else []),
+        *([f"{amount(rows, 'line')} of the annotations without a label left out"] if rows else []),
         *(
             [
                 f"{panel.n_unused:,} annotations are of labels that are no row's majority, and are "

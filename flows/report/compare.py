@@ -209,7 +209,7 @@ def compare_text(comparison: Comparison) -> str:
             f"{c.change:>+9.3f}  {low:+.3f} to {high:+.3f}  {c.verdict}"
         )
     for name, (a, b) in comparison.numbers.items():
-        lines.append(f"  {NUMBERS[name]:<{wide}}{_shown(a):>11}{_shown(b):>11}")
+        lines.append(f"  {NUMBERS[name]:<{wide}}{_shown(a):>11} {_shown(b):>11}")
     kind = "DRIFT" if comparison.features is None else "FEATURES"
     lines += ["", *(f"{kind}: {line}" for line in comparison.warnings)]
     for what, pairs in comparison.differences.items():

@@ -165,7 +165,7 @@ def new_files_text(report: NewFilesReport) -> str:
 
 def _coding_lines(report: Report) -> list[str]:
     """What became of gaps, and of text that training does not know."""
-    lines = [f"{report.n_filled:,} gaps filled"] if report.n_filled else []
+    lines = [f"{amount(report.n_filled, 'gap')} filled"] if report.n_filled else []
     lines += [f"{amount(report.n_dropped, 'row')} left out for a gap"] if report.n_dropped else []
     return lines + [
         f"{column!r}: {amount(count, 'row')} without a value that training knows"
@@ -177,7 +177,7 @@ def _recall_line(report: Report) -> str:
     low, high = report.recall_interval
     return (
         f"recall of true neighbors {report.recall:.4f}, 95 % interval {low:.4f} to {high:.4f}, "
-        f"on {report.recall_rows:,} rows; target {report.target_recall:g}"
+        f"on {amount(report.recall_rows, 'row')}; target {report.target_recall:g}"
     )
 
 

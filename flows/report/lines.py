@@ -10,6 +10,7 @@ from flows.report.model import PoolReport, Training
 from flows.report.varying import varying
 from flows.steps.ingest.pool import CorrectionsUsed
 from pipeline.decision.tempering import Worth
+from storage.errors import amount
 
 SHOWN = 5
 """Confusions and regions that the text lists."""
@@ -59,7 +60,7 @@ def _wrong_in_all(report: Training) -> list[str]:
 def classes_line(report: PoolReport) -> str:
     """Rows, features and classes."""
     return (
-        f"{report.n_rows:,} rows, {report.n_features:,} features, "
+        f"{report.n_rows:,} rows, {amount(report.n_features, 'feature')}, "
         f"label {report.label_name!r} of {len(report.classes):,} classes"
     )
 

@@ -20,7 +20,9 @@ TABLE = "unlabeled.parquet"
 def sentences(n_rows: int, classes: Sequence[LabelValue], n_predicted: list[int]) -> list[str]:
     """How many they are and which labels they are given."""
     predicted = predicted_text(classes, n_predicted)
-    return [f"{amount(n_rows, 'row')} without a label vote for nobody: {predicted}, in {TABLE}"]
+    return [
+        f"{amount(n_rows, 'row')} without a label, which vote for nobody: {predicted}, in {TABLE}"
+    ]
 
 
 def unlabeled(run: Run) -> list[str]:

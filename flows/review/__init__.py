@@ -202,9 +202,9 @@ def review_text(result: dict[str, Any]) -> str:
     if "imported" in result:
         return f"{amount(result['imported'], 'label')} taken over into {result['answers']}\n"
     if "tasks" in result:
-        return f"{result['tasks']:,} tasks written, their labeling configuration beside them\n"
+        return f"{amount(result['tasks'], 'task')} written, with a labeling configuration\n"
     if "exported" in result:
-        return f"{result['exported']:,} answers written\n"
+        return f"{amount(result['exported'], 'answer')} written\n"
     measured = result["measured"]
     return "\n".join(
         [

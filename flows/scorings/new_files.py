@@ -50,7 +50,7 @@ def score_new_files(
         except InputError as error:
             refused.append(str(error))
     skipped = len(targets) - len(new) - len(refused)
-    reporter.say(f"{folder}: {len(new):,} new files, {skipped:,} skipped: scored before")
+    reporter.say(f"{folder}: {amount(len(new), 'new file')}, {skipped:,} skipped: scored before")
     reports = []
     for file, report in _scored(trained, new, targets, compute, reporter):
         if isinstance(report, InputError):

@@ -24,8 +24,6 @@ def predict_unlabeled(
     rows, url = source.unlabeled(), trained.run.location.url
     config = trained.config_for(rows)
     config["parameters"] = {**config["parameters"], "rows": FOLDER}
-    reporter.say(
-        f"{amount(trained.report.n_unlabeled, 'row has', 'rows have')} no label: they are given one"
-    )
+    reporter.say(f"{amount(trained.report.n_unlabeled, 'row')} without a label: given one now")
     folder, out = Run(Location.of(f"{url}/{FOLDER}")), f"{url}/{TABLE}"
     return score_into(folder, trained, rows, config, out, compute, reporter)

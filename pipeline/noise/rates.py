@@ -125,7 +125,7 @@ def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> t
     known = f"is known to about {halves[worse]:.3f}" if halves[worse] < 0.5 else "may be anything"
     detail = (
         f"rate p{worse} {known} while the share of either label differs by {gap:.3f} between the "
-        f"classes, and the smaller class tells as much as {rows:,.0f} rows with clean labels"
+        f"classes, and the smaller class tells as much as {rows:,.0f} clean labels"
     )
     if relative > UNSUPPORTED or rows < TOO_FEW:
         return "unsupported", f"No neighborhood is surely pure in one of the classes: {detail}."

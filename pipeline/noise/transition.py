@@ -246,8 +246,8 @@ def _judge(
     prior, impurities = np.zeros(n_classes), np.ones(n_classes)
     prior[observed], impurities[observed] = clean.mean(axis=0), impurity
     reason = (
-        f"The class that is known worst tells as much as {informative.min():.0f} rows with clean "
-        f"labels; where a class lies, up to {impurity.max():.0%} of the rows belong to others."
+        f"The class that is known worst tells as much as {informative.min():.0f} clean labels; "
+        f"where a class lies, up to {impurity.max():.0%} of the rows belong to others."
     )
     if varies:
         reason = (

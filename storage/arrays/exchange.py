@@ -40,6 +40,28 @@ class Slice:
 
 
 @dataclass(frozen=True)
+class _Head:
+    """What a run begins with."""
+
+    record: np.dtype[np.void]
+    rows: int
+    chunk: int
+    """Rows that have a checksum of their own."""
+    checksums: list[int]
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any] | None) -> _Head:
+        """As it was written; ValueError for anything else."""
+        try:
+            fields = dict(about or {})
+            record = [(name, kind, *map(tuple, shape)) for name, kind, *shape in fields["record"]]
+            rows, chunk = int(fields["rows"]), max(1, int(fields["chunk"]))
+            return cls(np.dtype(record), rows, chunk, list(fields["checksums"]))
+        except (TypeError, LookupError) as error:
+            raise ValueError("its head is not as it was written") from error
+
+
+@dataclass(frozen=True)
 class Exchange:
     """Runs `scratch.zarr/<name>/<producer>.run`."""
 
@@ -88,8 +110,9 @@ class Exchange:
         rows = max(1, int(np.clip(quarter, *_CHUNK_BYTES)) // max(1, size))
         content = packed.view(np.uint8).reshape(len(packed), size)
         chunks = [content[a : a + rows].reshape(-1) for a in range(0, len(packed), rows)]
-        head = {"record": packed.dtype.descr, "rows": len(packed), "chunk": rows}
-        about = seal({**head, "checksums": [google_crc32c.value(chunk) for chunk in chunks]})
+        checksums = [google_crc32c.value(chunk) for chunk in chunks]
+        head = _Head(packed.dtype, len(packed), rows, checksums)
+        about = seal({**vars(head), "record": packed.dtype.descr})
         pieces = [len(about).to_bytes(_LENGTH, "little"), about, *(chunk.data for chunk in chunks)]
         self.location.write(self.key(producer), pieces, synced=False)
 
@@ -110,22 +133,22 @@ class Exchange:
         with undamaged(self.location.path(key)):
             begin = self._bytes(key, 0, _HEAD_BYTES)
             end = _LENGTH + int.from_bytes(begin[:_LENGTH], "little")
-            about = unseal((begin if end <= len(begin) else self._bytes(key, 0, end))[_LENGTH:end])
-            if about is None:
-                raise ValueError("its head is not as it was written")
-            if not 0 <= part.start <= part.stop <= about["rows"]:
+            about = (begin if end <= len(begin) else self._bytes(key, 0, end))[_LENGTH:end]
+            head = _Head.of(unseal(about))
+            if not 0 <= part.start <= part.stop <= head.rows:
                 raise ValueError(f"it has no rows {part.start} to {part.stop}")
-            record = [(name, kind, *map(tuple, shape)) for name, kind, *shape in about["record"]]
-            dtype, rows = np.dtype(record), about["chunk"]
-            first, stop = part.start // rows, min(-(-part.stop // rows) * rows, about["rows"])
-            where = [end + dtype.itemsize * row for row in (first * rows, stop)]
-            content = begin[slice(*where)] if where[1] <= len(begin) else self._bytes(key, *where)
-            packed = np.frombuffer(content, dtype)
-            for number in range(first, -(-part.stop // rows)):
-                chunk = packed[(number - first) * rows :][:rows]
-                if google_crc32c.value(chunk.view(np.uint8)) != about["checksums"][number]:
+            first, last = part.start // head.chunk, -(-part.stop // head.chunk)
+            rows = first * head.chunk, min(last * head.chunk, head.rows)
+            where = [end + head.record.itemsize * row for row in rows]
+            whole = where[1] <= max(where[0], len(begin))  # and nothing is left to read
+            content = begin[slice(*where)] if whole else self._bytes(key, *where)
+            packed = np.frombuffer(content, head.record)
+            for number in range(first, last):
+                chunk = packed[(number - first) * head.chunk :][: head.chunk]
+                checksum = google_crc32c.value(chunk.view(np.uint8))
+                if head.checksums[number : number + 1] != [checksum]:
                     raise ValueError(f"chunk {number} is not as it was written")
-        return packed[part.start - first * rows : part.stop - first * rows]
+        return packed[part.start - rows[0] : part.stop - rows[0]]
 
     def _bytes(self, key: str, start: int, stop: int) -> bytes:
         content = self.location.read(key, start, stop)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import google_crc32c
+import numpy as np
 
 from storage.errors import stored
 
@@ -116,9 +117,15 @@ def digest_of(pieces: Iterable[bytes | memoryview]) -> Digest:
     size, tail, checksum = 0, b"", google_crc32c.Checksum()
     for piece in pieces:
         size += len(piece)
-        known = tail + piece
-        checksum.update(known[:-_TAIL])
-        tail = known[-_TAIL:]
+        if len(piece) < _TAIL:
+            tail += piece
+            checksum.update(tail[:-_TAIL])
+            tail = tail[-_TAIL:]
+        else:
+            content = np.frombuffer(piece, np.uint8)  # which is sliced without a copy
+            checksum.update(tail)
+            checksum.update(content[:-_TAIL])
+            tail = content[-_TAIL:].tobytes()
     return size, checksum.digest().hex() + tail.hex()
 
 

@@ -182,7 +182,7 @@ def test_single_labels_and_doubtful_lines_are_warned_of(made: Path, tmp_path: Pa
     report = fit(made / "pool.csv", tmp_path / "run", **options)
     warned = " ".join(report["warnings"])
     assert "few rows have labels of several annotators" in warned
-    assert "2 lines of the annotations have no label" in warned
+    assert "2 lines of the annotations without a label" in warned
     assert "3 annotations are of labels that are no row's majority" in warned
     assert {one["support"] for one in report["annotators"]["annotators"]} <= {"weak", "unsupported"}
 

@@ -79,7 +79,7 @@ def test_check_names_what_is_wrong(
     likes = [f["columns"] for f in found["findings"] if f["kind"] == "id-like"]
     assert likes == [["patient"], ["visit"]]
     assert by_kind["text"]["columns"] == ["color"]
-    assert "1 values of 'c' are missing" in by_kind["gaps"]["text"]
+    assert "1 value is missing or infinite in 'c'" in by_kind["gaps"]["text"]
     assert by_kind["scales"]["columns"][1] == "visit"
     assert found["n_rows"] == found["looked_at"] == N
     assert found["label_counts"] == [

@@ -125,11 +125,11 @@ def test_people_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "or give --unlabeled predict" in capsys.readouterr().err
     assert main([*train, "--unlabeled", "predict"]) == 0
     told = capsys.readouterr()
-    assert "labels are missing and are predicted" in told.err
-    assert "rows without a label vote for nobody: " in told.out
+    assert "labels are missing, to be predicted" in told.err
+    assert "rows without a label, which vote for nobody: " in told.out
     assert main(["report", "--run", run, "--html", str(page)]) == 0
-    assert "rows without a label vote for nobody: " in capsys.readouterr().out
-    assert "rows without a label vote for nobody: " in page.read_text()
+    assert "rows without a label, which vote for nobody: " in capsys.readouterr().out
+    assert "rows without a label, which vote for nobody: " in page.read_text()
     table().assign(y="").to_csv(source, index=False)
     assert main([*train[:-3], f"{run}2", "--unlabeled", "predict"]) == 2
     assert "Traceback" not in (err := capsys.readouterr().err)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from storage.errors import amount
 from storage.runs.ledger import Record
 
 _MINUTE, _HOUR = 60.0, 3600.0
@@ -53,8 +54,9 @@ class Step:
         """Units done, and of how many."""
         if not self.unit:
             return ""
-        of = "" if self.total is None else f" of {self.total:,}"
-        return f"{self.done:,}{of} {self.unit}"
+        if self.total is None:
+            return amount(self.done, self.unit.removesuffix("s"))
+        return f"{self.done:,} of {self.total:,} {self.unit}"
 
     def pace(self) -> str:
         """Time, rate, time left, workers and recall, as far as known."""

@@ -34,6 +34,7 @@ from pipeline.methods.speculate_correct import Counts, Design
 from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import of_rates
+from storage.errors import amount
 from storage.runs.run import Run
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class TrainReport(Training):
         low1, high1 = self.p1_interval
         zero, one = self.label_values
         return [
-            f"{self.n_rows:,} rows, {self.n_features:,} features, "
+            f"{self.n_rows:,} rows, {amount(self.n_features, 'feature')}, "
             f"label {self.label_name!r}: {zero!r} is 0, {one!r} is 1",
             *about_data(self),
             "",

@@ -16,6 +16,7 @@ from strategies import generators
 
 from storage.arrays.exchange import Exchange, Slice
 from storage.errors import StorageError
+from storage.files.durable import seal, unseal
 from storage.files.location import Location
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -206,3 +207,34 @@ def test_run_that_was_never_sent_is_an_error(tmp_path: Path) -> None:
 def test_slice_beyond_the_end_of_a_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         sent(tmp_path).receive([Slice("p", 400, 600)])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"rows": value} for value in ("x", None, -1, [])),
+        *({"chunk": value} for value in (0, -3, None, "y")),
+        *({"record": value} for value in (None, 5, "<q9", [["a"]], [["a", "<q9"]])),
+        *({"checksums": value} for value in (None, [], {}, 7)),
+    ],
+)
+def test_a_head_that_somebody_has_made_up_is_an_error(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    exchange = sent(tmp_path)
+    file = tmp_path / exchange.key("p")
+    content = file.read_bytes()
+    end = 4 + int.from_bytes(content[:4], "little")
+    about = seal({**(unseal(content[4:end]) or {}), **changed})
+    file.write_bytes(len(about).to_bytes(4, "little") + about + content[end:])
+    with pytest.raises(StorageError, match="run train again to repair"):
+        exchange.receive([Slice("p", 0, 500)])
+
+
+def test_no_rows_are_none_wherever_they_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.arrays.exchange._CHUNK_BYTES", (64, 128))
+    exchange = sent(tmp_path)
+    for row in (0, 1, 7, 250, 499, 500):
+        assert len(exchange.receive([Slice("p", row, row)])["row"]) == 0
