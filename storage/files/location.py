@@ -206,8 +206,8 @@ class Location:
 
     @_stored
     def write(self, key: str, pieces: Sequence[bytes | memoryview], *, synced: bool = True) -> None:
-        """The same of a file in pieces, which are not put together in memory where they need not
-        be."""
+        """The same of a file in pieces, which are not put together in memory: a store that fails in
+        the midst may be left with the first of them, under no record."""
         self._put(key, pieces, synced=synced)
         note(self.path(key), pieces)
 
