@@ -238,7 +238,7 @@ def test_run_from_a_script_then_new_files_scored(
     assert first["url"].endswith(f"/runs/flow-run/{first['id']}")
     assert first["parameters"]["new_files"] is True  # as the deployment has it
     assert len(pd.read_parquet(tmp_path / "out" / "b.npz.parquet")) == 50
-    assert "1 new files, 1 skipped" in (prefect.folder / "worker.log").read_text()
+    assert "1 new file, 1 skipped" in (prefect.folder / "worker.log").read_text()
 
 
 @pytest.mark.usefixtures("worker")

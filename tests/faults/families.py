@@ -69,11 +69,13 @@ def points(bench: Bench, below: str = "") -> Iterator[tuple[str, str, str, str, 
             files = [f"{below}{name}" for name in record.files]
             stored = [name for name in files if ".zarr/" in name]
             places = ((0, "begin"), (len(stored) // 2, "middle"), (-1, "end"))
-            write = "replace" if part == "report/all" else "set"
             for at, moment in places if stored else ():
-                yield part, f"write-{moment}", write, stored[at], WRITE_EFFECTS
-            if stored and write == "set":
-                yield part, "use", "get", stored[-1], GET_EFFECTS
+                plain = part == "report/all" or stored[at].endswith(".run")
+                op = "replace" if plain else "set"
+                yield part, f"write-{moment}", op, stored[at], WRITE_EFFECTS
+            if stored and part != "report/all":
+                op = "read" if stored[-1].endswith(".run") else "get"
+                yield part, "use", op, stored[-1], GET_EFFECTS
             if files:
                 yield part, "verify", "digest", files[-1], CHECK_EFFECTS
             yield part, "commit", "create", record.key, COMMIT_EFFECTS

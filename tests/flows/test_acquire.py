@@ -159,7 +159,7 @@ BAD = {
             "huge": "OverflowError: int too large",
             "surrogate": "surrogates not allowed",
             "long": "it is not kept",
-            "short": "gave 1 labels for 5 rows",
+            "short": "gave 1 label for 5 rows",
             "endless": "gave more than 5 labels for 5 rows",
         }.items()
     },

@@ -133,7 +133,7 @@ def test_many_classes_rows_left_out_and_checked_labels(tmp_path: Path) -> None:
     again = found.clean(pool, how="relabel").frame["kind"].to_numpy()
     likely = np.where(suspect, issues["likely_label"], issues["given_label"])
     assert (again == likely).all()
-    assert "4 rows are not in it: the training left them out" in str(kept)
+    assert "4 rows are not in it, left out by the training" in str(kept)
 
 
 def test_arrays_have_a_column_a_feature(pool: PoolWriter, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_file_that_comes_back_other_than_written_is_not_committed(
 
     def half(self: Location, key: str) -> tuple[int, str] | None:
         path = Path(self.path(key))
-        if "/c/" in key:
+        if "/c/" in key or key.endswith(".run"):
             path.write_bytes(path.read_bytes()[:-3])
         return digest(self, key)
 
