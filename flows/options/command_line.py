@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-_ALL = "help_all"
+_ALL = "--help-all"
 _LONG = 25
 """Options of a command from which its help shows those first that most people need."""
 _FIRST = (
@@ -49,7 +49,7 @@ class OfModel(click.Command):
             help="TOML file of options, those of this command in a table of its name",
         )
         everything = click.Option(
-            [f"--{_ALL.replace('_', '-')}"],
+            [_ALL],
             is_flag=True,
             is_eager=True,
             expose_value=False,
@@ -65,7 +65,7 @@ class OfModel(click.Command):
         from flows.options import params
 
         model, options = getattr(params, self.model), self.get_params(ctx)
-        if not any(one.name == _ALL for one in options):
+        if not any(_ALL in one.opts for one in options):
             return super().format_options(ctx, formatter)
         of_heading: dict[str, list[tuple[str, str]]] = {"Options": []}
         for one in options:
@@ -80,7 +80,7 @@ class OfModel(click.Command):
         if len(shown) < len(of_heading):
             left = (f"{len(of_heading[name])} on {name.lower()}" for name in [*of_heading][1:])
             formatter.write_paragraph()
-            formatter.write_text(f"More options, by --help-all: {', '.join(left)}.")
+            formatter.write_text(f"More options, by {_ALL}: {', '.join(left)}.")
         return None
 
 

@@ -135,8 +135,8 @@ class Artifacts(Watcher):
     def _table(self, task_run: UUID | None) -> None:
         rows = block_table(self._run)
         if rows:
-            text = "rows with halo, seconds of building, recall at anchors"
-            text = f"{amount(len(rows), 'block')}: {text}"
+            blocks = amount(len(rows), "block")
+            text = f"{blocks}: rows with halo, seconds of building, recall at anchors"
             self._create("block-table", "table", rows, text, task_run)
             self._tabled = True
 

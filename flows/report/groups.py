@@ -22,13 +22,13 @@ def verdict(groups: Groups) -> str:
 
 def counted(groups: Groups) -> str:
     """The number of groups."""
-    n = len(groups.groups)
-    return f"{n:,} group{'' if n == 1 else 's'}"
+    return amount(len(groups.groups), "group")
 
 
 def remarks(groups: Groups) -> list[str]:
     """What limits the rates, and rows that count for no group, as sentences."""
     checked = sum(group.checked for group in groups.groups)
+    nobody = amount(groups.nobody, "row has", "rows have")
     return [
         *(
             [
@@ -38,11 +38,7 @@ def remarks(groups: Groups) -> list[str]:
             if groups.apart > APART
             else []
         ),
-        *(
-            [f"{amount(groups.nobody, 'row has', 'rows have')} no {groups.column!r}"]
-            if groups.nobody
-            else []
-        ),
+        *([f"{nobody} no {groups.column!r}"] if groups.nobody else []),
         *(
             [
                 f"{amount(checked, 'label')} that somebody checked count for no group; where "

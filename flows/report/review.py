@@ -71,8 +71,7 @@ class Measured(BaseModel):
                 f"{self.expected:.1%}."
             )
         if self.n_conflicts:
-            rows = "row" if self.n_conflicts == 1 else "rows"
-            texts.append(f"Reviewers disagree on {self.n_conflicts:,} {rows}.")
+            texts.append(f"Reviewers disagree on {amount(self.n_conflicts, 'row')}.")
         return texts
 
 

@@ -66,7 +66,7 @@ class Step:
             if self.seconds_left:
                 words.append(f"{spell(self.seconds_left)} left")
         if self.unit and self.n_workers is not None:
-            words.append(f"{self.n_workers:,} worker{'' if self.n_workers == 1 else 's'}")
+            words.append(amount(self.n_workers, "worker"))
         if self.recall is not None:
             words.append(f"recall {self.recall:.4f}")
         return ", ".join(words)

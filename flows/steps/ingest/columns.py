@@ -50,9 +50,9 @@ class FiniteCheck:
         if self.first is None:
             return
         file, row, name, value = self.first
-        what = "NaN or infinite feature value" + ("s" if self.count > 1 else "")
+        values = amount(self.count, "NaN or infinite feature value")
         raise InputError(
-            f"{file}: {self.count:,} {what}; first at row {row} (from 0), column {name!r}: "
+            f"{file}: {values}; first at row {row} (from 0), column {name!r}: "
             f"{value}; fill or drop them, or give --impute median or drop (empty cells are NaN, "
             "beyond 3.4e38 is infinite)"
         )
