@@ -231,3 +231,12 @@ def test_help_shows_first_what_most_people_need(capsys: pytest.CaptureFixture[st
     assert {"Text files:", "Columns:", "Method:", "Computing:"} <= set(whole.splitlines())
     assert main(["certify", "--help"]) == 0
     assert "--step-timeout" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["train", "score", "review", "acquire", "clean", "certify"])
+def test_help_names_no_option_that_is_refused(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    named = "--help-all" in capsys.readouterr().out
+    assert main([command, "--help-all"]) == (0 if named else 2)
