@@ -75,7 +75,7 @@ def data_of(prefect: Prefect) -> Path:
 def slow(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A source to train on with SLOW, and a run on it that nothing disturbed."""
     folder = tmp_path_factory.mktemp("slow")
-    x, y, _ = sheets(3000, 0)
+    x, y, _ = sheets(6000, 0)
     np.savez(folder / "pool.npz", X=x, y=y)
     fit(folder / "pool.npz", folder / "undisturbed", block_rows=100, builder="exact")
     return folder / "pool.npz", folder / "undisturbed"
