@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.engine.claim import claimed
-from flows.engine.cluster import fitting
+from flows.engine.cluster import SHARED, fitting
 from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
@@ -161,9 +161,9 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     )
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)
-    room = job.machine().memory if builder == "join" else 0
+    machine = job.machine() if builder == "join" else SHARED
     exact = builder == "exact"
-    wanted = Wanted(params.block_rows, params.target_recall, length, exact, seed, room)
+    wanted = Wanted(params.block_rows, params.target_recall, length, exact, seed, machine)
     how = NeighborParams(length, builder, seed=seed)
     built = build(job, pool, scaling, how, wanted, rates=labels.rates_read(params))
     graph = built.graph

@@ -67,6 +67,8 @@ class Machine:
     threads: int
     memory: int
     """Bytes; 0 where no part has a machine to itself."""
+    number: int = 1
+    """Of such machines."""
 
     @staticmethod
     def here(threads: int) -> Machine:
@@ -92,8 +94,13 @@ class Machine:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         threads = min((worker["nthreads"] for worker in workers), default=1)
         if threads == 1:
-            return Machine(1, 0)
-        return Machine(threads, min(worker["memory_limit"] or 0 for worker in workers) // _SHARE)
+            return SHARED
+        memory = min(worker["memory_limit"] or 0 for worker in workers) // _SHARE
+        return Machine(threads, memory, len(workers))
+
+
+SHARED = Machine(1, 0)
+"""No part has a machine to itself."""
 
 
 def fitting(compute: Compute, core_seconds: float) -> Compute:

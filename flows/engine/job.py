@@ -158,8 +158,11 @@ class Job:
             del records[record.step][record.part]
         return records
 
-    def parts(self, step: str, do: Do[A], parts: Sequence[Part[A]]) -> list[Record]:
-        """Run the parts of a step that are not committed; records of all, in order of part name."""
+    def parts(
+        self, step: str, do: Do[A], parts: Sequence[Part[A]], at_once: int | None = None
+    ) -> list[Record]:
+        """Run the parts of a step that are not committed, no more than `at_once` at the same time;
+        records of all, in order of part name."""
         names = {part.name for part in parts}
         with Deadline(step, self.step_timeout).interrupting("records"):
             records = self.run.ledger.records(step)
@@ -173,7 +176,8 @@ class Job:
                 self._clock(step),
                 self.reporter.step(step, len(parts), before=before) as tick,
             ):
-                for record in self.each(step, partial(execute, self.run, step, do), pending):
+                work = partial(execute, self.run, step, do)
+                for record in self.each(step, work, pending, at_once):
                     self.same_as_before(record)
                     done[record.part] = record
                     tick(record=record)
@@ -212,7 +216,13 @@ class Job:
         """Workers of the cluster; None where this process computes, or the scheduler is mute."""
         return None if self._linked is None else count_workers(self._linked)
 
-    def each(self, step: str, do: Callable[[Part[A]], T], parts: Sequence[Part[A]]) -> Iterator[T]:
+    def each(
+        self,
+        step: str,
+        do: Callable[[Part[A]], T],
+        parts: Sequence[Part[A]],
+        at_once: int | None = None,
+    ) -> Iterator[T]:
         """What parts give, as they complete; they leave no record unless they commit one."""
         name = self.run.location.name.rsplit("/", 1)[-1]
         try:
@@ -224,6 +234,7 @@ class Job:
                 deadline=Deadline(step, self.step_timeout),
                 run=name,
                 threads=self.workers.compute.threads,
+                at_once=at_once,
             )
         except Exception as error:
             lost = lost_cluster(error)

@@ -33,6 +33,10 @@ def block_name(number: int) -> str:
     return f"block-{number:05d}"
 
 
+def region_name(number: int) -> str:
+    return f"region-{number:05d}"
+
+
 def rows_name(number: int) -> str:
     return f"rows-{number:06d}"
 
@@ -57,8 +61,9 @@ def run_parts(
     run: str = "knnoise",
     retries: int = 2,
     threads: int = 1,
+    at_once: int | None = None,
 ) -> Iterator[T]:
-    """Results of all parts, as they complete.
+    """Results of all parts, as they complete; no more than `at_once` run at the same time.
 
     `client` is asked before each part that would run here, so that a cluster which becomes ready
     meanwhile takes the rest; with more than one of `threads` there is none, and they share the
@@ -74,62 +79,72 @@ def run_parts(
     """
     deadline = deadline or Deadline(step)
     left = list(parts)
-    if threads > 1 and len(left) > 1:
-        yield from run_threads(do, left, min(threads, len(left)), deadline)
+    most = len(left) if at_once is None else at_once
+    threads = min(threads, most, len(left))
+    if threads > 1:
+        yield from run_threads(do, left, threads, deadline)
         return
-    while left:
-        cluster = client()
-        if cluster is None:
-            part = left.pop(0)
-            with deadline.interrupting(part.name):
-                result = do(part)
-            yield result
-            continue
+
+    def submit(cluster: Client, some: list[Part[A]]) -> list[Future]:
         from distributed import span
 
+        keys = task_keys(step, some)
         with span(run, step):
-            futures = cluster.map(
-                do,
-                left,
-                key=task_keys(step, left),
-                retries=retries,
-                pure=False,
-                batch_size=64,
+            futures: list[Future] = cluster.map(
+                do, some, key=keys, retries=retries, pure=False, batch_size=64
             )
-        left = []
-        try:
-            for future, result in _completed(cluster, futures, deadline):
-                yield result
-                future.release()
-        finally:
-            cluster.cancel(futures)
+        return futures
+
+    while left:
+        cluster = client()
+        if cluster is not None:
+            yield from _on_cluster(cluster, submit, left, most, deadline)
+            return
+        part = left.pop(0)
+        with deadline.interrupting(part.name):
+            result = do(part)
+        yield result
 
 
-def _completed(
-    cluster: Client, futures: list[Future], deadline: Deadline
-) -> Iterator[tuple[Future, Any]]:
-    """The futures with their results, until the deadline, or until there are no workers.
+def _on_cluster(
+    cluster: Client,
+    submit: Callable[[Client, list[Part[A]]], list[Future]],
+    parts: list[Part[A]],
+    at_once: int,
+    deadline: Deadline,
+) -> Iterator[Any]:
+    """The results of parts, `at_once` of them submitted at first and another with each that is
+    done, until the deadline, or until there are no workers.
 
     A result is fetched before its future counts as completed: the worker that holds it may die in
     between, and asking a future for it would then wait without an end.
     """
     from distributed import CancelledError, as_completed
 
+    futures, left = submit(cluster, parts[:at_once]), parts[at_once:]
     completed = as_completed(futures, loop=cluster.loop, with_results=True)
     vigil = Vigil(cluster)
-    while not completed.is_empty():
-        if completed.has_ready():
-            future, result = next(completed)
-            if isinstance(result, CancelledError):
-                raise result
-            vigil.worked()
-            yield future, result
-        elif not deadline.left:
-            raise deadline.passed(*_under_way(cluster, futures, deadline.step))
-        else:
-            vigil.look()
-            with completed.thread_condition:
-                completed.thread_condition.wait(0.1)
+    try:
+        while not completed.is_empty():
+            if completed.has_ready():
+                future, result = next(completed)
+                if isinstance(result, CancelledError):
+                    raise result
+                vigil.worked()
+                if left:
+                    more = submit(cluster, [left.pop(0)])
+                    futures += more
+                    completed.update(more)
+                yield result
+                future.release()
+            elif not deadline.left:
+                raise deadline.passed(*_under_way(cluster, futures, deadline.step))
+            else:
+                vigil.look()
+                with completed.thread_condition:
+                    completed.thread_condition.wait(0.1)
+    finally:
+        cluster.cancel(futures)
 
 
 def _under_way(cluster: Client, futures: list[Future], step: str) -> list[str]:

@@ -136,7 +136,7 @@ class Artifacts(Watcher):
         rows = block_table(self._run)
         if rows:
             blocks = amount(len(rows), "block")
-            text = f"{blocks}: rows with halo, seconds of building, recall at anchors"
+            text = f"{blocks}: rows, recall at anchors"
             self._create("block-table", "table", rows, text, task_run)
             self._tabled = True
 

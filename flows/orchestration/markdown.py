@@ -7,7 +7,7 @@ from typing import Any
 
 from flows.report.model import PoolReport, Report, Scoring
 from flows.steps.graph.building import Audited
-from flows.steps.graph.names import AUDIT, BLOCKS, NEIGHBORS, last_attempt
+from flows.steps.graph.names import AUDIT, BLOCKS, last_attempt
 from flows.steps.graph.partition import BlockWritten
 from storage.errors import amount
 from storage.runs.ledger import Record
@@ -32,7 +32,7 @@ def _trained(report: PoolReport) -> str:
         "neighbors of each row": f"{report.k:,}",
         **_recall(report),
         "built by": f"{report.builder}, {amount(report.n_blocks, 'block')}, "
-        f"each row in {report.copies:.2f} of them on average",
+        f"{report.copies:.2f} copies of a row on average",
         **_time(report),
     }
     return "\n".join([verdict, "", *table, *_facts(facts), *_warnings(report)])
@@ -68,20 +68,18 @@ def _warnings(report: Report) -> list[str]:
 
 
 def block_table(run: Run) -> list[dict[str, Any]]:
-    """A row for each block of a training: its rows, seconds of building, recall where measured."""
+    """A row for each block of a training: its rows, and recall where measured."""
     ledger = run.ledger
     steps = ledger.steps()  # attempts given up have none
-    names = (last_attempt(step, steps) for step in (NEIGHBORS, BLOCKS, AUDIT))
-    built, sizes, audited = ({} if name is None else ledger.records(name) for name in names)
+    names = (last_attempt(step, steps) for step in (BLOCKS, AUDIT))
+    sizes, audited = ({} if name is None else ledger.records(name) for name in names)
     rows = [
         {
             "block": name,
             "rows": BlockWritten.of(sizes[name]).rows,
-            "at home": BlockWritten.of(sizes[name]).core,
-            "seconds": round(built[name].cost["seconds"], 2),
             "recall": _mean(audited.get(name)),
         }
-        for name in sorted(built.keys() & sizes.keys())
+        for name in sorted(sizes)
     ]
     if len(rows) > MOST_BLOCKS:
         rows.sort(key=lambda row: (row["recall"] is None, row["recall"] or 0.0))

@@ -81,9 +81,9 @@ def composed(
         "target_recall": params.target_recall,
         "n_blocks": len(blocks.sizes),
         "largest_block_rows": max(blocks.sizes),
-        "halo": blocks.halo,
-        "copies": sum(blocks.sizes) / sum(blocks.core),
-        "predicted_recall_ceiling": blocks.ceiling,
+        "halo": blocks.cut.halo,
+        "copies": blocks.copies,
+        "predicted_recall_ceiling": blocks.cut.ceiling,
         "notes": graph.notes,
         "builder": builder,
         "builder_reason": builder_reason(

@@ -109,7 +109,7 @@ def train_text(report: PoolReport) -> str:
         *_coding_lines(report),
         _recall_line(report),
         f"  {report.builder} in {amount(report.n_blocks, 'block')}, "
-        f"each row in {report.copies:.2f} of them on average; {report.builder_reason}",
+        f"{report.copies:.2f} copies of a row on average; {report.builder_reason}",
         *(f"  {line}" for line in report.notes),
         *(f"WARNING: {line}" for line in report.warnings),
         "",

@@ -110,7 +110,7 @@ class Finished:
                 source.n_rows or guess,
                 model.n_rows,
                 n_features,
-                self.report.n_rows * self.report.copies / model.n_blocks,
+                self.report.n_rows / model.n_blocks,
                 model.probes.probes,
                 walked=model.probes.steps is not None,
             )

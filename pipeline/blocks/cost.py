@@ -14,8 +14,10 @@ from pipeline.blocks.partition import (
     Float32,
     Halo,
     fit_centroids,
+    fit_regions,
     in_halo,
     nearest_blocks,
+    nearest_regions,
     share_together,
 )
 
@@ -56,16 +58,18 @@ class Cut:
 
     centroid: Float32
     """(block, feature), scaled features"""
+    region: npt.NDArray[np.int32]
+    """(block,) the region of each: blocks whose rows are searched together."""
     halo: Halo
     copies: float
     """Mean copies of a row, predicted on the sample."""
     ceiling: float
-    """Share of true neighbor pairs that are together in some block."""
+    """Share of true neighbor pairs that are together in some region."""
     cost: float
-    """Predicted core microseconds per row, the time that one of two cores waits included, for
-    lists of recall .99."""
+    """Predicted core microseconds per row, the time that cores wait included, for lists of recall
+    .99."""
     largest: int = 0
-    """Predicted rows of the largest block, halo included."""
+    """Predicted rows of the largest region, halo included."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,8 @@ class Pairs:
 
 
 def row_cost(block_rows: float) -> float:
-    """Core microseconds a row that lists take in a block of this many rows (measured on blocks of
-    12,000 to 100,000 rows, 64 features, k = 30; only ratios matter here)."""
+    """Core microseconds a row that lists take in a region of this many rows (measured on 12,000 to
+    4,000,000 rows, 32 and 64 features, k = 30; only ratios matter here)."""
     return float(27.0 * (block_rows / 50_000) ** 0.1)
 
 
@@ -106,39 +110,49 @@ def cuts(
     pairs: Pairs,
     seed: int,
     halos: Sequence[Halo] = HALOS,
+    n_regions: Sequence[int] = (),
+    at_once: int = 2,
 ) -> list[Cut]:
-    """The cuts of one block size, by halo.
+    """The cuts of one block size, by number of regions and halo.
 
     Parameters
     ----------
     sample : (row, feature) uniform sample of the pool, scaled
+    n_regions : numbers of regions to try; none where each block is a region of its own
+    at_once : regions that are searched at the same time
     """
     n_blocks = round(n_rows / block_rows)
-    centroid = fit_centroids(sample[: max(_FEW_ROWS, _BLOCK_ROWS * n_blocks)], n_blocks, seed)
-    if len(centroid) == 1:
-        return [Cut(centroid, Halo(0.0, 1), 1.0, 1.0, _cost(np.ones(1), n_rows), n_rows)]
-    a, b = nearest_blocks(pairs.anchor, centroid), nearest_blocks(pairs.neighbor, centroid)
-    block, distance = nearest_blocks(sample[:_COPIES_SAMPLE], centroid)
+    sample = sample[: max(_FEW_ROWS, _BLOCK_ROWS * n_blocks)]
+    centroid = fit_centroids(sample, n_blocks, seed)
+    near = [
+        nearest_blocks(x, centroid) for x in (pairs.anchor, pairs.neighbor, sample[:_COPIES_SAMPLE])
+    ]
+    sizes = np.bincount(near[2][0][:, 0], minlength=len(centroid))
+    regions = [fit_regions(centroid, sizes, number, seed) for number in n_regions]
     tried = []
-    for halo in halos:
-        inside = in_halo(distance, halo)
-        rows = np.bincount(block[inside], minlength=len(centroid)) / len(block)
-        ceiling, largest = share_together(a, b, halo), round(float(rows.max()) * n_rows)
-        tried.append(Cut(centroid, halo, float(rows.sum()), ceiling, _cost(rows, n_rows), largest))
+    for region in regions or [np.arange(len(centroid), dtype=np.int32)]:
+        number = int(region.max()) + 1
+        a, b, (of, distance) = (nearest_regions(*one, region) for one in near)
+        for halo in halos if number > 1 else [NONE]:
+            rows = np.bincount(of[in_halo(distance, halo)], minlength=number) / len(of)
+            cost = _cost(rows, n_rows, at_once) + _ROUTED * len(centroid)
+            largest = round(float(rows.max()) * n_rows)
+            ceiling = share_together(a, b, halo)
+            tried.append(Cut(centroid, region, halo, float(rows.sum()), ceiling, cost, largest))
     return tried
 
 
-def _cost(share: npt.NDArray[np.float64], n_rows: int) -> float:
-    """Predicted core-µs per row on two cores: routing plus building lists, blocks scheduled largest
-    first.
+def _cost(share: npt.NDArray[np.float64], n_rows: int, at_once: int) -> float:
+    """Predicted core-µs per row of building lists, `at_once` regions at the same time, scheduled
+    largest first.
 
-    share : (block,) rows per block, halo included, over the rows of the pool
+    share : (region,) rows per region, halo included, over the rows of the pool
     """
     moved = _MOVED if share.sum() > 1.0 + 1e-9 else 0.0
-    busy = [0.0, 0.0]
+    busy = [0.0] * at_once
     for one in np.sort(share)[::-1].tolist():
-        busy[busy[1] < busy[0]] += one * (row_cost(one * n_rows) + moved)
-    return 2.0 * max(busy) + _ROUTED * len(share)
+        busy[busy.index(min(busy))] += one * (row_cost(one * n_rows) + moved)
+    return at_once * max(busy)
 
 
 def choose_cut(candidates: Sequence[Cut], target_recall: float, attempt: int = 0) -> Cut:

@@ -1,4 +1,8 @@
-"""Spatial blocks: centers from a sample, and the blocks each row belongs to, home and halo."""
+"""Spatial blocks: centers from a sample, the home of each row, and the regions it is copied to.
+
+A region is the blocks whose rows are searched together. A copy of a row is in every other region
+that is about as near as its own.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,8 @@ _LLOYD = 8
 
 @dataclass(frozen=True)
 class Halo:
-    """A row is in its home block and in the next ones, up to `copies` in all, whose center is at
-    most (1 + eps) times as far as the home's."""
+    """A row is in the region of its home block and in the next ones, up to `copies` in all, that
+    have a center at most (1 + eps) times as far as the home's; of queries, in blocks."""
 
     eps: float
     copies: int
@@ -47,8 +51,66 @@ def nearest_blocks(
     return block.astype(np.int32), distance
 
 
+def nearest_regions(
+    block: npt.NDArray[np.int32], distance: Float32, region: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.int32], Float32]:
+    """The regions of each row's nearest blocks, as far as the nearest block of each.
+
+    Parameters
+    ----------
+    block, distance : (row, width) as `nearest_blocks` gives them
+    region : (block,) the region that each is of
+
+    Returns
+    -------
+    region : (row, width), nearest first; at the end, infinitely far, those that were there before
+    distance : the same shape, float32
+    """
+    of = region[block]
+    again = np.zeros(of.shape, np.bool_)
+    for place in range(1, of.shape[1]):
+        again[:, place] = (of[:, :place] == of[:, place : place + 1]).any(axis=1)
+    order = np.argsort(again, axis=1, kind="stable")
+    far = np.where(again, np.float32(np.inf), distance)
+    return np.take_along_axis(of, order, axis=1), np.take_along_axis(far, order, axis=1)
+
+
+def fit_regions(
+    centroid: Float32, rows: npt.NDArray[np.int64], n_regions: int, seed: int
+) -> npt.NDArray[np.int32]:
+    """Blocks that are near each other in regions of about as many rows: halved again and again
+    between two means.
+
+    Parameters
+    ----------
+    centroid : (block, feature) float32
+    rows : (block,) rows of each, in proportion
+    n_regions : regions wanted; a block at least is in each
+
+    Returns
+    -------
+    (block,) int32, numbers from 0 without gaps
+    """
+    rng = np.random.default_rng([seed, 0x9A28])
+    region = np.zeros(len(centroid), np.int32)
+    left, number = [(np.arange(len(centroid)), min(n_regions, len(centroid)))], 0
+    while left:
+        blocks, parts = left.pop()
+        if parts == 1:
+            region[blocks] = number
+            number += 1
+            continue
+        side = _sides(centroid[blocks], rng)
+        order = blocks if side is None else blocks[np.argsort(side, kind="stable")]
+        before, fewer = np.cumsum([0, *rows[order].tolist()]), parts // 2
+        cut = int(np.abs(before - before[-1] * fewer / parts).argmin())
+        cut = min(max(cut, fewer), len(blocks) - (parts - fewer))
+        left += [(order[cut:], parts - fewer), (order[:cut], fewer)]
+    return region
+
+
 def in_halo(distance: Float32, halo: Halo) -> npt.NDArray[np.bool_]:
-    """(row, width) which of a row's nearest blocks hold it; column 0, its home, always."""
+    """(row, width) which of a row's nearest regions hold it; column 0, its home, always."""
     inside = distance <= (1.0 + halo.eps) * distance[:, :1]
     inside[:, halo.copies :] = False
     inside[:, 0] = True
@@ -90,6 +152,17 @@ def fit_centroids(sample: Float32, n_blocks: int, seed: int) -> Float32:
 
 def _split(rows: Float32, rng: np.random.Generator) -> list[Float32] | None:
     """Two halves by 2-means, none below a quarter; None where all rows coincide."""
+    side = _sides(rows, rng)
+    if side is None:
+        return None
+    order = np.argsort(side, kind="stable")
+    cut = int(np.clip((side <= 0).sum(), len(rows) // 4, len(rows) - len(rows) // 4))
+    return [rows[order[:cut]], rows[order[cut:]]] if 0 < cut < len(rows) else None
+
+
+def _sides(rows: Float32, rng: np.random.Generator) -> Float32 | None:
+    """(row,) how far each is beyond the middle between two means, on the line through them; None
+    where all rows coincide."""
     first = rows[rng.integers(len(rows))]
     far = np.einsum("ij,ij->i", rows - first, rows - first)
     if not far.max() > 0:
@@ -101,10 +174,7 @@ def _split(rows: Float32, rng: np.random.Generator) -> list[Float32] | None:
         if right.all() or not right.any():
             break
         a, b = rows[~right].mean(axis=0), rows[right].mean(axis=0)
-    side = (rows - (a + b) / 2) @ (b - a)
-    order = np.argsort(side, kind="stable")
-    cut = int(np.clip((side <= 0).sum(), len(rows) // 4, len(rows) - len(rows) // 4))
-    return [rows[order[:cut]], rows[order[cut:]]] if 0 < cut < len(rows) else None
+    return np.asarray((rows - (a + b) / 2) @ (b - a), np.float32)
 
 
 def _even_out(
@@ -130,38 +200,36 @@ def share_together(
     b: tuple[npt.NDArray[np.int32], Float32],
     halo: Halo,
 ) -> float:
-    """Share of pairs that are together in some block: the ceiling of recall under a halo.
+    """Share of pairs that are together in some region: the ceiling of recall under a halo.
 
-    a, b : `nearest_blocks` of the two rows of each pair
+    a, b : `nearest_regions` of the two rows of each pair
     """
-    return share_covered(a, b, halo, halo)
+    both = in_halo(a[1], halo)[:, :, None] & in_halo(b[1], halo)[:, None, :]
+    same = a[0][:, :, None] == b[0][:, None, :]
+    return float((same & both).any(axis=(1, 2)).mean())
 
 
-def share_covered(
-    query: tuple[npt.NDArray[np.int32], Float32],
-    row: tuple[npt.NDArray[np.int32], Float32],
-    probed: Halo,
-    halo: Halo,
+def share_probed(
+    query: tuple[npt.NDArray[np.int32], Float32], home: npt.NDArray[np.int32], probed: Halo
 ) -> float:
-    """Share of pairs of which a block that the query probes holds the row, at home or as a copy.
+    """Share of pairs of which the query probes the block that the row is at home in.
 
-    query, row : `nearest_blocks` of the two of each pair
-    probed, halo : the blocks that a query probes, and that a row is in
+    query : `nearest_blocks` of the first of each pair
+    home : (pair,) block of the second
     """
-    reachable, there = in_halo(query[1], probed), in_halo(row[1], halo)
-    same = (query[0][:, :, None] == row[0][:, None, :]) & reachable[:, :, None]
-    return float((same & there[:, None, :]).any(axis=(1, 2)).mean())
+    same = query[0] == home[:, None]
+    return float((same & in_halo(query[1], probed)).any(axis=1).mean())
 
 
 def spread(
-    block: npt.NDArray[np.int32], distance: Float32, halo: Halo
+    region: npt.NDArray[np.int32], distance: Float32, halo: Halo
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """Copies of rows to send to blocks.
+    """Copies of rows to send to regions, or of queries to blocks.
 
     Returns
     -------
-    (copy,) row number, block, and whether the block is the row's home
+    (copy,) row number, region, and whether it is the row's home
     """
     inside = in_halo(distance, halo)
     row, place = np.nonzero(inside)
-    return row, block[row, place], place == 0
+    return row, region[row, place], place == 0

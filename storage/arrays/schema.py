@@ -141,13 +141,12 @@ GROUPS: dict[str, dict[str, Column]] = {
     },
     "partition": {
         "centroid": Column(("block", "feature"), "float32", nan, "block centers, scaled"),
+        "region": Column(("block",), "int32", 0, "region of each: lists are made at once"),
     },
     "blocks": {
         "x": _number("features, scaled", "feature"),
         "row": _int64("training row, ascending"),
         "given_label": _GIVEN,
-        "home": _int32("block the row is at home in"),
-        "core": _flag("at home in this block; otherwise a halo copy"),
     },
     "graph": {
         "row": _int64("training row, ascending"),

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.engine.cluster import SHARED, Machine
 from flows.steps.graph import partition
 from flows.steps.graph.anchors import PAIR_BYTES, few_pairs
-from flows.steps.graph.partition import EXACT_BLOCK_ROWS, TOGETHER, Wanted
+from flows.steps.graph.partition import DIVIDED, EXACT_BLOCK_ROWS, REGION_BLOCKS, Wanted
 from flows.steps.queries.searching import BATCH_BYTES, BATCH_ROWS, batch_rows
 from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS
 from pipeline.graph.build import lists_bytes
@@ -20,9 +21,12 @@ def wish(**given: Any) -> dict[str, Any]:
 
 
 def block_sizes(wish: dict[str, Any], n_rows: int, n_features: int) -> list[int]:
-    memory = wish.get("memory", 0)
-    wanted = Wanted(wish["block_rows"], 0.95, wish["k"], wish["exact"], 0, memory)
-    return partition.block_sizes(wanted, wish["attempt"], n_rows, n_features)
+    return partition.block_sizes(wanted(wish), wish["attempt"], n_rows, n_features)
+
+
+def wanted(wish: dict[str, Any]) -> Wanted:
+    machine = wish.get("machine", SHARED)
+    return Wanted(wish["block_rows"], 0.95, wish["k"], wish["exact"], 0, machine)
 
 
 def test_all_that_are_below_the_pool() -> None:
@@ -31,13 +35,31 @@ def test_all_that_are_below_the_pool() -> None:
     assert block_sizes(wish(), 100, 32) == [BLOCK_ROWS[0]]
 
 
-def test_a_pool_that_fits_the_memory_of_a_part_is_only_divided() -> None:
-    needed = lists_bytes(10**6, 64, 30)
-    assert block_sizes(wish(memory=needed), 10**6, 64) == [10**6 // TOGETHER]
-    assert block_sizes(wish(memory=needed - 1), 10**6, 64) == list(BLOCK_ROWS)
-    assert block_sizes(wish(memory=needed), 10**5, 64) == [BLOCK_ROWS[0]]
-    assert block_sizes(wish(memory=needed, block_rows=300), 10**5, 64) == [300]
-    assert block_sizes(wish(memory=needed, exact=True), 10**5, 64) == [EXACT_BLOCK_ROWS]
+def test_a_pool_that_fits_the_memory_of_a_machine_is_only_divided() -> None:
+    large = wish(machine=Machine(4, lists_bytes(10**6, 64, 30)))
+    assert wanted(large).regions(10**6, 64) == [1]
+    assert block_sizes(large, 10**6, 64) == [10**6 // DIVIDED]
+    assert block_sizes(large, 10**5, 64) == [BLOCK_ROWS[0]]
+    for more in ({"block_rows": 300}, {"exact": True}, {"machine": SHARED}):
+        assert wanted({**large, **more}).regions(10**5, 64) == []
+    assert block_sizes({**large, "block_rows": 300}, 10**5, 64) == [300]
+    assert block_sizes({**large, "exact": True}, 10**5, 64) == [EXACT_BLOCK_ROWS]
+
+
+def test_a_larger_pool_is_as_few_regions_as_memory_allows() -> None:
+    memory = lists_bytes(10**6, 64, 30)
+    assert wanted(wish(machine=Machine(4, memory))).regions(10**6 + 1, 64) == [2, 3, 4]
+    assert wanted(wish(machine=Machine(4, memory))).regions(10**7, 64) == [10, 13, 15, 20, 30]
+    (size,) = block_sizes(wish(machine=Machine(4, memory)), 10**8, 64)
+    assert size == 10**6 // REGION_BLOCKS
+
+
+def test_several_machines_share_the_regions() -> None:
+    memory = lists_bytes(10**6, 64, 30)
+    assert wanted(wish(machine=Machine(4, memory, 3))).regions(10**6, 64) == [1, 2, 3]
+    assert wanted(wish(machine=Machine(4, memory, 3))).regions(5000, 64) == [1]
+    assert 12 in wanted(wish(machine=Machine(4, memory, 3))).regions(10**7, 64)
+    assert block_sizes(wish(machine=Machine(4, memory, 3)), 10**6, 64) == [BLOCK_ROWS[0]]
 
 
 @pytest.mark.parametrize("n_features", [1, 32, 256, 784, 3000, 10**6])

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-import socket
-import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import psutil
 import pytest
-from distributed import Client
+from clusters import kill_worker, separate_cluster, separate_worker
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
@@ -22,45 +18,7 @@ from flows.steps.graph.partition import CutChosen
 from storage.files.location import Location
 from storage.runs.run import Run
 
-WORKER = "distributed.cli.dask_worker"
 OPTIONS: dict[str, Any] = {"block_rows": 1500, "builder": "join"}
-
-
-@contextmanager
-def separate_cluster(folder: Path, n_workers: int, n_threads: int = 1) -> Iterator[str]:
-    """A scheduler and workers, each a process of its own; the scheduler's address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-    scheduler = ("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port)
-    with ExitStack() as stack:
-        stack.enter_context(
-            running(*scheduler, "--dashboard-address", "127.0.0.1:0", log=folder / "scheduler.log")
-        )
-        for i in range(n_workers):
-            stack.enter_context(separate_worker(folder, address, i, n_threads))
-        with Client(address, timeout="60s", set_as_default=False) as client:
-            client.wait_for_workers(n_workers, timeout=120)
-        yield address
-
-
-@contextmanager
-def separate_worker(
-    folder: Path, address: str, number: int, n_threads: int
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker of a scheduler."""
-    name = f"worker-{number}"
-    worker = ("-m", WORKER, address, "--nthreads", n_threads, "--no-dashboard")
-    local = ("--local-directory", folder / name, "--name", name)
-    with running(*worker, *local, log=folder / f"{name}.log") as process:
-        yield process
-
-
-def kill_worker(address: str) -> None:
-    """SIGKILL to a worker of a scheduler, and to the nanny that would start it again."""
-    ours = psutil.Process().children()
-    kill_tree(next(one.pid for one in ours if {*one.cmdline()} >= {WORKER, address}))
 
 
 @pytest.fixture
@@ -107,7 +65,7 @@ def test_a_worker_of_several_threads_makes_all_lists_at_once(
             assert process.wait(400) == 0
     cut = Run(Location.of(str(run))).ledger.get("partition", "all")
     assert cut is not None
-    assert CutChosen.of(cut).together == together
+    assert CutChosen.of(cut).wide == together
     fit(source, tmp_path / "one", builder="join")
     assert results(run) == results(tmp_path / "one")
 
@@ -151,7 +109,7 @@ def test_performance_report_of_a_cluster_by_address(pool: PoolWriter, tmp_path: 
     with separate_cluster(tmp_path, 1) as address:
         more = {"workers": None, "scheduler": address, "performance_report": True}
         fit(pool(2000), tmp_path / "run", block_rows=300, **more)
-    assert "neighbors-block" in (tmp_path / "run" / "performance.html").read_text()
+    assert "neighbors-region" in (tmp_path / "run" / "performance.html").read_text()
 
 
 def scheduler_pid(address: str) -> int:

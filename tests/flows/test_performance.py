@@ -15,7 +15,7 @@ def test_report_is_kept_on_demand(pool: PoolWriter, tmp_path: Path) -> None:
     fit(source, tmp_path / "run", performance_report=True, **options)
     assert not (tmp_path / "plain" / "performance.html").exists()
     page = (tmp_path / "run" / "performance.html").read_text()
-    assert "neighbors-block" in page
+    assert "neighbors-region" in page
     assert not re.search(r"<script[^>]+src=|<link[^>]+stylesheet", page)  # opens without a network
 
 

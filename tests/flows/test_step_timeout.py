@@ -24,7 +24,7 @@ from storage.runs.run import Run
 
 
 def hanging(run: Run, part: Part[Any]) -> Output:
-    if part.name == "block-00001":
+    if part.name == "region-00001":
         time.sleep(3600)
     return anchored_part(run, part)
 
@@ -43,7 +43,7 @@ def test_part_that_hangs_is_named(
         hang.setattr(flows.steps.graph.neighbors, "anchored_part", hanging)
         began = time.monotonic()
         with pytest.raises(
-            StepTimeoutError, match="neighbors block-00001: not done 15 s"
+            StepTimeoutError, match="neighbors region-00001: not done 15 s"
         ) as caught:
             fit(source, run, step_timeout=15, workers=workers, **SMALL)
         assert time.monotonic() - began < 60

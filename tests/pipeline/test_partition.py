@@ -13,9 +13,11 @@ from strategies import generators, near_blocks
 from pipeline.blocks.partition import (
     Halo,
     fit_centroids,
+    fit_regions,
     in_halo,
     nearest_blocks,
-    share_covered,
+    nearest_regions,
+    share_probed,
     share_together,
     spread,
 )
@@ -160,6 +162,68 @@ def test_spread_is_brute_force(near: Near, eps: float, copies: int) -> None:
     assert list(zip(row.tolist(), to.tolist(), home.tolist(), strict=True)) == expected
 
 
+@given(near_blocks(), generators(), st.integers(1, 4), EPS, st.integers(1, 8))
+@settings(max_examples=100, deadline=None)
+def test_nearest_regions_are_brute_force(
+    near: Near, rng: np.random.Generator, n_regions: int, eps: float, copies: int
+) -> None:
+    """Each once, as far as the nearest of its blocks; a row is held by no other."""
+    block, distance = near
+    region = rng.integers(0, n_regions, int(block.max(initial=0)) + 1).astype(np.int32)
+    found, far = nearest_regions(block, distance, region)
+    row, to, home = spread(found, far, Halo(eps, copies))
+    expected = []
+    for i, numbers in enumerate(block):
+        first: dict[int, np.float32] = {}
+        for number, one in zip(region[numbers].tolist(), distance[i], strict=True):
+            first.setdefault(number, one)
+        assert found[i, : len(first)].tolist() == list(first)
+        assert far[i].tolist() == [*first.values(), *[np.inf] * (len(numbers) - len(first))]
+        near_ones = list(first.items())[:copies]
+        limit = np.float32(1.0 + eps) * distance[i, 0]
+        expected += [
+            (i, number, place == 0)
+            for place, (number, one) in enumerate(near_ones)
+            if place == 0 or one <= limit
+        ]
+    assert list(zip(row.tolist(), to.tolist(), home.tolist(), strict=True)) == expected
+
+
+@given(near_blocks(), generators(), EPS, st.integers(1, 8))
+@settings(max_examples=60, deadline=None)
+def test_pairs_that_share_a_block_share_its_region(
+    near: Near, rng: np.random.Generator, eps: float, copies: int
+) -> None:
+    order = rng.permutation(len(near[0]))
+    other = near[0][order], near[1][order]
+    one = np.zeros(int(near[0].max(initial=0)) + 1, np.int32)
+    own = np.arange(len(one), dtype=np.int32)
+    a, b = nearest_regions(*near, own), nearest_regions(*other, own)
+    assert (a[0] == near[0]).all()
+    assert share_together(a, b, Halo(eps, copies)) == share_together(near, other, Halo(eps, copies))
+    a, b = nearest_regions(*near, one), nearest_regions(*other, one)
+    assert share_together(a, b, Halo(0.0, 1)) == 1.0
+
+
+@pytest.mark.parametrize("n_regions", [1, 2, 5, 40])
+def test_regions_are_near_blocks_of_about_as_many_rows(n_regions: int) -> None:
+    x = sheets(6000, 0)[0]
+    centroid = fit_centroids(x, 40, seed=0)
+    home = nearest_blocks(x, centroid, 1)[0][:, 0]
+    rows = np.bincount(home, minlength=len(centroid))
+    region = fit_regions(centroid, rows, n_regions, seed=0)
+    assert sorted(set(region.tolist())) == list(range(min(n_regions, len(centroid))))
+    assert np.bincount(region[home]).max() <= len(x) / n_regions + 1.5 * rows.max()
+    apart = np.linalg.norm(centroid[:, None] - centroid[None], axis=2)
+    same = region[:, None] == region[None]
+    assert n_regions == 1 or apart[same].mean() < apart[~same].mean()
+
+
+def test_regions_of_equal_centers_are_equal_in_rows() -> None:
+    region = fit_regions(np.zeros((6, 2), np.float32), np.full(6, 5), 3, seed=0)
+    assert np.bincount(region).tolist() == [2, 2, 2]
+
+
 @given(near_blocks(), EPS, EPS, st.integers(1, 8), st.integers(0, 3))
 @settings(max_examples=100, deadline=None)
 def test_halos_grow_with_eps_and_copies(
@@ -188,17 +252,15 @@ def test_meet_share_is_brute_force(
     assert share_together(near, other, Halo(eps, copies)) == pytest.approx(expected)
 
 
-@given(near_blocks(), generators(), st.integers(1, 8), st.integers(1, 8), EPS)
+@given(near_blocks(), generators(), st.integers(1, 8), EPS)
 @settings(max_examples=60, deadline=None)
-def test_rows_held_where_queries_look_are_brute_force(
-    near: Near, rng: np.random.Generator, probed: int, copies: int, eps: float
+def test_rows_at_home_where_queries_look_are_brute_force(
+    near: Near, rng: np.random.Generator, probed: int, eps: float
 ) -> None:
-    order = rng.permutation(len(near[0]))
-    rows = near[0][order], near[1][order]
-    looked, held = reference.held(*near, eps, probed), reference.held(*rows, 0.2, copies)
-    expected = np.mean([bool(set(a) & set(b)) for a, b in zip(looked, held, strict=True)])
-    found = share_covered(near, rows, Halo(eps, probed), Halo(0.2, copies))
-    assert found == pytest.approx(expected)
+    home = near[0][rng.permutation(len(near[0])), 0]
+    looked = reference.held(*near, eps, probed)
+    expected = np.mean([b in blocks for b, blocks in zip(home.tolist(), looked, strict=True)])
+    assert share_probed(near, home, Halo(eps, probed)) == pytest.approx(expected)
 
 
 @given(near_blocks(), generators(), st.integers(1, 7))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ from pipeline.simulate import sheets
 
 
 def cut(ceiling: float, cost: float) -> Cut:
-    return Cut(np.zeros((2, 1), np.float32), Halo(0.0, 1), 1.0, ceiling, cost)
+    return Cut(np.zeros((2, 1), np.float32), np.arange(2), Halo(0.0, 1), 1.0, ceiling, cost)
 
 
 CUTS = st.lists(st.builds(cut, st.floats(0.5, 1.0), st.floats(1.0, 100.0)), min_size=1, max_size=12)
@@ -139,6 +139,19 @@ def test_wider_halos_cost_more(case: tuple[np.ndarray, Pairs]) -> None:
 def test_one_block_keeps_everything_together(case: tuple[np.ndarray, Pairs]) -> None:
     (only,) = cuts(case[0], 6000, 10_000, case[1], seed=0)
     assert (only.ceiling, only.copies, len(only.centroid)) == (1.0, 1.0, 1)
+
+
+def test_fewer_regions_keep_more_together_of_fewer_copies(case: tuple[np.ndarray, Pairs]) -> None:
+    halos = [Halo(0.1, 4)]
+    found = cuts(case[0], 6000, 100, case[1], 0, halos, n_regions=(1, 3, 12), at_once=1)
+    assert [int(c.region.max()) + 1 for c in found] == [1, 3, 12]
+    assert (found[0].ceiling, found[0].copies) == (1.0, 1.0)
+    for fewer, more in pairwise(found):
+        assert fewer.ceiling >= more.ceiling
+        assert fewer.copies <= more.copies
+        assert (fewer.centroid == more.centroid).all()
+    (blocks,) = cuts(case[0], 6000, 100, case[1], 0, halos, at_once=1)
+    assert blocks.copies >= found[-1].copies
 
 
 def test_core_that_waits_and_lists_that_travel_are_paid_for() -> None:

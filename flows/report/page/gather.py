@@ -129,7 +129,7 @@ def block_recalls(run: Run, report: PoolReport) -> list[BlockRecall]:
         if not len(recalls):
             continue
         recall = summarize(recalls)
-        rows = BlockWritten.of(homes[name]).core if name in homes else 0
+        rows = BlockWritten.of(homes[name]).rows if name in homes else 0
         number = int(name.rsplit("-", 1)[1])
         listed.append(BlockRecall(number, rows, recall.n_rows, recall.value, recall.interval))
     return sorted(listed, key=lambda block: (block.recall, block.block))

@@ -34,7 +34,6 @@ class Graph:
 
     blocks: Blocks
     recall: Recall
-    copies: float
     notes: list[str]
 
 
@@ -97,7 +96,7 @@ def widen_until(
             return graph
         note = (
             f"recall was {graph.recall.value:.4f} with {amount(len(graph.blocks.sizes), 'block')}, "
-            f"each row in {graph.copies:.2f} of them on average, "
+            f"lists made of {graph.blocks.copies:.2f} copies of a row, "
             f"below {wanted.target_recall:g}: widened"
         )
         job.reporter.say(note)
@@ -125,7 +124,7 @@ def _attempt(
     how = replace(params, recall=recall_of_lists)
     as_task("neighbors", lambda: build_graph(job, blocks, how))
     recall = as_task("audit", lambda: audit_graph(job, blocks, params.k))
-    return Graph(blocks, recall, chosen.copies, notes)
+    return Graph(blocks, recall, notes)
 
 
 def _widened(attempt: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, starmap
@@ -11,20 +12,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import Routed, incoming
-from flows.engine.job import Job, Output
-from flows.engine.parts import Part, block_name
+from flows.engine.collectives.sent import Sent, by_destination
+from flows.engine.job import Do, Job, Output
+from flows.engine.parts import Part, block_name, region_name
 from flows.engine.results import Result
 from flows.steps.graph.lists import receive_lists, send_lists
 from flows.steps.graph.lookup import pick
-from flows.steps.graph.names import GRAPH, NEIGHBORS
+from flows.steps.graph.names import GRAPH, NEIGHBORS, ROUTE
 from flows.steps.graph.partition import Blocks
 from pipeline.blocks.partition import nearest_blocks
 from pipeline.graph.build import NeighborParams, build_lists
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT, Neighbors, merge, no_label
-from pipeline.knn.threads import Threads
+from pipeline.knn.threads import ALONE, Threads
 from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import Arrays, array, read_array, read_group, write_group
 from storage.runs.run import Run
@@ -32,21 +33,17 @@ from storage.runs.run import Run
 
 @dataclass(frozen=True)
 class Build:
-    """A block whose lists are wanted."""
+    """Blocks whose lists are wanted, made at once."""
 
-    block: int
+    blocks: list[int]
     params: NeighborParams
     n_blocks: int
+    """Of the pool."""
+    copied: Exchange
+    slices: list[Slice]
+    """Where the copies lie of rows that are at home elsewhere."""
     to: Exchange | None
     """Where lists go; None where no row has a copy: they are whole as they are found."""
-
-
-@dataclass(frozen=True)
-class Together:
-    """The lists of all blocks."""
-
-    n_blocks: int
-    params: NeighborParams
 
 
 @dataclass(frozen=True)
@@ -60,9 +57,11 @@ class MergeLists:
 
 
 @dataclass(frozen=True)
-class ListsBuilt(Routed):
-    """Lists of a block that were sent home or, if they were whole, written."""
+class ListsBuilt(Result):
+    """Lists that were sent home or, if they were whole, written."""
 
+    sent: dict[str, Sent]
+    """By run of the exchange."""
     repaired: int
     """Lists that had to be searched exactly."""
     short: int | None = None
@@ -80,100 +79,116 @@ class Merged(Result):
 def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     """Write the groups `graph/NNNNN`: the k nearest of every row at home in each block.
 
-    Where no row has a copy in another block, lists are whole as they are found and nothing moves.
+    Where no row has a copy in another region, lists are whole as they are found and nothing moves.
     """
-    exchange = None if blocks.disjoint else Exchange(job.run.location, blocks.name("lists"))
-    n_blocks = len(blocks.sizes)
-    if blocks.together:
-        together = partial(together_part, Threads(job.machine().threads))
-        job.parts(blocks.name(NEIGHBORS), together, [Part("all", Together(n_blocks, params))])
-        return
-    do = neighbor_part
+    cut, n_blocks = blocks.cut, len(blocks.sizes)
+    to = None if cut.halo.copies == 1 else Exchange(job.run.location, blocks.name("lists"))
+    copied = Exchange(job.run.location, blocks.name(ROUTE))
+    threads, at_once = ALONE, None
+    if cut.wide:
+        machine = job.machine()
+        threads, at_once = Threads(machine.threads), machine.number
+    do: Do[Build] = partial(region_part, threads)
     if params.builder == "pynndescent":
         job.reporter.say("pynndescent's kernels compile in each worker first: about a minute")
     elif params.builder == "exact":
-        every = array(job.run.group("anchors"), "row").shape[0] == sum(blocks.core)
+        every = array(job.run.group("anchors"), "row").shape[0] == sum(blocks.sizes)
         do = anchored_part if every else exact_part
+    region = read_array(job.run.group("partition"), "region")
+    members: list[list[int]] = [np.flatnonzero(region == r).tolist() for r in range(cut.n_regions)]
+    rows = [sum(blocks.sizes[b] for b in of) for of in members]
     records = job.parts(
         blocks.name(NEIGHBORS),
         do,
-        [Part(block_name(b), Build(b, params, n_blocks, exchange)) for b in blocks.largest_first()],
+        [
+            Part(region_name(r), Build(members[r], params, n_blocks, copied, blocks.copied[r], to))
+            for r in sorted(range(cut.n_regions), key=lambda r: (-rows[r], r))
+        ],
+        at_once,
     )
-    if exchange is None:
+    if to is None:
         return
-    slices = incoming(records, len(blocks.sizes))
+    built = [ListsBuilt.of(record) for record in records]
+    slices = by_destination(
+        {run: sent for one in built for run, sent in one.sent.items()}, n_blocks
+    )
     job.parts(
         blocks.name(GRAPH),
         graph_part,
         [
-            Part(block_name(b), MergeLists(b, params.k, exchange, slices[b]))
+            Part(block_name(b), MergeLists(b, params.k, to, slices[b]))
             for b in blocks.largest_first()
         ],
     )
 
 
-def neighbor_part(run: Run, part: Part[Build]) -> Output:
-    """Lists of all rows of one block among themselves, each sent to the row's home block."""
-    params = part.args.params
-    block = block_with_enough_rows(run, part.args.block, params.k)
-    start = time.perf_counter()
-    index, distance, n_repaired = build_lists(block["x"], params)
-    seconds = time.perf_counter() - start
-    lists = block_lists(block, index, distance)
-    return Output(*_deliver(run, part, block, lists, repaired=n_repaired), seconds)
+def region_part(threads: Threads, run: Run, part: Part[Build]) -> Output:
+    """Lists of all rows of a region, and of those copied to it, among themselves: made at once by
+    threads of this process, and each sent to the block that the row is at home in."""
+    build, params = part.args, part.args.params
+    every, rows, away = _region(run, build, threads)
+    clock = time.process_time if threads.number > 1 else time.perf_counter
+    start = clock()
+    index, distance, repaired = build_lists(every.pop("x"), params, threads)
+    seconds = clock() - start
+    written: dict[str, list[str]] = {}
+    sent: dict[str, Sent] = {}
+    short = [0] * len(rows)
+
+    def send(to: Exchange, name: str, own: slice, home: npt.NDArray[np.int32]) -> None:
+        lists = block_lists(every, index[own], distance[own])
+        sent[name] = send_lists(to, name, home, build.n_blocks, every["row"][own], lists).sent
+        written[name] = [to.key(name)]
+
+    def deliver(place: int, _: int) -> None:
+        number, own = build.blocks[place], rows[place]
+        name, row = block_name(number), every["row"][own]
+        if build.to is not None:
+            return send(build.to, name, own, np.full(len(row), number, np.int32))
+        lists = block_lists(every, index[own], distance[own])
+        of_block = run, number, row, every["given_label"][own], lists
+        written[name], short[place] = _write(*of_block)
+
+    threads.over(len(rows), deliver, piece=1)
+    if build.to is not None and len(away):
+        send(build.to, part.name, slice(rows[-1].stop, None), away)
+    keys = [key for name in sorted(written) for key in written[name]]
+    counted = sum(short) if build.to is None else None
+    return Output(keys, ListsBuilt(dict(sorted(sent.items())), repaired, counted), seconds)
 
 
-def together_part(threads: Threads, run: Run, part: Part[Together]) -> Output:
-    """Lists of all rows of the pool, made at once by the threads of this process and written block
-    by block."""
-    params = part.args.params
-    blocks = [run.group(f"blocks/{number:05d}") for number in range(part.args.n_blocks)]
-    bounds = [0, *np.cumsum([array(block, "row").shape[0] for block in blocks])]
-    rows = list(starmap(slice, pairwise(bounds)))
+def _region(
+    run: Run, build: Build, threads: Threads
+) -> tuple[Arrays, list[slice], npt.NDArray[np.int32]]:
+    """The rows of some blocks and then those copied to them; where among them those of each block
+    are; and the home (copy,) of each copy. Rows that have fewer others around than places in their
+    lists borrow those of the nearest blocks, as copies."""
+    blocks = [run.group(f"blocks/{number:05d}") for number in build.blocks]
     like = {name: array(blocks[0], name) for name in ("x", "row", "given_label")}
-    every = {n: np.empty((bounds[-1], *a.shape[1:]), a.dtype) for n, a in like.items()}
+    away: Arrays = {name: np.empty((0, *a.shape[1:]), a.dtype) for name, a in like.items()}
+    away["home"] = np.empty(0, np.int32)
+    if build.slices:
+        away = build.copied.receive(build.slices)
+    ends = np.cumsum([0, *(array(block, "row").shape[0] for block in blocks)]).tolist()
+    if ends[-1] + len(away["row"]) <= build.params.k:
+        for other, more in _others(run, build.blocks[0]):
+            if ends[-1] + len(away["row"]) > build.params.k:
+                break
+            fresh = ~np.isin(more["row"], away["row"]) & (other not in build.blocks)
+            more["home"] = np.full(len(fresh), other, np.int32)
+            away = {n: np.concatenate([a, more[n][fresh]]) for n, a in away.items()}
+    rows = list(starmap(slice, pairwise(ends)))
+    n_rows = ends[-1] + len(away["row"])
+    every: Arrays = {n: np.empty((n_rows, *a.shape[1:]), a.dtype) for n, a in like.items()}
 
-    def read(number: int, _: int) -> None:
+    def read(place: int, _: int) -> None:
         for name, column in every.items():
-            column[rows[number]] = read_array(blocks[number], name)
+            column[rows[place]] = read_array(blocks[place], name)
 
     threads.over(len(blocks), read, piece=1)
-    start = time.process_time()
-    index, distance, n_repaired = build_lists(every.pop("x"), params, threads)
-    seconds = time.process_time() - start
-    written: list[list[str]] = [[]] * len(blocks)
-    short = [0] * len(blocks)
-
-    def write(number: int, _: int) -> None:
-        own = rows[number]
-        row, label = every["row"][own], every["given_label"][own]
-        lists = block_lists(every, index[own], distance[own])
-        written[number], short[number] = _write(run, number, row, label, lists)
-
-    threads.over(len(blocks), write, piece=1)
-    keys = [key for of_block in written for key in of_block]
-    return Output(keys, ListsBuilt([], n_repaired, sum(short)), seconds)
-
-
-def _deliver(
-    run: Run, part: Part[Build], block: Arrays, lists: Neighbors, *, repaired: int
-) -> tuple[list[str], ListsBuilt]:
-    """Send lists home; or, where all are at home, write them. What was written, and the result."""
-    exchange = part.args.to
-    if exchange is None:
-        core = block["core"]
-        at_home = Neighbors(lists.row[core], lists.distance[core], lists.label[core])
-        number = part.args.block
-        written, short = _write(
-            run, number, block["row"][core], block["given_label"][core], at_home
-        )
-    else:
-        home = block["home"]  # as routed: computed anew, a tie could fall otherwise
-        written = [exchange.key(part.name)]
-        n_blocks = part.args.n_blocks
-        routed = send_lists(exchange, part.name, home, n_blocks, block["row"], lists)
-        return written, ListsBuilt(routed.sent, repaired)
-    return written, ListsBuilt([], repaired, short)
+    for name, column in every.items():
+        column[ends[-1] :] = away[name]
+    return every, rows, away["home"]
 
 
 def _write(
@@ -196,20 +211,22 @@ def _write(
     return [run.key(path)], int((lists.row[:, -1:] == ABSENT).sum())
 
 
-def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
-    """A block; one with no more than k rows borrows the rows of the blocks nearest to it."""
-    block = read_group(run.store, f"blocks/{number:05d}")
-    if len(block["row"]) > k:
-        return block
+def _others(run: Run, number: int) -> Iterator[tuple[int, Arrays]]:
+    """The other blocks, those nearest to one first."""
     centroid = read_array(run.group("partition"), "centroid")
     near = nearest_blocks(centroid[number : number + 1], centroid, len(centroid))[0][0]
-    for other in near[near != number]:
-        more = read_group(run.store, f"blocks/{other:05d}")
-        fresh = more["core"] & ~np.isin(more["row"], block["row"])
-        more["core"] = np.zeros(len(fresh), np.bool_)
-        block = {n: np.concatenate([block[n], more[n][fresh]]) for n in block}
-        if len(block["row"]) > k:
-            break
+    for other in near[near != number].tolist():
+        yield other, read_group(run.store, f"blocks/{other:05d}")
+
+
+def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
+    """A block, `core`; one with no more than k rows borrows those of the blocks nearest to it."""
+    block = read_group(run.store, f"blocks/{number:05d}")
+    block["core"] = np.ones(len(block["row"]), np.bool_)
+    others = _others(run, number)
+    while len(block["row"]) <= k and (other := next(others, None)) is not None:
+        more = {**other[1], "core": np.zeros(len(other[1]["row"]), np.bool_)}
+        block = {name: np.concatenate([block[name], more[name]]) for name in block}
     order = np.argsort(block["row"])
     return {name: value[order] for name, value in block.items()}
 
@@ -232,7 +249,7 @@ def exact_part(run: Run, part: Part[Build]) -> Output:
     Other blocks are read one by one, nearest first; those too far to hold a neighbor of any row
     are left out.
     """
-    params, number = part.args.params, part.args.block
+    params, (number,) = part.args.params, part.args.blocks
     centroid = read_array(run.group("partition"), "centroid")
     own = read_group(run.store, f"blocks/{number:05d}")
     everything, lists, seconds = np.arange(len(own["row"])), None, 0.0
@@ -261,12 +278,13 @@ def exact_part(run: Run, part: Part[Build]) -> Output:
         both = Neighbors(*(np.concatenate([a, b]) for a, b in zip(lists, more, strict=True)))
         lists = merge(np.concatenate([everything, everything[reach]]), both, len(everything))
     assert lists is not None
-    return Output(*_deliver(run, part, own, lists, repaired=0), seconds)
+    return _whole(run, number, own, lists, seconds)
 
 
 def anchored_part(run: Run, part: Part[Build]) -> Output:
     """The same lists where every row is an anchor: they have been found."""
-    own = read_group(run.store, f"blocks/{part.args.block:05d}")
+    (number,) = part.args.blocks
+    own = read_group(run.store, f"blocks/{number:05d}")
     place = np.searchsorted(read_array(run.group("anchors"), "row"), own["row"])
     lists = Neighbors(
         *(
@@ -274,15 +292,20 @@ def anchored_part(run: Run, part: Part[Build]) -> Output:
             for name in ("neighbor", "distance", "neighbor_label")
         )
     )
-    return Output(*_deliver(run, part, own, lists, repaired=0))
+    return _whole(run, number, own, lists, 0.0)
+
+
+def _whole(run: Run, number: int, block: Arrays, lists: Neighbors, seconds: float) -> Output:
+    """Write exact lists of a block."""
+    written, short = _write(run, number, block["row"], block["given_label"], lists)
+    return Output(written, ListsBuilt({}, 0, short), seconds)
 
 
 def graph_part(run: Run, part: Part[MergeLists]) -> Output:
     """Merge the lists sent home to one block and write its part of the graph."""
     number = part.args.block
     block = run.group(f"blocks/{number:05d}")
-    core = read_array(block, "core")
-    row, given_label = read_array(block, "row")[core], read_array(block, "given_label")[core]
+    row, given_label = read_array(block, "row"), read_array(block, "given_label")
     lists = receive_lists(part.args.sent, part.args.slices, row, part.args.list_length)
     written, short = _write(run, number, row, given_label, lists)
     return Output(written, Merged(short))

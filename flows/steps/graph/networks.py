@@ -17,7 +17,7 @@ from flows.engine.results import Result
 from flows.steps.graph.anchors import anchor_features
 from flows.steps.graph.partition import Blocks
 from pipeline.blocks.cost import HALOS, Pairs
-from pipeline.blocks.partition import Halo, in_halo, nearest_blocks, share_covered
+from pipeline.blocks.partition import Halo, in_halo, nearest_blocks, share_probed
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.walk import (
     LINKS,
@@ -115,11 +115,12 @@ def choose_probes(
 
     def choose(run: Run) -> Output:
         centroid = read_array(run.group("partition"), "centroid")
-        query, near = (nearest_blocks(x, centroid) for x in (pairs.anchor, pairs.neighbor))
+        query = nearest_blocks(pairs.anchor, centroid)
+        home = nearest_blocks(pairs.neighbor, centroid, 1)[0][:, 0]
         looks = []
         for halo in HALOS:
             probes = float(in_halo(query[1], halo).sum(axis=1).mean())
-            looks.append(Reachable(halo, probes, share_covered(query, near, halo, blocks.halo)))
+            looks.append(Reachable(halo, probes, share_probed(query, home, halo)))
         wanted = 1.0 - (_LOST_EXACT if exact else _LOST) * (1.0 - target_recall)
         look, walk = cheapest(looks, _walks(tried, efforts(k)), wanted)
         return Output([], Probes(*look, *walk))
@@ -179,12 +180,12 @@ def _walks(tried: list[WalksTried], steps: list[int]) -> list[Walk]:
 def network_part(run: Run, part: Part[Lay]) -> Output:
     """Write what walks follow in one block, and let the anchors at home there try it."""
     number = part.args.block
-    block = read_group(run.store, f"blocks/{number:05d}", ("x", "row", "core"))
+    block = read_group(run.store, f"blocks/{number:05d}", ("x", "row"))
     graph = run.group(f"graph/{number:05d}")
     start = time.perf_counter()
     listed = np.full((len(block["row"]), LINKS), ABSENT, np.int32)
     lists = read_array(graph, "neighbor")[:, :LINKS]
-    listed[block["core"], : lists.shape[1]] = places(block["row"], lists)
+    listed[:, : lists.shape[1]] = places(block["row"], lists)
     order, link = links(block["x"], listed)
     tried = WalksTried()
     if part.args.steps:
@@ -199,11 +200,10 @@ def network_part(run: Run, part: Part[Lay]) -> Output:
 def _try(run: Run, lay: Lay, block: Arrays, network: Network) -> WalksTried:
     """Walks of the anchors at home in a block, each without the anchor itself."""
     anchors = run.group("anchors")
-    home = np.flatnonzero(block["core"])
-    _, here, which = np.intersect1d(
-        block["row"][home], read_array(anchors, "row"), assume_unique=True, return_indices=True
+    _, own, which = np.intersect1d(
+        block["row"], read_array(anchors, "row"), assume_unique=True, return_indices=True
     )
-    own, which = home[here][:TRIED_IN_BLOCK], which[:TRIED_IN_BLOCK]
+    own, which = own[:TRIED_IN_BLOCK], which[:TRIED_IN_BLOCK]
     if not len(own):
         return WalksTried()
     true = slice(1, lay.k + 1)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from flows.engine.cluster import SHARED, Machine
 from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.steps.graph.names import BLOCKS, PARTITION, ROUTE, of_attempt
 from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS, HALOS, NONE, Pairs, choose_cut, cuts
-from pipeline.blocks.partition import Halo, nearest_blocks, spread
+from pipeline.blocks.partition import (
+    MAX_COPIES,
+    Halo,
+    nearest_blocks,
+    nearest_regions,
+    spread,
+)
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import lists_bytes
 from pipeline.knn.distance import pair_distance
@@ -23,10 +31,16 @@ from storage.runs.pool import Pool, Rows
 from storage.runs.run import Run
 
 EXACT_BLOCK_ROWS = 50_000
-TOGETHER = 16
-"""Blocks at most, memory permitting, where these only divide what comes after the lists."""
+DIVIDED = 16
+"""Blocks to a machine, memory permitting, where these only divide what comes after the lists."""
 MOST_UNEVEN = 1.6
 """Rows of the largest block, halo included, over the largest size that is tried."""
+REGION_BLOCKS = 4
+"""Blocks of the largest region, at least."""
+_MORE = (1.0, 1.25, 1.5, 2.0, 3.0)
+"""Numbers of regions that are tried, over the least that memory allows without a halo."""
+_REGION_ROWS = 100_000
+"""Rows below which it does not pay to divide a region among machines."""
 _NEIGHBOR_BYTES = 12
 
 
@@ -41,14 +55,26 @@ class Wanted:
     exact: bool
     """No halo: every block is searched."""
     seed: int
-    memory: int = 0
-    """Bytes that lists of the whole pool, made in one part, may take."""
+    machine: Machine = SHARED
+    """What searches a region; without memory of its own, a core searches each block."""
 
-    def together(self, n_rows: int, n_features: int) -> bool:
-        """Whether lists are made of all rows in one part; blocks only divide what follows."""
-        if self.exact or self.block_rows is not None:
-            return False
-        return lists_bytes(n_rows, n_features, self.list_length) <= self.memory
+    def most_rows(self, n_features: int) -> int:
+        """Rows of a region, halo included, that its machine has memory for."""
+        return self.machine.memory // lists_bytes(1, n_features, self.list_length)
+
+    def regions(self, n_rows: int, n_features: int) -> list[int]:
+        """Numbers of regions to try; none where each block is one. One machine takes as few as its
+        memory allows, so that few rows have copies, and several share them."""
+        machines = self.machine.number
+        if self.exact or self.block_rows is not None or not self.machine.memory:
+            return []
+        needed = n_rows / max(1, self.most_rows(n_features))
+        if needed <= 1.0 and machines == 1:
+            return [1]
+        fewest = {math.ceil(needed * more) for more in _MORE}
+        shared = {-(-number // machines) * machines for number in fewest}
+        most = max(math.ceil(needed * _MORE[-1]), n_rows // _REGION_ROWS, 1)
+        return sorted(number for number in fewest | shared if number <= most)
 
 
 @dataclass(frozen=True)
@@ -56,13 +82,15 @@ class CutChosen(Result):
     """A cut of the pool."""
 
     n_blocks: int
+    n_regions: int
+    """Blocks whose lists are made at once are a region."""
     halo: Halo
     copies: float
     """Copies per row, the row at home included, as predicted."""
     ceiling: float
-    """Recall that no list within blocks can exceed, as predicted."""
-    together: bool = False
-    """Whether lists are made of all rows together."""
+    """Recall that no list within regions can exceed, as predicted."""
+    wide: bool
+    """Whether a region has a machine to itself."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +98,17 @@ class Blocks:
     """The blocks of one attempt."""
 
     attempt: int
-    halo: Halo
+    cut: CutChosen
     sizes: tuple[int, ...]
-    """Rows by block, halo included."""
-    core: tuple[int, ...]
-    """Rows at home by block."""
-    ceiling: float
-    """Recall that no list within blocks can exceed, as predicted."""
-    together: bool
-    """Whether lists are made of all rows together."""
+    """Rows by block."""
+    copied: tuple[list[Slice], ...]
+    """By region, where the copies lie of rows that are at home in others."""
 
     @property
-    def disjoint(self) -> bool:
-        """Whether no row has a copy outside its home block."""
-        return self.sizes == self.core
+    def copies(self) -> float:
+        """Copies per row, the row at home included."""
+        more = sum(one.stop - one.start for slices in self.copied for one in slices)
+        return 1.0 + more / sum(self.sizes)
 
     def name(self, step: str) -> str:
         return of_attempt(step, self.attempt)
@@ -101,8 +126,9 @@ def block_sizes(wanted: Wanted, attempt: int, n_rows: int, n_features: int) -> l
         return [wanted.block_rows or min(EXACT_BLOCK_ROWS, most)]
     if wanted.block_rows:
         return [wanted.block_rows << attempt]
-    if wanted.together(n_rows, n_features):
-        return [min(max(BLOCK_ROWS[0], n_rows // TOGETHER), most)]
+    if wanted.machine.memory:
+        most = min(most, max(2 * length, wanted.most_rows(n_features) // REGION_BLOCKS))
+        return [min(max(BLOCK_ROWS[0], n_rows // (DIVIDED * wanted.machine.number)), most)]
     sizes = [size for size in BLOCK_ROWS if size <= most] or [most]
     sizes += [sizes[-1] << more for more in range(1, attempt + 1)]
     return [size for size in sizes if size < n_rows] or sizes[:1]
@@ -111,28 +137,33 @@ def block_sizes(wanted: Wanted, attempt: int, n_rows: int, n_features: int) -> l
 def choose_partition(
     job: Job, pool: Pool, scaling: Scaling, pairs: Pairs, wanted: Wanted, attempt: int
 ) -> CutChosen:
-    """Choose block size and halo, and write the centers."""
+    """Choose blocks, regions and halo, and write the centers."""
 
     def choose(run: Run) -> Output:
         sample = scaling.apply(read_array(run.group("samples/partition"), "x"))
-        sizes = block_sizes(wanted, attempt, pool.n_rows, sample.shape[1])
-        together = wanted.together(pool.n_rows, sample.shape[1])
-        halos = [NONE] if together or wanted.exact else HALOS
+        n_rows, n_features = pool.n_rows, sample.shape[1]
+        sizes = block_sizes(wanted, attempt, n_rows, n_features)
+        regions = wanted.regions(n_rows, n_features)
+        halos, at_once = [NONE] if wanted.exact else HALOS, wanted.machine.number if regions else 2
         with ThreadPoolExecutor(len(sizes)) as threads:
             tried = threads.map(
-                lambda s: cuts(sample, pool.n_rows, s, pairs, wanted.seed, halos), sizes
+                lambda s: cuts(sample, n_rows, s, pairs, wanted.seed, halos, regions, at_once),
+                sizes,
             )
         choices = [cut for of_size in tried for cut in of_size]
-        if together:
-            cut = replace(choices[0], ceiling=1.0)
-        elif wanted.exact:
+        if wanted.exact:
             cut = choices[0]
         else:
             most = np.inf if wanted.block_rows else MOST_UNEVEN * max(sizes)
+            if regions:  # of the memory a third, a half, two thirds
+                most = wanted.most_rows(n_features) * (1.0 + attempt / 2)
             bounded = [cut for cut in choices if cut.largest <= most]
             cut = choose_cut(bounded or choices, wanted.target_recall, attempt)
-        write_group(run.store, "partition", "partition", {"centroid": cut.centroid})
-        chosen = CutChosen(len(cut.centroid), cut.halo, cut.copies, cut.ceiling, together)
+        write_group(
+            run.store, "partition", "partition", {"centroid": cut.centroid, "region": cut.region}
+        )
+        of = len(cut.centroid), int(cut.region.max()) + 1
+        chosen = CutChosen(*of, cut.halo, cut.copies, cut.ceiling, wide=bool(regions))
         return Output([run.key("partition")], chosen)
 
     return CutChosen.of(job.once(of_attempt(PARTITION, attempt), choose))
@@ -162,52 +193,52 @@ class BlockWritten(Result):
     """A block that was written."""
 
     rows: int
-    core: int
-    """Rows at home."""
     radius: float
-    """Distance from the center to the farthest row at home."""
+    """Distance from the center to the farthest row."""
 
 
 def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: CutChosen, attempt: int) -> Blocks:
-    """Send rows to blocks and write the blocks."""
-    halo, n_blocks, route = chosen.halo, chosen.n_blocks, of_attempt(ROUTE, attempt)
+    """Send rows to their blocks, and copies to regions; write the blocks."""
+    n_blocks, route = chosen.n_blocks, of_attempt(ROUTE, attempt)
     exchange = Exchange(job.run.location, route)
     routed = job.parts(
         route,
         route_part,
         [
-            Part(f"rows-{i:06d}", Route(rows, scaling, halo, exchange))
+            Part(f"rows-{i:06d}", Route(rows, scaling, chosen.halo, exchange))
             for i, rows in enumerate(pool.parts())
         ],
     )
-    slices = incoming(routed, n_blocks)
+    slices = incoming(routed, n_blocks + chosen.n_regions)
     written = job.parts(
         of_attempt(BLOCKS, attempt),
         block_part,
         [Part(block_name(b), NewBlock(b, exchange, slices[b])) for b in range(n_blocks)],
     )
-    made = [BlockWritten.of(record) for record in written]
-    sizes, core = tuple(block.rows for block in made), tuple(block.core for block in made)
-    return Blocks(attempt, halo, sizes, core, chosen.ceiling, chosen.together)
+    sizes = tuple(BlockWritten.of(record).rows for record in written)
+    return Blocks(attempt, chosen, sizes, tuple(slices[n_blocks:]))
 
 
 def route_part(run: Run, part: Part[Route]) -> Output:
-    """Send rows of the pool, scaled, to their home blocks and as copies to halos."""
+    """Send rows of the pool, scaled, to their blocks, and copies to regions whose lists they may be
+    in: these are numbered after the blocks."""
     rows, exchange, halo = part.args.rows, part.args.to, part.args.halo
     group, span = run.group("pool"), slice(rows.start, rows.stop)
     x = part.args.scaling.apply(read_array(group, "x", span))
     y = read_array(group, "y", span)
-    centroid = read_array(run.group("partition"), "centroid")
-    near, distance = nearest_blocks(x, centroid, max(1, halo.copies))
-    row, block, core = spread(near, distance, halo)
+    partition = run.group("partition")
+    centroid, region = read_array(partition, "centroid"), read_array(partition, "region")
+    block, distance = nearest_blocks(x, centroid, 1 if halo.copies == 1 else MAX_COPIES)
+    row, to, home = spread(*nearest_regions(block, distance, region), halo)
     columns = {
         "x": x[row],
         "row": row + rows.start,
         "given_label": y[row],
-        "home": near[row, 0],
-        "core": core,
+        "home": block[row, 0],
     }
-    sent = exchange.send(part.name, block, len(centroid), columns)
+    n_blocks = len(centroid)
+    destination = np.where(home, columns["home"], n_blocks + to)
+    sent = exchange.send(part.name, destination, n_blocks + int(region.max()) + 1, columns)
     return Output([exchange.key(part.name)], Routed(sent))
 
 
@@ -216,13 +247,13 @@ def block_part(run: Run, part: Part[NewBlock]) -> Output:
     number = part.args.block
     path = f"blocks/{number:05d}"
     columns = part.args.sent.receive(part.args.slices)
+    del columns["home"]
     if (np.diff(columns["row"]) < 0).any():  # sent in order of rows, received in that of parts
         order = np.argsort(columns["row"])
         columns = {name: value[order] for name, value in columns.items()}
     center = read_array(run.group("partition"), "centroid")[number]
-    core = columns["core"]
-    home = np.flatnonzero(core)
-    reach = pair_distance(columns["x"], center[None], home, np.zeros_like(home))
+    every = np.arange(len(columns["row"]))
+    reach = pair_distance(columns["x"], center[None], every, np.zeros_like(every))
     radius = float(reach.max(initial=0.0))
     write_group(run.store, path, "blocks", columns, {"block": number, "radius": radius})
-    return Output([run.key(path)], BlockWritten(len(core), int(core.sum()), radius))
+    return Output([run.key(path)], BlockWritten(len(every), radius))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from flows.engine.cluster import SHARED
 from flows.engine.collectives import PoolGraph, Sendings
 from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
@@ -167,8 +168,8 @@ def _graph(job: Job, params: TrainParams, pool: Pool, length: int) -> tuple[Neig
     """How the graph of a stage is built."""
     builder, seed = choose_builder(params.builder, pool.n_rows, pool.n_features), params.seed
     recall = max(STAGE_RECALL, params.target_recall)
-    room = job.machine().memory if builder == "join" else 0
-    wanted = Wanted(params.block_rows, recall, length, builder == "exact", seed, room)
+    machine = job.machine() if builder == "join" else SHARED
+    wanted = Wanted(params.block_rows, recall, length, builder == "exact", seed, machine)
     return NeighborParams(length, builder, seed=seed), wanted
 
 
