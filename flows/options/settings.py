@@ -35,27 +35,20 @@ def read_settings(path: str, command: str, known: Mapping[str, bool]) -> dict[st
     outside = {key: value for key, value in content.items() if key not in tables}
     shared = {key: value for key, value in _spelled(outside).items() if key in known}
     own = _spelled(tables.get(command, {}))
-    for key in own:
-        if key not in known:
-            _refuse(path, f"[{command}] ", key, known)
-    for key in _spelled(outside):
-        if key not in known and not tables:
-            _refuse(path, "", key, known)
+    for table, keys in ((f"[{command}] ", own), ("", {} if tables else _spelled(outside))):
+        for key in keys:
+            if key not in known:
+                more = did_you_mean(key, known)
+                raise InputError(f"--config {path}: {table}{key}: there is no such option{more}")
     values = {**shared, **own}
-    return {key: _as_list(value) if known[key] else value for key, value in values.items()}
+    return {
+        key: [value] if known[key] and not isinstance(value, list) else value
+        for key, value in values.items()
+    }
 
 
 def _spelled(table: Mapping[str, Any]) -> dict[str, Any]:
     return {key.replace("-", "_"): value for key, value in table.items()}
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _refuse(path: str, table: str, key: str, known: Mapping[str, bool]) -> None:
-    more = did_you_mean(key, known)
-    raise InputError(f"--config {path}: {table}{key}: there is no such option{more}")
 
 
 def settings_text(parameters: Mapping[str, Any], label_name: str | None) -> str:
@@ -63,10 +56,6 @@ def settings_text(parameters: Mapping[str, Any], label_name: str | None) -> str:
     given = {key: value for key, value in parameters.items() if value is not None}
     if label_name is not None:
         given = {"label_column": label_name, **given}
-    lines = [f"{key.replace('_', '-')} = {_toml(value)}" for key, value in given.items()]
+    # TOML has text, numbers, truth and lists as JSON writes them
+    lines = [f"{key.replace('_', '-')} = {json.dumps(value)}" for key, value in given.items()]
     return "\n".join(["[train]", *lines]) + "\n"
-
-
-def _toml(value: Any) -> str:
-    """A value in TOML, which writes text, numbers, truth and lists as JSON does."""
-    return json.dumps(value, ensure_ascii=True)
