@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+from shlex import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -33,14 +33,14 @@ def doubtful(
             what = (
                 "texts, no two of them equal" if column.is_text else "whole numbers, no two equal"
             )
-            either = f"--id-column {quoted(name)} or --exclude {quoted(name)}"
+            either = f"--id-column {quote(name)} or --exclude {quote(name)}"
             doubts.append(_one("id-like", name, f"{what}: it looks like an id", either))
         elif column.is_text and method.encode == "none":
             text = f"text, such as {column.example!r}: distances need numbers"
-            doubts.append(_one("text", name, text, f"--encode one-hot or --exclude {quoted(name)}"))
+            doubts.append(_one("text", name, text, f"--encode one-hot or --exclude {quote(name)}"))
         elif nearly_tells(values, y):
             text = "its order alone all but tells the label; was it made from the label?"
-            doubts.append(_one("near leak", name, text, f"--exclude {quoted(name)}"))
+            doubts.append(_one("near leak", name, text, f"--exclude {quote(name)}"))
     gaps = [c.name for c in columns if not c.is_text and not np.isfinite(c.values).all()]
     if gaps and method.impute == "none":
         missing = sum(int((~np.isfinite(c.values)).sum()) for c in columns if c.name in gaps)
@@ -79,7 +79,7 @@ def _spelled(column: FeatureCandidate) -> Finding:
     name, example = column.name, column.example
     if column.refused:
         text = f"{example!r} is not to be read as --parse says: training refuses it"
-        return _one("parse", name, text, f"--exclude {quoted(name)}")
+        return _one("parse", name, text, f"--exclude {quote(name)}")
     text = f"text that can be read as numbers, such as {example!r}"
     comma = " or --decimal ," if column.has_commas else ""
     return _one("parse", name, text, parse_options(name, list(column.spellings)) + comma)
@@ -87,8 +87,3 @@ def _spelled(column: FeatureCandidate) -> Finding:
 
 def _one(kind: str, name: str, text: str, option: str) -> Finding:
     return Finding(kind=kind, columns=[name], text=f"{name!r}: {text}", option=option)
-
-
-def quoted(name: str) -> str:
-    """A name as a shell takes it."""
-    return shlex.quote(name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import LabelValue
-from flows.intake.doubts import doubtful, quoted
+from flows.intake.doubts import doubtful
 from flows.intake.glance import Glance, look_at
 from flows.intake.health import SHOWN, Finding, Health, named
 from flows.intake.labels import alike, quantity, refused
@@ -125,27 +126,27 @@ def look(params: CheckParams | TrainParams) -> Health:
             raise
         source = _opened(params, with_labels=False)
     glance = look_at(source)
-    codes, y = None, np.full(glance.n_rows, -1, np.int64)
+    y = np.full(glance.n_rows, -1, np.int64)
     findings = []
     counts: list[tuple[LabelValue, int]] = []
     n_missing = 0
     if glance.label is not None and source.candidates is not None:
-        counts, n_missing = _of_candidates(glance.label)
+        there = [candidates for candidates in glance.label.tolist() if candidates is not None]
+        counts = _in_order(Counter(value for candidates in there for value in candidates))
+        n_missing = len(glance.label) - len(there)
     elif glance.label is not None:
-        codes, labels = LabelCodes(f"labels {source.label_name!r}"), glance.label
+        name, labels, known = str(source.label_name), glance.label, _known(glance.label)
+        if params.join_labels:
+            labels = Coding(joined=joined_by(known)).join(labels)
+            known = _known(labels)
         try:
-            if params.join_labels:
-                labels = _joined(labels)
-            y = codes.encode(labels).astype(np.int64)
+            y = LabelCodes(f"labels {source.label_name!r}").encode(labels).astype(np.int64)
         except InputError as error:  # training refuses them itself
-            findings += refused(str(source.label_name), _known(labels), error)
-            codes = None
-    if codes is not None and (y >= 0).any():
-        n_missing = int((y < 0).sum())
-    if codes is not None:
-        counts = _counts(codes, y)
-        findings += quantity(str(source.label_name), dict(counts))
-        findings += alike(str(source.label_name), dict(counts))
+            findings += refused(name, known, error)
+        else:
+            counts = _in_order(known)
+            n_missing = len(labels) - known.total() if known else 0
+            findings += [*quantity(name, known), *alike(name, dict(counts))]
     findings += _findings(glance, y, method, n_missing)
     if several and params.annotations == params.source:  # each line repeats its row
         findings = [finding for finding in findings if finding.kind != "ids"]
@@ -181,26 +182,14 @@ def _opened(params: CheckParams | TrainParams, *, with_labels: bool) -> Source:
     )
 
 
-def _joined(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels that are alike as one."""
-    return Coding(joined=joined_by(_known(labels))).join(labels)
-
-
 def _known(labels: npt.NDArray[Any]) -> Counter[LabelValue]:
     """Rows with each label that is there."""
-    return Counter(value for value in map(label_value, labels.tolist()) if value is not None)
-
-
-def _counts(codes: LabelCodes, y: npt.NDArray[np.int64]) -> list[tuple[LabelValue, int]]:
-    counts = np.bincount(y[y >= 0], minlength=len(codes.values)).tolist()
-    return _in_order(dict(zip(codes.values, counts, strict=True)))
-
-
-def _of_candidates(sets: npt.NDArray[np.object_]) -> tuple[list[tuple[LabelValue, int]], int]:
-    """Rows with each candidate, and those without any."""
-    there = [candidates for candidates in sets.tolist() if candidates is not None]
-    counts = Counter(value for candidates in there for value in candidates)
-    return _in_order(counts), len(sets) - len(there)
+    known: Counter[LabelValue] = Counter()
+    for raw, rows in Counter(labels.tolist()).items():
+        value = label_value(raw)
+        if value is not None:
+            known[value] += rows
+    return known
 
 
 def _in_order(counts: Mapping[LabelValue, int]) -> list[tuple[LabelValue, int]]:
@@ -285,7 +274,7 @@ def _several(kind: str, columns: list[str], what: str, left_out: bool) -> list[F
             kind=kind,
             columns=columns,
             text=f"{named(columns)} {verb} {what}",
-            option=None if left_out else f"--exclude {quoted(columns[0])}",
+            option=None if left_out else f"--exclude {quote(columns[0])}",
             left_out=left_out,
         )
     ]
