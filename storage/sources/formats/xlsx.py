@@ -246,13 +246,11 @@ def _filled(where: str, parser: Any, part: _Part) -> Iterator[Cells]:
         part.room = ROW_BYTES
 
 
-def _header(location: SourcePath, sheet: str | None) -> tuple[tuple[str, ...], bool]:
+def _header(rows: Iterator[Cells]) -> tuple[tuple[str, ...], bool]:
     """The first row of a sheet as names, and whether there are rows below."""
-    with _book(location) as (_, of_sheet):
-        rows = of_sheet(sheet)
-        header = next(rows, ())
-        has_rows = next(rows, None) is not None
-    return tuple("" if cell is None else str(cell).strip() for cell in header), has_rows
+    header = next(rows, ())
+    names = tuple("" if cell is None else str(cell).strip() for cell in header)
+    return names, next(rows, None) is not None
 
 
 def look(location: SourcePath, request: Request) -> Look:
@@ -261,19 +259,18 @@ def look(location: SourcePath, request: Request) -> Look:
     Raises `InputError` if it has no rows.
     """
     sheet = request.dialect.sheet
-    names, has_rows = _header(location, sheet)
     wanted = {*filter(None, (request.label, request.columns.id)), *(request.features or ())}
-    if sheet is None and (not has_rows or not wanted <= set(names)):
-        with _book(location) as (sheets, _):
-            others = sheets[1:MOST_SHEETS]
-        for other in others:
-            there, rows = _header(location, other)
-            if rows and wanted <= set(there):
-                what = "no rows below a header" if not has_rows else "other columns than are wanted"
-                raise InputError(
-                    f"{location.name}: its first sheet has {what}, and sheet {other!r} has them; "
-                    f"give --sheet {shlex.quote(other)}"
-                )
+    with _book(location) as (sheets, of_sheet):
+        names, has_rows = _header(of_sheet(sheet))
+        if sheet is None and (not has_rows or not wanted <= set(names)):
+            for other in sheets[1:MOST_SHEETS]:
+                there, rows = _header(of_sheet(other))
+                if rows and wanted <= set(there):
+                    what = "other columns than are wanted" if has_rows else "no rows below a header"
+                    raise InputError(
+                        f"{location.name}: its first sheet has {what}, and sheet {other!r} has "
+                        f"them; give --sheet {shlex.quote(other)}"
+                    )
     if not has_rows:
         raise InputError(
             f"{location.name}: no rows below a header in the sheet; give at least one, or --sheet"
