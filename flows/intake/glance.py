@@ -151,7 +151,7 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
         return Glance([], None, None, 0, True)
     table = pa.Table.from_batches(batches)
     n_rows, whole = table.num_rows, len(starts) == 1 and table.num_rows < step and most > 0
-    columns = {name: _whole(table[name]) for name in table.column_names}
+    columns = {name: decoded(table[name].combine_chunks()) for name in table.column_names}
     label = None if source.label_name is None else columns.get(source.label_name)
     own_labels = None if label is None else to_labels(label)
     return Glance(
@@ -174,13 +174,6 @@ def _values(pieces: Iterator[np.ndarray], count: int) -> Labels:
     return join_values(labels) if labels else np.empty(0, object)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    joined = column.combine_chunks()
-    if isinstance(joined, pa.ChunkedArray):
-        joined = pa.concat_arrays(joined.chunks)
-    return decoded(joined)
-
-
 def _features(
     columns: dict[str, pa.Array], features: tuple[Feature, ...], source: Source
 ) -> Iterator[FeatureCandidate]:
@@ -197,18 +190,17 @@ def _features(
                 f"{name}[{place}]", lists[name][:, place].astype(np.float64), False
             )
         elif is_number(column.type):
-            numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            numbers = np.asarray(column.cast(pa.float64(), safe=False))
             yield FeatureCandidate(name, numbers, False)
         elif types.is_string(column.type) or types.is_large_string(column.type):
             yield _of_text(name, column, source.dialect.decimal, typed)
         else:
-            codes = _codes(column) if not types.is_nested(column.type) else None
             known = column.drop_null()
             example = str(known[0].as_py())[:40] if len(known) else ""
-            values = np.full(len(column), np.nan) if codes is None else codes
+            nested = types.is_nested(column.type)
+            values, coded = (np.full(len(column), np.nan), b"") if nested else _coded(column)
             is_time = types.is_timestamp(column.type) or types.is_date(column.type)
             spellings = ("datetime",) if is_time else ()
-            coded = b"" if codes is None else _digest(column)
             yield FeatureCandidate(name, values, True, example, spellings, coded=coded)
 
 
@@ -220,22 +212,16 @@ def _of_text(name: str, column: pa.Array, decimal: str, typed: bool) -> FeatureC
     n_text = pc.sum(bad).as_py() or 0
     known = text.drop_null()
     if n_text == 0 and not (typed and len(known)):
-        numbers = marked.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return FeatureCandidate(name, numbers, False)
+        return FeatureCandidate(name, np.asarray(marked.cast(pa.float64())), False)
     commas = decimal == "." and n_text > 0
     commas = commas and not pc.any(_no_numbers(pc.replace_substring(text, ",", "."))).as_py()
     spellings = spellings_of(plain_texts(column), decimal)
     if commas and pc.any(pc.match_substring_regex(text, "^[+-]?0,")).as_py():
         spellings = [kind for kind in spellings if kind != "thousands"]
-    return FeatureCandidate(
-        name,
-        _codes(text),
-        True,
-        (text.filter(bad) if n_text else known)[0].as_py()[:40],
-        tuple(spellings),
-        coded=_digest(text),
-        has_commas=commas,
-    )
+    codes, coded = _coded(text)
+    example = (text.filter(bad) if n_text else known)[0].as_py()[:40]
+    kinds = tuple(spellings)
+    return FeatureCandidate(name, codes, True, example, kinds, coded=coded, has_commas=commas)
 
 
 def _no_numbers(text: pa.Array) -> pa.Array:
@@ -249,21 +235,18 @@ def _parsed(name: str, column: pa.Array, spelling: Spelling) -> FeatureCandidate
     numbers, bad = spelling.read(text)
     if bad is None:
         return FeatureCandidate(name, numbers, False)
-    refused = text[bad].as_py()[:40]
-    kinds, coded = (spelling.kind,), _digest(text)
-    return FeatureCandidate(name, _codes(text), True, refused, kinds, refused=True, coded=coded)
+    example, kinds, (codes, coded) = text[bad].as_py()[:40], (spelling.kind,), _coded(text)
+    return FeatureCandidate(name, codes, True, example, kinds, refused=True, coded=coded)
 
 
-def _digest(column: pa.Array) -> bytes:
-    """Of the different values of a column, by first appearance."""
-    state = blake2b(digest_size=16)
-    for value in column.dictionary_encode().dictionary:
+def _coded(column: pa.Array) -> tuple[npt.NDArray[np.float64], bytes]:
+    """Codes, and a digest of what they stand for."""
+    values, state = column.dictionary_encode(), blake2b(digest_size=16)
+    for value in values.dictionary:
         state.update(repr(value.as_py()).encode(errors="surrogatepass") + b"\0")
-    return state.digest()
+    return _codes(values), state.digest()
 
 
 def _codes(column: pa.Array) -> npt.NDArray[np.float64]:
     """`(row,)` codes by first appearance, NaN where missing."""
-    indices = column.dictionary_encode().indices
-    codes: npt.NDArray[np.float64] = indices.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return codes
+    return np.asarray(column.dictionary_encode().indices.cast(pa.float64()))

@@ -270,7 +270,7 @@ def keys(ids: pa.Array) -> Keys:
     """(row,) uint64 keys of ids: whole numbers are their own, of others a hash of 64 bits."""
     coded = ids.cast(pa.string()).dictionary_encode()
     texts = coded.dictionary
-    whole = pc.match_substring_regex(texts, WHOLE).to_numpy(zero_copy_only=False)
+    whole = np.asarray(pc.match_substring_regex(texts, WHOLE))
     key = np.empty(len(texts), np.uint64)
     key[whole] = texts.filter(pa.array(whole)).cast(pa.int64()).to_numpy().view(np.uint64)
     for at in np.flatnonzero(~whole):

@@ -120,8 +120,7 @@ def to_floats(
             if category is not None:
                 if name not in texts:
                     texts[name] = plain_texts(batch.column(name))
-                equal = pc.equal(texts[name], category).fill_null(False)
-                x[:, position] = equal.to_numpy(zero_copy_only=False)
+                x[:, position] = pc.equal(texts[name], category).fill_null(False)
                 continue
             if place is None:
                 x[:, position] = _numbers(batch.column(name))
@@ -150,8 +149,7 @@ def _parsed(
 def _numbers(column: pa.Array) -> np.ndarray:
     if not types.is_floating(column.type):
         column = column.cast(pa.float64(), safe=False)
-    values: np.ndarray = column.to_numpy(zero_copy_only=False)
-    return values
+    return np.asarray(column)
 
 
 def list_values(column: pa.Array, length: int, where: str) -> Floats:
@@ -159,16 +157,15 @@ def list_values(column: pa.Array, length: int, where: str) -> Floats:
 
     Raises `InputError` for lists of another length.
     """
-    lengths = pc.list_value_length(column).fill_null(length).to_numpy(zero_copy_only=False)
+    lengths = np.asarray(pc.list_value_length(column).fill_null(length))
     if (lengths != length).any():
         other = int(lengths[lengths != length][0])
         raise InputError(
             f"{where} has a list of {other:,} values, its first row one of {length:,}; "
             "give lists of one length"
         )
-    there = column.is_valid().to_numpy(zero_copy_only=False)
     values = np.full((len(column), length), np.nan, np.float32)
-    values[there] = _numbers(column.flatten()).reshape(-1, length)
+    values[np.asarray(column.is_valid())] = _numbers(column.flatten()).reshape(-1, length)
     return values
 
 
@@ -184,15 +181,12 @@ def to_labels(column: pa.Array) -> Labels:
     values: list[Label | None] = [label_value(raw) for raw in coded.dictionary.to_pylist()]
     if coded.indices.null_count:
         values.append(None)
-    places = coded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
-    labels: Labels = label_array(values)[places]
-    return labels
+    return label_array(values).take(np.asarray(coded.indices.fill_null(len(values) - 1)))
 
 
 def _sets(column: pa.Array) -> Labels:
     """`(row,)` tuples of the label values in the lists of a column."""
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-    ends = np.cumsum(lengths).tolist()
+    ends = np.cumsum(pc.list_value_length(column).fill_null(0)).tolist()
     values = to_labels(column.flatten()).tolist()
     sets = (tuple(values[a:b]) for a, b in zip([0, *ends], ends, strict=False))
     return np.fromiter(sets, object, len(ends))

@@ -41,9 +41,8 @@ class Spelling(NamedTuple):
         """
         read = _READ.get(self.kind)
         column = _of_format(text, self.kind) if read is None else read(text, self.decimal)
-        numbers: npt.NDArray[np.float64] = column.to_numpy(zero_copy_only=False)
         bad = pc.and_(column.is_null(), text.is_valid()).index(True).as_py()
-        return numbers.astype(np.float64), None if bad < 0 else bad
+        return np.asarray(column, np.float64), None if bad < 0 else bad
 
 
 def is_spelling(kind: str) -> bool:
@@ -190,8 +189,7 @@ def text_ids(column: Any, where: str) -> Labels:
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
     if longest > ID_BYTES:
         raise InputError(f"{where}: an id of {longest:,} bytes; give short ones")
-    ids: Labels = texts.fill_null("").to_numpy(zero_copy_only=False)
-    return ids
+    return np.asarray(texts.fill_null(""))
 
 
 def are_whole(ids: Labels) -> bool:
