@@ -63,7 +63,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 def plain_texts(column: pa.Array) -> pa.Array:
     """Values of a column as text without surrounding spaces, null where missing or empty."""
     text = pc.utf8_trim_whitespace(decoded(column).cast(pa.string()))
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    return pc.if_else(pc.equal(text, ""), None, text)
 
 
 def plain_values(column: pa.Array) -> list[Any]:
@@ -110,7 +110,7 @@ def _number(text: pa.Array, decimal: str, end: str = "") -> pa.Array:
     there = pc.match_substring_regex(text, pattern)
     bare = pc.replace_substring_regex(text, f"{marks}|{end}$" if end else marks, "")
     bare = pc.replace_substring(bare, ",", ".")
-    return pc.if_else(there, bare, pa.scalar(None, pa.string())).cast(pa.float64())
+    return pc.if_else(there, bare, None).cast(pa.float64())
 
 
 def _percent(text: pa.Array, decimal: str) -> pa.Array:
@@ -120,19 +120,18 @@ def _percent(text: pa.Array, decimal: str) -> pa.Array:
 def _boolean(text: pa.Array, decimal: str) -> pa.Array:
     lower = pc.utf8_lower(text)
     true, false = (pc.is_in(lower, pa.array(words)) for words in (TRUE, FALSE))
-    return pc.if_else(pc.or_(true, false), true.cast(pa.float64()), pa.scalar(None, pa.float64()))
+    return pc.if_else(pc.or_(true, false), true.cast(pa.float64()), None)
 
 
 def _datetime(text: pa.Array, decimal: str) -> pa.Array:
     """Days since 1970 of times in ISO 8601; digits below a microsecond are cut off."""
-    none = pa.scalar(None, pa.string())
     text = pc.replace_substring_regex(text, r"(\.[0-9]{6})[0-9]+", r"\1")
-    text = pc.if_else(pc.match_substring_regex(text, _ISO), text, none)
+    text = pc.if_else(pc.match_substring_regex(text, _ISO), text, None)
     day = _date(pc.utf8_slice_codeunits(text, 0, 10), "%Y-%m-%d")
-    text = pc.if_else(day.is_valid(), text, none)
+    text = pc.if_else(day.is_valid(), text, None)
     zoned = pc.match_substring_regex(text, _ZONE)
-    local = pc.if_else(zoned, none, text).cast(pa.timestamp("us"))
-    utc = pc.if_else(zoned, text, none).cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    local = pc.if_else(zoned, None, text).cast(pa.timestamp("us"))
+    utc = pc.if_else(zoned, text, None).cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
     return _days(pc.coalesce(local, utc), 86_400e6)
 
 
@@ -148,7 +147,7 @@ def _date(text: pa.Array, form: str) -> pa.Array:
         pc.replace_substring_regex(pc.utf8_lower(one), r"\b0+([0-9])", r"\1")
         for one in (text, pc.strftime(time, form))
     ]
-    return pc.if_else(pc.equal(*plain), time, pa.scalar(None, time.type))
+    return pc.if_else(pc.equal(*plain), time, None)
 
 
 def _days(time: pa.Array, day: float) -> pa.Array:
