@@ -4,7 +4,7 @@ other tables are matched to rows by them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from storage.arrays.groups import array, read_array, undamaged
 from storage.errors import InputError
 from storage.sources.base import Source
 from storage.sources.formats.tables import TablesReader
-from storage.sources.request import PLAIN_NUMBERS
 from storage.sources.values.labels import Labels
 from storage.sources.values.texts import as_column
 
@@ -59,19 +58,10 @@ class RowIds(NamedTuple):
         """The ids of a source, which are read again, alone; None where it has none."""
         if source.id_name is None:
             return None
-        several = source.annotations
-        alone = replace(
-            source,
-            coding=PLAIN_NUMBERS,
-            annotations=None,
-            corrections=None,
-            candidates=None,
-            label_name=None,
-            group_name=None,
-            only=None,
-        )
-        if isinstance(source.reader, TablesReader):
-            alone = replace(alone, feature_names=(), reader=source.reader.of_ids())
+        reader, several = source.reader, source.annotations
+        if isinstance(reader, TablesReader):
+            reader = reader.of_ids()
+        alone = Source(source.kind, source.files, (), None, source.n_rows, source.parts, reader)
 
         def pieces(rows: int) -> Iterator[tuple[Numbers, Labels]]:
             for chunk in alone.chunks(rows):

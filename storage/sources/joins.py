@@ -490,17 +490,16 @@ class _LabelFile:
         """(line,) codes."""
         coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
         names = text_ids(coded.dictionary, self.name).tolist()
-        codes = [self.reviewers.setdefault(one, len(self.reviewers)) for one in names if one]
+        codes = [
+            self.reviewers.setdefault(one, len(self.reviewers)) if one else NOBODY for one in names
+        ]
         if len(self.reviewers) > MOST_REVIEWERS:
             raise InputError(
                 f"{self.name}: more than {MOST_REVIEWERS:,} reviewers; is the column `reviewer` "
                 "that of who gave the labels?"
             )
-        place = np.full(len(names) + 1, NOBODY, np.int16)
-        place[np.flatnonzero(names)] = codes
-        at: npt.NDArray[np.integer] = coded.indices.fill_null(len(names)).to_numpy(False)
-        who: npt.NDArray[np.int16] = place[at]
-        return who
+        place = np.asarray(coded.indices.fill_null(len(codes)))
+        return np.array([*codes, NOBODY], np.int16).take(place)
 
 
 def _narrow(numbers: Numbers) -> npt.NDArray[np.integer]:

@@ -377,10 +377,7 @@ class CsvTable(TableRows):
 
     def _check_quotes(self, batch: pa.RecordBatch, row: int) -> None:
         """Refuse text over several lines: a quote that is not closed swallows the rows below."""
-        plain = self.selection.columns if self.selection.raw else ()
-        for name in self.texts:
-            if name in plain:
-                continue
+        for name in () if self.selection.raw else self.texts:
             broken = pyarrow.compute.match_substring(batch.column(name), "\n").fill_null(False)
             at = broken.index(True).as_py()
             if at >= 0:

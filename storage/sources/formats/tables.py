@@ -53,7 +53,7 @@ class Selection:
     label: str | None
     file: int = 0
     """Number of the file among those of the source."""
-    constants: tuple[tuple[str, str | float | None], ...] = ()
+    constants: Constants = field(default_factory=dict)
     """Columns that the path of the file gives, with their value."""
     id: str | None = None
     group: str | None = None
@@ -84,12 +84,11 @@ class Selection:
     @property
     def columns(self) -> list[str]:
         """The stored columns that are read."""
-        given = {name for name, _ in self.constants}
-        return [name for name in self.used if name not in given]
+        return [name for name in self.used if name not in self.constants]
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One batch with the columns that the path of its file gives, as far as they are read."""
-        for name, value in self.constants:
+        for name, value in self.constants.items():
             if name in self.used:
                 scalar = pa.scalar(value, pa.string() if isinstance(value, str) else pa.float64())
                 batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
@@ -453,7 +452,7 @@ def open_tables(
                 f"{location.name}: columns {listed(table.names)} are not those of "
                 f"{first.location.name}: {listed(first.names)}; give files of one table"
             )
-        given = tuple(table.constants.items())
+        given = table.constants
         selection = Selection(features, label, number, given, id_column, group, request.raw)
         if not request.raw:
             table.check(selection)
