@@ -295,9 +295,9 @@ def _read_text(location: SourcePath, n_rows: int, column: str | None, dialect: D
     if column is not None and column not in header.cells:
         raise InputError(f"{location.name}: {no_column(column, header.cells)}")
     names = ("label",) if column is None else header.cells
-    selection = Selection((), column or "label")
     lines, named = header.blank_lines, column is not None
-    reader = CsvTable(location, None, selection, names, dialect, lines, has_header=named)
+    label = Selection(label=column or "label")
+    reader = CsvTable(location, None, names, dialect, lines, has_header=named, selection=label)
     with readable(location.name):
         count = sum(batch.num_rows for batch in reader.batches(0, 1))
     if column is None and count == n_rows + 1:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -87,8 +86,7 @@ def look(location: SourcePath, *_: Any) -> Look:
             f"{location.name}: batches of {max(rows):,} rows, {n_bytes:,} bytes each; write it "
             "with a smaller chunksize"
         )
-    n_rows = sum(rows)
-    return Look.of(location, schema, n_rows, partial(ArrowTable, location, n_rows))
+    return Look.of(ArrowTable(location, sum(rows)), schema)
 
 
 def _row_bytes(schema: pa.Schema) -> int:

@@ -17,7 +17,6 @@ import weakref
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -423,19 +422,9 @@ def look(location: SourcePath, request: Request) -> Look:
     header = read_header(location, request.dialect)
     if not header.has_rows:
         raise InputError(f"{location.name}: no rows below the header; give at least one")
-
-    reader = partial(
-        CsvTable,
-        location,
-        None,
-        columns=header.cells,
-        dialect=request.dialect,
-        blank_lines=header.blank_lines,
-        watched=tuple(name for name in header.cells if name == request.ignore),
-    )
-    kinds = dict.fromkeys(header.cells)
-    hint = separator_hint(header.cells)
-    return Look(location, kinds, header.cells, None, reader, hint)
+    names, watched = header.cells, tuple(name for name in header.cells if name == request.ignore)
+    table = CsvTable(location, None, names, request.dialect, header.blank_lines, watched=watched)
+    return Look(table, names, hint=separator_hint(names))
 
 
 def counted(source: Source) -> Source:

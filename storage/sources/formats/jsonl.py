@@ -8,7 +8,6 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from math import isqrt
 
 import numpy as np
@@ -140,5 +139,4 @@ def look(location: SourcePath, _: Request) -> Look:
         check_width(location.name, len(schema))
     if not schema.names:
         raise InputError(f"{location.name}: no keys in its lines; give an object a line")
-    reader = partial(JsonTable, location, n_rows, schema=schema)
-    return Look.of(location, schema, n_rows, reader)
+    return Look.of(JsonTable(location, n_rows, schema), schema)

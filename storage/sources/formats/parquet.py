@@ -5,7 +5,6 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -96,9 +95,8 @@ def look(location: SourcePath, *_: Any) -> Look:
         meta = parquet.metadata
         groups = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
         schema = parquet.schema_arrow
-    n_rows, texts = sum(groups), tuple(field.name for field in schema if _is_text(field.type))
-    reader = partial(ParquetTable, location, n_rows, groups=groups, texts=texts)
-    return Look.of(location, schema, n_rows, reader)
+    texts = tuple(field.name for field in schema if _is_text(field.type))
+    return Look.of(ParquetTable(location, sum(groups), groups, texts), schema)
 
 
 def _check_footer(where: str, file: IO[bytes]) -> None:

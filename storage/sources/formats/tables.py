@@ -49,8 +49,8 @@ class Feature(NamedTuple):
 class Selection:
     """What is read of one table."""
 
-    features: tuple[Feature, ...]
-    label: str | None
+    features: tuple[Feature, ...] = ()
+    label: str | None = None
     file: int = 0
     """Number of the file among those of the source."""
     constants: Constants = field(default_factory=dict)
@@ -246,7 +246,7 @@ class TableRows(ABC):
     location: SourcePath
     n_rows: int | None
     """Rows of the file; None where only reading tells."""
-    selection: Selection
+    selection: Selection = field(default=Selection(), kw_only=True)
     """What is read of it."""
 
     def begin(self, start: int) -> int:
@@ -272,31 +272,26 @@ class TableRows(ABC):
             first += batch.num_rows
 
 
-Reads = Callable[[Selection], TableRows]
-
-
 @dataclass(frozen=True)
 class Look:
-    """The columns of one file, and how they are read."""
+    """The columns of one file, before any of them are selected."""
 
-    location: SourcePath
-    kinds: Mapping[str, pa.DataType | None]
-    """Type by column; None: text, which is read as what is wanted. Empty if names occur twice."""
+    table: TableRows
     names: tuple[str, ...]
     """Columns in file order."""
-    n_rows: int | None
-    reader: Reads
+    kinds: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """Type by column, where the file says, and names occur once; others are text, which is read as
+    what is wanted."""
     hint: str = ""
     """What may be wrong where the columns are not as wanted."""
     constants: Constants = field(default_factory=dict)
 
     @classmethod
-    def of(cls, location: SourcePath, schema: pa.Schema, n_rows: int, reader: Reads) -> "Look":
+    def of(cls, table: TableRows, schema: pa.Schema) -> "Look":
         """The columns of a file that has a schema of Arrow's."""
-        names = stored_columns(location.name, schema)
+        names = stored_columns(table.location.name, schema)
         twice = len(set(names)) < len(names)
-        kinds = {} if twice else {name: schema.field(name).type for name in names}
-        return cls(location, kinds, tuple(names), n_rows, reader)
+        return cls(table, tuple(names), {} if twice else {n: schema.field(n).type for n in names})
 
     def given(self, constants: Constants) -> "Look":
         """The same with the columns that its path gives."""
@@ -310,7 +305,8 @@ class Look:
         """The first value of a column; None where there are no rows."""
         if name in self.constants:
             return self.constants[name]
-        for _, batch in self.reader(Selection((Feature(name),), None, raw=True)).read(0, 1):
+        alone = replace(self.table, selection=Selection((Feature(name),), raw=True))
+        for _, batch in alone.read(0, 1):
             return batch.column(name)[0].as_py()
         return None
 
@@ -340,7 +336,7 @@ class Look:
         """Values in each list of a column; 0 where its first row has none."""
         kind = self.kinds[name]
         if types.is_fixed_size_list(kind):
-            return int(kind.list_size)  # type: ignore[union-attr]
+            return int(kind.list_size)
         return len(self.first(name) or ())
 
     def check(self, wanted: Selection) -> None:
@@ -352,7 +348,7 @@ class Look:
                 value = self.first(feature.column)
                 hint = parse_hint(value, feature.column)
                 raise InputError(
-                    f"{self.location.name}: feature column {feature.column!r} is {kind}, not "
+                    f"{self.table.location.name}: feature column {feature.column!r} is {kind}, not "
                     f"numeric: {shown(value)} at row 0; {hint}leave it out with --exclude "
                     f"{feature.column}"
                 )
@@ -362,7 +358,7 @@ class Look:
             (wanted.group, check_group_type),
         ):
             if column is not None and (kind := self.kinds.get(column)) is not None:
-                check(self.location.name, column, kind)
+                check(self.table.location.name, column, kind)
 
 
 _PIECE = 1 << 16
@@ -441,22 +437,21 @@ def open_tables(
     first: Look | None = None
     tables: list[TableRows] = []
     for number, (location, constants) in enumerate(files.items()):
-        table = look(location, request).given(constants)
+        there = look(location, request).given(constants)
         if first is None:
-            first, places = table, table.expanded(request)
-            names, label, id_column, group = _chosen(table, places, request)
-            _check_parse(table.location.name, table.names, request)
+            first, places = there, there.expanded(request)
+            names, label, id_column, group = _chosen(there, places, request)
+            _check_parse(location.name, there.names, request)
             features = tuple(places[name] for name in names)
-        elif set(table.names) != set(first.names):
+        elif set(there.names) != set(first.names):
             raise InputError(
-                f"{location.name}: columns {listed(table.names)} are not those of "
-                f"{first.location.name}: {listed(first.names)}; give files of one table"
+                f"{location.name}: columns {listed(there.names)} are not those of "
+                f"{first.table.location.name}: {listed(first.names)}; give files of one table"
             )
-        given = table.constants
-        selection = Selection(features, label, number, given, id_column, group, request.raw)
+        selection = Selection(features, label, number, constants, id_column, group, request.raw)
         if not request.raw:
-            table.check(selection)
-        tables.append(table.reader(selection))
+            there.check(selection)
+        tables.append(replace(there.table, selection=selection))
     known = [table.n_rows for table in tables]
     n_rows = None if None in known else sum(filter(None, known))
     if n_rows == 0:
@@ -482,7 +477,8 @@ def _chosen(
     """Feature names in the order wanted, and the columns of labels, ids and groups."""
     twice = len(set(look.names)) < len(look.names)
     try:
-        return choose_columns(look.location.name, list(look.names if twice else places), request)
+        names = list(look.names if twice else places)
+        return choose_columns(look.table.location.name, names, request)
     except InputError as error:
         if not look.hint:
             raise

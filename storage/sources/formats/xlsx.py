@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import partial
 from itertools import islice
 from math import nan
 from typing import IO, Any
@@ -276,7 +275,4 @@ def look(location: SourcePath, request: Request) -> Look:
             f"{location.name}: no rows below a header in the sheet; give at least one, or --sheet"
         )
     check_width(location.name, len(names))
-
-    decimal = request.dialect.decimal
-    reader = partial(XlsxTable, location, None, columns=names, sheet=sheet, decimal=decimal)
-    return Look(location, dict.fromkeys(names), names, None, reader)
+    return Look(XlsxTable(location, None, names, sheet, request.dialect.decimal), names)
