@@ -8,7 +8,7 @@ import numpy as np
 
 from flows.intake.glance import BATCH_ROWS
 from flows.intake.health import Health
-from flows.options.params import TrainParams
+from flows.options.params import CheckParams, TrainParams
 from pipeline.blocks.sampling import RowSample
 from pipeline.streams import Stream
 from storage.errors import InputError
@@ -49,21 +49,37 @@ def learn(params: TrainParams, health: Health | None) -> Coding:
 
 def opened(params: TrainParams, health: Health | None, coding: Coding) -> Source:
     """The source of a training."""
-    several = params.annotations is not None
-    source = open_source(
+    left_out = () if health is None else health.left_out
+    source = own_source(params, params.annotations is None, coding, left_out)
+    if params.annotations is not None:
+        source = annotated(source, params)
+    return source if params.unlabeled == "refuse" else replace(source, only="labeled")
+
+
+def own_source(
+    params: CheckParams | TrainParams,
+    with_labels: bool,
+    coding: Coding | None = None,
+    left_out: tuple[str, ...] = (),
+) -> Source:
+    """The source that parameters name, without its annotations; with no coding to be looked at."""
+    return open_source(
         params.source,
         params.labels,
-        None if several else params.label_column,
-        with_labels=not several,
+        None if params.annotations is not None else params.label_column,
+        with_labels=with_labels,
         dialect=params.dialect(),
-        columns=params.columns(() if health is None else health.left_out),
-        coding=coding,
+        columns=params.columns(left_out),
+        coding=coding or Coding(parse=params.parsing()),
+        raw=coding is None,
         candidates=params.candidates,
     )
-    if params.annotations is not None:
-        columns = params.label_column, params.annotator_column
-        source = with_annotations(source, params.annotations, *columns, params.dialect())
-    return source if params.unlabeled == "refuse" else replace(source, only="labeled")
+
+
+def annotated(source: Source, params: CheckParams | TrainParams) -> Source:
+    """A source with the annotations that parameters name."""
+    columns = params.label_column, params.annotator_column
+    return with_annotations(source, params.annotations or "", *columns, params.dialect())
 
 
 def _categories(params: TrainParams, texts: list[str]) -> dict[str, list[str]]:

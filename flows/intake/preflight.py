@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.engine.results import LabelValue
+from flows.intake.coding import annotated, own_source
 from flows.intake.doubts import doubtful
 from flows.intake.glance import Glance, look_at
 from flows.intake.health import SHOWN, Finding, Health, named
@@ -27,9 +28,6 @@ from pipeline.diagnostics.health import (
 )
 from storage.errors import InputError, amount
 from storage.redaction import bare
-from storage.sources.base import Source
-from storage.sources.joins import with_annotations
-from storage.sources.opening import open_source
 from storage.sources.request import Coding
 from storage.sources.values.labels import LabelCodes, joined_by, label_value
 
@@ -79,14 +77,7 @@ def checked(params: CheckParams) -> Health:
 
 def _with_votes(health: Health, params: CheckParams) -> Health:
     """What is understood of the annotations, beside."""
-    source = _opened(params, with_labels=False)
-    votes = with_annotations(
-        source,
-        params.annotations or "",
-        params.label_column,
-        params.annotator_column,
-        params.dialect(),
-    ).annotations
+    votes = annotated(own_source(params, with_labels=False), params).annotations
     assert votes is not None
     n, rows, who = len(votes.label), len(votes.row), len(votes.annotators)
     text = (
@@ -120,11 +111,11 @@ def look(params: CheckParams | TrainParams) -> Health:
     method = params if isinstance(params, TrainParams) else Method()
     wanted = method is params or params.labels is not None or params.label_column is not None
     try:
-        source = _opened(params, with_labels=not several)
+        source = own_source(params, with_labels=not several)
     except InputError:
         if wanted:
             raise
-        source = _opened(params, with_labels=False)
+        source = own_source(params, with_labels=False)
     glance = look_at(source)
     y = np.full(glance.n_rows, -1, np.int64)
     findings = []
@@ -164,21 +155,6 @@ def look(params: CheckParams | TrainParams) -> Health:
             c.name for c in glance.columns if c.is_text and not c.refused and c.name not in away
         ],
         findings=findings,
-    )
-
-
-def _opened(params: CheckParams | TrainParams, *, with_labels: bool) -> Source:
-    """The source, to be looked at."""
-    return open_source(
-        params.source,
-        params.labels,
-        None if params.annotations is not None else params.label_column,
-        with_labels=with_labels,
-        dialect=params.dialect(),
-        columns=params.columns(),
-        coding=Coding(parse=params.parsing()),
-        raw=True,
-        candidates=params.candidates,
     )
 
 
