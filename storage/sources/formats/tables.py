@@ -94,7 +94,7 @@ class Selection:
                 batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
         return batch
 
-    def block(self, batch: pa.RecordBatch, where: str, start: int = 0) -> Chunk:
+    def block(self, batch: pa.RecordBatch, where: str, start: int) -> Chunk:
         """One batch as a block; for messages, `where` is the file and `start` the first row."""
         source_id = np.full(batch.num_rows, self.file, np.int32)
         raw = None if self.label is None else to_labels(batch.column(self.label))
@@ -105,7 +105,7 @@ class Selection:
 
 
 def to_floats(
-    batch: pa.RecordBatch, features: tuple[Feature, ...], where: str, start: int = 0
+    batch: pa.RecordBatch, features: tuple[Feature, ...], where: str, start: int
 ) -> Floats:
     """Features as `(row, feature)` float32, C order; nulls are NaN, overflow infinite."""
     x = np.empty((batch.num_rows, len(features)), np.float32)
@@ -383,20 +383,19 @@ class TablesReader:
 
     def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
         """The rows from `start` on, in blocks of any length."""
-        for selection, batch, where, first in self._batches(start, rows):
+        for table, first, batch in self._batches(start, rows):
+            where = table.location.name
             with readable(where):
-                block = selection.block(batch, where, first)
+                block = table.selection.block(batch, where, first)
             yield block
 
     def cells(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
         """The same rows as they are stored."""
-        return (batch for _, batch, _, _ in self._batches(start, rows))
+        return (batch for _, _, batch in self._batches(start, rows))
 
-    def _batches(
-        self, start: int, rows: int
-    ) -> Iterator[tuple[Selection, pa.RecordBatch, str, int]]:
-        """Batches with what is read of them, the name of their file and the number of their first
-        row in it; tables before `start` are not read where their rows are known."""
+    def _batches(self, start: int, rows: int) -> Iterator[tuple[TableRows, int, pa.RecordBatch]]:
+        """Batches with their table and the number of their first row in it; tables before `start`
+        are not read where their rows are known."""
         for number, table in enumerate(self.tables):
             if table.n_rows is not None and start >= table.n_rows:
                 start -= table.n_rows
@@ -406,7 +405,7 @@ class TablesReader:
                 for first, batch in table.read(start if known else 0, rows):
                     stop, at = first + batch.num_rows, max(start, first)
                     if at < stop:
-                        yield table.selection, batch.slice(at - first), table.location.name, at
+                        yield table, at, batch.slice(at - first)
                 start = 0 if known else max(0, start - stop)
 
 
