@@ -12,7 +12,7 @@ from pyarrow import types
 
 from storage.errors import patiently
 from storage.sources.base import Source
-from storage.sources.blocks import join_values
+from storage.sources.blocks import join, join_values
 from storage.sources.files import readable
 from storage.sources.formats.arrays import LabeledReader, plain_labels
 from storage.sources.formats.tables import (
@@ -79,12 +79,10 @@ def look_at(source: Source) -> Glance:
     width = 8 * max(1, len(source.feature_names))
     most = max(256, min(MOST_ROWS, MOST_BYTES // width))
     total = source.n_rows
-    spread = total is not None and total > most and source.format.spread
-    if spread and total is not None:
+    starts, step = [0], most + 1
+    if total is not None and total > most and source.format.spread:
         step = most // PIECES
         starts = [i * (total - step) // (PIECES - 1) for i in range(PIECES)]
-    else:
-        starts, step = [0], most + 1
 
     def read() -> Glance:
         with readable(source.files[0]):
@@ -93,7 +91,7 @@ def look_at(source: Source) -> Glance:
     glance = patiently(read)
     if glance.label is not None:
         glance = replace(glance, label=source.labels(glance.label))
-    if glance.n_rows > most and not spread:
+    if glance.n_rows > most and len(starts) == 1:
         return _cut(glance, most)
     return glance
 
@@ -114,16 +112,14 @@ def _arrays(source: Source, starts: list[int], step: int) -> Glance:
             room -= len(taken[-1].x)
             if room <= 0:
                 break
+    whole = join(taken)
     with np.errstate(invalid="ignore"):  # a signaling NaN is a NaN
-        x = np.concatenate([block.x for block in taken]).astype(np.float64)
-    labels = [block.label for block in taken if block.label is not None]
-    names = [block.id for block in taken if block.id is not None]
+        x = whole.x.astype(np.float64)
     columns = [
         FeatureCandidate(name, x[:, i], False) for i, name in enumerate(source.feature_names)
     ]
-    label = join_values(labels) if labels else None
-    ids = _codes(pa.array(np.concatenate(names), pa.string())) if names else None
-    return Glance(columns, label, ids, len(x), len(x) == source.n_rows)
+    ids = None if whole.id is None else _codes(pa.array(whole.id, pa.string()))
+    return Glance(columns, whole.label, ids, len(x), len(x) == source.n_rows)
 
 
 def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
