@@ -62,14 +62,13 @@ class Selection:
     """Whether all is read as it is stored, to be looked at."""
 
     @property
-    def coded(self) -> set[str]:
-        """The columns of text that are encoded or parsed."""
-        return {f.column for f in self.features if f.category is not None or f.spelling is not None}
-
-    @property
     def texts(self) -> set[str]:
-        """Columns that a format without types reads as text."""
-        return set(self.columns) if self.raw else {*self.aside, *self.coded}
+        """Columns that a format without types reads as text: all to be looked at, else what is no
+        feature, and what is encoded or parsed."""
+        coded = (
+            f.column for f in self.features if f.category is not None or f.spelling is not None
+        )
+        return set(self.columns) if self.raw else {*self.aside, *coded}
 
     @property
     def aside(self) -> list[str]:
