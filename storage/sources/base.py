@@ -126,9 +126,8 @@ class Source:
         """Whether several processes may read its chunks, each some: they can be sought, and what is
         made of a row depends on no row before. Of CSV `n_rows` says whether it can be sought."""
         alone = (self.annotations, self.candidates, self.group_name)
-        fills = self.coding.fills_of(self.feature_names)
         sought = self.format.sought and not self.leaves_out
-        return sought and alone == (None,) * 3 and fills is None
+        return sought and alone == (None,) * 3 and not self.coding.fills
 
     @property
     def n_bytes(self) -> int:

@@ -114,18 +114,17 @@ def to_floats(
         for position, (name, place, length, category, spelling) in enumerate(features):
             if spelling is not None:
                 x[:, position] = _parsed(batch.column(name), spelling, name, where, start)
-                continue
-            if category is not None:
+            elif category is not None:
                 if name not in texts:
                     texts[name] = plain_texts(batch.column(name))
                 x[:, position] = pc.equal(texts[name], category).fill_null(False)
-                continue
-            if place is None:
+            elif place is None:
                 x[:, position] = _numbers(batch.column(name))
-                continue
-            if name not in lists:
-                lists[name] = list_values(batch.column(name), length, f"{where}: column {name!r}")
-            x[:, position] = lists[name][:, place]
+            else:
+                if name not in lists:
+                    column, called = batch.column(name), f"{where}: column {name!r}"
+                    lists[name] = list_values(column, length, called)
+                x[:, position] = lists[name][:, place]
     return x
 
 

@@ -40,7 +40,7 @@ class Spelling(NamedTuple):
         offset), a truth value 1 or 0.
         """
         read = _READ.get(self.kind)
-        column = _of_format(text, self.kind) if read is None else read(text, self.decimal)
+        column = read(text, self.decimal) if read else _days(_date(text, self.kind), 86_400.0)
         bad = pc.and_(column.is_null(), text.is_valid()).index(True).as_py()
         return np.asarray(column, np.float64), None if bad < 0 else bad
 
@@ -133,10 +133,6 @@ def _datetime(text: pa.Array, decimal: str) -> pa.Array:
     local = pc.if_else(zoned, None, text).cast(pa.timestamp("us"))
     utc = pc.if_else(zoned, text, None).cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
     return _days(pc.coalesce(local, utc), 86_400e6)
-
-
-def _of_format(text: pa.Array, form: str) -> pa.Array:
-    return _days(_date(text, form), 86_400.0)
 
 
 def _date(text: pa.Array, form: str) -> pa.Array:
