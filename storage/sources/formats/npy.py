@@ -16,14 +16,8 @@ from numpy.lib import format as npy_format
 from storage.errors import InputError
 from storage.sources.base import Source
 from storage.sources.files import FileOfSource, Parts, SourcePath, open_member, open_zip, readable
-from storage.sources.formats.arrays import (
-    ArrayReader,
-    ArrayRows,
-    check_features,
-    check_real,
-    open_arrays,
-)
-from storage.sources.request import Request, array_names
+from storage.sources.formats.arrays import ArrayRows, check_real, open_arrays
+from storage.sources.request import Request
 
 HEADER_BYTES = 1 << 16
 """Longest header of an array that is looked at; those of plain numbers have some 120 bytes."""
@@ -146,11 +140,9 @@ def open_npy(location: SourcePath, request: Request) -> Source:
         raise InputError(f"{location.name}: an .npy file holds no groups; leave out --by")
     if request.with_labels:
         raise InputError(f"{location.name}: an .npy file holds no labels; give a labels file too")
-    array = read_npy(location)
-    names, places = array_names(location.name, check_features(array), request)
     part = FileOfSource("features", location.basename, location)
-    return Source(
-        "npy", (location.name,), names, None, array.shape[0], (part,), ArrayReader(array, places)
+    return open_arrays(
+        "npy", location, ["X"], lambda _: read_npy(location), lambda *_: (part,), request
     )
 
 
