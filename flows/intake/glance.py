@@ -133,7 +133,6 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
     labels: list[Labels] = []
     for start in starts:
         room, most = step, MOST_BYTES // len(starts)
-        before = len(batches)
         for batch in reader.cells(start, min(step, BATCH_ROWS)):
             batches.append(batch.slice(0, room))
             room -= batches[-1].num_rows
@@ -141,8 +140,7 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
             if room <= 0 or most <= 0:
                 break
         if file is not None:
-            count = sum(batch.num_rows for batch in batches[before:])
-            labels.append(_values(file.read(start, step), count))
+            labels.append(_values(file.read(start, step), step - room))
     if not batches:
         return Glance([], None, None, 0, True)
     table = pa.Table.from_batches(batches)

@@ -32,10 +32,10 @@ def read_settings(path: str, command: str, known: Mapping[str, bool]) -> dict[st
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"--config {path}: {reason_of(error)}") from error
     tables = {key: value for key, value in content.items() if isinstance(value, dict)}
-    outside = {key: value for key, value in content.items() if key not in tables}
-    shared = {key: value for key, value in _spelled(outside).items() if key in known}
+    outside = _spelled({key: value for key, value in content.items() if key not in tables})
+    shared = {key: value for key, value in outside.items() if key in known}
     own = _spelled(tables.get(command, {}))
-    for table, keys in ((f"[{command}] ", own), ("", {} if tables else _spelled(outside))):
+    for table, keys in ((f"[{command}] ", own), ("", {} if tables else outside)):
         for key in keys:
             if key not in known:
                 more = did_you_mean(key, known)
