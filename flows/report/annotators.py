@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flows.report.model import Training
+from flows.report.phrases import span, where
 from pipeline.noise.annotator_verdicts import Annotator, Annotators
 from storage.errors import amount
 
@@ -17,35 +18,27 @@ def warnings(panel: Annotators | None) -> list[str]:
     if panel is None:
         return []
     chance = [one for one in panel.annotators if _is_no_better(one, panel)]
-    rows = panel.n_empty
-    return [
-        *(
-            [
-                "few rows have labels of several annotators, so that how often these are wrong "
-                "rests on what neighbors say, and verdicts are at most weak; let annotators share "
-                "some rows"
-            ]
-            if not panel.shared
-            else []
+    return where(
+        (
+            not panel.shared,
+            "few rows have labels of several annotators, so that how often these are wrong rests "
+            "on what neighbors say, and verdicts are at most weak; let annotators share some rows",
         ),
-        *([f"{amount(rows, 'line')} of the annotations without a label left out"] if rows else []),
-        *(
-            [
-                f"{panel.n_unused:,} annotations are of labels that are no row's majority, and are "
-                "left out; are they misspelled?"
-            ]
-            if panel.n_unused
-            else []
+        (
+            panel.n_empty,
+            f"{amount(panel.n_empty, 'line')} of the annotations without a label left out",
         ),
-        *(
-            [
-                f"{_named(chance)}: hardly better than chance; are labels swapped, or given "
-                "without a look?"
-            ]
-            if chance
-            else []
+        (
+            panel.n_unused,
+            f"{panel.n_unused:,} annotations are of labels that are no row's majority, and are "
+            "left out; are they misspelled?",
         ),
-    ]
+        (
+            chance,
+            f"{_named(chance)}: hardly better than chance; are labels swapped, or given without a "
+            "look?",
+        ),
+    )
 
 
 def _is_no_better(one: Annotator, panel: Annotators) -> bool:
@@ -99,8 +92,7 @@ def lines(report: Training) -> list[str]:
 
 
 def _line(one: Annotator) -> str:
-    low, high = one.interval
     return (
-        f"{one.value!r}: {one.accuracy:.1%} right (95 % interval {low:.1%} to {high:.1%}); "
+        f"{one.value!r}: {one.accuracy:.1%} right (95 % interval {span(one.interval, '.1%')}); "
         f"{amount(one.labels, 'label')}; {one.support}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flows.report.model import Training
+from flows.report.phrases import span, where
 from pipeline.noise.groups import APART, Group, Groups
 from storage.errors import amount
 
@@ -29,25 +30,19 @@ def remarks(groups: Groups) -> list[str]:
     """What limits the rates, and rows that count for no group, as sentences."""
     checked = sum(group.checked for group in groups.groups)
     nobody = amount(groups.nobody, "row has", "rows have")
-    return [
-        *(
-            [
-                f"groups live apart: a neighbor is of the same group {groups.apart:.0%} more often "
-                "than by chance, so that a group's own mistakes can hide; rates are at most weak"
-            ]
-            if groups.apart > APART
-            else []
+    return where(
+        (
+            groups.apart > APART,
+            f"groups live apart: a neighbor is of the same group {groups.apart:.0%} more often "
+            "than by chance, so that a group's own mistakes can hide; rates are at most weak",
         ),
-        *([f"{nobody} no {groups.column!r}"] if groups.nobody else []),
-        *(
-            [
-                f"{amount(checked, 'label')} that somebody checked count for no group; where "
-                "suspects were checked, the labels left look better than the group's are"
-            ]
-            if checked
-            else []
+        (groups.nobody, f"{nobody} no {groups.column!r}"),
+        (
+            checked,
+            f"{amount(checked, 'label')} that somebody checked count for no group; where suspects "
+            "were checked, the labels left look better than the group's are",
         ),
-    ]
+    )
 
 
 def lines(report: Training) -> list[str]:
@@ -66,9 +61,8 @@ def lines(report: Training) -> list[str]:
 
 
 def _line(report: Training, group: Group) -> str:
-    low, high = group.wrong_interval
     share = (
-        f"{group.wrong:.1%} wrong (95 % interval {low:.1%} to {high:.1%}; "
+        f"{group.wrong:.1%} wrong (95 % interval {span(group.wrong_interval, '.1%')}; "
         f"shrunken {group.wrong_shrunk:.1%})"
     )
     known = {rate.true: rate.estimate for rate in group.rates}

@@ -7,6 +7,7 @@ import numpy as np
 from flows.report import annotators, groups, metric
 from flows.report.findings import findings
 from flows.report.model import PoolReport, Training
+from flows.report.phrases import span
 from flows.report.varying import varying
 from flows.steps.ingest.pool import CorrectionsUsed
 from pipeline.decision.tempering import Worth
@@ -52,7 +53,7 @@ def _wrong_in_all(report: Training) -> list[str]:
     if share is None or interval is None or report.noise == "given":
         return []
     return [
-        f"labels wrong in all: {share:.1%}, 95 % interval {interval[0]:.1%} to {interval[1]:.1%}: "
+        f"labels wrong in all: {share:.1%}, 95 % interval {span(interval, '.1%')}: "
         "rates are read where the classes are pure, and mistakes where they meet look like overlap"
     ]
 

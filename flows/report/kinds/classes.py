@@ -19,6 +19,7 @@ from flows.report.lines import (
     varying_lines,
 )
 from flows.report.model import TABLED, Headline, Interval, Scoring, Training, by_class
+from flows.report.phrases import span
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.classes import ClassEstimates, Fitted, VoteRule
 from flows.steps.queries.class_scores import ClassRule
@@ -47,10 +48,9 @@ class Confusion(BaseModel):
 
     def text(self) -> str:
         """The confusion as a sentence."""
-        low, high = self.interval
         return (
             f"{self.share:.1%} of the rows that are truly {self.true!r} are labeled {self.given!r} "
-            f"(95 % interval {low:.1%} to {high:.1%}), about {self.rows:,} rows"
+            f"(95 % interval {span(self.interval, '.1%')}), about {self.rows:,} rows"
         )
 
 
@@ -157,9 +157,8 @@ class ClassReport(Training):
 
     def headline(self) -> Headline:
         rows = [
-            f"| {one.true!r} | {one.given!r} | {one.share:.1%} | {low:.1%} to {high:.1%} |"
+            f"| {one.true!r} | {one.given!r} | {one.share:.1%} | {span(one.interval, '.1%')} |"
             for one in self.confusions[:TABLED]
-            for low, high in [one.interval]
         ]
         head = ["| truly | labeled | share | 95 % interval |", "|---|---|---|---|"]
         classes = f"{len(self.classes):,} classes"

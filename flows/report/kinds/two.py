@@ -12,14 +12,8 @@ from flows.engine.results import LabelValue
 from flows.report.certificate import ErrorBound
 from flows.report.findings import chosen_warning
 from flows.report.lines import about_data, of_labels, predicted_by, varying_lines
-from flows.report.model import (
-    Headline,
-    Interval,
-    Rate,
-    Scoring,
-    Training,
-    by_class,
-)
+from flows.report.model import Headline, Interval, Rate, Scoring, Training, by_class
+from flows.report.phrases import span
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.rates import RateEstimates
 from flows.steps.labels.verdicts import TwoVerdicts
@@ -170,8 +164,6 @@ class TrainReport(Training):
         return predicted.astype(np.int8), truth
 
     def lines(self) -> list[str]:
-        low0, high0 = self.p0_interval
-        low1, high1 = self.p1_interval
         zero, one = self.label_values
         return [
             f"{self.n_rows:,} rows, {amount(self.n_features, 'feature')}, "
@@ -179,10 +171,11 @@ class TrainReport(Training):
             *about_data(self),
             "",
             f"noise rates ({self.noise})",
-            f"  p0 = P(given {one} | true {zero}) = {self.p0:.3f}, "
-            f"95 % interval {low0:.3f} to {high0:.3f}",
-            f"  p1 = P(given {zero} | true {one}) = {self.p1:.3f}, "
-            f"95 % interval {low1:.3f} to {high1:.3f}",
+            *(
+                f"  {name} = {rate.meaning} = {rate.estimate:.3f}, "
+                f"95 % interval {span(rate.interval, '.3f')}"
+                for name, rate in self.rates().items()
+            ),
             f"  {self.support}: {self.reason}",
             *varying_lines(self),
             f"threshold on the share of the {self.k} neighbors given {one}: {self.threshold:.4f}",
@@ -193,12 +186,10 @@ class TrainReport(Training):
 
     def headline(self) -> Headline:
         zero, one = self.label_values
+        meanings = f"P(given {one!r} given true {zero!r})", f"P(given {zero!r} given true {one!r})"
         rates = [
-            f"| {name} | {getattr(self, rate):.3f} | {low:.3f} to {high:.3f} |"
-            for name, rate, (low, high) in (
-                (f"p0 = P(given {one!r} given true {zero!r})", "p0", self.p0_interval),
-                (f"p1 = P(given {zero!r} given true {one!r})", "p1", self.p1_interval),
-            )
+            f"| {name} = {meaning} | {rate.estimate:.3f} | {span(rate.interval, '.3f')} |"
+            for (name, rate), meaning in zip(self.rates().items(), meanings, strict=True)
         ]
         head = ["| noise rate | estimated | 95 % interval |", "|---|---|---|"]
         rule = {
