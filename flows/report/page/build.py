@@ -11,7 +11,7 @@ from flows.report.page import figures, pictures, words
 from flows.report.page.classes import ClassesPage
 from flows.report.page.exhibits import columns, exhibits
 from flows.report.page.files import files
-from flows.report.page.gather import block_recalls, picture, sample, scan
+from flows.report.page.gather import block_recalls, sample, scan
 from flows.report.page.issues import data_issues
 from flows.report.page.kind import KindPage
 from flows.report.page.render import render
@@ -59,7 +59,6 @@ def write_page(
         page.template,
         report=report,
         name=run.location.name.rsplit("/", 1)[-1],
-        steps=words.steps(report),
         parameters=words.parameters(report),
         reliability=None if checked is None else figures.reliability(checked),
         checked=checked,
@@ -80,7 +79,7 @@ def write_page(
         columns=metric.bars(report),
         useless=metric.useless_sentence(report),
         notes=metric.notes(report),
-        pool=pictures.pool(picture(x, scanned.sampled_quality)),
+        pool=pictures.pool(x, scanned.sampled_quality),
         **parts,
     )
     write_bytes(target, rendered.encode())

@@ -36,44 +36,21 @@ class Cell:
     title: str
 
 
-@dataclass(frozen=True)
-class HeatMap:
-    """P(given | true) of the classes with most wrong labels."""
-
-    names: list[LabelValue]
-    rows: list[list[Cell]]
-    left_out: int
-    """Classes that are not shown."""
-
-
-@dataclass(frozen=True)
-class ClassLine:
-    """A class in the table of classes."""
-
-    name: LabelValue
-    given: int
-    clean: float | None
-    """Rows that are truly of the class, as estimated; None where they cannot be."""
-    wrong: float
-    interval: tuple[float, float]
-    support: str
-
-
 class ClassesPage(KindPage):
     """The page of more than two classes."""
 
     template: ClassVar = "classes.html"
 
     def shown(self, run: Run, report: ClassReport, scanned: Scanned) -> dict[str, Any]:
-        listed = suspects(run, report, scanned.suspects)
+        listed, codes = suspects(run, report, scanned.suspects), shown_classes(report)
         pairs = Counter((one.verdict["given"], one.verdict["likely"]) for one in listed)
         return {
             "verdict": verdict(report),
             "rule": rule(report),
             "facts": facts(report),
             "k_curve": k_curve(report),
-            "heat": heat_map(run, report),
-            "lines": lines(report),
+            "codes": codes,
+            "heat": heat_map(run, codes, report.classes),
             "varying": varying(report),
             "confusions": [one.text() for one in report.confusions[:CONFUSIONS]],
             "histogram": qualities(scanned.histogram, report.n_label_issues),
@@ -115,9 +92,9 @@ def shown_classes(report: ClassReport) -> list[int]:
     return sorted(most.tolist())
 
 
-def heat_map(run: Run, report: ClassReport) -> HeatMap:
-    """The matrix as shades: of the diagonal by itself, of mistakes against the commonest."""
-    codes, names = shown_classes(report), report.classes
+def heat_map(run: Run, codes: list[int], names: list[LabelValue]) -> list[list[Cell]]:
+    """P(given | true) of some classes as shades: of the diagonal by itself, of mistakes against the
+    commonest."""
     group = run.group("transition")
     matrix, lows, highs = (read_array(group, name) for name in ("matrix", "low", "high"))
     mistakes = matrix - np.diag(np.diag(matrix))
@@ -131,26 +108,7 @@ def heat_map(run: Run, report: ClassReport) -> HeatMap:
         )
         return Cell(value, value if a == b else value / largest, title)
 
-    rows = [[cell(a, b) for b in codes] for a in codes]
-    return HeatMap([names[a] for a in codes], rows, len(names) - len(codes))
-
-
-def lines(report: ClassReport) -> list[ClassLine]:
-    """The table of classes."""
-    texts = []
-    for a in shown_classes(report):
-        share = report.clean_prior[a]
-        texts.append(
-            ClassLine(
-                report.classes[a],
-                report.class_counts[a],
-                None if share is None else share * report.n_rows,
-                report.class_noise[a],
-                report.class_noise_interval[a],
-                report.class_support[a],
-            )
-        )
-    return texts
+    return [[cell(a, b) for b in codes] for a in codes]
 
 
 def verdict(report: ClassReport) -> str:

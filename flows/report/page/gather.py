@@ -14,7 +14,6 @@ from flows.steps.graph.names import AUDIT, BLOCKS, last_attempt
 from flows.steps.graph.partition import BlockWritten
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import transform
-from pipeline.diagnostics.pca import Plane, principal_plane
 from pipeline.diagnostics.top_rows import Greatest
 from pipeline.knn.recall import summarize
 from storage.arrays.groups import read_array
@@ -56,14 +55,6 @@ class Tally:
         self.histogram += np.bincount(bins, minlength=BINS)
         every = np.arange(rows.start, rows.stop)
         self.worst[0].see(every, 1.0 - quality.astype(np.float64))
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A uniform sample of the pool on a plane."""
-
-    plane: Plane
-    quality: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -110,11 +101,6 @@ def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
     rows = slice(0, PICTURE_ROWS)
     x = transform(run, ingested(run).scaling).apply(read_array(group, "x", rows))
     return read_array(group, "row", rows), x
-
-
-def picture(x: npt.NDArray[np.float32], quality: npt.NDArray[np.float32]) -> Picture:
-    """The sample on its first two principal components."""
-    return Picture(principal_plane(x), quality)
 
 
 def block_recalls(run: Run, report: PoolReport) -> list[BlockRecall]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.ticker import MaxNLocator
 
 from flows.report.model import PoolReport
-from flows.report.page.gather import BlockRecall, Picture
+from flows.report.page.gather import BlockRecall
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
 from flows.report.page.words import percent
+from pipeline.diagnostics.pca import principal_plane
 from storage.errors import amount
 
 LEVELS = (0.2, 0.4, 0.6, 0.8)
@@ -20,15 +22,15 @@ MANY = 80
 """Blocks above which a figure of them shows no intervals."""
 
 
-def pool(drawn: Picture) -> Drawing:
-    """The sample on its plane, worst label quality on top."""
+def pool(x: npt.NDArray[np.float32], quality: npt.NDArray[np.float32]) -> Drawing:
+    """Rows (row, feature) on their first two principal components, worst label quality on top."""
+    plane = principal_plane(x)
     with axes("pool", height=3.6) as (ax, figure):
-        level = np.digitize(drawn.quality, LEVELS)
+        level = np.digitize(quality, LEVELS)
         bounds = (0.0, *LEVELS, 1.0)
         for i in reversed(range(len(LEVELS) + 1)):
-            x, y = drawn.plane.at[level == i].T
             ax.plot(
-                *(x, y),
+                *plane.at[level == i].T,
                 "o",
                 color=C[f"q{i}"],
                 ms=2.6 if i > 1 else 3.2,
@@ -39,7 +41,7 @@ def pool(drawn: Picture) -> Drawing:
         ax.set_xticks([])
         ax.set_yticks([])
         ax.spines["bottom"].set_visible(False)
-        first, second = drawn.plane.share
+        first, second = plane.share
         ax.set_xlabel(f"first component, {percent(first)} of variance")
         ax.set_ylabel(f"second, {percent(second)}")
         handles, labels = ax.get_legend_handles_labels()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from flows.engine.results import LabelValue
 from flows.report.kinds import CandidateReport
 from flows.report.page.gather import Scanned
 from flows.report.page.kind import KindPage
@@ -26,16 +24,6 @@ SHOWN = 26
 """Classes in the table; of more, those most often predicted."""
 
 
-@dataclass(frozen=True)
-class CandidateLine:
-    """A class in the table of candidates."""
-
-    name: LabelValue
-    sets: int
-    predicted: int
-    disambiguated: int
-
-
 class SetsPage(KindPage):
     """The page of candidate sets."""
 
@@ -43,15 +31,6 @@ class SetsPage(KindPage):
 
     def shown(self, run: Run, report: CandidateReport, scanned: Scanned) -> dict[str, object]:
         most = np.argsort(-np.array(report.n_predicted), kind="stable")[:SHOWN]
-        lines = [
-            CandidateLine(
-                report.classes[code],
-                report.class_counts[code],
-                report.n_predicted[code],
-                report.n_disambiguated[code],
-            )
-            for code in sorted(most.tolist())
-        ]
         return {
             "verdict": verdict(report),
             "rule": rule(report),
@@ -59,8 +38,7 @@ class SetsPage(KindPage):
             "choice": report.choice(),
             "features": report.preprocessed(),
             "agreement": agreement(report),
-            "lines": lines,
-            "left_out": len(report.classes) - len(lines),
+            "codes": sorted(most.tolist()),
             "pairs": [pair.text() for pair in report.pairs[:PAIRS]],
             "suspects": suspects(run, report, scanned.suspects),
             **dict.fromkeys(("next", "whose", "several")),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 
-from flows.engine.results import Outcome
 from flows.report.lines import predicted_by
 from flows.report.model import PoolReport, Training
 from pipeline.decision.tempering import Worth
@@ -29,31 +27,6 @@ def sizes(worth: Worth | None) -> str:
     """A sentence, and a space before it, on what predicts new rows; nothing where one k was asked
     for."""
     return "".join(f" {text[0].upper()}{text[1:]}." for text in predicted_by(worth).values())
-
-
-@dataclass(frozen=True)
-class StepLine:
-    """A step in the table of steps."""
-
-    name: str
-    parts: int
-    seconds: float
-    core_seconds: float
-    share: float
-    """Of the longest step's wall time."""
-
-
-def steps(report: PoolReport) -> list[StepLine]:
-    """Wall and core seconds of every step, in the order they ran."""
-    longest = max(report.seconds.values(), default=0.0) or 1.0
-    none = Outcome(0, "", 0.0, 0.0)
-    lines = []
-    for name, seconds in report.seconds.items():
-        outcome = report.steps.get(name, none)
-        lines.append(
-            StepLine(name, outcome.parts, seconds, outcome.core_seconds, seconds / longest)
-        )
-    return lines
 
 
 def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
