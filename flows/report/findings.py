@@ -27,19 +27,17 @@ def findings(report: PoolReport) -> list[str]:
 
 def order_sentence(order: FileOrder) -> str:
     """How near in the file neighbors stand."""
-    if not order.ordered:
-        return (
-            f"order of the rows: none that matters; {_percent(order.share)} of neighbors stand "
-            f"{_apart(order)}, in a shuffled file {_percent(order.expected)} ({_p(order)})"
-        )
+    none = "" if order.ordered else "none that matters; "
+    p = f"p = {order.p_value:.2g}" if order.p_value >= TINY else f"p < {TINY:g}"
+    return f"order of the rows: {none}{_near(order)} ({p})"
+
+
+def _near(order: FileOrder) -> str:
+    apart = "next to each other" if order.within == 1 else f"at most {order.within:,} rows apart"
     return (
-        f"order of the rows: {_percent(order.share)} of neighbors stand {_apart(order)}, in a "
-        f"shuffled file {_percent(order.expected)} ({_p(order)})"
+        f"{_percent(order.share)} of neighbors stand {apart}, in a shuffled file "
+        f"{_percent(order.expected)}"
     )
-
-
-def _p(order: FileOrder) -> str:
-    return f"p = {order.p_value:.2g}" if order.p_value >= TINY else f"p < {TINY:g}"
 
 
 def order_warning(order: FileOrder | None) -> list[str]:
@@ -47,10 +45,9 @@ def order_warning(order: FileOrder | None) -> list[str]:
     if order is None or not order.ordered:
         return []
     return [
-        f"rows that follow each other are alike: {_percent(order.share)} of neighbors stand "
-        f"{_apart(order)}, in a shuffled file {_percent(order.expected)}. Is the source sorted or "
-        "drifting, or are rows repeated measurements? Intervals take rows as independent; cut test "
-        "sets by time or group, not at random"
+        f"rows that follow each other are alike: {_near(order)}. Is the source sorted or drifting, "
+        "or are rows repeated measurements? Intervals take rows as independent; cut test sets by "
+        "time or group, not at random"
     ]
 
 
@@ -68,10 +65,6 @@ def chosen_warning(report: Training) -> list[str]:
         "doubt them, and mistakes that neighbors do not doubt are left. Rates are likely too low; "
         "answers on rows drawn at random, as the review asks for, measure what is left"
     ]
-
-
-def _apart(order: FileOrder) -> str:
-    return "next to each other" if order.within == 1 else f"at most {order.within:,} rows apart"
 
 
 def segment_sentences(report: PoolReport) -> list[str]:
