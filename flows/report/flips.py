@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flows.report.model import Training
+from flows.steps.graph.lookup import pick
 from pipeline.diagnostics.drift import flipped, flips
 from pipeline.diagnostics.top_rows import Greatest
-from storage.arrays.groups import array, read_array, undamaged
+from storage.arrays.groups import read_array
 from storage.runs.run import Run
 from storage.version import FORMAT_VERSION, OLDEST_READ
 
@@ -115,12 +116,8 @@ def _stored(run: Run) -> dict[str, tuple[int, str]]:
 
 
 def _largest(runs: tuple[Run, Run], rows: npt.NDArray[np.int64]) -> list[FlippedRow]:
-    columns: list[list[Pair]] = []
-    for name in COLUMNS:
-        sides = []
-        for run in runs:
-            group = run.group("labels")
-            with undamaged(f"{group.store_path}/{name}"):
-                sides.append(np.asarray(array(group, name).oindex[rows]).tolist())
-        columns.append(list(zip(*sides, strict=True)))
-    return [FlippedRow(int(row), *pairs) for row, *pairs in zip(rows, *columns, strict=True)]
+    columns = [
+        zip(*(pick(run, "labels", name, rows).tolist() for run in runs), strict=True)
+        for name in COLUMNS
+    ]
+    return [FlippedRow(*one) for one in zip(rows.tolist(), *columns, strict=True)]

@@ -56,25 +56,13 @@ def listed(
     verdicts: Iterable[dict[str, Any]],
 ) -> list[Suspect]:
     """Some rows of the pool with their lists and verdicts, in that order."""
-    verdict = {name: pick(run, "labels", name, rows) for name in ("row", "label_quality")}
-    x = pick(as_read(run), "pool", "x", rows)
-    shown = cells(columns(report), x)
-    source = pick(run, "pool", "source_id", rows)
-    ids = ids_of(run, rows)
+    row, quality = (pick(run, "labels", name, rows).tolist() for name in ("row", "label_quality"))
+    names = [str(file).rsplit("/", 1)[-1] for file in ingested(run).files]
+    files = [names[source] for source in pick(run, "pool", "source_id", rows)]
     nearest = _nearest(run, report, {name: of[:, :NEAREST] for name, of in lists.items()})
-    files = [str(file).rsplit("/", 1)[-1] for file in ingested(run).files]
-    return [
-        Suspect(
-            int(verdict["row"][i]),
-            files[source[i]],
-            ids[i],
-            float(verdict["label_quality"][i]),
-            nearest[i],
-            shown[i],
-            own,
-        )
-        for i, own in enumerate(verdicts)
-    ]
+    shown = cells(columns(report), pick(as_read(run), "pool", "x", rows))
+    every = zip(row, files, ids_of(run, rows), quality, nearest, shown, verdicts, strict=True)
+    return [Suspect(*one) for one in every]
 
 
 def _nearest(
