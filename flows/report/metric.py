@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -21,22 +19,12 @@ _MEANING = {
 }
 
 
-@dataclass(frozen=True)
-class Bar:
-    """One column, and its share of what all tell of the given labels."""
-
-    name: str
-    share: float
-    width: float
-    """Of the widest bar."""
-
-
 def lines(report: PoolReport) -> list[str]:
     """The lines of the text of a training."""
     if report.metric is None:
         return []
-    named = [bar for bar in bars(report)[:5] if not is_place(bar.name)]
-    names = ", ".join(f"{bar.name} {bar.share:.0%}" for bar in named)
+    named = [(name, share) for name, share in bars(report)[:5] if not is_place(name)]
+    names = ", ".join(f"{name} {share:.0%}" for name, share in named)
     useless = useless_sentence(report)
     return [
         tried_sentence(report),
@@ -80,18 +68,14 @@ def notes(report: PoolReport) -> list[str]:
     return texts
 
 
-def bars(report: PoolReport) -> list[Bar]:
-    """The columns that tell most of the labels, the first first."""
+def bars(report: PoolReport) -> list[tuple[str, float]]:
+    """The columns that tell most of the given labels, the first first: (name, share of what all
+    tell of them)."""
     if report.metric is None:
         return []
     metric, names = report.metric, _names(report)
     best, useless = metric.order()[:SHOWN], set(metric.useless())
-    widest = max(metric.relevance, default=0.0)
-    return [
-        Bar(names[at], metric.relevance[at], metric.relevance[at] / widest)
-        for at in best
-        if at not in useless
-    ]
+    return [(names[at], metric.relevance[at]) for at in best if at not in useless]
 
 
 def telling(report: PoolReport) -> npt.NDArray[np.int64]:
