@@ -29,10 +29,9 @@ def render(template: str, **context: Any) -> str:
         lstrip_blocks=True,
         finalize=with_controls_shown,
     )
-    environment.filters |= {"class_strip": class_strip, "contents": contents}
-    environment.filters.update(
-        percent=percent, thousands="{:,}".format, bytes=_bytes, strip=label_strip, seconds=_seconds
-    )
+    environment.filters |= {"percent": percent, "thousands": "{:,}".format, "contents": contents}
+    environment.filters |= {"bytes": _bytes, "seconds": _seconds}
+    environment.filters |= {"strip": label_strip, "class_strip": class_strip}
     return environment.get_template(template).render(**context)
 
 
@@ -54,16 +53,12 @@ def label_strip(labels: tuple[int, ...], names: Sequence[LabelValue]) -> Markup:
     first, none where missing."""
     text = ", ".join("–" if y < 0 else str(names[y]) for y in labels)
     of_second = f"{sum(y == 1 for y in labels)} of {len(labels)} are {names[1]}"
-    return _strip(labels, f"{of_second}; nearest first: {text}")
+    return class_strip(labels, f"{of_second}; nearest first: {text}")
 
 
-def class_strip(labels: tuple[int, ...], votes: str) -> Markup:
-    """The same for more classes: tall for the likely class, short for the row's own, none for
-    others; `votes` says them in words."""
-    return _strip(labels, votes)
-
-
-def _strip(labels: tuple[int, ...], text: str) -> Markup:
+def class_strip(labels: tuple[int, ...], text: str) -> Markup:
+    """The same for more classes: tall, 1, for the likely class, short, 0, for the row's own, none
+    for others; `text` says them in words."""
     step = _BAR + _GAP
     bars = {
         value: "".join(
