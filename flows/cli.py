@@ -197,15 +197,13 @@ def cli() -> None:
 @_command(cli, "train", "estimate noise rates and find suspect labels", of_model("TrainParams"))
 def _train(**params: Any) -> Called:
     report = _call("train", params)
-    from flows.report.content import train_text, training
+    from flows.report.content import scoring, train_text, training
 
     text = train_text(training(report))
     if "unlabeled" in report:
         from flows.report.unlabeled import sentences
 
-        scored = report["unlabeled"]
-        named = (scored["n_rows"], scored["classes"], scored["n_predicted"])
-        text += "\n".join([*sentences(*named), ""])
+        text += "\n".join([*sentences(scoring(report["unlabeled"])), ""])
     return report, text + f"results: {params['run']}\n"
 
 

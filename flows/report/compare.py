@@ -155,16 +155,10 @@ def compare(before: str, after: str) -> Comparison:
     sides = reports.load(runs[0]), reports.load(runs[1])
     for run in runs:
         run.check(below("labels"))
-    changes = drift(*sides)
     return Comparison(
         before=runs[0].location.name,
         after=runs[1].location.name,
-        rates=changes.rates,
-        meanings=changes.meanings,
-        label_values=changes.label_values,
-        warnings=changes.warnings,
-        features=changes.features,
-        titles=changes.titles,
+        **dict(drift(*sides)),
         numbers={
             name: (getattr(sides[0], name, None), getattr(sides[1], name, None))
             for name in NUMBERS

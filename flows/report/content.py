@@ -120,15 +120,13 @@ def train_text(report: PoolReport) -> str:
 
 def scoring(report: dict[str, Any]) -> Scoring:
     """A report of a scoring from its JSON."""
-    scored: Scoring = kind_of(report).scored_as.model_validate(report)
-    return scored
+    return kind_of(report).scored_as.model_validate(report)
 
 
 def load_scoring(run: Run) -> Scoring:
     """The report of a finished scoring; raises as `load_as`."""
     run.config()
-    scored: Scoring = load_as(run, kind_of(run.report()).scored_as)
-    return scored
+    return load_as(run, kind_of(run.report()).scored_as)
 
 
 def score_text(report: Scoring) -> str:

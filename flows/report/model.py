@@ -158,7 +158,7 @@ class Rate(NamedTuple):
 class PoolReport(Report):
     """What a training found, whatever its labels are; a class for each kind of labels."""
 
-    scored_as: ClassVar[type[Any]]
+    scored_as: ClassVar[type[Scoring]]
     """The report of a scoring with this training."""
     refused: ClassVar[dict[str, str]] = {}
     """What is for another kind of labels → why it is refused."""
