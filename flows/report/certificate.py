@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 from flows.engine.results import Outcome
-from flows.report.model import Interval, Saved
+from flows.report.model import Frozen, Interval, Saved
 from pipeline.diagnostics.reliability import clopper_pearson
 from pipeline.methods.speculate_correct import Certificate
 
 
-class ErrorBound(BaseModel):
+class ErrorBound(Frozen):
     """A bound on the error against labels such as those given."""
-
-    model_config = ConfigDict(frozen=True)
 
     estimate: float
     lower: float
@@ -43,10 +39,8 @@ class ErrorBound(BaseModel):
         )
 
 
-class HeldOut(BaseModel):
+class HeldOut(Frozen):
     """The error on rows that were held out."""
-
-    model_config = ConfigDict(frozen=True)
 
     n_rows: int
     error: float

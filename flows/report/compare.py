@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from flows.engine.results import LabelValue
 from flows.report import content as reports
 from flows.report.flips import Flips, Incomparable, compare_rows
-from flows.report.model import Rate, RunConfig, Training
+from flows.report.model import Frozen, Rate, RunConfig, Training
 from pipeline.diagnostics.drift import Change, rate_change
 from storage.errors import listed
 from storage.files.location import Location
@@ -34,10 +34,8 @@ Pair = tuple[Any, Any]
 """A value before and after."""
 
 
-class Drift(BaseModel):
+class Drift(Frozen):
     """Whether the noise rates moved beyond their intervals."""
-
-    model_config = ConfigDict(frozen=True)
 
     rates: dict[str, Change]
     """p0 and p1, or for each of more classes the share of its rows that are labeled as another;
@@ -65,10 +63,6 @@ class Comparison(Drift):
     differences: dict[str, dict[str, Pair]]
     """Parameters, source files and versions that differ."""
     rows: Flips | Incomparable
-
-    def as_json(self) -> dict[str, Any]:
-        """What `compare --json` prints."""
-        return self.model_dump(mode="json")
 
 
 def drift(before: Training, after: Training) -> Drift:

@@ -48,10 +48,20 @@ def predicted_text(classes: Sequence[LabelValue], rows: list[int]) -> str:
     return f"{some}, …" if len(rows) > len(order) else some
 
 
-class SourceFile(BaseModel):
+class Frozen(BaseModel):
+    """Values that do not change any more."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def as_json(self) -> dict[str, Any]:
+        """The content of report.json, or what a command prints with `--json`."""
+        return self.model_dump(mode="json")
+
+
+class SourceFile(Frozen):
     """One file of a source, as it was when the run began."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
 
     role: str
     name: str
@@ -59,19 +69,19 @@ class SourceFile(BaseModel):
     digest: str
 
 
-class SourceFiles(BaseModel):
+class SourceFiles(Frozen):
     """A source by its files."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
 
     kind: str
     files: list[SourceFile]
 
 
-class RunConfig(BaseModel):
+class RunConfig(Frozen):
     """The content of run.json."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
 
     parameters: dict[str, Any]
     source: SourceFiles
@@ -85,16 +95,10 @@ class RunConfig(BaseModel):
     versions: dict[str, str]
 
 
-class Saved(BaseModel):
+class Saved(Frozen):
     """A report that is saved with its run."""
 
-    model_config = ConfigDict(frozen=True)
-
     report_version: int = VERSION
-
-    def as_json(self) -> dict[str, Any]:
-        """The content of report.json."""
-        return self.model_dump(mode="json")
 
 
 class Report(Saved):
@@ -453,10 +457,10 @@ class Scoring(Report):
         return {"predicted": self.predicted()}
 
 
-class ScoredFile(BaseModel):
+class ScoredFile(Frozen):
     """What the scoring of one file of a folder found, besides the fields of its report."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
 
     source: str
     n_rows: int
@@ -471,10 +475,8 @@ class ScoredFile(BaseModel):
         return predicted_text(self.classes, self.n_predicted)
 
 
-class NewFilesReport(BaseModel):
+class NewFilesReport(Frozen):
     """What the scoring of the new files of a folder found."""
-
-    model_config = ConfigDict(frozen=True)
 
     n_files: int
     n_scored: int
@@ -489,7 +491,3 @@ class NewFilesReport(BaseModel):
     files: list[ScoredFile]
     run: str
     out: str
-
-    def as_json(self) -> dict[str, Any]:
-        """What `score --new-files --json` prints."""
-        return self.model_dump(mode="json")

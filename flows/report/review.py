@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from flows.engine.results import LabelValue
-from flows.report.model import Interval, PoolReport
+from flows.report.model import Frozen, Interval, PoolReport
 from pipeline.decision.review import answered_draws, share_interval
 from storage.answers import Answers, AnswersFile
 from storage.arrays.groups import Arrays, read_group
@@ -21,10 +21,8 @@ LOG = f"{FOLDER}/answers.jsonl"
 """Where answers are kept, below a run."""
 
 
-class Share(BaseModel):
+class Share(Frozen):
     """How many of the rows drawn at random have wrong labels."""
-
-    model_config = ConfigDict(frozen=True)
 
     n: int
     wrong: int
@@ -32,10 +30,8 @@ class Share(BaseModel):
     """95 %, of the share among all such rows."""
 
 
-class Measured(BaseModel):
+class Measured(Frozen):
     """What a review's answers measure."""
-
-    model_config = ConfigDict(frozen=True)
 
     n_checked: int
     """Suspects looked at one by one whose label is now known, the most useful first."""
@@ -50,9 +46,9 @@ class Measured(BaseModel):
     """Rows whose label is known from the answers, groups and imports included."""
     n_conflicts: int
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         """With the sentences that people read."""
-        return {**self.model_dump(mode="json"), "sentences": self.sentences()}
+        return {**super().as_json(), "sentences": self.sentences()}
 
     def sentences(self) -> list[str]:
         """What page and report state."""

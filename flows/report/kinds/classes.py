@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from flows.engine.results import LabelValue
 from flows.report.findings import chosen_warning
@@ -18,7 +17,7 @@ from flows.report.lines import (
     predicted_by,
     varying_lines,
 )
-from flows.report.model import TABLED, Headline, Interval, Scoring, Training, by_class
+from flows.report.model import TABLED, Frozen, Headline, Interval, Scoring, Training, by_class
 from flows.report.phrases import span
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.classes import ClassEstimates, Fitted, VoteRule
@@ -33,10 +32,8 @@ FULL = 100
 MOST_CONFUSIONS = 50
 
 
-class Confusion(BaseModel):
+class Confusion(Frozen):
     """Rows of one class that are labeled as another."""
-
-    model_config = ConfigDict(frozen=True)
 
     true: LabelValue
     given: LabelValue

@@ -6,12 +6,11 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from flows.engine.results import LabelValue
 from flows.report.findings import findings
 from flows.report.lines import SHOWN, about_data, classes_line
-from flows.report.model import TABLED, Headline, PoolReport, Scoring, Training
+from flows.report.model import TABLED, Frozen, Headline, PoolReport, Scoring, Training
 from flows.steps.ingest.pool import Ingested
 from flows.steps.queries.candidate_scores import CandidateRule
 from flows.steps.sets.candidates import CandidateEstimates
@@ -22,10 +21,8 @@ from storage.errors import InputError, amount
 from storage.runs.run import Run
 
 
-class CandidatePair(BaseModel):
+class CandidatePair(Frozen):
     """Rows that are taken for one class and could be another by their candidates."""
-
-    model_config = ConfigDict(frozen=True)
 
     label: LabelValue
     other: LabelValue
