@@ -11,7 +11,7 @@ from flows.options.params import TrainParams
 from flows.report.annotators import warnings as annotator_warnings
 from flows.report.content import builder_reason, recall_warning
 from flows.report.findings import order_warning
-from flows.report.model import PoolReport, RunConfig
+from flows.report.model import PoolReport, RunConfig, fields_of
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.building import Graph
 from flows.steps.ingest.pool import Ingested, corrections_used
@@ -69,16 +69,16 @@ def composed(
     remedy = "give --block-rows a larger value or --target-recall a lower one"
     assert ingested.label_name is not None
     common: dict[str, Any] = {
-        "n_rows": ingested.n_rows,
-        "n_features": ingested.n_features,
-        "label_name": ingested.label_name,
+        **fields_of(ingested, "n_rows", "n_features", "label_name", "scale", "scale_reason"),
+        **fields_of(ingested, "n_filled", "n_dropped", "n_unlabeled", "n_repeated", "unseen"),
+        **fields_of(params, "target_recall", "block_rows", "seed", "rule", "candidate_features"),
+        **fields_of(judged, "n_wrong", "groups", "annotators"),
         "label_values": ingested.label_values or [],
         "classes": ingested.label_values or [],
         "class_counts": ingested.class_counts or [],
         "recall": recall.value,
         "recall_interval": recall.interval,
         "recall_rows": recall.n_rows,
-        "target_recall": params.target_recall,
         "n_blocks": len(blocks.sizes),
         "largest_block_rows": max(blocks.sizes),
         "halo": blocks.cut.halo,
@@ -89,14 +89,9 @@ def composed(
         "builder_reason": builder_reason(
             params.builder, ingested.n_rows, params.pca or ingested.n_features
         ),
-        "block_rows": params.block_rows,
-        "scale": ingested.scale,
-        "scale_reason": ingested.scale_reason,
         "pca": pca_used(job.run),
         "metric": None if metric is None else metric.choice,
-        "seed": params.seed,
         "n_label_issues": judged.n_issues,
-        "n_wrong": judged.n_wrong,
         "warnings": [
             *recall_warning(recall.value, params.target_recall, remedy),
             *order_warning(checked.order),
@@ -112,16 +107,7 @@ def composed(
         "n_contradicting": checked.contradicting,
         "order": checked.order,
         "segments": segments,
-        "n_filled": ingested.n_filled,
-        "n_dropped": ingested.n_dropped,
-        "n_unlabeled": ingested.n_unlabeled,
-        "n_repeated": ingested.n_repeated,
-        "unseen": ingested.unseen,
         "config": config,
-        "rule": params.rule,
-        "groups": judged.groups,
-        "annotators": judged.annotators,
         "corrections": corrections_used(job.run),
-        "candidate_features": params.candidate_features,
     }
     return judged.kind.of(common, job.run, judged.estimated, ingested, judged.verdicts)

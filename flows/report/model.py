@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 VERSION = 1
 Interval = tuple[float, float]
 Floats = npt.NDArray[np.float64]
+FULL = 100
+"""Classes up to which a report holds the matrix; of more, the group `transition` of the run."""
 TABLED = 20
 """Lines of the table of a headline."""
 
@@ -418,11 +420,19 @@ class Training(PoolReport):
         return []
 
 
+def fields_of(found: object, *names: str) -> dict[str, Any]:
+    """Fields of a report that are what a step found, by the same names."""
+    return {name: getattr(found, name) for name in names}
+
+
 def by_class(matrix: Floats, low: Floats, high: Floats) -> dict[str, Any]:
-    """Fields of a `Training`: of each true class the share labeled as another, by P(given | true)
-    (class, class) and the ends of its interval."""
+    """Fields of a `Training`: P(given | true), (class, class), the ends of its interval, and of
+    each true class the share labeled as another."""
+    whole = len(matrix) <= FULL  # three million numbers of a thousand classes
     bounds = zip((1.0 - np.diag(high)).tolist(), (1.0 - np.diag(low)).tolist(), strict=True)
     return {
+        "transition_matrix": matrix.tolist() if whole else None,
+        "transition_interval": np.stack([low, high], axis=2).tolist() if whole else None,
         "class_noise": (1.0 - np.diag(matrix)).tolist(),
         "class_noise_interval": list(bounds),
     }

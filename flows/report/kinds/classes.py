@@ -27,8 +27,6 @@ from pipeline.noise.regions import Regions
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
 
-FULL = 100
-"""Classes up to which the report holds the matrix; of more, the group `transition` of the run."""
 MOST_CONFUSIONS = 50
 
 
@@ -82,7 +80,6 @@ class ClassReport(Training):
     ) -> ClassReport:
         group = run.group("transition")
         matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
-        whole = len(matrix) <= FULL  # three million numbers of a thousand classes
         names, given = ingested.label_values or [], np.asarray(ingested.class_counts)
         known = np.array([support != "unsupported" for support in fitted.class_support])
         size = np.where(known, ingested.n_rows * np.asarray(fitted.prior), given)
@@ -98,8 +95,6 @@ class ClassReport(Training):
             clean_prior=[
                 share if sure else None for share, sure in zip(fitted.prior, known, strict=True)
             ],
-            transition_matrix=matrix.tolist() if whole else None,
-            transition_interval=np.stack([low, high], axis=2).tolist() if whole else None,
             **by_class(matrix, low, high),
             class_support=fitted.class_support,
             noise="crossfit",
@@ -136,7 +131,7 @@ class ClassReport(Training):
     def lines(self) -> list[str]:
         wrong = self.share_wrong
         share = "not known" if wrong is None else f"{wrong:.1%}"
-        matrix = "report.json" if len(self.classes) <= FULL else "results.zarr/transition"
+        matrix = "report.json" if self.transition_matrix else "results.zarr/transition"
         counts = Counter(self.class_support)
         verdicts = ", ".join(f"{counts[v]} {v}" for v in ("supported", "weak", "unsupported"))
         return [

@@ -12,7 +12,7 @@ from flows.engine.results import LabelValue
 from flows.report.certificate import ErrorBound
 from flows.report.findings import chosen_warning
 from flows.report.lines import about_data, of_labels, predicted_by, varying_lines
-from flows.report.model import Headline, Interval, Rate, Scoring, Training, by_class
+from flows.report.model import Headline, Interval, Rate, Scoring, Training, by_class, fields_of
 from flows.report.phrases import span
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.rates import RateEstimates
@@ -85,28 +85,15 @@ class TrainReport(Training):
         prior = clean_shares(by.p0, by.p1, class_counts[1] / sum(class_counts))
         report = cls(
             **common,
-            k=estimated.k,
-            k_curve=estimated.k_curve,
-            clean_prior=list(prior),
-            transition_matrix=matrix.matrix.tolist(),
-            transition_interval=matrix.interval.tolist(),
+            **fields_of(estimated, "k", "k_curve", "noise", "folds", "decision_rule", "decision"),
+            **fields_of(estimated, "worth", "estimates"),
+            **fields_of(rates, "p0", "p1", "p0_interval", "p1_interval", "rate_k"),
+            **fields_of(rates, "support", "reason"),
             **by_class(matrix.matrix, matrix.interval[:, :, 0], matrix.interval[:, :, 1]),
+            clean_prior=list(prior),
             class_support=list(matrix.class_support),
-            noise=estimated.noise,
-            p0=rates.p0,
-            p1=rates.p1,
-            p0_interval=rates.p0_interval,
-            p1_interval=rates.p1_interval,
-            support=rates.support,
-            reason=rates.reason,
-            rate_k=rates.rate_k,
-            folds=estimated.folds,
-            decision_rule=estimated.decision_rule,
-            decision=estimated.decision,
             weighed=estimated.taken,
-            worth=estimated.worth,
             threshold=estimated.decision_rule.threshold,
-            estimates=estimated.estimates,
         )
         report.warnings.extend(chosen_warning(report))
         return report
