@@ -13,22 +13,16 @@ CLASSES = 6
 """Classes up to which it has a column for each."""
 
 
-def shown(report: Training) -> dict[str, Any]:
+def shown(report: Training) -> dict[str, Any] | None:
     """What the section of the annotators shows; None where labels are single."""
     people = report.annotators
     if people is None:
-        return {"several": None}
+        return None
     some = people.annotators[:LISTED]
     few = len(report.classes) <= CLASSES and all(one.matrix is not None for one in some)
     return {
-        "several": {
-            "n_annotations": people.n_annotations,
-            "n": len(people.annotators),
-            "agreed": agreed(people),
-            "consensus": consensus(report, people),
-            "annotators": some,
-            "more": max(0, len(people.annotators) - LISTED),
-            "classes": list(enumerate(report.classes)) if few else [],
-            "look_first": people.look_first,
-        }
+        "agreed": agreed(people),
+        "consensus": consensus(report, people),
+        "annotators": some,
+        "classes": list(enumerate(report.classes)) if few else [],
     }

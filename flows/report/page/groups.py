@@ -19,22 +19,19 @@ LISTED = 200
 _LONGEST = 18
 
 
-def shown(report: Training) -> dict[str, Any]:
-    """What the section of the groups shows; None for each thing where there are none."""
+def shown(report: Training) -> dict[str, Any] | None:
+    """What the section of the groups shows; None where there are none."""
     groups = report.groups
     if groups is None:
-        return {"whose": None, "whose_figure": None}
-    whose = {
-        "column": groups.column,
+        return None
+    return {
         "counted": counted(groups),
         "verdict": verdict(groups),
         "remarks": remarks(groups),
+        "figure": _figure(groups),
         "groups": groups.groups[:LISTED],
-        "classes": report.grouped_classes,
         "rates": [{r.true: r for r in group.rates} for group in groups.groups[:LISTED]],
-        "more": max(0, len(groups.groups) - LISTED),
     }
-    return {"whose": whose, "whose_figure": _figure(groups)}
 
 
 def _figure(groups: Groups) -> Drawing:
@@ -61,8 +58,7 @@ def _figure(groups: Groups) -> Drawing:
             "Points are estimates, bars their 95 % intervals, strokes the shrunken estimates. "
             "Gray: too few rows to tell."
         )
-        more = len(groups.groups) - len(worst)
-        title = "The worst groups" if more > 0 else "Groups, the worst first"
+        title = "The worst groups" if len(groups.groups) > DRAWN else "Groups, the worst first"
         return drawing(figure, "whose", title, caption, f"{text}.")
 
 

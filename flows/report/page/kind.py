@@ -48,5 +48,8 @@ class KindPage(Compared, ABC):
 
 def of_labels(run: Run, report: Training) -> dict[str, Any]:
     """What the pages of single labels show of those who labeled, and what to do next."""
-    next_steps = words.next_steps(run.location.name, report)
-    return {"next": next_steps, **annotators.shown(report), **groups.shown(report)}
+    return {
+        "next": words.next_steps(run.location.name, report),
+        "several": annotators.shown(report),
+        "whose": groups.shown(report),
+    }

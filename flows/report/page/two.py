@@ -171,22 +171,19 @@ def rates(series: Sequence[tuple[str, TrainReport]]) -> Drawing:
         ticks, names, texts, furthest = [], [], [], 0.01
         for at, rate in enumerate(("p0", "p1")):
             for i, (name, report) in enumerate(series):
-                low, high = interval(report, rate) or (getattr(report, rate), getattr(report, rate))
+                value = getattr(report, rate)
+                low, high = interval(report, rate) or (value, value)
                 y, furthest = -at * (len(series) + 0.6) - i, max(furthest, high)
                 color = C["one"] if i == len(series) - 1 else C["muted"]
                 ax.plot([low, high], [y, y], color=color, lw=5, alpha=0.35)
-                ax.plot(getattr(report, rate), y, "o", color=color, ms=7)
+                ax.plot(value, y, "o", color=color, ms=7)
                 ax.annotate(
-                    f"{getattr(report, rate):.3f}",
-                    (high, y),
-                    (7, 0),
-                    textcoords="offset points",
-                    va="center",
+                    f"{value:.3f}", (high, y), (7, 0), textcoords="offset points", va="center"
                 )
                 ticks.append(y)
                 names.append(f"p{at} {name}".strip())
                 span = f", from {low:.3f} to {high:.3f}" if low < high else ""
-                texts.append(f"{names[-1]}: {getattr(report, rate):.3f}{span}")
+                texts.append(f"{names[-1]}: {value:.3f}{span}")
         ax.set_yticks(ticks, names)
         ax.set_ylim(min(ticks) - 0.7, 0.7)
         ax.set_xlim(0, 1.18 * furthest)
