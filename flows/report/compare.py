@@ -9,7 +9,7 @@ from pydantic import Field
 
 from flows.engine.results import LabelValue
 from flows.report import content as reports
-from flows.report.flips import Flips, Incomparable, compare_rows
+from flows.report.flips import Flips, Incomparable, Pair, compare_rows
 from flows.report.model import Frozen, Rate, RunConfig, Training
 from pipeline.diagnostics.drift import Change, rate_change
 from storage.errors import listed
@@ -30,8 +30,6 @@ MOST_CLASSES = 100
 """Classes whose drift is shown."""
 SHOWN = 20
 """Differences of one kind that the text lists."""
-Pair = tuple[Any, Any]
-"""A value before and after."""
 
 
 class Drift(Frozen):

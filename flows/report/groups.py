@@ -21,11 +21,6 @@ def verdict(groups: Groups) -> str:
     return f"they differ ({p})" if groups.p_value < SURE else f"they do not surely differ ({p})"
 
 
-def counted(groups: Groups) -> str:
-    """The number of groups."""
-    return amount(len(groups.groups), "group")
-
-
 def remarks(groups: Groups) -> list[str]:
     """What limits the rates, and rows that count for no group, as sentences."""
     checked = sum(group.checked for group in groups.groups)
@@ -50,10 +45,10 @@ def lines(report: Training) -> list[str]:
     groups = report.groups
     if groups is None:
         return []
-    more = len(groups.groups) - SHOWN
+    n, more = len(groups.groups), len(groups.groups) - SHOWN
     return [
         "",
-        f"whose labels, by {groups.column!r}: {counted(groups)}, {verdict(groups)}",
+        f"whose labels, by {groups.column!r}: {amount(n, 'group')}, {verdict(groups)}",
         *(f"  {_line(report, group)}" for group in groups.groups[:SHOWN]),
         *([f"  {more:,} more groups in report.json"] if more > 0 else []),
         *(f"  {line}" for line in remarks(groups)),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.report.groups import counted, remarks, verdict
+from flows.report.groups import remarks, verdict
 from flows.report.model import Training
 from flows.report.page.render import with_controls_shown
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
 from flows.report.page.words import percent
 from pipeline.noise.groups import Groups
+from storage.errors import amount
 
 DRAWN = 15
 """Groups in the figure."""
@@ -25,7 +26,7 @@ def shown(report: Training) -> dict[str, Any] | None:
     if groups is None:
         return None
     return {
-        "counted": counted(groups),
+        "counted": amount(len(groups.groups), "group"),
         "verdict": verdict(groups),
         "remarks": remarks(groups),
         "figure": _figure(groups),
