@@ -154,7 +154,7 @@ def test_one_feature_from_several_files(tmp_path: Path) -> None:
 
 
 def test_recall_of_very_many_blocks_is_drawn_without_intervals() -> None:
-    blocks = [BlockRecall(i, 100, 5, i / 300, (0.0, 1.0)) for i in range(300)]
+    blocks = [BlockRecall(i, i / 300, (0.0, 1.0)) for i in range(300)]
     report = TrainReport.model_construct(target_recall=0.95)
     few, many = (recall(blocks[:n], report) for n in (10, 300))
     assert few is not None

@@ -49,8 +49,9 @@ def write_page(
     checked = None if test is None else reliability(test, report.single(run.location.name))
     page = PAGES[type(report)]
     rows, x = sample(run)
-    scanned = scan(run, page.tally(report), rows)
-    parts = page.shown(run, report, scanned)
+    tally = page.tally(report)
+    quality = scan(run, tally, rows)
+    parts = page.shown(run, report, tally)
     shown_columns = columns(report)
     measures = measured(run, report)
     issues = data_issues(run, report, shown_columns)
@@ -79,7 +80,7 @@ def write_page(
         columns=metric.bars(report),
         useless=metric.useless_sentence(report),
         notes=metric.notes(report),
-        pool=pictures.pool(x, scanned.sampled_quality),
+        pool=pictures.pool(x, quality),
         **parts,
     )
     write_bytes(target, rendered.encode())

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from flows.engine.results import LabelValue
 from flows.report.kinds import ClassReport
 from flows.report.page.figures import k_curve, qualities
-from flows.report.page.gather import Scanned
+from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage, of_labels
 from flows.report.page.suspects import Suspect, listed
 from flows.report.page.words import percent, sizes, wrong_in_all
@@ -41,8 +41,8 @@ class ClassesPage(KindPage):
 
     template: ClassVar = "classes.html"
 
-    def shown(self, run: Run, report: ClassReport, scanned: Scanned) -> dict[str, Any]:
-        listed, codes = suspects(run, report, scanned.suspects), shown_classes(report)
+    def shown(self, run: Run, report: ClassReport, tally: Tally) -> dict[str, Any]:
+        listed, codes = suspects(run, report, tally.suspects), shown_classes(report)
         pairs = Counter((one.verdict["given"], one.verdict["likely"]) for one in listed)
         return {
             "verdict": verdict(report),
@@ -53,7 +53,7 @@ class ClassesPage(KindPage):
             "heat": heat_map(run, codes, report.classes),
             "varying": varying(report),
             "confusions": [one.text() for one in report.confusions[:CONFUSIONS]],
-            "histogram": qualities(scanned.histogram, report.n_label_issues),
+            "histogram": qualities(tally.histogram, report.n_label_issues),
             "suspects": listed,
             "pairs": pairs.most_common(),
             **of_labels(run, report),

@@ -10,8 +10,7 @@ import zarr
 
 from flows.report.model import PoolReport
 from flows.steps.graph.building import Audited
-from flows.steps.graph.names import AUDIT, BLOCKS, last_attempt
-from flows.steps.graph.partition import BlockWritten
+from flows.steps.graph.names import AUDIT, last_attempt
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import transform
 from pipeline.diagnostics.top_rows import Greatest
@@ -28,18 +27,6 @@ SUSPECTS = 100
 BINS = 40
 
 
-@dataclass(frozen=True)
-class Scanned:
-    """What one pass over the verdicts finds."""
-
-    suspects: npt.NDArray[np.int64]
-    """Rows of lowest label quality, as the tally has them."""
-    histogram: npt.NDArray[np.int64]
-    """That of the tally."""
-    sampled_quality: npt.NDArray[np.float32]
-    """Label quality of the rows asked for, in their order."""
-
-
 class Tally:
     """What is found in the verdicts of all rows, part by part."""
 
@@ -48,6 +35,11 @@ class Tally:
         """Rows of lowest label quality, the lowest first."""
         self.histogram = np.zeros(BINS, np.int64)
         """(bin,) rows by label quality."""
+
+    @property
+    def suspects(self) -> npt.NDArray[np.int64]:
+        """(row,) rows of lowest label quality."""
+        return np.concatenate([worst.row for worst in self.worst])
 
     def see(self, group: zarr.Group, rows: Rows, quality: npt.NDArray[np.float32]) -> None:
         """Some rows of the group `labels`."""
@@ -62,9 +54,6 @@ class BlockRecall:
     """Recall of the anchors at home in one block."""
 
     block: int
-    rows: int
-    """Training rows at home in the block."""
-    anchors: int
     recall: float
     interval: tuple[float, float]
 
@@ -83,8 +72,8 @@ def ingested(run: Run) -> Ingested:
     return Ingested.of(record)
 
 
-def scan(run: Run, tally: Tally, sampled: npt.NDArray[np.int64]) -> Scanned:
-    """Read the verdicts once; `sampled` are rows to pick out."""
+def scan(run: Run, tally: Tally, sampled: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """Show the verdicts to a tally, in one pass; (row,) label quality of those `sampled`."""
     quality = np.empty(len(sampled), np.float32)
     group = run.group("labels")
     for rows in ingested(run).pool(run, "pool").parts():
@@ -92,7 +81,7 @@ def scan(run: Run, tally: Tally, sampled: npt.NDArray[np.int64]) -> Scanned:
         tally.see(group, rows, chunk)
         here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
         quality[here] = chunk[sampled[here] - rows.start]
-    return Scanned(np.concatenate([worst.row for worst in tally.worst]), tally.histogram, quality)
+    return quality
 
 
 def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
@@ -105,17 +94,14 @@ def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
 
 def block_recalls(run: Run, report: PoolReport) -> list[BlockRecall]:
     """Recall of every block that anchors are at home in, lowest first."""
-    audit, blocks = (last_attempt(step, report.steps) for step in (AUDIT, BLOCKS))
-    if audit is None or blocks is None:
+    audit = last_attempt(AUDIT, report.steps)
+    if audit is None:
         return []
-    homes = run.ledger.records(blocks)
     listed = []
     for name, record in run.ledger.records(audit).items():
         recalls = np.asarray(Audited.of(record).recall, np.float64)
         if not len(recalls):
             continue
-        recall = summarize(recalls)
-        rows = BlockWritten.of(homes[name]).rows if name in homes else 0
-        number = int(name.rsplit("-", 1)[1])
-        listed.append(BlockRecall(number, rows, recall.n_rows, recall.value, recall.interval))
+        recall, number = summarize(recalls), int(name.rsplit("-", 1)[1])
+        listed.append(BlockRecall(number, recall.value, recall.interval))
     return sorted(listed, key=lambda block: (block.recall, block.block))

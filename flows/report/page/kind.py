@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from flows.report.model import Training
 from flows.report.page import annotators, groups, words
-from flows.report.page.gather import Scanned, Tally
+from flows.report.page.gather import Tally
 from flows.report.page.svg import Drawing
 from storage.runs.run import Run
 
@@ -42,7 +42,7 @@ class KindPage(Compared, ABC):
         return Tally(report.seed)
 
     @abstractmethod
-    def shown(self, run: Run, report: Any, scanned: Scanned) -> dict[str, Any]:
+    def shown(self, run: Run, report: Any, tally: Tally) -> dict[str, Any]:
         """What the page shows besides what all pages do."""
 
 

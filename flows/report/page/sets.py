@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from flows.report.kinds import CandidateReport
-from flows.report.page.gather import Scanned
+from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage
 from flows.report.page.suspects import Suspect, listed
 from flows.report.page.svg import COLORS as C
@@ -29,7 +29,7 @@ class SetsPage(KindPage):
 
     template: ClassVar = "sets.html"
 
-    def shown(self, run: Run, report: CandidateReport, scanned: Scanned) -> dict[str, object]:
+    def shown(self, run: Run, report: CandidateReport, tally: Tally) -> dict[str, object]:
         most = np.argsort(-np.array(report.n_predicted), kind="stable")[:SHOWN]
         return {
             "verdict": verdict(report),
@@ -40,7 +40,7 @@ class SetsPage(KindPage):
             "agreement": agreement(report),
             "codes": sorted(most.tolist()),
             "pairs": [pair.text() for pair in report.pairs[:PAIRS]],
-            "suspects": suspects(run, report, scanned.suspects),
+            "suspects": suspects(run, report, tally.suspects),
             **dict.fromkeys(("next", "whose", "several")),
         }
 

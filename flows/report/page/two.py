@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from flows.report.kinds.two import TrainReport, served
 from flows.report.page.figures import k_curve
-from flows.report.page.gather import Scanned, Tally
+from flows.report.page.gather import Tally
 from flows.report.page.kind import Compared, KindPage, of_labels
 from flows.report.page.suspects import Suspect, listed
 from flows.report.page.svg import COLORS as C
@@ -54,7 +54,7 @@ class TwoPage(KindPage):
     def tally(self, report: TrainReport) -> Tally:
         return VoteTally(report.seed, report.k)
 
-    def shown(self, run: Run, report: TrainReport, scanned: Scanned) -> dict[str, Any]:
+    def shown(self, run: Run, report: TrainReport, tally: Tally) -> dict[str, Any]:
         return {
             "verdict": verdict(report),
             "rule": rule(report),
@@ -64,8 +64,8 @@ class TwoPage(KindPage):
             "varying": varying(report),
             "rates": rates([("", report)]),
             "range": honest_range(report),
-            "histogram": histogram(report, scanned.histogram),
-            "suspects": suspects(run, report, scanned.suspects),
+            "histogram": histogram(report, tally.histogram),
+            "suspects": suspects(run, report, tally.suspects),
             **of_labels(run, report),
         }
 
