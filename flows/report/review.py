@@ -9,6 +9,7 @@ import numpy as np
 
 from flows.engine.results import LabelValue
 from flows.report.model import Frozen, Interval, PoolReport
+from flows.report.phrases import span
 from pipeline.decision.review import answered_draws, share_interval
 from storage.answers import Answers, AnswersFile
 from storage.arrays.groups import Arrays, read_group
@@ -58,12 +59,12 @@ class Measured(Frozen):
         if self.suspects.n:
             texts.append(
                 f"Of {self.suspects.n:,} suspects drawn at random {self.suspects.wrong:,} were "
-                f"wrong ({_percent(self.suspects.interval)})."
+                f"wrong ({span(self.suspects.interval, '.0%')})."
             )
         if self.rows.n:
             texts.append(
                 f"Of {amount(self.rows.n, 'row')} drawn at random {self.rows.wrong:,} have wrong "
-                f"labels ({_percent(self.rows.interval)}); the training estimates "
+                f"labels ({span(self.rows.interval, '.0%')}); the training estimates "
                 f"{self.expected:.1%}."
             )
         if self.n_conflicts:
@@ -76,11 +77,6 @@ def share_wrong(report: PoolReport) -> float:
     suspects."""
     wrong = report.share_wrong
     return report.n_label_issues / report.n_rows if wrong is None else wrong
-
-
-def _percent(interval: Interval) -> str:
-    low, high = interval
-    return f"{low:.0%} to {high:.0%}"
 
 
 def measure(
