@@ -62,13 +62,13 @@ def run_clean(params: CleanParams) -> dict[str, Any]:
     Raises:
         storage.errors.KnnoiseError: InputError or StorageError, each with a message for people.
     """
-    check_target(params.out)
+    check_target(params.out, inputs=[params.source])
     trained = Trained.of(latest(params.run))
+    trained.check_apart(params.out)
     source = _opened(trained, params)
     trained.run.check(below("verdicts"))
     cleaning = _Cleaning.of(trained, source, params)
-    with unchanged(trained.recorded(), source):
-        write_tables(params.out, cleaning.schema, cleaning.tables())
+    write_tables(params.out, cleaning.schema, cleaning.tables(trained.recorded()))
     return cleaning.report(params).model_dump(mode="json")
 
 
@@ -179,10 +179,11 @@ class _Cleaning:
         """Of what is written."""
         return self._cleaned(self.stored.empty_table(), 0).schema
 
-    def tables(self) -> Iterator[pa.Table]:
-        """What is written, table by table."""
-        for first, table in stored_cells(self.source, self.stored):
-            yield self._cleaned(table, first)
+    def tables(self, recorded: dict[str, Any]) -> Iterator[pa.Table]:
+        """What is written, table by table, of a source that is as `recorded` to the end."""
+        with unchanged(recorded, self.source):
+            for first, table in stored_cells(self.source, self.stored):
+                yield self._cleaned(table, first)
 
     def _cleaned(self, table: pa.Table, first: int) -> pa.Table:
         """Some rows of the source, the first of them `first`, as they are written."""

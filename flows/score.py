@@ -25,8 +25,9 @@ def run_score(params: ScoreParams) -> dict[str, Any]:
     if params.new_files:
         Location.of(params.out).check_writable()
     else:
-        check_target(params.out)
+        check_target(params.out, inputs=[params.source])
     trained = Finished.of(latest(params.run), params.all_classes)
+    trained.check_apart(params.out)
     reporter = Reporter(quiet=params.quiet)
     if params.new_files:
         return score_new_files(

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -296,11 +297,19 @@ def write_bytes(target: str, content: bytes) -> None:
 PAGES = (".html", ".htm")
 
 
-def check_target(target: str, page: bool = False, other: str | None = None) -> None:
-    """Raise `InputError` where the system tells beforehand that no file can be written, or its name
-    is of another format than a table's or, if so, a page's. Names that end with `other` are right,
-    too."""
+def check_target(
+    target: str,
+    page: bool = False,
+    other: str | None = None,
+    inputs: Iterable[object] = (),
+) -> None:
+    """Raise `InputError` where the system tells beforehand that no file can be written, its name is
+    of another format than a table's or, if so, a page's, or it is one of the `inputs`, paths of
+    files and folders that are read. Names that end with `other` are right, too."""
     check_address(target)
+    for read in inputs:
+        if isinstance(read, str | Path) and is_of(target, str(read)):
+            raise InputError(f"{target}: is what is read, and would be written over; name another")
     if "://" not in target and Path(target).is_dir():
         raise InputError(f"{target}: is a folder; name a file")
     if not page:
@@ -310,6 +319,19 @@ def check_target(target: str, page: bool = False, other: str | None = None) -> N
         raise InputError(f"{target}: a page is written as .html; name the file so")
     if "://" not in target:
         Location.of(Path(target).parent).check_writable()
+
+
+def is_of(target: str, read: str, *, itself: bool = False) -> bool:
+    """Whether a file or folder that is there is another one, by whatever name or link, or, unless
+    `itself`, is in that folder."""
+    if "://" in target.removeprefix("file://") or "://" in read.removeprefix("file://"):
+        return target == read
+    file, path = (Path(one.removeprefix("file://")) for one in (target, read))
+    if not file.exists():
+        return False
+    if path.is_dir() and not itself:
+        return path.resolve() in file.resolve().parents
+    return any(file.samefile(one) for one in (path, *map(Path, glob(read))) if one.exists())
 
 
 def read_schema(target: str) -> pa.Schema:

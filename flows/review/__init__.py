@@ -44,8 +44,10 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
         what the answers measure, once the page is closed
     """
     if params.export_to is not None:
-        check_target(params.export_to, other=TASKS)
+        check_target(params.export_to, other=TASKS, inputs=[params.import_from, params.answers])
     trained = Trained.of(latest(params.run))
+    if params.export_to is not None:
+        trained.check_apart(params.export_to)
     reporter = Reporter(quiet=params.quiet)
     file = open_answers(trained, params.answers)
     ids = StoredIds.of(trained.run.group("pool"))

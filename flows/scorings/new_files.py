@@ -11,6 +11,7 @@ from flows.report.model import NewFilesReport, ScoredFile, Scoring
 from flows.scorings.scored import Finished, identity, score_source
 from flows.steps.queries.scoring import SCORING, exported
 from storage.errors import InputError, amount
+from storage.export import is_of
 from storage.files.location import Location
 from storage.redaction import bare
 from storage.sources.base import Source
@@ -80,12 +81,14 @@ def score_new_files(
 
 def _targets(folder: str, out: str) -> dict[str, str]:
     """File to write for each file of the folder."""
-    if Location.of(folder) == Location.of(out):
+    if Location.of(folder) == Location.of(out) or is_of(out, folder, itself=True):
         raise InputError(f"--out {out} is the folder of the sources; name another")
     targets: dict[str, str] = {}
     for file in list_sources(folder):
         name = file.rsplit("/", 1)[-1]
         target = Location.of(out).path(name if name.endswith(".parquet") else f"{name}.parquet")
+        if is_of(target, file):
+            raise InputError(f"{target} would be written over {file}; name another --out")
         if target in targets.values():
             raise InputError(f"{file}: another file's scores would be {target} too; rename one")
         targets[file] = target

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
@@ -29,7 +30,7 @@ from pipeline.graph.build import scoring_seconds
 from storage.errors import InputError, StorageError
 from storage.files.location import Location
 from storage.redaction import bare
-from storage.runs.run import Run, below
+from storage.runs.run import MADE, Run, below
 from storage.sources.base import Source, same
 from storage.sources.opening import open_source
 from storage.sources.request import Coding, Columns, Dialect
@@ -58,6 +59,21 @@ class Finished:
         check_stages(run, whole=False)
         report.refuse("all_classes", all_classes)
         return cls(run, report, all_classes)
+
+    def check_apart(self, target: str) -> None:
+        """Raise `InputError` where a file to be written is the run's own, or one that it was
+        trained on."""
+        file, home = Path(target).resolve(), Path(self.run.location.url).resolve()
+        if not (self.run.location.is_local and "://" not in target):
+            return
+        key = file.relative_to(home).as_posix() if home in file.parents else ""
+        if key.startswith(MADE) or any(key in record.files for record in self.run.ledger.every()):
+            raise InputError(f"{target}: is the run's own; name another")
+        size = file.stat().st_size if file.is_file() else -1
+        if any(
+            (one.name, one.size) == (file.name, size) for one in self.report.config.source.files
+        ):
+            raise InputError(f"{target}: is what the run was trained on; name another")
 
     def open(self, source: str, written: Written | None = None) -> Source:
         """A source with the features of this training, its text as that of the training but for

@@ -31,6 +31,8 @@ from storage.version import FORMAT_VERSION, VERSION
 if TYPE_CHECKING:
     import xarray as xr
 
+MADE = ("ledger/", "plans/", "results.zarr/", "scratch.zarr/", "lease/")
+"""Folders of a run in which nobody else may write."""
 _COPY = "run.copy.json"
 _REPAIR = "run train again to repair"
 ANEW = "train anew in another folder, this one stays as it is"
