@@ -164,6 +164,7 @@ def test_the_table_of_steps_is_that_of_runs(trained: Path, tmp_path: Path) -> No
         fit(tmp_path / f"{name}.csv", tmp_path / name, **options, **k)
         runs.append(tmp_path / name)
     units = {"block": "a block", "rows": "source rows", "chunk": "a chunk", "group": "anchors"}
+    units["region"] = "a region"
     seen = {
         re.sub(r"\d+$", "N", step.name): units.get(next(step.iterdir()).name.split("-")[0], "")
         for run in runs

@@ -5,19 +5,23 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
+import numpy as np
 import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pytest
 from runs import PoolWriter, fit
 
+from flows import clean
 from flows.cli import cli, main
 from storage.export import write_columns
 
@@ -221,3 +225,61 @@ def test_a_script_completes_commands_and_paths(tmp_path: Path) -> None:
 def test_other_shells_have_scripts_too(shell: str, capsys: Capture) -> None:
     assert main(["completion", shell]) == 0
     assert f"_KNNOISE_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+def test_what_is_read_is_never_written_over(
+    source: Path, run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """By whatever name or link; and a run's own files are left alone."""
+    monkeypatch.chdir(tmp_path)
+    pool = pd.DataFrame(np.load(source)["X"], columns=list("abcd")).assign(y=np.load(source)["y"])
+    pool.to_csv("pool.csv", index=False)
+    fit("pool.csv", "own", label_column="y")
+    Path("sub").mkdir()
+    Path("in").mkdir()
+    pool.drop(columns="y").to_parquet("in/a.parquet")
+    Path("link.csv").symlink_to("pool.csv")
+    Path("in_link").symlink_to("in")
+    before = {file: file.read_bytes() for file in (Path("pool.csv"), Path("in/a.parquet"))}
+    for command in (
+        "score pool.csv --run own --out sub/../pool.csv",
+        "score link.csv --run own --out pool.csv",
+        "score in/a.parquet --run own --out in_link/a.parquet",
+        "score in --run own --out in_link --new-files",
+        "score in --run own --out sub/../in --new-files",
+        "clean pool.csv --run own --out pool.csv",
+        "review --run own --export-to pool.csv",
+        "clean pool.csv --run own --out own/label_issues.parquet",
+        "score pool.csv --run own --out own/ledger/scores.csv",
+    ):
+        assert main(command.split()) == 2, command
+        (line,) = capsys.readouterr().err.splitlines()
+        assert re.search(r"name another$", line), line
+    assert before == {file: file.read_bytes() for file in before}
+    assert main(["status", "--run", "own"]) == 0
+    assert main(["score", "pool.csv", "--run", "own", "--out", "own/scores.csv", "-q"]) == 0
+    for _ in range(2):
+        assert main(["score", "in", "--run", "own", "--out", "in/scores", "--new-files", "-q"]) == 0
+
+
+def test_a_source_that_changes_while_it_is_cleaned_leaves_what_was_written(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pool = pd.DataFrame(np.load(source)["X"], columns=list("abcd")).assign(y=np.load(source)["y"])
+    pool.to_csv("pool.csv", index=False)
+    fit("pool.csv", "own", label_column="y")
+    command = ["clean", "pool.csv", "--run", "own", "--out", "clean.csv", "-q"]
+    assert main(command) == 0
+    whole = Path("clean.csv").read_bytes()
+    cleaned = clean._Cleaning._cleaned
+
+    def touched(self: clean._Cleaning, *args: Any) -> pa.Table:
+        with Path("pool.csv").open("a") as file:
+            file.write("1,2,3,4,1\n")
+        return cleaned(self, *args)
+
+    monkeypatch.setattr(clean._Cleaning, "_cleaned", touched)
+    assert main(command) == 2
+    assert "was written while it was read" in capsys.readouterr().err
+    assert Path("clean.csv").read_bytes() == whole

@@ -89,8 +89,8 @@ def test_one_row_is_scored_as_in_company(pool: PoolWriter, tmp_path: Path, kind:
             np.savez(file, X=rows[list("abcd")], y=rows["y"])
     fit(source, tmp_path / "run", **({} if kind == "npz" else {"label_column": "y"}))
     apply(queries, tmp_path / "run", tmp_path / "all.parquet")
-    apply(alone, tmp_path / "run", tmp_path / "one.parquet")
-    every, one = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("all", "one"))
+    apply(alone, tmp_path / "run", tmp_path / "alone.parquet")
+    every, one = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("all", "alone"))
     pd.testing.assert_frame_equal(
         one.drop(columns="row"), every[4:5].drop(columns="row").reset_index(drop=True)
     )
