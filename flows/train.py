@@ -31,6 +31,7 @@ from flows.steps.findings.segments import find_segments
 from flows.steps.graph.building import build, find_probes
 from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
+from pipeline.decision.votes import FEWEST_NEIGHBORS
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.rules import RULES
 from storage.errors import InputError, KnnoiseError
@@ -199,6 +200,8 @@ def _check_size(pool: Pool, params: TrainParams) -> None:
         raise InputError(
             f"{pool.n_rows} rows are too few for {params.k} neighbors per row; lower --k"
         )
+    if params.k is None and pool.n_rows <= FEWEST_NEIGHBORS:
+        raise InputError(f"{pool.n_rows} rows are too few to choose --k; give more rows")
     if params.noise == "crossfit" and pool.n_rows < FEWEST_ROWS:
         raise InputError(
             f"{pool.n_rows} rows are too few for crossfit, which needs {FEWEST_ROWS}; "

@@ -38,13 +38,10 @@ from pipeline.in_memory import training_lists
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
-from pipeline.noise.extrema import minmax
+from pipeline.noise.extrema import FEWEST_ROWS, minmax
 from pipeline.noise.rates import given as known
 from pipeline.noise.transition import Transition, of_rates, transition_matrix
 from pipeline.streams import Stream
-
-FEWEST_ROWS = 40
-"""Rows below which no rate can be read off held-out labels: the plain vote is kept."""
 
 Floats = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
@@ -310,7 +307,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             return Transition(matrix, "supported", "Given by the user.")
         if self.noise == "minmax":
             k, own = near.shape[1], self._label.astype(np.int8)
-            return of_rates(minmax(extremes_with_self(own, near.astype(np.int8), (k,)) / k, k))
+            return of_rates(minmax(extremes_with_self(own, near.astype(np.int8), (k,)) / k, k, n))
         if n < FEWEST_ROWS:
             reason = f"{n} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
             rates = known(0.0, 0.0) if c == 2 else None

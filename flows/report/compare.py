@@ -67,7 +67,8 @@ def drift(before: Training, after: Training) -> Drift:
     """Whether the noise rates moved beyond their intervals, from two reports."""
     kind = shared(before, after)
     old, new = kind.rates(before), kind.rates(after)
-    common = sorted((name for name in old if name in new), key=lambda name: -new[name].rows)
+    shared_names = [name for name in old if name in new and new[name].meaning == old[name].meaning]
+    common = sorted(shared_names, key=lambda name: -new[name].rows)
     pairs = {str(name): (old[name], new[name]) for name in common[:MOST_CLASSES]}
     changes = {name: _change(*pair) for name, pair in pairs.items()}
     meanings = {name: rate.meaning for name, (_, rate) in pairs.items()}
@@ -81,6 +82,9 @@ def drift(before: Training, after: Training) -> Drift:
         for rate, c in changes.items()
         if c.verdict == "drifted"
     ]
+    if old and new and not common:
+        values = (", ".join(map(str, one.label_values)) for one in (after, before))
+        warnings.append("labels are {} and were {}: no rate is of the same".format(*values))
     titles = {name: rate.title for name, (_, rate) in pairs.items()}
     return Drift(
         rates=changes,

@@ -57,7 +57,7 @@ def chosen_warning(report: Training) -> list[str]:
     if not used or not used.n_rows or interval is None or report.noise == "given":
         return []
     changed = used.n_changed / used.n_rows
-    if wilson(changed, used.n_rows)[0] <= interval[1]:
+    if wilson(changed, used.n_rows)[0] <= max(report.share_wrong or 0.0, interval[0]):
         return []
     return [
         f"people changed {changed:.0%} of the {amount(used.n_rows, 'label')} they checked, and "

@@ -40,9 +40,11 @@ def predicted_by(worth: Worth | None) -> dict[str, str]:
     if worth is None:
         return {}
     error = 1.96 * float(np.hypot(worth.gain_error, worth.matrix_error))
-    rows = f"{worth.gain:+,.0f} ± {error:,.0f} more of the sampled rows right, as estimated"
+    more = "more" if worth.gain >= 0 else "fewer"
+    rows = f"{abs(worth.gain):,.0f} ± {error:,.0f} {more} of the sampled rows right, as estimated"
     if worth.taken:
         by = "new rows are predicted by several sizes of neighborhoods together, not by one k"
+        by += "" if worth.gain >= 0 else ", which is not surely better"
     else:
         by = "new rows are predicted by one k, beside which several sizes together may lose"
     return {"predictions": f"{by}: {rows}"}

@@ -55,10 +55,13 @@ class Measured(Frozen):
         """What page and report state."""
         texts = []
         if self.n_checked:
-            texts.append(f"Of {self.n_checked:,} checked suspects {self.n_wrong:,} were wrong.")
-        if self.suspects.n:
             texts.append(
-                f"Of {self.suspects.n:,} suspects drawn at random {self.suspects.wrong:,} were "
+                f"Of {amount(self.n_checked, 'checked suspect')} {self.n_wrong:,} were wrong."
+            )
+        if self.suspects.n:
+            drawn = amount(self.suspects.n, "suspect")
+            texts.append(
+                f"Of {drawn} drawn at random {self.suspects.wrong:,} were "
                 f"wrong ({span(self.suspects.interval, '.0%')})."
             )
         if self.rows.n:

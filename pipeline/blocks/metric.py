@@ -206,8 +206,9 @@ def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
     trees = ExtraTreesClassifier(
         TREES, min_samples_leaf=leaf, random_state=seed, n_jobs=threads.number
     )
+    largest = np.frexp(np.abs(x).max(axis=0))[1]  # what spreads below 1e-7 is constant to trees
     with warnings.catch_warnings(action="ignore"):  # that so many classes look like quantities
-        each = trees.fit(x, y).estimators_
+        each = trees.fit(np.ldexp(x, -largest), y).estimators_
     importances = [tree.tree_.compute_feature_importances(normalize=False) for tree in each]
     return np.asarray(np.mean(importances, axis=0), np.float64)
 

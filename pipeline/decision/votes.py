@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+FEWEST_NEIGHBORS = 5
+"""The least k that is chosen."""
+
 
 def k_grid(k: int) -> tuple[int, ...]:
     """Neighborhood sizes counted from lists of length k: 5, 10, … and k itself, ascending."""
-    return tuple(sorted({*range(5, k, 5), k}))
+    return tuple(sorted({*range(FEWEST_NEIGHBORS, k, 5), k}))
 
 
 def counts(neighbor_label: npt.NDArray[np.int8], grid: tuple[int, ...]) -> npt.NDArray[np.int32]:

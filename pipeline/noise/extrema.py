@@ -26,7 +26,16 @@ from pipeline.noise.asymptotes import (
 )
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import NEIGHBORS, blends, clustering, in_core, near_anchors
-from pipeline.noise.rates import FEW, HIDDEN, MINGLED, TOO_FEW, NoiseRates, verdict, worst
+from pipeline.noise.rates import (
+    FEW,
+    HIDDEN,
+    MINGLED,
+    TOO_FEW,
+    NoiseRates,
+    Support,
+    verdict,
+    worst,
+)
 from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 
 __all__ = ["CrossfitParams", "NoiseRates", "anchor_plan", "crossfit", "minmax"]
@@ -38,6 +47,8 @@ SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
 """Neighborhood sizes that may enter the score; a factor of about 2.2 apart."""
 MOST_ANCHORS = 20_000
 """Anchors, at most, whose lists rates are read off."""
+FEWEST_ROWS = 40
+"""Rows below which nothing tells noise from truth."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +65,8 @@ class CrossfitParams:
     """Most held-out labels per anchor; fewer where fewer already cover the pool once."""
 
 
-def minmax(eta_corr: Floats, k: int) -> NoiseRates:
-    """Algorithm 2, steps 1 and 2: the least and greatest average of k given labels.
+def minmax(eta_corr: Floats, k: int, n_rows: int = FEWEST_ROWS) -> NoiseRates:
+    """Algorithm 2, steps 1 and 2: the least and greatest average of k given labels of ``n_rows``.
 
     ``eta_corr`` is (row,) float64, each row's own label among its k; blocks' minima and maxima,
     concatenated, give the same answer. The intervals only say that the true rates lie inwards of
@@ -64,8 +75,12 @@ def minmax(eta_corr: Floats, k: int) -> NoiseRates:
     if eta_corr.size == 0 or not bool(np.all((eta_corr >= 0) & (eta_corr <= 1))):
         raise ValueError("eta_corr: need at least one average in [0, 1]; check labels are 0 or 1")
     p0, p1 = float(eta_corr.min()), 1.0 - float(eta_corr.max())
+    support: Support = "weak"
     reason = "Plain extremes of noisy averages: both rates are biased towards 0; use crossfit."
-    return NoiseRates(p0, p1, (p0, 1.0 - p1), (p1, 1.0 - p0), "minmax", k, "weak", reason)
+    if n_rows < FEWEST_ROWS:
+        support = "unsupported"
+        reason = f"{n_rows} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
+    return NoiseRates(p0, p1, (p0, 1.0 - p1), (p1, 1.0 - p0), "minmax", k, support, reason)
 
 
 def crossfit(
@@ -228,7 +243,7 @@ def _regions(
         core = in_core(wrong[:, kept : kept + NEIGHBORS], half, near)
         test = region_test(x, chance, labels.ones, labels.trials, core)
         if test is not None and blends(chance):
-            test = replace(test, disagree=False)
+            test = replace(test, disagree=False, silent=True)
         elif test is not None:
             test = test.or_clustered(*clustering(wrong[:, 0], core, near))
         tests.append(test)

@@ -75,7 +75,8 @@ def estimates(
             size = n[there, a] * purity[there, a] ** 2
             drawn[a], weight[a] = _prior(middle[there, a] * size, size)
             shrunk[:, a] = drawn[a]
-            shrunk[there, a] = (middle[there, a] * size + weight[a] * drawn[a]) / (size + weight[a])
+            toward = (middle[there, a] * size + weight[a] * drawn[a]) / (size + weight[a])
+            shrunk[there, a] = np.clip(toward, low[there, a], high[there, a])
     lean = error * (times - 1.0)
     return Rates(n, bad, purity, mixed, lean, middle, low, high, shrunk), drawn, weight
 

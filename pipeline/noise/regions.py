@@ -88,6 +88,8 @@ class RegionTest:
     z: float
     """Difference of the regions of high and of low rates in standard errors, what overlap can
     explain taken off; or that of the clustering of wrong labels, where it is the alarm."""
+    silent: bool = False
+    """Whether it tells nothing, as overlap may pass for mistakes."""
 
     def or_clustered(self, variance: float, z: float) -> RegionTest:
         """The test, an alarm too where wrong labels lie together (`cores.clustering`)."""
@@ -141,6 +143,9 @@ def at_most_weak(rates: NoiseRates, tests: tuple[RegionTest | None, ...]) -> Noi
         support = "weak" if weakened.support == "supported" else weakened.support
         changes = {f"p{side}_interval": span, "support": support, "reason": f"{reason}."}
         weakened = replace(weakened, **changes)  # type: ignore[arg-type]
+    if weakened.support == "supported" and any(test.silent for test in tests if test is not None):
+        untold = "Whether mistakes depend on the features cannot be told here: the classes overlap."
+        weakened = replace(weakened, reason=f"{weakened.reason} {untold}")
     return weakened
 
 

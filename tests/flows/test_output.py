@@ -258,8 +258,6 @@ def test_what_is_read_is_never_written_over(
     assert before == {file: file.read_bytes() for file in before}
     assert main(["status", "--run", "own"]) == 0
     assert main(["score", "pool.csv", "--run", "own", "--out", "own/scores.csv", "-q"]) == 0
-    for _ in range(2):
-        assert main(["score", "in", "--run", "own", "--out", "in/scores", "--new-files", "-q"]) == 0
 
 
 def test_a_source_that_changes_while_it_is_cleaned_leaves_what_was_written(

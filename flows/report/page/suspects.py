@@ -71,7 +71,8 @@ def _nearest(
     """Those of each row, the nearest first."""
     row, distance = source_rows(run, lists["neighbor"]), lists["distance"]
     code = lists.get("neighbor_label")
-    label = np.full(row.shape, None) if code is None else np.array(report.classes, object)[code]
+    names = np.array([*report.classes, None], object)  # the last where no label is told
+    label = np.full(row.shape, None) if code is None else names[code]
     return [
         tuple(Nearest(*one) for one in zip(*of, strict=True) if one[0] >= 0)
         for of in zip(row.tolist(), label.tolist(), distance.tolist(), strict=True)

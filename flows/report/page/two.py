@@ -117,10 +117,16 @@ def rule(report: TrainReport) -> str:
     """How a new row is decided."""
     one, at, k = report.label_values[1], report.threshold, report.k
     share = "half" if at == 0.5 else percent(at)
+    alone = "By one k, a row would be" if _weighed(report) else "A row is"
     return (
-        f"A row is taken for {one} where at least {share} of its {k} nearest neighbors are "
+        f"{alone} taken for {one} where at least {share} of its {k} nearest neighbors are "
         f"labeled {one}. {served(report.decision)}{sizes(report.worth)}"
     )
+
+
+def _weighed(report: TrainReport) -> bool:
+    """Whether several sizes of neighborhoods predict together."""
+    return report.worth is not None and report.worth.taken
 
 
 def facts(report: TrainReport) -> list[tuple[str, str, str]]:
@@ -260,9 +266,10 @@ def histogram(report: TrainReport, votes: npt.NDArray[np.int64]) -> Drawing:
             f"{report.p0:.3f} and 1 − p1 = {1 - report.p1:.3f}. The threshold is "
             f"{report.threshold:.3f} instead of 0.5; {percent(share)} of the rows reach it."
         )
+        left, right = report.label_values
+        are = "would by one k be" if _weighed(report) else "are"
         caption = (
-            f"Rows left of the threshold are taken for {report.label_values[0]}, rows right of it "
-            f"for {report.label_values[1]}. "
+            f"Rows left of the threshold {are} taken for {left}, rows right of it for {right}. "
             f"Observed shares go from {shares[0]:.2f} to {shares[-1]:.2f}, beyond the estimated "
             "extrema, because averages of few labels scatter."
         )

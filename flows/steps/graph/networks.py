@@ -38,8 +38,8 @@ TRIED = 256
 TRIED_IN_BLOCK = 256
 """Anchors of one block, at most."""
 _LOST, _LOST_EXACT = 0.6, 0.1
-"""Fraction of the permitted recall loss to spend; the rest absorbs sampling error, and that walks in
-other blocks than one's own find less than is tried (a fifth of the loss, measured). Where blocks
+"""Fraction of the permitted recall loss to spend; the rest absorbs sampling error, and that walks
+in other blocks than one's own find less than is tried (a fifth of the loss, measured). Where blocks
 are searched exactly, to miss what none holds is all that can be lost."""
 _BEGINNING_STEPS, _EXACT_STEPS = 55, 2000
 """Steps of a walk that take as long as its beginning does, and as exact search (measured)."""

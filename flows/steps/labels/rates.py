@@ -183,7 +183,7 @@ def estimate_rates(
         k = own.k if own else params.k or choice.k
         at = grid.index(k)
         extremes = np.concatenate([np.asarray(counts.extremes)[:, at] for counts in filled])
-        estimates = {"minmax": minmax(extremes / k, k)}
+        estimates = {"minmax": minmax(extremes / k, k, pool.n_rows)}
         chosen: str = params.noise
         if params.p0 is not None and params.p1 is not None:
             chosen, estimates["given"] = "given", known(params.p0, params.p1)
