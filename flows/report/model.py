@@ -420,9 +420,9 @@ class Training(PoolReport):
         return []
 
 
-def fields_of(found: object, *names: str) -> dict[str, Any]:
-    """Fields of a report that are what a step found, by the same names."""
-    return {name: getattr(found, name) for name in names}
+def fields_of(result: object, *names: str) -> dict[str, Any]:
+    """Fields of a report that are those of a result, by the same names."""
+    return {name: getattr(result, name) for name in names}
 
 
 def by_class(matrix: Floats, low: Floats, high: Floats) -> dict[str, Any]:

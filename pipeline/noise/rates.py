@@ -122,11 +122,11 @@ def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> t
     relative = max(halves) / gap
     worse = 1 if halves[1] > halves[0] else 0
     rows = min(side["informative_rows"] for side in sides)
-    known = f"is known to about {halves[worse]:.3f}" if halves[worse] < 0.5 else "may be anything"
+    known = f"is known to about {halves[worse]:.3f}, if mistakes depend on the class alone,"
+    known = known if halves[worse] < 0.5 else "may be anything"
     detail = (
-        f"rate p{worse} {known} if mistakes depend on the class alone, while the share of either "
-        f"label differs by {gap:.3f} between the classes, and the smaller class tells as much as "
-        f"{rows:,.0f} clean labels"
+        f"rate p{worse} {known} while the share of either label differs by {gap:.3f} between the "
+        f"classes, and the smaller class tells as much as {rows:,.0f} clean labels"
     )
     if relative > UNSUPPORTED or rows < TOO_FEW:
         return "unsupported", f"No neighborhood is surely pure in one of the classes: {detail}."

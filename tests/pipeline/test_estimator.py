@@ -123,7 +123,7 @@ def test_rates_are_those_of_the_kernel() -> None:
     _, width = anchor_plan(*x.shape)
     index, _ = nearest(x, x, width - 1, exclude=np.arange(len(x)))
     lists = np.column_stack([np.arange(len(x)), index])
-    rates = crossfit(lists, given[lists], len(x))
+    rates = crossfit(lists, given[lists], len(x), x=x)
     assert model.noise_rates_ == (rates.p0, rates.p1)
     assert (model.support_, model.reason_) == (rates.support, rates.reason)
     assert model.transition_matrix_[0, 1] == rates.p0
