@@ -181,3 +181,15 @@ def test_npy_headers_of_python_2_are_read_without_a_warning(
     np.testing.assert_array_equal(chunk.x, X)
     refused("not a NumPy array", source=npy(source, HEADER + "4L$"), with_labels=False)
     assert not recwarn.list
+
+
+def test_text_whose_offsets_lie_is_damaged(tmp_path: Path) -> None:
+    """What reads it would leave the process's memory."""
+    offsets = np.array([0, 1 << 30, 2, 3], np.int32)
+    text = pa.Array.from_buffers(
+        pa.string(), 3, [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"abc")]
+    )
+    table = pa.RecordBatch.from_arrays([pa.array([1.0, 2.0, 3.0]), text], names=["x", "y"])
+    with pa.ipc.new_file(tmp_path / "a.feather", table.schema) as file:
+        file.write_batch(table)
+    refused("a.feather", "damaged", source=tmp_path / "a.feather", label_column="y")
