@@ -82,9 +82,6 @@ def drift(before: Training, after: Training) -> Drift:
         for rate, c in changes.items()
         if c.verdict == "drifted"
     ]
-    if old and new and not common:
-        values = (", ".join(map(str, one.label_values)) for one in (after, before))
-        warnings.append("labels are {} and were {}: no rate is of the same".format(*values))
     titles = {name: rate.title for name, (_, rate) in pairs.items()}
     return Drift(
         rates=changes,

@@ -181,3 +181,20 @@ def test_training_warns_of_drift_since_the_one_before(pool: PoolWriter, tmp_path
     assert "Since the last training" in page.read_text()
     assert 'href="pool-3/label_issues.parquet"' in page.read_text()
     assert any("p0" in warning and "pool-2" in warning for warning in other["warnings"])
+
+
+def test_rates_of_labels_by_other_names_are_not_compared(runs: Path, tmp_path: Path) -> None:
+    """The same rows and labels, called so that the other class comes first."""
+    with np.load(runs / "a.npz") as pool:
+        table = pd.DataFrame(pool["X"], columns=list("abc")).assign(y=pool["y"])
+    names = {"health": ("healthy", "sick"), "weal": ("well", "ill")}
+    for name, values in names.items():
+        table.assign(y=table.y.map(dict(enumerate(values)))).to_csv(tmp_path / name, index=False)
+        (tmp_path / name).rename(tmp_path / f"{name}.csv")
+        fit(tmp_path / f"{name}.csv", tmp_path / name, k=20, label_column="y")
+    found = compare(str(tmp_path / "health"), str(tmp_path / "weal"))
+    assert found.rates == {}
+    text = compare_text(found)
+    assert "DRIFT" not in text
+    assert "labels are ['healthy', 'sick'] and ['ill', 'well']" in text
+    assert compare(str(tmp_path / "weal"), str(tmp_path / "weal")).rates.keys() == {"p0", "p1"}

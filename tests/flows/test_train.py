@@ -292,6 +292,9 @@ def test_too_few_rows_are_refused(pool: PoolWriter, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="too few for 50 neighbors"):
         fit(pool(n=50), tmp_path / "run", k=50)
     assert not (tmp_path / "run").exists()
+    with pytest.raises(InputError, match="5 rows are too few to choose --k"):
+        fit(pool(n=5), tmp_path / "run", k=None, noise="minmax")
+    assert fit(pool(n=6), tmp_path / "six", k=None, noise="minmax")["support"] == "unsupported"
 
 
 def test_foreign_folder_is_refused(pool: PoolWriter, tmp_path: Path) -> None:

@@ -76,6 +76,14 @@ def test_minmax_of_blocks_extremes(eta: NDArray[np.float64], cut: int) -> None:
     assert swapped.p1 == pytest.approx(whole.p0)
 
 
+def test_extremes_of_few_rows_support_nothing() -> None:
+    eta = np.linspace(0, 1, 30)
+    assert minmax(eta, 5).support == minmax(eta, 5, 40).support == "weak"
+    few = minmax(eta, 5, 39)
+    assert few.support == "unsupported"
+    assert "crossfit" not in few.reason
+
+
 @pytest.mark.parametrize("bad", [[], [0.5, 1.5], [np.nan]])
 def test_minmax_refuses(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="eta_corr"):

@@ -157,6 +157,14 @@ def test_nothing_is_printed_of_classes_of_few_rows(recwarn: pytest.WarningsRecor
     assert recwarn.list == []
 
 
+@pytest.mark.parametrize("exponent", [-100, -30, 40])
+def test_units_do_not_matter_to_relevance(exponent: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3)).astype(np.float32)
+    y = (x[:, 1] > 0).astype(np.int64)
+    assert (relevance(np.ldexp(x, exponent), y, 0) == relevance(x, y, 0)).all()
+
+
 def test_weights_are_standard_scores_times_roots_of_relevance() -> None:
     x = table(300, 1)[0] * np.array([1, 100, 0], np.float32)
     spread = weights(x, np.array([0.25, 0.75, 0.0])).apply(x).std(axis=0)
