@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from glob import glob
 from pathlib import Path
@@ -244,11 +244,12 @@ def are_codes(classes: Sequence[Label]) -> bool:
 
 
 def label_names(classes: Sequence[Label]) -> pa.Array:
-    """The labels as an array, as text where some are; null at the end, for none."""
-    values = [*classes]
-    if any(isinstance(value, str) for value in values):
-        return pa.array([*map(str, values), None])
-    return pa.array([*values, None])
+    """The labels as an array, as text where some are or no type holds all; null at the end, for
+    none."""
+    if not any(isinstance(value, str) for value in classes):
+        with suppress(pa.ArrowInvalid):  # of long whole numbers beside fractions
+            return pa.array([*classes, None])
+    return pa.array([*map(str, classes), None])
 
 
 def _arrow(column: npt.NDArray[Any], name: str, names: pa.Array | None) -> pa.Array:

@@ -101,9 +101,8 @@ def join(blocks: list[Chunk]) -> Chunk:
 
 
 def join_values(labels: list[Labels]) -> Labels:
-    """Concatenate values; numbers and strings together stay what they are (object)."""
-    kinds = {array.dtype.kind for array in labels}
-    mixed = len(kinds) > 1 and not kinds <= set("iuf")
+    """Concatenate values; those of several kinds together stay what they are (object)."""
+    mixed = len({array.dtype.kind for array in labels}) > 1
     return np.concatenate([array.astype(object) for array in labels] if mixed else labels)
 
 

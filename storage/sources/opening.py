@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from urllib.parse import unquote
 
 import numpy as np
@@ -17,6 +18,7 @@ from storage.sources.formats.npy import open_npy, open_npz, read_npy
 from storage.sources.formats.tables import Constants, Look, Selection, TablesReader, open_tables
 from storage.sources.formats.zarr import MARKS, open_zarr
 from storage.sources.request import ALL, PLAIN, PLAIN_NUMBERS, Coding, Columns, Dialect, Request
+from storage.sources.values.labels import number_or_text
 
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[SourcePath, Request], Look]]] = {
     "csv": (packed(".csv", ".tsv"), csv.look),
@@ -196,7 +198,7 @@ def partitions(root: SourcePath) -> dict[SourcePath, Constants]:
     """The files below folders named `key=value`, in order of name, with the values of their
     folders; none where the folder has no such folders.
 
-    A key whose values are all numbers is a column of numbers.
+    A key whose values are all numbers that need not be rounded is a column of numbers.
     """
     files = _below(root, {})
     if not any(values for _, values in files):
@@ -233,9 +235,12 @@ def _below(folder: SourcePath, values: Texts) -> list[tuple[SourcePath, Texts]]:
 
 def _numbers_or_texts(texts: Sequence[str | None]) -> Sequence[str | float | None]:
     try:  # Python would take 1_000 for a number
-        return [None if one is None else float(one.replace("_", "?")) for one in texts]
+        numbers = [None if one is None else float(one.replace("_", "?")) for one in texts]
     except ValueError:
         return texts
+    pairs = zip(texts, numbers, strict=True)
+    rounded = any(one and isfinite(n or 0.0) and number_or_text(one) != n for one, n in pairs)
+    return texts if rounded else numbers
 
 
 @dataclass(frozen=True)

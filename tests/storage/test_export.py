@@ -17,7 +17,7 @@ import pytest
 
 from storage import export
 from storage.errors import StorageError
-from storage.export import write_columns, write_table
+from storage.export import label_names, write_columns, write_table
 from storage.files.location import Location
 from storage.runs.pool import ChunkWriter
 from storage.runs.run import Run
@@ -162,6 +162,11 @@ def test_what_json_has_not_is_text_or_null(tmp_path: Path) -> None:
     assert last["day"] == "10000-01-01"
     assert (first["share"], last["share"], last["near"]) == (None, 0.5, None)
     assert (first["deep"], last["deep"]) == ([{"a": None}], [{"a": 1.5}])
+
+
+def test_labels_that_no_type_holds_together_are_text() -> None:
+    assert label_names([0.5, 2]).to_pylist() == [0.5, 2.0, None]
+    assert label_names([0.5, 2**53 + 1]).to_pylist() == ["0.5", "9007199254740993", None]
 
 
 def test_what_a_sheet_has_not_is_text(tmp_path: Path) -> None:

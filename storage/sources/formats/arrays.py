@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from storage.errors import InputError, amount, listed
 from storage.sources.base import Source
-from storage.sources.blocks import Chunk, Reader, piece_rows
+from storage.sources.blocks import Chunk, Reader, join_values, piece_rows
 from storage.sources.files import Parts, SourcePath
 from storage.sources.request import MOST_FEATURES, Request, array_names
 from storage.sources.values.labels import LABEL_BYTES, MOST_CLASSES, Labels, sets_of_mask
@@ -142,7 +142,7 @@ class LabeledReader:
                 if more is None:
                     raise InputError(f"{self.labels.name}: it ends too early; is it being written?")
                 piece = plain_labels(more)
-                spare = np.concatenate([spare, piece]) if len(spare) else piece
+                spare = join_values([spare, piece]) if len(spare) else piece
             values = spare[: len(block.x)]
             if self.what == "id":
                 values = text_ids(values, self.labels.name)

@@ -12,12 +12,13 @@ from math import isqrt
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
 from storage.errors import InputError
 from storage.sources.files import SourcePath, readable
 from storage.sources.formats.csv import opened
-from storage.sources.formats.tables import Look, TableRows
+from storage.sources.formats.tables import Look, TableRows, is_list
 from storage.sources.request import Request, check_width
 
 PIECE_BYTES, LINE_BYTES, DEEPEST = 1 << 20, 4 << 20, 64
@@ -26,6 +27,8 @@ recursion ends the process at some 20,000."""
 CELLS = 30_000_000
 """Lines times bytes that are parsed at a time: each line may have keys of its own, and every key
 takes memory in all of them."""
+_WHOLE = 2.0**53
+"""Beyond it some whole numbers are no floating-point numbers."""
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.S)
 _AT = re.compile(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)$", re.S)
 
@@ -41,7 +44,10 @@ class JsonTable(TableRows):
         """All rows."""
         schema = pa.schema([self.schema.field(name) for name in self.selection.columns])
         for lines in _pieces(self.location):
-            yield from _parsed(self.location.name, lines, schema).combine_chunks().to_batches()
+            table = _parsed(self.location.name, lines, schema)
+            for name in {*self.selection.aside} & {*table.column_names}:
+                _check_exact(f"{self.location.name}: column {name!r}", table[name])
+            yield from table.combine_chunks().to_batches()
 
 
 Lines = list[tuple[int, bytes]]
@@ -103,6 +109,16 @@ def _read(content: bytes, schema: pa.Schema | None = None) -> pa.Table:
         pyarrow.json.ReadOptions(use_threads=False, block_size=len(content) + 1),
         pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
     )
+
+
+def _check_exact(where: str, column: pa.ChunkedArray) -> None:
+    """`InputError` for labels or groups that the parser may have rounded."""
+    values = pc.list_flatten(column) if is_list(column.type) else column
+    if pa.types.is_floating(values.type) and (pc.max(pc.abs(values)).as_py() or 0.0) >= _WHOLE:
+        raise InputError(
+            f"{where} has numbers of 2**53 or more, beyond 64 bits or beside fractions, which are "
+            "rounded when they are read; write its values as text"
+        )
 
 
 def _depth(line: bytes) -> int:

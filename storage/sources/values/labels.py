@@ -24,20 +24,25 @@ LABEL_BYTES = 4096
 def label_value(raw: object) -> Label | None:
     """The label a raw value stands for: 1, 1.0 and "1" are one; None if it is missing.
 
-    Missing are None, NaN and strings that are empty or "nan".
+    Missing are None, NaN and strings that are empty or "nan". Nothing is rounded: a number that no
+    label can be is the text of it, so that no two become one label.
     """
     if isinstance(raw, bytes):
-        raw = raw.decode("utf-8", "replace")
+        raw = raw.decode("utf-8", "backslashreplace")
+    if isinstance(raw, Decimal):
+        raw = f"{raw:f}"
     if isinstance(raw, str):
         text = raw.strip()
         return None if text == "" or text.lower() == "nan" else number_or_text(text)
     if isinstance(raw, bool | np.bool_):
         return bool(raw)
-    if isinstance(raw, Integral) and abs(int(raw)) < 2**63:
-        return int(raw)
-    if isinstance(raw, Real | Decimal):
+    if isinstance(raw, Integral):
+        return int(raw) if is_int64(int(raw)) else str(int(raw))
+    if isinstance(raw, Real):
         value = float(raw)
-        return None if math.isnan(value) else plain_number(value)
+        if math.isnan(value):
+            return None
+        return plain_number(value) if value == raw else number_or_text(str(raw))
     return None if raw is None else str(raw)
 
 
@@ -83,7 +88,7 @@ def as_sets(labels: Labels, separator: str) -> Labels:
 
 def _candidates(raw: Any, separator: str) -> tuple[Label, ...] | None:
     if isinstance(raw, bytes):
-        raw = raw.decode("utf-8", "replace")
+        raw = raw.decode("utf-8", "backslashreplace")
     parts = raw.split(separator) if isinstance(raw, str) and separator else (raw,)
     values = map(label_value, raw if isinstance(raw, tuple) else parts)
     return tuple(dict.fromkeys(value for value in values if value is not None)) or None
@@ -100,30 +105,40 @@ def sets_of_mask(mask: npt.NDArray[np.bool_]) -> Labels:
 
 
 def number_or_text(text: str) -> Label:
-    """The number a text denotes, else the text; `1_0` and `inf` are text."""
-    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-        return int(text)
+    """The number a text denotes to its last digit, else the text; `1_0`, `inf` and mere digits
+    beyond 64 bits are text."""
     try:
-        value = float(text) if "_" not in text else math.inf
-    except ValueError:
+        value, exact = float(text), Decimal(text)
+    except (ValueError, ArithmeticError):
         return text
-    return plain_number(value) if math.isfinite(value) else text
+    if "_" in text or not math.isfinite(value):
+        return text
+    if is_int64(exact) and exact == int(exact):
+        return int(exact)
+    is_rounded = Decimal(repr(value)) != exact or re.fullmatch("[+-]?[0-9]+", text)
+    return text if is_rounded else value
+
+
+def is_int64(value: float | Decimal) -> bool:
+    """Whether a number lies where all whole numbers are int64."""
+    return -(2**63) <= value < 2**63
 
 
 def plain_number(value: float) -> Label:
     """int if whole and of 64 bits, else float; infinity as text, for JSON has none."""
     if not math.isfinite(value):
         return str(value)
-    return int(value) if value.is_integer() and abs(value) < 2**63 else value
+    return int(value) if value.is_integer() and is_int64(value) else value
 
 
 def label_array(values: list[Label | None]) -> Labels:
-    """`(n,)` int64 or float64 if all values are such numbers, else object."""
+    """`(n,)` int64 or float64 if all values are such numbers and none is rounded, else object."""
     kinds = {type(value) for value in values}
     if kinds == {int}:
         return np.array(values, np.int64)
     if values and kinds <= {int, float}:
-        return np.array(values, np.float64)
+        numbers = np.array(values, np.float64)
+        return numbers if numbers.tolist() == values else objects(values)
     return objects(values)
 
 

@@ -2,14 +2,17 @@
 
 import json
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zarr
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flows.steps.ingest.columns import FiniteCheck
@@ -18,7 +21,7 @@ from storage.sources import files as source_files
 from storage.sources.base import same
 from storage.sources.blocks import Chunk
 from storage.sources.opening import open_source
-from storage.sources.values.labels import LabelCodes
+from storage.sources.values.labels import LabelCodes, label_value
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,90 @@ def test_values_are_sorted(raw: list[Any], values: tuple[Any, ...]) -> None:
     assert encoded.dtype == remap.dtype == np.int8
     assert next(values[code] for code in remap[encoded]) == codes.values[0]
     json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("raw", "labels"),
+    [
+        (["9007199254740993", "9007199254740992.0"], [2**53 + 1, 2**53]),
+        (["9007199254740993.0", "9007199254740992"], [2**53 + 1, 2**53]),
+        ([-(2**63), str(2**63 - 1)], [-(2**63), 2**63 - 1]),
+        ([2**63, "9223372036854775809"], ["9223372036854775808", "9223372036854775809"]),
+        ([2**64 - 1, np.uint64(2**64 - 2)], ["18446744073709551615", "18446744073709551614"]),
+        (["1" + "0" * 24, "1e24", 1e24], ["1" + "0" * 24, 1e24, 1e24]),
+        (["9" * 5000, "0" * 5000 + "1", "01"], ["9" * 5000, 1, 1]),
+        (["0.1", "0.10", "1e-1", Decimal("0.100")], [0.1] * 4),
+        (["0.30000000000000004", "0.300000000000000039"], [0.1 + 0.2, "0.300000000000000039"]),
+        (["1e-999999999999999999999"], ["1e-999999999999999999999"]),
+        ([Decimal(10**20 + 1), Decimal(10**20 + 2)], [f"{10**20 + 1}", f"{10**20 + 2}"]),
+        ([Decimal(2**53 + 1), Decimal("1.10"), Decimal("nan")], [2**53 + 1, 1.1, None]),
+        ([np.longdouble(2**53) + 1, np.longdouble(2**53)], [2**53 + 1, 2**53]),
+        ([b"caf\xe9", b"caf\xe8"], [r"caf\xe9", r"caf\xe8"]),
+    ],
+)
+def test_no_label_is_rounded(raw: list[Any], labels: list[Any]) -> None:
+    found = [label_value(one) for one in raw]
+    assert found == labels
+    assert list(map(type, found)) == list(map(type, labels))
+
+
+@given(st.lists(st.decimals(allow_nan=False, allow_infinity=False), unique=True))
+@example([Decimal(2**53), Decimal(2**53 + 1)])
+def test_numbers_that_differ_are_labels_that_differ(numbers: list[Decimal]) -> None:
+    texts = [f"{one:f}" for one in numbers if abs(one.adjusted()) < 400]
+    assert len({label_value(one) for one in texts}) == len(texts)
+    assert [label_value(Decimal(one)) for one in texts] == [label_value(one) for one in texts]
+
+
+LONG = ["9007199254740993", "9007199254740992", "0.5"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "many", "lists", "parquet", "text", "beside", "folders"])
+def test_long_numbers_stay_apart(tmp_path: Path, kind: str) -> None:
+    path, beside = tmp_path / "t.csv", None
+    if kind in ("csv", "many"):
+        fill = "0," + LONG[0] + "\n" if kind == "many" else ""  # whole numbers alone in a piece
+        path.write_text("x,y\n" + fill * 100_000 + "".join(f"0,{y}\n" for y in LONG))
+    elif kind == "lists":
+        path.write_text("x,y\n" + "".join(f"0,{y}|{y}\n" for y in LONG))
+    elif kind == "parquet":
+        path = tmp_path / "t.parquet"
+        labels = pa.array([2**64 - 1, 2**64 - 2, 5], pa.uint64())
+        pq.write_table(pa.table({"x": [0.0, 0.0, 0.0], "y": labels}), path)
+    elif kind == "text":
+        path = tmp_path / "t.jsonl"
+        path.write_text("".join(f'{{"x": 0, "y": "{y}"}}\n' for y in LONG))
+    elif kind == "beside":
+        path, beside = tmp_path / "t.npy", tmp_path / "y.csv"
+        np.save(path, np.zeros((100_003, 1)))
+        beside.write_text("y\n" + f"{LONG[0]}\n" * 100_000 + "\n".join(LONG))
+    else:
+        for y in LONG:
+            path = tmp_path / f"d/y={y}/t.csv"
+            path.parent.mkdir(parents=True)
+            path.write_text("x\n0\n")
+        path = tmp_path / "d"
+    column, separator = "y" if beside is None else None, "|" if kind == "lists" else None
+    source = open_source(path, beside, column, candidates=separator)
+    codes = LabelCodes()
+    for chunk in source.chunks(70_000):
+        labels = np.array([one[0] for one in chunk.label], object) if separator else chunk.label
+        codes.encode(labels)
+    wanted = {2**53 + 1, 2**53, 0.5}
+    if kind == "parquet":
+        wanted = {"18446744073709551615", "18446744073709551614", 5}
+    assert set(codes.values) == wanted
+
+
+@pytest.mark.parametrize("label", ["{}", "[{}]"])
+def test_json_numbers_that_are_rounded_are_no_labels(tmp_path: Path, label: str) -> None:
+    lines = (f'{{"x": 0, "y": {label.format(y)}}}\n' for y in LONG)
+    (tmp_path / "t.jsonl").write_text("".join(lines))
+    source = open_source(tmp_path / "t.jsonl", label_column="y")
+    with pytest.raises(InputError, match=r"t.jsonl: column 'y' has .* write its values as text"):
+        list(source.chunks(10))
+    source = open_source(tmp_path / "t.jsonl", ignore="y", with_labels=False)
+    assert len(next(iter(source.chunks(10))).x) == 3
 
 
 @given(st.lists(st.integers(-2, 2), min_size=1), st.integers(1, 7))
