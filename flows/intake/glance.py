@@ -25,7 +25,7 @@ from storage.sources.formats.tables import (
 )
 from storage.sources.stored import as_stored
 from storage.sources.values.labels import Labels
-from storage.sources.values.texts import Spelling, decoded, plain_texts, spellings_of
+from storage.sources.values.texts import Spelling, decoded, plain_texts, plain_values, spellings_of
 
 MOST_ROWS = 100_000
 MOST_BYTES = 8 << 20
@@ -190,7 +190,7 @@ def _features(
             yield _of_text(name, column, source.dialect.decimal, typed)
         else:
             known = column.drop_null()
-            example = str(known[0].as_py())[:40] if len(known) else ""
+            example = str(plain_values(known[:1])[0])[:40] if len(known) else ""
             nested = types.is_nested(column.type)
             values, coded = (np.full(len(column), np.nan), b"") if nested else _coded(column)
             is_time = types.is_timestamp(column.type) or types.is_date(column.type)
@@ -236,8 +236,8 @@ def _parsed(name: str, column: pa.Array, spelling: Spelling) -> FeatureCandidate
 def _coded(column: pa.Array) -> tuple[npt.NDArray[np.float64], bytes]:
     """Codes, and a digest of what they stand for."""
     values, state = column.dictionary_encode(), blake2b(digest_size=16)
-    for value in values.dictionary:
-        state.update(repr(value.as_py()).encode(errors="surrogatepass") + b"\0")
+    for value in plain_values(values.dictionary):
+        state.update(repr(value).encode(errors="surrogatepass") + b"\0")
     return _codes(values), state.digest()
 
 

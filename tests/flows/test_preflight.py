@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
@@ -369,6 +372,34 @@ def test_a_long_source_is_looked_at_in_places(
         assert len(values) == seen.n_rows == 256
         assert values[-1] == last
         assert np.array_equal(seen.label, values % 2)
+
+
+def test_times_of_nanoseconds_are_looked_at_as_other_times(tmp_path: Path) -> None:
+    """In a process of its own, which reads them without pandas."""
+    y = np.arange(N) % 2
+    ns = np.arange(N) * 1_234_567_891 + 1_700_000_000_000_000_001
+    when, clock = pa.array(ns, pa.timestamp("ns", "UTC")), pa.array(ns // 10**5, pa.time64("ns"))
+    site = pa.array(np.full(N, ns[0]), pa.timestamp("ns"))
+    table = pa.table(
+        {"a": np.random.default_rng(0).normal(size=N) + 3 * y, "when": when, "clock": clock, "y": y}
+    )
+    pq.write_table(table.append_column("site", site), tmp_path / "t.parquet")
+
+    def knnoise(word: str, *more: object) -> tuple[int, str]:
+        command = [sys.executable, "-m", "knnoise", word, tmp_path / "t.parquet", *more]
+        done = subprocess.run([*command, "--label-column", "y"], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    status, said = knnoise("check")
+    assert status == 0, said
+    assert "'2023-11-14 22:13:20.000000001Z'; give --parse when=datetime" in said
+    assert "--exclude clock" in said
+    for name, hint in (("when", "give --parse when=datetime, or "), ("clock", "")):
+        others = [f"--exclude={one}" for one in ("when", "clock", "site") if one != name]
+        status, said = knnoise("train", "--run", tmp_path / "run", *others)
+        assert status == 2
+        assert f"feature column {name!r} is t" in said
+        assert f" at row 0; {hint}leave it out with --exclude {name}" in said
 
 
 def test_auto_standardizes_units_and_leaves_embeddings(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from storage.sources.values.texts import (
     parse_hint,
     plain_texts,
     plain_type,
+    plain_values,
     text_ids,
 )
 
@@ -175,7 +176,7 @@ def to_labels(column: pa.Array) -> Labels:
     if is_list(column.type):
         return _sets(column)
     coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
-    values: list[Label | None] = [label_value(raw) for raw in coded.dictionary.to_pylist()]
+    values: list[Label | None] = [label_value(raw) for raw in plain_values(coded.dictionary)]
     if coded.indices.null_count:
         values.append(None)
     return label_array(values).take(np.asarray(coded.indices.fill_null(len(values) - 1)))
@@ -305,7 +306,7 @@ class Look:
             return self.constants[name]
         alone = replace(self.table, selection=Selection((Feature(name),), raw=True))
         for _, batch in alone.read(0, 1):
-            return batch.column(name)[0].as_py()
+            return plain_values(batch.column(name)[:1])[0]
         return None
 
     def expanded(self, request: Request) -> dict[str, Feature]:
