@@ -164,8 +164,7 @@ class SourcePath:
         Raises `InputError` if its server gives files only as a whole, or it is a device or a pipe,
         which may have no end.
         """
-        if self.is_local and not stat.S_ISREG(os.stat(self.path).st_mode):
-            raise InputError(f"{self.name}: no plain file; write what it gives to one first")
+        self.check_plain()
         options = {} if self.is_local else {"cache_type": cache_type}
         file = self.fs.open(self.path, "rb", **options)
         if getattr(file, "size", 0) is None:
@@ -173,8 +172,14 @@ class SourcePath:
             raise InputError(f"{self.name}: {_WHOLE_ONLY}")
         return cast(IO[bytes], file)
 
+    def check_plain(self) -> None:
+        """Raise `InputError` for a local device or pipe, which has no size and may have no end."""
+        if self.is_local and not stat.S_ISREG(os.stat(self.path).st_mode):
+            raise InputError(f"{self.name}: no plain file; write what it gives to one first")
+
     def size(self) -> int:
-        """Length in bytes; `InputError` if its server does not tell."""
+        """Length in bytes; `InputError` if its server does not tell, and as `check_plain`."""
+        self.check_plain()
         size = self.fs.info(self.path)["size"]
         if size is None:
             raise InputError(f"{self.name}: {_WHOLE_ONLY}")

@@ -142,6 +142,7 @@ def _open(location: SourcePath, request: Request) -> Source:
     info = location.fs.info(location.path)
     if info["type"] == "directory":
         return _open_folder(location, request)
+    location.check_plain()
     if info["size"] == 0:
         raise InputError(f"{location.name}: the file is empty; give a header and rows")
     kind = _table_kind(location)

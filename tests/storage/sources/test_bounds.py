@@ -296,13 +296,16 @@ def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
     """A device has no end, and a pipe none that is known."""
     (tmp_path / "zero.csv").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "pipe.csv")
+    os.mkfifo(tmp_path / "pipe")
     np.save(tmp_path / "x.npy", X)
     source = open_source(tmp_path / "x.npy", with_labels=False)
-    for name in ("zero.csv", "pipe.csv"):
-        with pytest.raises(InputError, match="no plain file; write what it gives to one first"):
-            with_corrections(source, str(tmp_path / name))
-        with pytest.raises(InputError, match=r"no plain file|is empty"):
-            open_source(str(tmp_path / name), label_column="y")
+    for name in ("zero.csv", "pipe.csv", "pipe"):
+        path, plain = str(tmp_path / name), "no plain file; write what it gives to one first"
+        with pytest.raises(InputError, match=plain):
+            with_corrections(source, path)
+        for given in ((path,), (tmp_path / "x.npy", path)):
+            with pytest.raises(InputError, match=plain):
+                open_source(*given, label_column="y")
 
 
 @pytest.mark.parametrize("what", ["corrections", "annotations"])
