@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -20,6 +21,7 @@ import pandas as pd
 import pytest
 
 from flows.cli import cli, main
+from flows.orchestration.run_folders import dated
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -71,6 +73,8 @@ def names() -> dict[str, Any]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_in_the_docs_is_one(page: Path) -> None:
     for typed in commands(page):
+        for run in (word for before, word in pairwise(typed) if before == "--run"):
+            assert "{" not in dated(run)  # raises on what is not filled in
         command: click.Command = cli
         while isinstance(command, click.Group) and typed:
             name = typed.pop(0)
