@@ -4,6 +4,7 @@ files. A part without its record does not exist, whatever lies on disk."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,6 +17,8 @@ from typing import Any
 from storage.errors import StorageError
 from storage.files.durable import Digest, seal, unseal
 from storage.files.location import Location
+
+_RECORD = re.compile(r"ledger/[^/]+/[^/]+\.json")
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Ledger:
 
     def parts(self, step: str) -> dict[str, Record | None]:
         """The parts of a step that have a record, by name; None where it is damaged."""
-        keys = self.location.files(f"ledger/{step}")
+        keys = self._keys(f"ledger/{step}")
         parts = [key.rsplit("/", 1)[1].removesuffix(".json") for key in keys]
         with ThreadPoolExecutor(8) as threads:
             records = zip(parts, threads.map(self._read, keys), strict=True)
@@ -77,7 +80,11 @@ class Ledger:
 
     def steps(self) -> list[str]:
         """Names of the steps that have any record."""
-        return sorted({key.split("/")[1] for key in self.location.files("ledger")})
+        return sorted({key.split("/")[1] for key in self._keys("ledger")})
+
+    def _keys(self, folder: str) -> list[str]:
+        """Keys of the records below a folder; what else lies there is none of ours."""
+        return [key for key in self.location.files(folder) if _RECORD.fullmatch(key)]
 
     def every(self) -> Iterator[Record]:
         """All committed parts."""

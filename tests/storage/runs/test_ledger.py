@@ -33,6 +33,14 @@ def test_records_come_back(ledger: Ledger) -> None:
     assert set(made["a"].files) == {"data/a/x", "data/a/y"}
 
 
+def test_what_else_lies_beside_the_records_is_no_part(ledger: Ledger) -> None:
+    commit(ledger, "a")
+    for key in ("y.csv", "y.json", "step/b.csv", "step/c/d.json", "other/notes.txt"):
+        ledger.location.replace(f"ledger/{key}", b"{}")
+    assert ledger.steps() == ["step"]
+    assert set(ledger.parts("step")) == {"a"}
+
+
 def test_what_was_not_written_is_not_committed(ledger: Ledger) -> None:
     with pytest.raises(StorageError, match="was not written"):
         ledger.commit("step", "c", ["data/c"], {}, {})
