@@ -3,9 +3,11 @@ pass are told from what is wrong with a source or a run, and tried again."""
 
 import difflib
 import errno
+import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -176,9 +178,14 @@ def no_credentials(error: BaseException) -> str | None:
 
 @contextmanager
 def stored(name: str) -> Iterator[None]:
-    """Turn a failure of the disk or store that holds a run into a `StorageError` that names it."""
+    """Turn a failure of the disk or store that holds a run into a `StorageError` that names it, as
+    it does a pipe or device in the place of a file, which would be waited for."""
+    if _may_hang(name):
+        raise StorageError(f"{name} is no regular file; remove it and run again")
     try:
         yield
+    except IsADirectoryError as error:
+        raise StorageError(f"{name} is a folder, no file; remove it and run again") from error
     except Exception as error:
         if (refused := no_credentials(error)) is not None:
             raise InputError(f"{name}: {refused}") from error
@@ -188,6 +195,14 @@ def stored(name: str) -> Iterator[None]:
             remedy = "mend that, or name another" if lasting else "what is done is kept: run again"
             raise StorageError(f"{name}: cannot be read or written ({reason}); {remedy}") from error
         raise
+
+
+def _may_hang(name: str) -> bool:
+    """Whether a path is that of a pipe, device or socket."""
+    with suppress(OSError, ValueError):
+        mode = os.stat(name).st_mode
+        return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return False
 
 
 def unreached(name: str, error: BaseException) -> UnavailableError:

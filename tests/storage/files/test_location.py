@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -182,6 +183,42 @@ def test_read_only_store_refuses_writes(location: Location) -> None:
     group = zarr.open_group(location.zarr_store("data.zarr", read_only=True), path="g", mode="r")
     with pytest.raises(ValueError, match="read-only"):
         array(group, "bound")[...] = 0
+
+
+WRITING = {
+    "replace": lambda folder: folder.replace("a/0", b"x"),
+    "append": lambda folder: folder.append("a/0", b"x"),
+    "set": lambda folder: write_group(folder.zarr_store(""), "g", "bounds", {"bound": BOUND}),
+}
+READING = {
+    "read": lambda folder: folder.read("a/0"),
+    "digest": lambda folder: folder.digest("a/0"),
+    "get": lambda folder: read_array(zarr.open_group(folder.zarr_store(""), path="g"), "bound"),
+}
+BOUND = np.arange(9.0)
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe"])
+@pytest.mark.parametrize("use", [*WRITING, *READING])
+def test_what_is_no_file_is_named_and_not_waited_for(tmp_path: Path, what: str, use: str) -> None:
+    folder, path = Location.of(tmp_path), tmp_path / "a/0"
+    write_group(folder.zarr_store(""), "g", "bounds", {"bound": BOUND})
+    if use in ("get", "set"):
+        path = tmp_path / "g/bound/c/0"
+        path.unlink()
+    path.mkdir(parents=True) if what == "folder" else path.parent.mkdir(exist_ok=True)
+    if what == "folder":
+        (path / "file").write_text("")
+    else:
+        os.mkfifo(path)
+    if what == "folder" and use in READING:  # is damaged, and written anew
+        if use != "get":
+            assert READING[use](folder) is None
+        return
+    said = "a folder, no file" if what == "folder" else "no regular file"
+    with pytest.raises(StorageError, match=f"^{path} is {said}; remove it and run again$"):
+        (WRITING | READING)[use](folder)
+    assert not [*path.parent.glob(".*")]
 
 
 def test_large_file_is_checked_in_pieces(tmp_path: Path) -> None:
