@@ -41,7 +41,8 @@ def process() -> None:
     with contextlib.nullcontext() if theirs else without_unused():
         status = main()
     stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
     if status == ClusterError.exit_code:  # a part may hang in a thread that would be waited for
         os._exit(status)
     sys.exit(status)
@@ -97,7 +98,8 @@ def _main(args: list[str]) -> int:
 
 
 def _fail(message: str, status: int) -> int:
-    print(f"knnoise: {redacted(' '.join(message.splitlines()))}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # of a terminal that was closed
+        print(f"knnoise: {redacted(' '.join(message.splitlines()))}", file=sys.stderr, flush=True)
     return status
 
 

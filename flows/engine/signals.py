@@ -1,4 +1,4 @@
-"""SIGTERM as an exception, so that what is open is closed."""
+"""The signals that end a process as an exception, so that what is open is closed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from types import FrameType
 
 
 class Terminated(BaseException):
-    """SIGTERM was received."""
+    """SIGTERM was received, or SIGHUP: its terminal was closed."""
 
 
 @contextmanager
 def terminated_by_signal() -> Iterator[None]:
-    """Raise `Terminated` in the main thread when SIGTERM comes, while inside."""
+    """Raise `Terminated` in the main thread when SIGTERM comes, while inside; or SIGHUP, where that
+    is not ignored, as under `nohup`."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -23,8 +24,12 @@ def terminated_by_signal() -> Iterator[None]:
     def stop(signum: int, frame: FrameType | None) -> None:
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, stop)
+    signals = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
+    before = {one: signal.signal(one, stop) for one in signals}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)

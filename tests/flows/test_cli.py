@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -240,3 +241,28 @@ def test_help_names_no_option_that_is_refused(
     assert main([command, "--help"]) == 0
     named = "--help-all" in capsys.readouterr().out
     assert main([command, "--help-all"]) == (0 if named else 2)
+
+
+@pytest.mark.parametrize(("handler", "status"), [("SIG_DFL", 4), ("SIG_IGN", 5)])
+def test_a_closed_terminal_ends_a_command_unless_that_is_ignored(handler: str, status: int) -> None:
+    code = f"""
+import signal, sys
+from flows.engine.signals import Terminated, terminated_by_signal
+signal.signal(signal.SIGHUP, signal.{handler})
+try:
+    with terminated_by_signal():
+        signal.raise_signal(signal.SIGHUP)
+        sys.exit(5)
+except Terminated:
+    assert signal.getsignal(signal.SIGHUP) == signal.{handler}
+    sys.exit(4)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == status
+
+
+def test_a_line_that_nobody_sees_changes_no_status(tmp_path: Path) -> None:
+    master, slave = os.openpty()
+    os.close(master)  # as a terminal's that was closed
+    command = [sys.executable, "-m", "knnoise", "status", "--run", tmp_path / "nowhere"]
+    assert subprocess.run(command, stderr=slave, check=False).returncode == 2
+    os.close(slave)
