@@ -357,7 +357,7 @@ class Method(Chosen):
     builder: Literal["auto", "join", "pynndescent", "exact"] = Field(
         "auto", description="how neighbors are found"
     )
-    block_rows: Annotated[int, Field(ge=10), Metavar("N")] | None = Field(
+    block_rows: Annotated[int, Metavar("N")] | None = Field(
         None, description="rows at home in a block; auto chooses by predicted cost"
     )
     scale: Literal["auto", "none", "range", "standard"] = Field(
@@ -426,7 +426,9 @@ class Method(Chosen):
     def _together(self) -> Method:
         least = 2 * (self.k or self.SHORTEST)
         if self.block_rows is not None and self.block_rows < least:
-            raise ValueError(f"--block-rows {self.block_rows}: must be at least {least}")
+            raise ValueError(
+                f"--block-rows {self.block_rows}: must be {least} or more, twice the neighbors kept"
+            )
         if self.candidate_features != "raw" and self.pca is not None:
             raise ValueError(
                 f"--candidate-features {self.candidate_features} takes the features themselves: "

@@ -266,3 +266,18 @@ def test_a_line_that_nobody_sees_changes_no_status(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "knnoise", "status", "--run", tmp_path / "nowhere"]
     assert subprocess.run(command, stderr=slave, check=False).returncode == 2
     os.close(slave)
+
+
+@pytest.mark.parametrize("given", [([], 100), (["--k", "30"], 60)], ids=["by default", "k"])
+@pytest.mark.parametrize("rows", [-1, 1, 10, 59])
+def test_the_fewest_rows_of_a_block_are_one_number(
+    pool: PoolWriter,
+    tmp_path: Path,
+    rows: int,
+    given: tuple[list[str], int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = str(tmp_path / "run")
+    assert main(["train", str(pool()), "--run", run, "--block-rows", str(rows), *given[0]]) == 2
+    said = f"--block-rows {rows}: must be {given[1]} or more, twice the neighbors kept"
+    assert said in capsys.readouterr().err
