@@ -29,7 +29,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
 
 def with_results(run: Run) -> Run:
     write_group(run.store, "bounds", "bounds", {"bound": np.arange(9.0)}, {"about": "bounds"})
-    centroid = {"centroid": np.ones((4, 2))}
+    centroid = {"centroid": np.ones((4, 2)), "region": np.zeros(4, np.int32)}
     write_group(run.store, "partition", "partition", centroid)
     return run
 
