@@ -14,11 +14,16 @@ from storage.sources.base import Source
 from storage.sources.blocks import Reader
 from storage.sources.formats.arrays import ArrayReader, LabeledReader, widened
 from storage.sources.formats.tables import TablesReader, batches
-from storage.sources.values.texts import WHOLE, decoded, plain_type
+from storage.sources.values.texts import decoded, plain_type
 
-_PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
-_KINDS = (WHOLE, pa.int64()), (_PLAIN_NUMBER, pa.float64()), ("", pa.string())
-"""What all text of a column matches, and its type then; each holds those before."""
+_PATTERNS = (
+    "^(0|-?[1-9][0-9]{0,14})$",  # what int64 and float64 hold
+    "^(0|-?[1-9][0-9]{0,17}|-?[1-8][0-9]{18})$",  # what int64 holds
+    r"^-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]+)?$",  # what float64 holds
+    "",
+)
+_TYPES = ({0, 1}, pa.int64()), ({0, 2}, pa.float64()), ({0, 1, 2, 3}, pa.string())
+"""The type of a column all of whose text is of such patterns, none of it rounded."""
 _ROWS = 1 << 14
 
 
@@ -26,19 +31,19 @@ def stored_schema(source: Source) -> pa.Schema:
     """The columns of a source opened as `raw`, and their types; reads all of a text file.
 
     Categories become what they stand for. Text is whole numbers or numbers where all of a column
-    is, without leading zeros.
+    is, without leading zeros, and stays text where that would round it.
     """
     if not isinstance(source.reader, TablesReader):
         kind = pa.from_numpy_dtype(next(source.reader.blocks(0, 1)).x.dtype)
         return pa.schema([(name, kind) for name in source.feature_names])
-    kinds: dict[str, int] = {}
+    kinds: dict[str, set[int]] = {}
     for _, batch in batches(source):
         if source.format.content != "texts":
             return pa.schema([(field.name, plain_type(field.type)) for field in batch.schema])
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if column.null_count < len(column):
-                kinds[name] = _kind(_point(column, source), kinds.get(name, 0))
-    return pa.schema([(name, _KINDS[kinds.get(name, -1)][1]) for name in batch.schema.names])
+                kinds.setdefault(name, set()).add(_kind(_point(column, source)))
+    return pa.schema([(name, _type(kinds.get(name, {3}))) for name in batch.schema.names])
 
 
 def stored_cells(source: Source, schema: pa.Schema) -> Iterator[tuple[int, pa.Table]]:
@@ -89,8 +94,11 @@ def _point(column: pa.Array, source: Source) -> pa.Array:
     return column if mark == "." else pc.replace_substring(column, mark, ".")
 
 
-def _kind(text: pa.Array, least: int) -> int:
-    """Place of the first of `_KINDS`, from `least` on, that text is of."""
-    pairs = enumerate(_KINDS[least:-1], least)
-    fits = (at for at, (p, _) in pairs if pc.all(pc.match_substring_regex(text, p)).as_py())
-    return next(fits, len(_KINDS) - 1)
+def _kind(text: pa.Array) -> int:
+    """Place of the first of `_PATTERNS` that all text is of."""
+    are = (pc.all(pc.match_substring_regex(text, pattern)).as_py() for pattern in _PATTERNS)
+    return next(at for at, fits in enumerate(are) if fits)
+
+
+def _type(kinds: set[int]) -> pa.DataType:
+    return next(kind for among, kind in _TYPES if kinds <= among)

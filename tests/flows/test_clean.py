@@ -107,6 +107,28 @@ def test_text_has_the_types_of_its_cells(tmp_path: Path) -> None:
     assert np.allclose(found["a"], plain["a"])
 
 
+def test_long_numbers_of_text_are_written_as_they_are(tmp_path: Path) -> None:
+    long = 8 * 10**18 + np.arange(N)
+    given = table()["sick"].map({"no": "9007199254740992", "yes": "9007199254740993"})
+    plain = table()[["a", "b"]].assign(
+        long=long,
+        beyond=[str(10 * int(one)) for one in long],
+        beside=np.where(np.arange(N) % 2, "9007199254740993", "0.5"),
+        few=np.where(np.arange(N) % 2, "123456789012345", "0.25"),
+        sick=given.where(np.arange(N) % 50 > 0, given + ".0"),
+    )
+    plain.to_csv(tmp_path / "pool.csv", index=False)
+    more: dict[str, Any] = {"label_column": "sick", "exclude": ["long", "be*", "few"]}
+    fit(tmp_path / "pool.csv", tmp_path / "run", **more)
+    out = tmp_path / "clean.parquet"
+    run_clean(str(tmp_path / "pool.csv"), str(tmp_path / "run"), str(out), how="weight")
+    found = pd.read_parquet(out)
+    assert found["long"].dtype == np.int64
+    assert found["few"].dtype == np.float64
+    for name in ("long", "beyond", "beside", "sick"):
+        assert (found[name] == plain[name]).all(), name
+
+
 def test_many_classes_rows_left_out_and_checked_labels(tmp_path: Path) -> None:
     x, _, given = clouds(900, 4)
     pool = pd.DataFrame(x.astype(np.float64), columns=list("abcd")).assign(kind=names(4)[given])
