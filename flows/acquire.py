@@ -15,7 +15,7 @@ from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
 from flows.kinds import labels_of
-from flows.options.params import AcquireParams
+from flows.options.params import AcquireParams, Features
 from flows.orchestration.config import check_same, describe
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import to_make
@@ -46,7 +46,9 @@ from storage.errors import InputError, amount
 from storage.files.location import Location
 from storage.runs.run import Run
 from storage.sources.base import Source
+from storage.sources.ids import StoredIds
 from storage.sources.opening import open_source
+from storage.sources.request import Coding
 
 BOUGHT = "bought.csv"
 PREDICTED = "labels.parquet"
@@ -74,6 +76,8 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
         label_column=params.label_column,
         with_labels=with_labels,
         dialect=params.dialect(),
+        columns=params.columns(),
+        coding=Coding(parse=params.parsing()),
     )
     if not labels_of(opened).each_one:
         raise InputError(
@@ -81,7 +85,8 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
             "bought are single; give another column"
         )
     oracle = None if params.oracle is None else callable_oracle(params.oracle)
-    method = params.model_dump(include={"scale", "builder", "target_recall", "seed"})
+    decisive = {"scale", "builder", "target_recall", "seed", *Features.model_fields}
+    method = params.model_dump(include=decisive)
 
     def same(config: Mapping[str, Any]) -> None:
         check_same(config, method, {}, opened)
@@ -111,13 +116,14 @@ def _acquire(
     name = job.run.location.name.rsplit("/", 1)[-1]
     origin = Origin.of_config(job.run.config(), values, ingested.n_rows, name)
     file = AnswersFile.open(job.run.location.path(LOG), origin)
+    n_before = sum(one.label is not None for one in file.answers.rows())
+    ids = StoredIds.of(job.run.group("pool"))
     if params.answers is not None:
-        take(file, params.answers, "wanted", overrule=False)
+        take(file, params.answers, "wanted", overrule=False, ids=ids)
     if values:
         oracle = column_oracle(job.run, values)
-    desk = Purchases(file, job.run, oracle)
-    n_bought = len(desk.known())
-    left = params.budget - n_bought
+    desk = Purchases(file, job.run, oracle, ids)
+    left = params.budget - len(desk.known())
     answer, waiting = None, 0
     try:
         if params.page and left > 0:
@@ -133,15 +139,16 @@ def _acquire(
         answer = Bought(rows, np.array([desk.known()[row] for row in rows.tolist()]), None, None)
     run = job.run.location
     if answer is not None:
-        write_labels(run.path(PREDICTED), desk.values, predict(x, x, answer), desk.known())
-        export_answers(file, run.path(BOUGHT))
+        write_labels(run.path(PREDICTED), desk, predict(x, x, answer))
+        export_answers(file, run.path(BOUGHT), ids)
     return {
         "n_rows": ingested.n_rows,
         "budget": params.budget,
         "n_known": len(desk.known()),
-        "n_bought": len(desk.known()) - n_bought,
+        "n_bought": len(desk.known()) - n_before,
         "n_wanted": waiting,
         "mode": params.mode,
+        "scale": f"{ingested.scale}: {ingested.scale_reason}",
         "answers": str(file.path),
         "wanted": run.path(WANTED) if waiting else None,
         "labels": None if answer is None else run.path(PREDICTED),
@@ -181,7 +188,7 @@ def acquire_text(result: Mapping[str, Any]) -> str:
     lines = [
         f"{amount(result['n_rows'], 'row')}, {result['n_known']:,} of "
         f"{amount(result['budget'], 'label')} known, "
-        f"{result['n_bought']:,} of them bought now",
+        f"{result['n_bought']:,} of them bought now; scale {result['scale']}",
     ]
     if result["mode"] == "practical":
         lines.append(

@@ -228,7 +228,9 @@ def acquire(
     **options
     """
     with as_files(source) as files:
-        return _called("acquire", {**options, "source": files.path, "run": os.fspath(run)})
+        return _called(
+            "acquire", {**files.ids, **options, "source": files.path, "run": os.fspath(run)}
+        )
 
 
 def _called(name: str, given: dict[str, Any]) -> dict[str, Any]:

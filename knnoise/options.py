@@ -28,15 +28,6 @@ class ComputeOptions(TypedDict, total=False):
 class ChosenOptions(TypedDict, total=False):
     """Columns, of several commands."""
 
-    id_column: str | None
-    """column (or array) that names the rows: no feature, but in every output"""
-    features: list[str] | None
-    """columns that are features, by name or pattern (again for more); all else"""
-    exclude: list[str] | None
-    """columns that are no features, by name or pattern (again for more)"""
-    parse: list[str] | None
-    """columns of text that are numbers, by name or pattern: thousands, percent, datetime,
-    boolean, or the format of a date such as %d.%m.%Y (again for more)"""
     candidates: str | None
     """labels are sets of candidates, one of which is right: what divides them in text, such as |
     in cat|dog; columns of lists and masks are taken for such sets anyway"""
@@ -54,6 +45,20 @@ class ChosenOptions(TypedDict, total=False):
     (without one `row`, its number), annotator and label"""
     annotator_column: str | None
     """column of --annotations that names the annotator (default annotator)"""
+
+
+class FeaturesOptions(TypedDict, total=False):
+    """Columns, of several commands."""
+
+    id_column: str | None
+    """column (or array) that names the rows: no feature, but in every output"""
+    features: list[str] | None
+    """columns that are features, by name or pattern (again for more); all else"""
+    exclude: list[str] | None
+    """columns that are no features, by name or pattern (again for more)"""
+    parse: list[str] | None
+    """columns of text that are numbers, by name or pattern: thousands, percent, datetime,
+    boolean, or the format of a date such as %d.%m.%Y (again for more)"""
 
 
 class GivenOptions(TypedDict, total=False):
@@ -97,7 +102,9 @@ class PagedOptions(TypedDict, total=False):
     """show the features as a gray image of so many rows and columns"""
 
 
-class TrainOptions(ComputeOptions, ChosenOptions, GivenOptions, WrittenOptions, total=False):
+class TrainOptions(
+    ComputeOptions, ChosenOptions, FeaturesOptions, GivenOptions, WrittenOptions, total=False
+):
     """Of `knnoise train`."""
 
     encode: Literal["none", "one-hot"]
@@ -173,7 +180,7 @@ class ScoreOptions(ComputeOptions, WrittenOptions, total=False):
     """write the posterior of every class, too: a column posterior_CLASS each"""
 
 
-class CheckOptions(ChosenOptions, GivenOptions, WrittenOptions, total=False):
+class CheckOptions(ChosenOptions, FeaturesOptions, GivenOptions, WrittenOptions, total=False):
     """Of `knnoise check`."""
 
 
@@ -222,7 +229,7 @@ class ReviewOptions(ComputeOptions, PagedOptions, total=False):
     """seed of what is drawn at random (at least 0, below 4,294,967,296)"""
 
 
-class AcquireOptions(ComputeOptions, WrittenOptions, PagedOptions, total=False):
+class AcquireOptions(ComputeOptions, FeaturesOptions, WrittenOptions, PagedOptions, total=False):
     """Of `knnoise acquire`."""
 
     budget: int
@@ -241,8 +248,8 @@ class AcquireOptions(ComputeOptions, WrittenOptions, PagedOptions, total=False):
     """a net that grows, or MARMANN with the constants of the paper"""
     builder: Literal["auto", "join", "exact"]
     """how neighbors are found"""
-    scale: Literal["none", "range", "standard"]
-    """scaling of the features"""
+    scale: Literal["auto", "none", "range", "standard"]
+    """scaling of the features; auto as in a training"""
     target_recall: float
     """share of the true neighbors to find (above 0, at most 1)"""
     seed: int

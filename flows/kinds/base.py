@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 from flows.engine.collectives import PoolGraph
 from flows.engine.job import Job
@@ -11,7 +12,7 @@ from flows.engine.tasks.as_task import as_task
 from flows.options.params import TrainParams
 from flows.report.compose import LabelsJudged
 from flows.steps.graph.partition import Blocks
-from flows.steps.ingest.columns import Unlabeled
+from flows.steps.ingest.columns import IMPUTE, Unlabeled
 from flows.steps.ingest.pool import Ingested, ingest
 from pipeline.methods.rules import RULES
 from storage.runs.pool import Pool
@@ -53,12 +54,10 @@ class Labels(ABC):
 
     def ingest(self, job: Job, source: Source, params: TrainParams) -> Ingested:
         """Write the pool."""
-        scale, seed, pca = params.scale, params.seed, params.pca
+        scale, seed = params.scale, params.seed
+        more: dict[str, Any] = {"labels": self.read, "pca": params.pca, "gaps": IMPUTE}
         return as_task(
-            "ingest",
-            lambda: ingest(
-                job, source, path="pool", scale=scale, seed=seed, labels=self.read, pca=pca
-            ),
+            "ingest", lambda: ingest(job, source, path="pool", scale=scale, seed=seed, **more)
         )
 
     @abstractmethod

@@ -217,7 +217,7 @@ class Labeled(Given):
     )
 
 
-class Chosen(Params):
+class Features(Params):
     """Which columns of a source are features."""
 
     heading: ClassVar[str] = "Columns"
@@ -236,6 +236,39 @@ class Chosen(Params):
         description="columns of text that are numbers, by name or pattern: thousands, percent, "
         "datetime, boolean, or the format of a date such as %d.%m.%Y (again for more)",
     )
+
+    @field_validator("parse")
+    @classmethod
+    def _kinds(cls, given: list[str] | None) -> list[str] | None:
+        from storage.sources.values.texts import KINDS, is_spelling
+
+        for entry in given or []:
+            column, _, kind = entry.rpartition("=")
+            if not column or not is_spelling(kind):
+                raise ValueError(
+                    f"--parse {entry}: must be COLUMN=KIND, the kind one of {', '.join(KINDS)}, or "
+                    "the format of a date such as %d.%m.%Y"
+                )
+        return given
+
+    def parsing(self) -> dict[str, str]:
+        """Kinds of text by name or pattern of their columns."""
+        parts = (entry.rpartition("=") for entry in self.parse or ())
+        return {column: kind for column, _, kind in parts}
+
+    def columns(self, left_out: tuple[str, ...] = ()) -> Columns:
+        """The choice among the columns of the source, without those left out."""
+        from storage.sources.request import Columns
+
+        keep, leave = tuple(self.features or ()), tuple(self.exclude or ())
+        return Columns(self.id_column, keep, leave, left_out)
+
+
+class Chosen(Features):
+    """Which columns of a labeled source are features, and what is known of its labels."""
+
+    heading: ClassVar[str] = "Columns"
+
     candidates: Annotated[str, Metavar("SEPARATOR")] | None = Field(
         None,
         description="labels are sets of candidates, one of which is right: what divides them in "
@@ -285,34 +318,12 @@ class Chosen(Params):
             raise ValueError("--join-labels is for the source's own labels: recode --annotations")
         return self
 
-    @field_validator("parse")
-    @classmethod
-    def _kinds(cls, given: list[str] | None) -> list[str] | None:
-        from storage.sources.values.texts import KINDS, is_spelling
-
-        for entry in given or []:
-            column, _, kind = entry.rpartition("=")
-            if not column or not is_spelling(kind):
-                raise ValueError(
-                    f"--parse {entry}: must be COLUMN=KIND, the kind one of {', '.join(KINDS)}, or "
-                    "the format of a date such as %d.%m.%Y"
-                )
-        return given
-
-    def parsing(self) -> dict[str, str]:
-        """Kinds of text by name or pattern of their columns."""
-        parts = (entry.rpartition("=") for entry in self.parse or ())
-        return {column: kind for column, _, kind in parts}
-
     def columns(self, left_out: tuple[str, ...] = ()) -> Columns:
         """The choice among the columns of the source, without those left out."""
-        from storage.sources.request import Columns
-
-        keep, leave = tuple(self.features or ()), tuple(self.exclude or ())
         if self.annotations is not None and self.annotations == getattr(self, "source", None):
             own = self.annotator_column or "annotator", getattr(self, "label_column", None)
             left_out += own[0], own[1] or "label"
-        return Columns(self.id_column, keep, leave, left_out, group=self.by)
+        return replace(super().columns(left_out), group=self.by)
 
 
 class Method(Chosen):
@@ -666,7 +677,7 @@ class ReviewParams(Compute, Paged):
     seed: Seed = Field(0, description="seed of what is drawn at random")
 
 
-class AcquireParams(Compute, Written, Paged):
+class AcquireParams(Compute, Features, Written, Paged):
     """Parameters of `acquire`."""
 
     source: Text = Field(description="rows without labels, or with a column that is held back")
@@ -694,8 +705,8 @@ class AcquireParams(Compute, Written, Paged):
         "practical", description="a net that grows, or MARMANN with the constants of the paper"
     )
     builder: Literal["auto", "join", "exact"] = Field("auto", description="how neighbors are found")
-    scale: Literal["none", "range", "standard"] = Field(
-        "none", description="scaling of the features"
+    scale: Literal["auto", "none", "range", "standard"] = Field(
+        "auto", description="scaling of the features; auto as in a training"
     )
     target_recall: Recall = 0.95
     seed: Seed = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flows.options.params import AcquireParams
+from flows.review.tables import with_ids
 from flows.steps.ingest.pool import Ingested
 from pipeline.methods.bought_labels import BoughtLabels
 from pipeline.methods.growing_net import grow
@@ -27,6 +28,7 @@ from storage.errors import InputError, amount, reason_of
 from storage.export import write_columns
 from storage.runs.run import Run
 from storage.sources.base import Source
+from storage.sources.ids import StoredIds
 from storage.sources.values.labels import Label, label_value
 
 DELTA = 0.05
@@ -107,7 +109,8 @@ def asking_people(
             f"{amount(len(labels), 'label')} that people can give; name them: --label-values cat "
             "--label-values dog"
         )
-    rows = PageRows(run, list(source.feature_names), ingested.n_rows, "label")
+    names, ids = list(source.feature_names), source.id_name
+    rows = PageRows(run, names, ingested.n_rows, "label", ids)
     return people(desk.file, rows, x, neighbor, params, labels)
 
 
@@ -126,6 +129,8 @@ class Purchases:
     file: AnswersFile
     run: Run
     oracle: Oracle | None
+    ids: StoredIds | None = None
+    """Of the rows."""
     values: list[Label] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -197,23 +202,19 @@ class Purchases:
 
     def _want(self, rows: list[int]) -> None:
         empty = pa.nulls(len(rows), pa.string())
-        write_columns(self.run.location.path(WANTED), {"row": pa.array(rows), "label": empty})
+        columns = {"row": pa.array(rows), "label": empty}
+        write_columns(self.run.location.path(WANTED), with_ids(columns, self.ids))
 
 
-def write_labels(
-    target: str,
-    values: list[Label],
-    predicted: npt.NDArray[np.int64],
-    known: Mapping[int, int],
-) -> None:
+def write_labels(target: str, desk: Purchases, predicted: npt.NDArray[np.int64]) -> None:
     """The label of every row, and whether it was bought."""
     bought = np.zeros(len(predicted), np.bool_)
-    bought[list(known)] = True
-    kinds = {type(value) for value in values}
+    bought[list(desk.known())] = True
+    values, kinds = desk.values, {type(value) for value in desk.values}
     names = pa.array(values if len(kinds) == 1 else [str(value) for value in values])
     columns = {
         "row": pa.array(np.arange(len(predicted))),
         "label": names.take(pa.array(predicted)),
         "is_bought": pa.array(bought),
     }
-    write_columns(target, columns)
+    write_columns(target, with_ids(columns, desk.ids))

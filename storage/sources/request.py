@@ -3,6 +3,7 @@ ids and groups, and how what is no plain number becomes one."""
 
 import codecs
 import re
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -165,12 +166,20 @@ def separator_hint(cells: tuple[str, ...]) -> str:
     return f"; its columns look separated by {best!r}: give --sep '{word}'"
 
 
-def number_hint(value: str, column: str, decimal: str) -> str:
-    """What to do about a cell that is no number."""
-    parse = parse_hint(value, column, decimal)
+def number_hint(value: str, column: str, decimal: str, *, trained: bool) -> str:
+    """What to do about a cell that is no number; `trained` as for `column_hint`."""
     if _DECIMAL_COMMA.fullmatch(value):
+        parse = "" if trained else parse_hint(value, column, decimal)
         return f"{parse}if that is a decimal comma, give --decimal ,"
-    return f"{parse}leave it out with --exclude {column}"
+    return column_hint(value, column, decimal, trained=trained)
+
+
+def column_hint(value: object, column: str, decimal: str = ".", *, trained: bool) -> str:
+    """What to do about a column that holds such a value, which is no number; `trained`: its rows
+    are for a training that had numbers there, whose columns cannot be chosen any more."""
+    if trained:
+        return "correct it: training had numbers there"
+    return f"{parse_hint(value, column, decimal)}leave it out with --exclude {shlex.quote(column)}"
 
 
 @dataclass(frozen=True)

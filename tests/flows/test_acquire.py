@@ -142,6 +142,43 @@ def test_people_fill_in_a_table(table: Path, tmp_path: Path) -> None:
     assert bought(run) == {row: truth[row] for row in asked}
 
 
+def test_columns_are_chosen_and_scaled_as_in_a_training(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame, path, run = pd.read_csv(table), tmp_path / "pool.csv", tmp_path / "run"
+    names = [f"E{row:03d}" for row in range(N)]
+    frame.assign(event=names, note="x", a=1000 * frame["a"]).to_csv(path, index=False)
+    buy = ["acquire", str(path), "--run", str(run), "--budget", "5", "--workers", "0", "-q"]
+    assert main(buy) == 2
+    assert "'kind' is not numeric" in capsys.readouterr().err  # of which --exclude is the remedy
+    buy += ["--id-column", "event", "--exclude", "kind", "--exclude", "note"]
+    assert main(buy) == 0
+    said = capsys.readouterr().out
+    assert "0 of 5 labels known, 0 of them bought now; scale standard: auto: " in said
+    wanted = pd.read_csv(run / "wanted.csv")
+    assert wanted["event"].tolist() == [names[row] for row in wanted["row"]]
+    given = wanted[["event"]].assign(label=frame["kind"][wanted["row"]].to_numpy())
+    given.to_csv(tmp_path / "given.csv", index=False)
+    assert main([*buy, "--answers", str(tmp_path / "given.csv")]) == 0
+    assert "5 of 5 labels known, 5 of them bought now" in capsys.readouterr().out
+    every = pd.read_parquet(run / "labels.parquet")
+    assert every["event"].tolist() == names
+    assert set(pd.read_csv(run / "bought.csv")["event"]) == set(given["event"])
+    assert main([*buy, "--exclude", "a"]) == 2
+    assert "the run was begun otherwise: exclude was" in capsys.readouterr().err
+
+
+def test_what_to_do_about_a_gap_is_what_buying_can(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(table.with_name("bare.csv"))
+    frame.loc[3, "b"] = None
+    frame.to_csv(tmp_path / "pool.csv", index=False)
+    buy = ["acquire", str(tmp_path / "pool.csv"), "--run", str(tmp_path / "run"), "--budget", "5"]
+    assert main([*buy, "--workers", "0", "-q"]) == 2
+    assert "column 'b': nan; fill or drop them (empty" in capsys.readouterr().err
+
+
 BAD = {
     "budget": (["--budget", "0"], "--budget 0: must be 1 or more"),
     "all": (["--budget", "500001"], "--budget 500001: must be 500000 or less"),

@@ -86,7 +86,9 @@ def test_a_scored_value_that_is_none_is_named(
     new.to_csv(tmp_path / "new.csv", index=False)
     out = ("--out", str(tmp_path / "s.parquet"))
     assert main(["score", str(tmp_path / "new.csv"), "--run", str(made / "run"), *out, *QUIET]) == 2
-    assert "row 17 (from 0), column 'price': '1,23' is not to be read" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "row 17 (from 0), column 'price': '1,23' is not to be read" in said
+    assert said.endswith("correct it\n")  # a scoring has no --exclude
 
 
 def test_a_look_suggests_what_to_give(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 from runs import PoolWriter, fit
 
+from flows.cli import main
 from flows.score import score
 from storage import InputError, StorageError
 
@@ -217,6 +218,33 @@ def test_other_features_are_refused(tmp_path: Path) -> None:
         apply(tmp_path / "new.csv", tmp_path / "run", tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
     assert not (tmp_path / "run" / "scores").exists()
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet"])
+def test_what_to_do_about_a_value_is_what_a_scoring_can(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(200, 2)), columns=["a", "b"])
+    table["sick"] = (table["a"] > 0).astype(int)
+    table.to_csv(tmp_path / "train.csv", index=False)
+    fit(tmp_path / "train.csv", tmp_path / "run", label_column="sick")
+    new, path = table.head(9).astype({"b": object}), tmp_path / f"new.{kind}"
+    write = {"csv": new.to_csv, "xlsx": new.to_excel}
+    for value, remedy in (
+        ("old", "correct it: training had numbers there"),
+        (None, "fill or drop them, or train with --impute median (empty cells"),
+    ):
+        new["b"] = [value, *new["b"][1:]]
+        if kind == "parquet":
+            new["b"] = new["b"].astype("string" if value else float)
+            new.to_parquet(path)
+        else:
+            write[kind](path, index=False)
+        args = ["score", str(path), "--run", str(tmp_path / "run"), "--workers", "0", "-q"]
+        assert main([*args, "--out", str(tmp_path / "out.csv")]) == 2
+        assert remedy in capsys.readouterr().err
+        new["b"] = table["b"].head(9).astype(object)
 
 
 def test_unfinished_run_is_refused(pool: PoolWriter, run: Path, tmp_path: Path) -> None:

@@ -53,7 +53,10 @@ def _fields(base: Any) -> dict[str, Any]:
 
 def _class(name: str, bases: list[str], text: str, fields: dict[str, Any]) -> list[str]:
     above = ", ".join(f"{base}Options" for base in bases) or "TypedDict"
-    lines = ["", "", f"class {name}Options({above}, total=False):", f'    """{text}"""']
+    head = f"class {name}Options({above}, total=False):"
+    if len(head) > 100:  # as the formatter has it
+        head = f"class {name}Options(\n    {above}, total=False\n):"
+    lines = ["", "", head, f'    """{text}"""']
     lines += [""] if fields else []
     for field, info in fields.items():
         kind = "Any" if field in OF_ANY_TYPE else _type(info.annotation)

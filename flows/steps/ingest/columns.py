@@ -19,6 +19,8 @@ from storage.sources.values.labels import MOST_CLASSES, Label, LabelCodes, Label
 WORDS = 16
 """Words of 64 candidates to a row: room for all classes."""
 _BITS = 64
+IMPUTE = ", or give --impute median or --impute drop"
+"""What a training can do about values that are not finite."""
 
 
 class FiniteCheck:
@@ -45,16 +47,18 @@ class FiniteCheck:
             self.first = file, int(chunk.rows[row]), self.feature_names[column], value
         self.count += n_bad
 
-    def raise_if_any(self) -> None:
-        """Raise `InputError` with the count and the first position if any value was bad."""
+    def raise_if_any(self, more: str = "") -> None:
+        """Raise `InputError` with the count and the first position if any value was bad.
+
+        more : what can be done besides mending the source
+        """
         if self.first is None:
             return
         file, row, name, value = self.first
         values = amount(self.count, "NaN or infinite feature value")
         raise InputError(
             f"{file}: {values}; first at row {row} (from 0), column {name!r}: "
-            f"{value}; fill or drop them, or give --impute median or drop (empty cells are NaN, "
-            "beyond 3.4e38 is infinite)"
+            f"{value}; fill or drop them{more} (empty cells are NaN, beyond 3.4e38 is infinite)"
         )
 
 

@@ -198,7 +198,7 @@ class _Reading:
         """Why nothing was read."""
         if self.gaps.dropped:
             rows = amount(self.gaps.dropped, "row")
-            return f"has a gap in each of its {rows}; give --impute median"
+            return f"has a gap in each of its {rows}; fill some, or train with --impute median"
         if self.gaps.other:
             return f"has no label in any of its {amount(self.gaps.other, 'row')}"
         return "holds no rows"
@@ -233,10 +233,10 @@ class _Reading:
         with np.errstate(over="ignore"):
             return np.asarray(np.abs(ends if scaling is None else scaling.apply(ends)).max(axis=0))
 
-    def check(self, scale: str, trained: Scaling | None) -> None:
+    def check(self, scale: str, trained: Scaling | None, gaps: str) -> None:
         """Refuse rows that cannot be learned from, or compared with those of the training whose
-        queries they are, by its scaling."""
-        self.finite.raise_if_any()
+        queries they are, by its scaling; `gaps` is what can be done about these."""
+        self.finite.raise_if_any(gaps)
         remedy = "use --scale range or standard"
         if trained is not None:
             remedy = "as scaled in training; mend or leave out such rows"
@@ -262,6 +262,7 @@ def ingest(
     pca: int | None = None,
     classes: Sequence[LabelValue] | None = None,
     trained: Scaling | None = None,
+    gaps: str = "",
 ) -> Ingested:
     """Stream a source, whose `labels` are of a kind, into the group `path`: `pool`, or `queries` to
     a training that scaled its features as `trained` says.
@@ -269,7 +270,7 @@ def ingest(
     A pass that was interrupted begins anew. Of a finished pool, chunks that were found damaged are
     made again, and nothing else. With `pca`, the
     principal components of the rows are learned on the way and kept beside. Candidates of queries
-    are among the `classes`.
+    are among the `classes`. Who calls can do about `gaps` what these words say.
 
     Raises
     ------
@@ -300,7 +301,7 @@ def ingest(
                 writer = _writer(run, path, reading, None)
                 for record in _written(run, step, _parts(reading, writer)):
                     tick(record=record)
-            reading.check(scale, trained)
+            reading.check(scale, trained, gaps)
             if source.annotations is not None:
                 source.annotations.check(reading.gaps.until)
         return _finish(run, writer, reading, scale, files)

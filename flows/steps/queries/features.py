@@ -76,7 +76,8 @@ def read_queries(
     job: Job, source: Source, classes: Sequence[LabelValue], scaling: Scaling
 ) -> Ingested:
     """Write the queries as they are read; candidates, if any, are among the training's classes."""
-    read = partial(ingest, labels=CandidateCodes, classes=classes, trained=scaling)
+    gaps = ", or train with --impute median"
+    read = partial(ingest, labels=CandidateCodes, classes=classes, trained=scaling, gaps=gaps)
     return read(job, source, path="queries", scale="none", seed=0)
 
 

@@ -8,7 +8,7 @@ they lie, and in which the queries' neighbors are searched. The pool is made of 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from flows.steps.graph.building import build, find_probes
 from flows.steps.graph.names import BLOCKS
 from flows.steps.graph.networks import Probes
 from flows.steps.graph.partition import Blocks, Wanted
-from flows.steps.ingest.columns import CandidateCodes
+from flows.steps.ingest.columns import IMPUTE, CandidateCodes
 from flows.steps.ingest.derived import derive
 from flows.steps.ingest.pool import Ingested, ingest
 from flows.steps.sets.averages import AVERAGES, REACHES, average, find_reaches
@@ -114,9 +114,10 @@ class _Averages(NamedTuple):
 def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
     """Write the pool with its features preprocessed, each stage in a folder of its own."""
     name, seed, given = params.candidate_features, params.seed, job.below(GIVEN)
-    scale, sets = params.scale, CandidateCodes
+    more: dict[str, Any] = {"labels": CandidateCodes, "gaps": IMPUTE}
     read = as_task(
-        "ingest", lambda: ingest(given, source, path="pool", scale=scale, seed=seed, labels=sets)
+        "ingest",
+        lambda: ingest(given, source, path="pool", scale=params.scale, seed=seed, **more),
     )
     pool, how = read.pool(given.run, "pool"), PIPELINES[name]
     if pool.n_rows <= how.n_density:

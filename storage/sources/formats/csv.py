@@ -396,10 +396,10 @@ class CsvTable(TableRows):
                     f"{hint_of_encoding(self.location, self.dialect)}"
                 )
             value = _BAD_VALUE.search(match[4])
-            what = shown(value[1]) if value else match[4]
+            what, cell = (shown(value[1]), value[1]) if value else (match[4], "")
             return InputError(
                 f"{name}: feature column {column!r} is not numeric: {what} at row {at} (from 0); "
-                f"{number_hint(value[1] if value else '', column, self.dialect.decimal)}"
+                f"{number_hint(cell, column, self.dialect.decimal, trained=self.selection.trained)}"
             )
         if match := _RAGGED.search(message):
             return InputError(

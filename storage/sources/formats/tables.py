@@ -2,6 +2,7 @@
 float32 features and label values; one file, or several with the same columns."""
 
 import json
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,12 +18,11 @@ from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import Chunk, Floats, piece_rows
 from storage.sources.files import FileOfSource, SourcePath, readable
-from storage.sources.request import Request, choose_columns, matches
+from storage.sources.request import Request, choose_columns, column_hint, matches
 from storage.sources.values.labels import Label, Labels, label_array, label_value
 from storage.sources.values.texts import (
     Spelling,
     check_id_type,
-    parse_hint,
     plain_texts,
     plain_type,
     plain_values,
@@ -61,6 +61,8 @@ class Selection:
     """Column that says whose label each is."""
     raw: bool = False
     """Whether all is read as it is stored, to be looked at."""
+    trained: bool = False
+    """Whether the features are those of a training."""
 
     @property
     def texts(self) -> set[str]:
@@ -100,21 +102,24 @@ class Selection:
         raw = None if self.label is None else to_labels(batch.column(self.label))
         ids = None if self.id is None else text_ids(batch.column(self.id), where)
         group = None if self.group is None else to_labels(batch.column(self.group))
-        x = to_floats(batch, self.features, where, start)
+        x = to_floats(batch, self.features, where, start, trained=self.trained)
         return Chunk(x, raw, source_id, ids, group=group)
 
 
 def to_floats(
-    batch: pa.RecordBatch, features: tuple[Feature, ...], where: str, start: int
+    batch: pa.RecordBatch, features: tuple[Feature, ...], where: str, start: int, *, trained: bool
 ) -> Floats:
-    """Features as `(row, feature)` float32, C order; nulls are NaN, overflow infinite."""
+    """Features as `(row, feature)` float32, C order; nulls are NaN, overflow infinite. `trained`
+    as for `column_hint`."""
     x = np.empty((batch.num_rows, len(features)), np.float32)
     lists: dict[str, Floats] = {}
     texts: dict[str, pa.Array] = {}
     with np.errstate(over="ignore", invalid="ignore"):
         for position, (name, place, length, category, spelling) in enumerate(features):
             if spelling is not None:
-                x[:, position] = _parsed(batch.column(name), spelling, name, where, start)
+                column, more = batch.column(name), f", or give --exclude {shlex.quote(name)}"
+                mend = "correct it" + ("" if trained else more)
+                x[:, position] = _parsed(column, spelling, name, where, start, mend)
             elif category is not None:
                 if name not in texts:
                     texts[name] = plain_texts(batch.column(name))
@@ -130,7 +135,7 @@ def to_floats(
 
 
 def _parsed(
-    column: pa.Array, spelling: Spelling, name: str, where: str, start: int
+    column: pa.Array, spelling: Spelling, name: str, where: str, start: int, mend: str
 ) -> npt.NDArray[np.float64]:
     """Numbers of a column of text; `InputError` for the first text that is none."""
     text = plain_texts(column)
@@ -138,8 +143,7 @@ def _parsed(
     if bad is not None:
         raise InputError(
             f"{where}: row {start + bad} (from 0), column {name!r}: {shown(text[bad].as_py())} is "
-            f"not to be read as --parse {name}={spelling.kind} says; correct it, or give --exclude "
-            f"{name}"
+            f"not to be read as --parse {name}={spelling.kind} says; {mend}"
         )
     return numbers
 
@@ -345,11 +349,10 @@ class Look:
             plain = feature == Feature(feature.column)
             if kind is not None and plain and not is_number(kind):
                 value = self.first(feature.column)
-                hint = parse_hint(value, feature.column)
+                hint = column_hint(value, feature.column, trained=wanted.trained)
                 raise InputError(
                     f"{self.table.location.name}: feature column {feature.column!r} is {kind}, not "
-                    f"numeric: {shown(value)} at row 0; {hint}leave it out with --exclude "
-                    f"{feature.column}"
+                    f"numeric: {shown(value)} at row 0; {hint}"
                 )
         for column, check in (
             (wanted.label, check_label_type),
@@ -446,7 +449,9 @@ def open_tables(
                 f"{location.name}: columns {listed(there.names)} are not those of "
                 f"{first.table.location.name}: {listed(first.names)}; give files of one table"
             )
-        selection = Selection(features, label, number, constants, id_column, group, request.raw)
+        aside = label, number, constants, id_column, group
+        trained = request.features is not None
+        selection = Selection(features, *aside, request.raw, trained)
         if not request.raw:
             there.check(selection)
         tables.append(replace(there.table, selection=selection))

@@ -15,7 +15,7 @@ import zarr
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flows.steps.ingest.columns import FiniteCheck
+from flows.steps.ingest.columns import IMPUTE, FiniteCheck
 from storage.errors import InputError
 from storage.sources import files as source_files
 from storage.sources.base import same
@@ -202,11 +202,11 @@ def test_finite_check() -> None:
     check.see(chunk(16, [[1, 2], [np.nan, np.inf]]))
     check.see(chunk(18, [[-np.inf, 2]]))
     with pytest.raises(InputError) as caught:
-        check.raise_if_any()
+        check.raise_if_any(IMPUTE)
     assert str(caught.value) == (
         "b.parquet: 3 NaN or infinite feature values; first at row 17 (from 0), column 'age': nan; "
-        "fill or drop them, or give --impute median or drop (empty cells are NaN, beyond 3.4e38 is "
-        "infinite)"
+        "fill or drop them, or give --impute median or --impute drop (empty cells are NaN, beyond "
+        "3.4e38 is infinite)"
     )
 
 
