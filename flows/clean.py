@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 from pydantic import BaseModel, ConfigDict
 
+from flows.intake.labels import POSTERIOR, WEIGHT
 from flows.options.params import CleanParams, as_keywords
 from flows.orchestration.run_folders import latest
 from flows.scorings.scored import Trained
@@ -25,8 +26,6 @@ from storage.runs.run import below
 from storage.sources.base import Source, unchanged
 from storage.sources.formats.tables import is_list, to_labels
 from storage.sources.stored import as_stored, stored_cells, stored_schema
-
-WEIGHT, POSTERIOR = "sample_weight", "posterior_"
 
 
 class CleanReport(BaseModel):

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
 
 from flows.engine.results import LabelValue
 from flows.intake.health import SHOWN, Finding, Health
 from flows.options.params import TrainParams
-from storage.errors import InputError
+from storage.errors import InputError, amount, listed, shown
 from storage.sources.values.labels import folded
 
 QUANTITY = "quantity"
-NO_CLASSES = (QUANTITY, "labels")
+TOO_FEW = "few labels"
+NO_CLASSES = (QUANTITY, TOO_FEW, "labels")
 """Kinds of findings by which there is nothing to train on."""
 FEW = 20
 """Labels that are classes, whatever they look like."""
 FEWEST_OF_EACH = 3
+DIVIDES = "|;,/&"
+"""What may divide candidates in text."""
+WEIGHT, POSTERIOR = "sample_weight", "posterior_"
+"""The column, and how columns begin, that `clean` adds."""
 
 
 def quantity(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
@@ -70,6 +75,49 @@ def alike(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
     more = f", and {len(several) - SHOWN:,} more" if len(several) > SHOWN else ""
     text = f"label {name!r}: {', '.join(several[:SHOWN])}{more} differ by case, spaces or accents"
     return [Finding(kind="alike labels", columns=[name], text=text, option="--join-labels")]
+
+
+def too_few(name: str, counts: Mapping[LabelValue, int], n_missing: int) -> list[Finding]:
+    """Labels of all rows that no training learns from: of one class, or a class of a single row."""
+    rows: Counter[LabelValue] = Counter()
+    for value, n in counts.items():
+        rows[_alike(value)] += n
+    alone = [value for value in counts if rows[_alike(value)] == 1]
+    if len(rows) < 2:
+        what = f"only one class, {listed(counts)}" if counts else "no value"
+        text = f"label {name!r} has {what}: two classes are needed to learn from"
+        if n_missing:
+            missing = amount(n_missing, "label is", "labels are")
+            text += f"; {missing} missing: if that means the other class, fill it in"
+    elif alone:
+        text = f"label {name!r}: {listed(alone)} in a single row: correct, merge or drop it"
+    else:
+        return []
+    return [Finding(kind=TOO_FEW, columns=[name], text=text)]
+
+
+def _alike(value: LabelValue) -> LabelValue:
+    return folded(value) if isinstance(value, str) else value
+
+
+def joins(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
+    """Labels that are others, joined: candidates, one of which is right."""
+    known = {str(value): None for value in counts}
+    for mark in DIVIDES:
+        joined = [value for value in known if mark in value]
+        parts = {part.strip() for value in joined for part in value.split(mark)}
+        if joined and parts <= {*known}:
+            text = f"label {name!r}: {shown(joined[0])} joins others: is one of them right?"
+            option = f"--candidates '{mark}'"
+            return [Finding(kind="joins", columns=[name], text=text, option=option)]
+    return []
+
+
+def cleaned(counts: Mapping[LabelValue, int], names: Collection[str]) -> list[str]:
+    """The columns that `clean` adds to a table with these labels."""
+    chances = {f"{POSTERIOR}{value}" for value in counts}
+    whole = len(chances) > 1 and chances <= {*names}
+    return [name for name in names if name == WEIGHT or (whole and name.startswith(POSTERIOR))]
 
 
 def refuse_for_candidates(params: TrainParams) -> None:

@@ -15,7 +15,7 @@ from flows.intake.coding import annotated, own_source
 from flows.intake.doubts import doubtful
 from flows.intake.glance import Glance, look_at
 from flows.intake.health import SHOWN, Finding, Health, named
-from flows.intake.labels import alike, quantity, refused
+from flows.intake.labels import alike, cleaned, joins, quantity, refused, too_few
 from flows.intake.remedies import DECIMAL, READING, mended, remedies
 from flows.options.params import CheckParams, Method, TrainParams, as_keywords
 from pipeline.diagnostics.health import (
@@ -33,6 +33,7 @@ from storage.sources.values.labels import LabelCodes, joined_by, label_value
 
 MOST_COLUMNS = 4096
 """Columns that are looked at, one by one."""
+BY_CLEAN = "what clean adds; noise that is measured on cleaned labels is far too little"
 MANY_COPIES = 0.01
 """Share of rows that copy earlier ones from which it is said."""
 
@@ -47,10 +48,7 @@ def run_check(params: CheckParams) -> dict[str, object]:
     Raises:
         storage.errors.KnnoiseError: InputError or StorageError, each with a message for people.
     """
-    health = checked(params)
-    if params.annotations is not None:
-        health = _with_votes(health, params)
-    return health.model_dump(mode="json")
+    return checked(params).model_dump(mode="json")
 
 
 def checked(params: CheckParams) -> Health:
@@ -70,6 +68,8 @@ def checked(params: CheckParams) -> Health:
             again = mended(params, f"give {commas[0].option}") if commas else None
             first += commas[:1] if again else []
         if again is None:
+            if params.annotations is not None:
+                health = _with_votes(health, params)
             health = health.model_copy(update={"findings": [*first, *health.findings]})
             return health.model_copy(update={"remedies": remedies(params, health)})
         params = again
@@ -87,13 +87,18 @@ def _with_votes(health: Health, params: CheckParams) -> Health:
     if votes.n_empty:
         text += f"; {amount(votes.n_empty, 'line')} without a label left out"
     counts = np.bincount(votes.majority, minlength=len(votes.values)).tolist()
-    there = {value: count for value, count in zip(votes.values, counts, strict=True) if count}
-    finding = Finding(kind="annotations", columns=[], text=text)
+    known = {value: count for value, count in zip(votes.values, counts, strict=True) if count}
+    findings = [Finding(kind="annotations", columns=[], text=text)]
+    there = health.n_rows if votes.repeats is None else len(votes.repeats.first)
+    if there is not None and there > rows:
+        text = f"{amount(there - rows, 'row has', 'rows have')} no label"
+        option = "--unlabeled predict"
+        findings.append(Finding(kind="missing labels", columns=[], text=text, option=option))
     return health.model_copy(
         update={
             "label_name": votes.label_name,
-            "label_counts": _in_order(there),
-            "findings": [*health.findings, finding],
+            "label_counts": _in_order(known),
+            "findings": [*health.findings, *findings],
         }
     )
 
@@ -137,10 +142,13 @@ def look(params: CheckParams | TrainParams) -> Health:
         else:
             counts = _in_order(known)
             n_missing = len(labels) - known.total() if known else 0
-            findings += [*quantity(name, known), *alike(name, dict(counts))]
-    findings += _findings(glance, y, method, n_missing)
+            findings += [*quantity(name, known), *(joins(name, known) or alike(name, known))]
+            few = too_few(name, known, n_missing) if glance.whole else []
+            n_missing = 0 if few and len(known) < 2 else n_missing  # which is said with it
+            findings += few
+    findings += _findings(glance, y, method, n_missing, dict(counts))
     if several and params.annotations == params.source:  # each line repeats its row
-        findings = [finding for finding in findings if finding.kind != "ids"]
+        findings = [one for one in findings if one.kind not in ("ids", "copies")]
     away = {name for finding in findings if finding.left_out for name in finding.columns}
     return Health(
         source=bare(params.source),
@@ -175,18 +183,25 @@ def _in_order(counts: Mapping[LabelValue, int]) -> list[tuple[LabelValue, int]]:
 
 
 def _findings(
-    glance: Glance, y: npt.NDArray[np.int64], method: Method, n_missing: int
+    glance: Glance,
+    y: npt.NDArray[np.int64],
+    method: Method,
+    n_missing: int,
+    counts: Mapping[LabelValue, int],
 ) -> list[Finding]:
     """All findings, what is left out first."""
-    columns = glance.columns[:MOST_COLUMNS]
+    columns, prefix = glance.columns[:MOST_COLUMNS], method.model_probabilities
     values = [column.values for column in columns]
+    names = [c.name for c in columns if prefix is None or not c.name.startswith(prefix)]
+    made = cleaned(counts, names)
+    columns = [column for column in columns if column.name not in made]
     rows = "" if glance.whole else f" in the {glance.n_rows:,} rows looked at"
     leave_out = method.preflight == "fix"
     certain = leave_out and glance.whole
     constant = [c.name for c in columns if is_constant(c.values)]
     copies = [c.name for c in columns if c.name not in constant and is_copy(c.values, y)]
     numbers = [c.name for c in columns if not c.is_text and is_row_number(c.values)]
-    known = {*constant, *copies, *numbers}
+    known = {*constant, *copies, *numbers, *made}
     rest = [c for c in columns if c.name not in known]
     equal = equal_columns([(c.values, c.coded) for c in rest])
     doubles = [rest[i].name for i in equal]
@@ -196,6 +211,7 @@ def _findings(
     findings = [
         *_several("constant", constant, f"constant{rows}", certain),
         *_several("leak", copies, f"the label itself, written otherwise{rows}", leave_out),
+        *_several("cleaned", made, BY_CLEAN, leave_out),
         *_several("row number", numbers, f"a count of the rows{rows}", leave_out),
         *_doubles({rest[i].name: rest[j].name for i, j in equal.items()}, rows, certain),
     ]

@@ -59,6 +59,17 @@ class OfModel(click.Command):
         more = [everything] if len(made) > _LONG else []
         return [*made, config, *super().get_params(ctx), *more]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse several flags of one parameter, of which click takes the last."""
+        given: dict[str | None, list[str]] = {}
+        for one in self.get_params(ctx):
+            if one.opts[0] in args:
+                given.setdefault(one.name, []).append(one.opts[0])
+        for flags in given.values():
+            if len(flags) > 1:
+                raise click.UsageError(f"{' and '.join(flags)}: give one of them", ctx)
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """By heading, if there are many; first, and unless all are asked for alone, those that most
         people need."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,43 @@ def test_labels_are_replaced_or_weighted(
     of_given = soft["posterior_yes"].where(given == "yes", soft["posterior_no"])
     assert np.allclose(of_given, issues["label_quality"], atol=1e-6)
     assert np.allclose(soft["posterior_yes"] + soft["posterior_no"], 1.0)
+
+
+@pytest.mark.parametrize("how", ["soft", "weight"])
+def test_what_cleaning_adds_is_no_feature_of_a_training(
+    two: tuple[Path, Path, pd.DataFrame],
+    tmp_path: Path,
+    how: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source, run, _ = two
+    out = tmp_path / "clean.parquet"
+    added = [name for name in open_run(run).clean(source, out, how).frame if name not in table()]
+    aside = [word for name in ASIDE for word in ("--exclude", name)]
+    train = ["train", str(out), "--label-column", "sick", *aside, "--workers", "0", "-q", "--run"]
+    assert main([*train, str(tmp_path / "run")]) == 0
+    config = json.loads((tmp_path / "run/run.json").read_text())
+    assert config["feature_names"] == ["a", "b", "count"]
+    assert main(["check", str(out), "--label-column", "sick"]) == 0
+    assert f"left out: {', '.join(map(repr, added))} {'are' if added[1:] else 'is'} what clean" in (
+        capsys.readouterr().out
+    )
+    if how == "soft":  # asked for by name, they are a model's probabilities
+        given = ["--model-probabilities", "posterior_"]
+        assert main([*train, str(tmp_path / "stated"), *given]) == 0
+        config = json.loads((tmp_path / "stated/run.json").read_text())
+        assert {*added} <= {*config["feature_names"]}
+
+
+def test_two_ways_to_clean_at_once_are_refused(
+    two: tuple[Path, Path, pd.DataFrame], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, run, _ = two
+    clean = ["clean", str(source), "--run", str(run), "--out", str(tmp_path / "c.csv"), "-q"]
+    assert main([*clean, "--soft", "--drop"]) == 2
+    assert "--drop and --soft: give one of them" in capsys.readouterr().err
+    assert not (tmp_path / "c.csv").exists()
+    assert main([*clean, "--soft", "--soft"]) == 0
 
 
 def test_text_has_the_types_of_its_cells(tmp_path: Path) -> None:

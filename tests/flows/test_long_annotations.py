@@ -97,6 +97,17 @@ def test_check_reads_the_votes(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert "1,800 labels of 600 rows by 5 annotators (3.0 per row)" in told
         assert "label 'label': 'ill' " in told
         assert "ids occur twice" not in told
+        assert "exact copies" not in told  # lines that repeat a row are no copies of it
+        options = f"--id-column id --annotations {table} --run run"
+        assert told.splitlines()[-1] == f"try: knnoise train {source} {options}"
+    lines = pd.read_csv(votes)
+    lines[lines["id"] != "p7"].to_csv(votes, index=False)
+    words = ["--id-column", "id", "--annotations", str(votes)]
+    assert main(["check", str(rows), *words]) == 0
+    told = capsys.readouterr().out
+    assert "look: 1 row has no label; give --unlabeled predict" in told
+    assert "--unlabeled predict" in told.splitlines()[-1]  # without which training refuses
+    words[-1] = str(whole)
     assert main(["check", str(rows), "--id-column", "id", "--annotations", str(rows)]) == 2
     assert "no column 'annotator'" in capsys.readouterr().err
     assert main(["check", str(whole), *words, "--json"]) == 0

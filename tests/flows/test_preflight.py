@@ -19,7 +19,7 @@ import pytest
 from flows.cli import main
 from flows.intake import glance
 from flows.intake.glance import look_at
-from flows.intake.labels import quantity
+from flows.intake.labels import joins, quantity
 from flows.steps.ingest.pool import Ingested
 from flows.train import run_train
 from storage import open_run
@@ -255,6 +255,67 @@ def test_a_quantity_is_no_label(
     assert not (tmp_path / "run").exists()
     if column == "age":
         assert main([*train, "--preflight", "warn"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["ill"] * N, "has only one class, 'ill': two classes are needed to learn from"),
+        (
+            ["ill", None] * (N // 2),
+            "150 labels are missing: if that means the other class, fill it in",
+        ),
+        (["ill", "well"] * (N // 2 - 1) + ["wel", "ill"], "'wel' in a single row: correct, merge"),
+        (["ill"] + [None] * (N - 1), "has only one class, 'ill'"),
+    ],
+)
+def test_labels_that_no_training_learns_from_are_told_and_not_trained_on(
+    tmp_path: Path,
+    labels: list[str | None],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = table_of("numbers")[["a b", "c"]].assign(sick=labels)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    how = [str(tmp_path / "t.csv"), "--label-column", "sick"]
+    assert main(["check", *how]) == 0
+    told = capsys.readouterr().out
+    assert "look: label 'sick'" in told
+    assert said in told
+    assert "--unlabeled predict" not in told
+    assert "try:" not in told
+    assert main(["train", *how, "--run", str(tmp_path / "run"), "--workers", "0", "-q"]) == 2
+
+
+def test_a_lone_spelling_of_a_class_is_no_class_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = ["ill", "well"] * (N // 2 - 1) + ["Well", "ill"]
+    table_of("numbers")[["a b", "c"]].assign(sick=labels).to_csv(tmp_path / "t.csv", index=False)
+    assert main(["check", str(tmp_path / "t.csv"), "--label-column", "sick"]) == 0
+    told = capsys.readouterr().out
+    assert "in a single row" not in told
+    assert "--join-labels" in told.splitlines()[-1]
+
+
+def test_labels_that_join_others_may_be_candidates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = table_of("numbers")[["a b", "c", "sick"]]
+    table["sick"] = np.where(
+        table.index % 5 == 0, "ill|well", table["sick"].map(["ill", "well"].__getitem__)
+    )
+    table.to_csv(tmp_path / "t.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "t.csv", "--label-column", "sick"]) == 0
+    told = capsys.readouterr().out
+    assert "'ill|well' joins others: is one of them right?; give --candidates '|'" in told
+    assert main([*shlex.split(told.splitlines()[-1])[2:], "--workers", "0", "-q"]) == 0
+    assert json.loads((tmp_path / "run/report.json").read_text())["label_values"] == ["ill", "well"]
+    kinds = {"a;b": 9, "c;d": 9, "a": 9, "b": 9}
+    assert not joins("y", kinds)  # c and d are no labels
+    assert not joins("y", {"n/a": 9, "yes": 9})
+    assert joins("y", {"1;2": 9, 1: 9, 2: 9})[0].option == "--candidates ';'"
 
 
 def test_codes_of_many_classes_are_classes() -> None:
