@@ -47,6 +47,12 @@ def as_files(source: Any, labels: Any = None) -> Iterator[Source]:
     with TemporaryDirectory(prefix="knnoise-") as folder, in_words_of_python(folder, source):
         path, id_column = _source(source, Path(folder))
         ids = {} if id_column is None else {"id_column": id_column}
+        indexed = all(_is_of(one, "pandas") for one in (source, labels))
+        if indexed and len(source) == len(labels) and not source.index.equals(labels.index):
+            raise InputError(
+                "labels: their index is not that of the rows; give labels.reindex(rows.index), or "
+                "labels.to_numpy() where they are in the order of the rows"
+            )
         yield Source(path, _labels(labels, Path(folder)), ids)
 
 

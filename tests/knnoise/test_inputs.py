@@ -16,6 +16,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import knnoise
+from flows.steps.ingest.columns import IMPUTE
 from knnoise.inputs import as_files, in_python
 from storage.errors import InputError
 from storage.sources.opening import open_source
@@ -148,6 +149,17 @@ def test_a_label_that_is_none_is_missing() -> None:
     assert list(chunk.label) == ["cat", "", "None", "", ""]  # as a table has no label
 
 
+def test_labels_by_another_index_are_refused() -> None:
+    table = frame().drop(columns=["vector", "b"])
+    labels = table.pop("sick")
+    shuffled = labels.sample(frac=1.0, random_state=0)
+    for function in (knnoise.check, knnoise.train):
+        with pytest.raises(InputError, match=r"index is not that of the rows; give labels.reindex"):
+            function(table, labels=shuffled)
+    assert knnoise.check(table, labels=labels).label_name == "labels.npy"
+    assert knnoise.check(table, labels=labels.to_numpy()).label_name == "labels.npy"
+
+
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     array = da.from_array(np.arange(10.0).reshape(5, 2), chunks=2)
     with pytest.raises(InputError, match="call its compute_chunk_sizes"):
@@ -248,6 +260,9 @@ def test_errors_are_in_words_of_python() -> None:
     }
     for typed, plain in said.items():
         assert in_python(typed) == plain
+    with pytest.raises(InputError, match=r"^the ndarray: an array of features has no labels; give"):
+        knnoise.train(np.zeros((5, 2)))
+    assert in_python(IMPUTE) == ", or give impute='median' or impute='drop'"
     frame = pd.DataFrame({"a": [1.0, 2.0], "label": [0, 1]})
     with pytest.raises(InputError) as caught:
         knnoise.train(frame, label_colum="label")

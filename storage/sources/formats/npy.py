@@ -139,7 +139,7 @@ def open_npy(location: SourcePath, request: Request) -> Source:
     if request.columns.group is not None:
         raise InputError(f"{location.name}: an .npy file holds no groups; leave out --by")
     if request.with_labels:
-        raise InputError(f"{location.name}: an .npy file holds no labels; give a labels file too")
+        raise InputError(f"{location.name}: an array of features has no labels; give --labels")
     part = FileOfSource("features", location.basename, location)
     return open_arrays(
         "npy", location, ["X"], lambda _: read_npy(location), lambda *_: (part,), request

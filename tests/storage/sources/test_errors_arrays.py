@@ -53,7 +53,7 @@ def test_arrays(tmp_path: Path) -> None:
     refused("no feature columns; shape is (4, 0)", source=saved(tmp_path, X[:, :0]), **bare)
     refused("not a NumPy array", source=text(tmp_path, b"\x80\x04pickle", "x.npy"), **bare)
     refused("not a NumPy array", source=text(tmp_path, b"x", "x.npy"), **bare)
-    refused("holds no labels; give a labels file", source=saved(tmp_path, X))
+    refused("has no labels; give --labels", source=saved(tmp_path, X))
     np.savez(tmp_path / "t.npz", X=X, z=X[:, 0])
     refused("no array 'y'; arrays are 'X', 'z'", source=tmp_path / "t.npz")
     refused("no array 'q'", source=tmp_path / "t.npz", label_column="q")
