@@ -43,6 +43,7 @@ from storage.sources.base import Source
 from storage.sources.joins import with_corrections
 from storage.sources.request import PLAIN_NUMBERS, Coding
 
+FEWEST_IN_ALL = 6
 FEWEST_ROWS = 40
 """Rows below which no rate can be read off held-out labels."""
 
@@ -196,6 +197,8 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
 
 
 def _check_size(pool: Pool, params: TrainParams) -> None:
+    if pool.n_rows < FEWEST_IN_ALL:
+        raise InputError(f"{pool.n_rows} rows are too few: at least {FEWEST_IN_ALL} are needed")
     if pool.n_rows <= (params.k or 0):
         raise InputError(
             f"{pool.n_rows} rows are too few for {params.k} neighbors per row; lower --k"

@@ -208,11 +208,7 @@ def review_text(result: dict[str, Any]) -> str:
     if "exported" in result:
         return f"{amount(result['exported'], 'answer')} written\n"
     measured = result["measured"]
-    return "\n".join(
-        [
-            *measured["sentences"],
-            f"{amount(measured['n_labels'], 'label')} known; train with them: "
-            f"knnoise train ... --corrections {result['answers']}",
-            "",
-        ]
-    )
+    known = f"{amount(measured['n_labels'], 'label')} known"
+    if measured["n_labels"]:
+        known += f"; train with them: knnoise train ... --corrections {result['answers']}"
+    return "\n".join([*measured["sentences"], known, ""])

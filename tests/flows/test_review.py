@@ -39,7 +39,7 @@ from flows.cli import main
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import ReviewParams
 from flows.report.rows import Features, Shown
-from flows.review import desk_of, open_answers, take
+from flows.review import desk_of, open_answers, review_text, take
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
 from flows.review.server import About, Exhibit, application, listening
@@ -552,6 +552,14 @@ def test_three_classes_from_the_list_to_the_next_training(tmp_path: Path) -> Non
     rows = [said.row for said in AnswersFile.open(log).answers.rows()]
     assert (verdicts.given_label[rows] == names[clean[rows]]).all()
     assert not verdicts.is_label_issue[rows].any()
+
+
+def test_a_review_without_answers_advises_no_training() -> None:
+    measured = {"sentences": [], "n_labels": 0}
+    assert review_text({"measured": measured, "answers": "a.jsonl"}) == "0 labels known\n"
+    measured["n_labels"] = 2
+    told = review_text({"measured": measured, "answers": "a.jsonl"})
+    assert told == "2 labels known; train with them: knnoise train ... --corrections a.jsonl\n"
 
 
 EXPORTS = Path(__file__).parent / "label_studio"

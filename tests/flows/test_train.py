@@ -291,6 +291,9 @@ def test_killed_while_reading_and_other_content_of_equal_size_and_time(
 def test_too_few_rows_are_refused(pool: PoolWriter, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="too few for 50 neighbors"):
         fit(pool(n=50), tmp_path / "run", k=50)
+    np.savez(tmp_path / "5.npz", X=np.eye(5, dtype=np.float32), y=[0, 1, 0, 1, 0])
+    with pytest.raises(InputError, match="5 rows are too few: at least 6 are needed"):
+        fit(tmp_path / "5.npz", tmp_path / "run", noise="minmax")
     assert not (tmp_path / "run").exists()
     with pytest.raises(InputError, match="5 rows are too few to choose --k"):
         fit(pool(n=5), tmp_path / "run", k=None, noise="minmax")
