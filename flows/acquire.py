@@ -15,7 +15,7 @@ from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks.as_task import as_task
 from flows.kinds import labels_of
-from flows.options.params import AcquireParams, Features
+from flows.options.params import AcquireParams, Selected
 from flows.orchestration.config import check_same, describe
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import to_make
@@ -85,7 +85,7 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
             "bought are single; give another column"
         )
     oracle = None if params.oracle is None else callable_oracle(params.oracle)
-    decisive = {"scale", "builder", "target_recall", "seed", *Features.model_fields}
+    decisive = {"scale", "builder", "target_recall", "seed", *Selected.model_fields}
     method = params.model_dump(include=decisive)
 
     def same(config: Mapping[str, Any]) -> None:

@@ -47,7 +47,7 @@ class ChosenOptions(TypedDict, total=False):
     """column of --annotations that names the annotator (default annotator)"""
 
 
-class FeaturesOptions(TypedDict, total=False):
+class SelectedOptions(TypedDict, total=False):
     """Columns, of several commands."""
 
     id_column: str | None
@@ -103,7 +103,7 @@ class PagedOptions(TypedDict, total=False):
 
 
 class TrainOptions(
-    ComputeOptions, ChosenOptions, FeaturesOptions, GivenOptions, WrittenOptions, total=False
+    ComputeOptions, ChosenOptions, SelectedOptions, GivenOptions, WrittenOptions, total=False
 ):
     """Of `knnoise train`."""
 
@@ -180,7 +180,7 @@ class ScoreOptions(ComputeOptions, WrittenOptions, total=False):
     """write the posterior of every class, too: a column posterior_CLASS each"""
 
 
-class CheckOptions(ChosenOptions, FeaturesOptions, GivenOptions, WrittenOptions, total=False):
+class CheckOptions(ChosenOptions, SelectedOptions, GivenOptions, WrittenOptions, total=False):
     """Of `knnoise check`."""
 
 
@@ -229,7 +229,7 @@ class ReviewOptions(ComputeOptions, PagedOptions, total=False):
     """seed of what is drawn at random (at least 0, below 4,294,967,296)"""
 
 
-class AcquireOptions(ComputeOptions, FeaturesOptions, WrittenOptions, PagedOptions, total=False):
+class AcquireOptions(ComputeOptions, SelectedOptions, WrittenOptions, PagedOptions, total=False):
     """Of `knnoise acquire`."""
 
     budget: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from shlex import quote
 
 import numpy as np
 
@@ -97,7 +98,8 @@ def _categories(params: TrainParams, texts: list[str]) -> dict[str, list[str]]:
                 if len(values) > MOST_CATEGORIES:
                     raise InputError(
                         f"{source.files[0]}: text column {name!r} has more than {MOST_CATEGORIES} "
-                        f"values, too many to encode; give --exclude {name} or --id-column {name}"
+                        f"values, too many to encode; give --exclude {quote(name)} or "
+                        f"--id-column {quote(name)}"
                     )
     return {name: sorted(values) for name, values in categories.items()}
 
@@ -114,6 +116,6 @@ def _medians(source: Source, seed: int) -> dict[str, float]:
     if len(empty):
         raise InputError(
             f"{source.files[0]}: column {names[empty[0]]!r} has no values; give --exclude "
-            f"{names[empty[0]]}"
+            f"{quote(names[empty[0]])}"
         )
     return dict(zip(names, np.nanmedian(x.astype(np.float64), axis=0).tolist(), strict=True))

@@ -217,7 +217,7 @@ class Labeled(Given):
     )
 
 
-class Features(Params):
+class Selected(Params):
     """Which columns of a source are features."""
 
     heading: ClassVar[str] = "Columns"
@@ -264,7 +264,7 @@ class Features(Params):
         return Columns(self.id_column, keep, leave, left_out)
 
 
-class Chosen(Features):
+class Chosen(Selected):
     """Which columns of a labeled source are features, and what is known of its labels."""
 
     heading: ClassVar[str] = "Columns"
@@ -677,7 +677,7 @@ class ReviewParams(Compute, Paged):
     seed: Seed = Field(0, description="seed of what is drawn at random")
 
 
-class AcquireParams(Compute, Features, Written, Paged):
+class AcquireParams(Compute, Selected, Written, Paged):
     """Parameters of `acquire`."""
 
     source: Text = Field(description="rows without labels, or with a column that is held back")

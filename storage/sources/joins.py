@@ -3,6 +3,7 @@ and labels that somebody checked, which replace those of the source and are cert
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -70,7 +71,7 @@ def with_annotations(
     if votes.label_name in source.feature_names:
         raise InputError(
             f"{source.files[0]}: has a column {shown(votes.label_name)} like the labels of "
-            f"{votes.name}; give --exclude {votes.label_name}, or rename one"
+            f"{votes.name}; give --exclude {shlex.quote(votes.label_name)}, or rename one"
         )
     parts = (*source.parts, *votes.parts)
     return replace(source, parts=parts, label_name=votes.label_name, annotations=votes)

@@ -160,6 +160,12 @@ def test_labels_by_another_index_are_refused() -> None:
     assert knnoise.check(table, labels=labels.to_numpy()).label_name == "labels.npy"
 
 
+def test_an_index_names_the_rows_whose_labels_are_wanted(tmp_path: Path) -> None:
+    table = frame()[["a", "flag"]]
+    wanted = pd.read_csv(knnoise.acquire(table, tmp_path / "run", budget=5, **QUIET)["wanted"])
+    assert wanted["patient"].tolist() == table.index[wanted["row"]].tolist()
+
+
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     array = da.from_array(np.arange(10.0).reshape(5, 2), chunks=2)
     with pytest.raises(InputError, match="call its compute_chunk_sizes"):
