@@ -14,7 +14,7 @@ from flows.engine.tasks.context import flow_run_context
 from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training
 from flows.intake.health import Health
-from flows.intake.labels import refuse_quantity
+from flows.intake.labels import FEWEST_IN_ALL, FEWEST_ROWS, refuse_quantity
 from flows.kinds import LabeledGraph, labels_of
 from flows.options.params import TrainParams
 from flows.orchestration.config import check_same, defaults, describe
@@ -42,10 +42,6 @@ from storage.runs.run import Run
 from storage.sources.base import Source
 from storage.sources.joins import with_corrections
 from storage.sources.request import PLAIN_NUMBERS, Coding
-
-FEWEST_IN_ALL = 6
-FEWEST_ROWS = 40
-"""Rows below which no rate can be read off held-out labels."""
 
 
 @computes(TrainParams, name="train")

@@ -18,6 +18,9 @@ NO_CLASSES = (QUANTITY, TOO_FEW, "labels")
 FEW = 20
 """Labels that are classes, whatever they look like."""
 FEWEST_OF_EACH = 3
+FEWEST_IN_ALL = 6
+FEWEST_ROWS = 40
+"""Rows below which no rate can be read off held-out labels."""
 DIVIDES = "|;,/&"
 """What may divide candidates in text."""
 WEIGHT, POSTERIOR = "sample_weight", "posterior_"
@@ -78,7 +81,8 @@ def alike(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
 
 
 def too_few(name: str, counts: Mapping[LabelValue, int], n_missing: int) -> list[Finding]:
-    """Labels of all rows that no training learns from: of one class, or a class of a single row."""
+    """Labels of all rows that no training learns from: of one class, or a class of a single row, or
+    too few."""
     rows: Counter[LabelValue] = Counter()
     for value, n in counts.items():
         rows[_alike(value)] += n
@@ -91,6 +95,11 @@ def too_few(name: str, counts: Mapping[LabelValue, int], n_missing: int) -> list
             text += f"; {missing} missing: if that means the other class, fill it in"
     elif alone:
         text = f"label {name!r}: {listed(alone)} in a single row: correct, merge or drop it"
+    elif rows.total() < FEWEST_IN_ALL:
+        text = f"{rows.total()} rows are too few: at least {FEWEST_IN_ALL} are needed"
+    elif rows.total() < FEWEST_ROWS:
+        text = f"{rows.total()} rows are too few for crossfit, which needs {FEWEST_ROWS}"
+        return [Finding(kind="few rows", columns=[], text=text, option="--noise minmax")]
     else:
         return []
     return [Finding(kind=TOO_FEW, columns=[name], text=text)]

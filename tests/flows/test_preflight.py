@@ -287,6 +287,24 @@ def test_labels_that_no_training_learns_from_are_told_and_not_trained_on(
     assert main(["train", *how, "--run", str(tmp_path / "run"), "--workers", "0", "-q"]) == 2
 
 
+def test_so_few_rows_are_trained_on_as_check_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = table_of("numbers")[["a b", "c", "sick"]]
+    monkeypatch.chdir(tmp_path)
+    table.head(30).to_csv("t.csv", index=False)
+    assert main(["check", "t.csv", "--label-column", "sick"]) == 0
+    told = capsys.readouterr().out
+    assert "30 rows are too few for crossfit, which needs 40; give --noise minmax" in told
+    assert main([*shlex.split(told.splitlines()[-1])[2:], "--workers", "0", "-q"]) == 0
+    table.sort_values("sick").iloc[[0, 1, -1, -2]].to_csv("t.csv", index=False)
+    capsys.readouterr()
+    assert main(["check", "t.csv", "--label-column", "sick"]) == 0
+    told = capsys.readouterr().out
+    assert "4 rows are too few: at least 6 are needed" in told
+    assert "try:" not in told
+
+
 def test_a_lone_spelling_of_a_class_is_no_class_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
