@@ -132,7 +132,7 @@ class TrainOptions(
     builder: Literal["auto", "join", "pynndescent", "exact"]
     """how neighbors are found"""
     block_rows: int | None
-    """rows at home in a block; auto chooses by predicted cost (at least 10)"""
+    """rows at home in a block; auto chooses by predicted cost"""
     scale: Literal["auto", "none", "range", "standard"]
     """scaling of the features; auto is standard where columns are on different scales, and leaves
     embeddings as they are"""
