@@ -14,7 +14,7 @@ from flows.engine.tasks.context import flow_run_context
 from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training
 from flows.intake.health import Health
-from flows.intake.labels import FEWEST_IN_ALL, FEWEST_ROWS, refuse_quantity
+from flows.intake.labels import FEWEST_IN_ALL, refuse_quantity
 from flows.kinds import LabeledGraph, labels_of
 from flows.options.params import TrainParams
 from flows.orchestration.config import check_same, defaults, describe
@@ -31,9 +31,9 @@ from flows.steps.findings.segments import find_segments
 from flows.steps.graph.building import build, find_probes
 from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
-from pipeline.decision.votes import FEWEST_NEIGHBORS
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.rules import RULES
+from pipeline.noise.rates import FEWEST_ROWS
 from storage.errors import InputError, KnnoiseError
 from storage.files.location import Location
 from storage.redaction import bare
@@ -199,8 +199,6 @@ def _check_size(pool: Pool, params: TrainParams) -> None:
         raise InputError(
             f"{pool.n_rows} rows are too few for {params.k} neighbors per row; lower --k"
         )
-    if params.k is None and pool.n_rows <= FEWEST_NEIGHBORS:
-        raise InputError(f"{pool.n_rows} rows are too few to choose --k; give more rows")
     if params.noise == "crossfit" and pool.n_rows < FEWEST_ROWS:
         raise InputError(
             f"{pool.n_rows} rows are too few for crossfit, which needs {FEWEST_ROWS}; "

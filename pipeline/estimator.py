@@ -38,7 +38,8 @@ from pipeline.in_memory import training_lists
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
-from pipeline.noise.extrema import FEWEST_ROWS, minmax
+from pipeline.noise.extrema import minmax
+from pipeline.noise.rates import FEWEST_ROWS
 from pipeline.noise.rates import given as known
 from pipeline.noise.transition import Transition, of_rates, transition_matrix
 from pipeline.streams import Stream

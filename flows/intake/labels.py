@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping
 from flows.engine.results import LabelValue
 from flows.intake.health import SHOWN, Finding, Health
 from flows.options.params import TrainParams
+from pipeline.decision.votes import FEWEST_NEIGHBORS
+from pipeline.noise.rates import FEWEST_ROWS
 from storage.errors import InputError, amount, listed, shown
 from storage.sources.values.labels import folded
 
@@ -18,9 +20,7 @@ NO_CLASSES = (QUANTITY, TOO_FEW, "labels")
 FEW = 20
 """Labels that are classes, whatever they look like."""
 FEWEST_OF_EACH = 3
-FEWEST_IN_ALL = 6
-FEWEST_ROWS = 40
-"""Rows below which no rate can be read off held-out labels."""
+FEWEST_IN_ALL = FEWEST_NEIGHBORS + 1
 DIVIDES = "|;,/&"
 """What may divide candidates in text."""
 WEIGHT, POSTERIOR = "sample_weight", "posterior_"

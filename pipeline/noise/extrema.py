@@ -28,6 +28,7 @@ from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import NEIGHBORS, blends, clustering, in_core, near_anchors
 from pipeline.noise.rates import (
     FEW,
+    FEWEST_ROWS,
     HIDDEN,
     MINGLED,
     TOO_FEW,
@@ -47,8 +48,6 @@ SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
 """Neighborhood sizes that may enter the score; a factor of about 2.2 apart."""
 MOST_ANCHORS = 20_000
 """Anchors, at most, whose lists rates are read off."""
-FEWEST_ROWS = 40
-"""Rows below which nothing tells noise from truth."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ WEAK, UNSUPPORTED = 0.2, 0.45
 """Half-width over range above which a rate is weakly supported, or not at all."""
 FEW, TOO_FEW = 250.0, 60.0
 """Informative rows of a class, rows * (1 - p0 - p1)**2, below which likewise."""
+FEWEST_ROWS = 40
+"""Rows below which nothing tells noise from truth."""
 SETTLED = 3.0
 """Rows that an extreme averages, over the fewest that are looked at, below which weakly: it may be
 falling still."""
