@@ -193,7 +193,6 @@ BAD = {
             "exits": "SystemExit: 0",
             "none": "TypeError: 'NoneType' object is not iterable",
             "nothing": "no label for row",
-            "huge": "OverflowError: int too large",
             "surrogate": "surrogates not allowed",
             "long": "it is not kept",
             "short": "gave 1 label for 5 rows",
@@ -208,7 +207,6 @@ def raises(rows): raise KeyError(3)
 def exits(rows): sys.exit(0)
 def none(rows): pass
 def nothing(rows): return [None for row in rows]
-def huge(rows): return [10**400 for row in rows]
 def surrogate(rows): return ["\udcff" for row in rows]
 def long(rows): return ["x" * (16 << 20) for row in rows]
 def short(rows): return [1]
@@ -237,7 +235,7 @@ def test_bad_input_is_one_line(
     assert told.count("\n") == 1
 
 
-def test_labels_beyond_64_bits_are_kept_as_numbers(
+def test_labels_beyond_64_bits_are_kept_to_the_last_digit(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "wide_oracle.py").write_text(ORACLES)
@@ -245,5 +243,6 @@ def test_labels_beyond_64_bits_are_kept_as_numbers(
     bare, run = str(table.with_name("bare.csv")), tmp_path / "run"
     options = {"oracle": "wide_oracle:wide", "workers": 0, "quiet": True, "builder": "exact"}
     assert run_acquire(bare, str(run), 10, **options)["n_bought"] == 10
-    assert set(bought(run).values()) <= {2.0**63, 2.0**64}
-    assert set(pq.read_table(run / "labels.parquet")["label"].to_pylist()) <= {2.0**63, 2.0**64}
+    digits = {str(2**63), str(2**64)}
+    assert set(bought(run).values()) <= digits
+    assert set(pq.read_table(run / "labels.parquet")["label"].to_pylist()) <= digits
