@@ -70,9 +70,8 @@ class Finished:
         if key.startswith(MADE) or any(key in record.files for record in self.run.ledger.every()):
             raise InputError(f"{target}: is the run's own; name another")
         size = file.stat().st_size if file.is_file() else -1
-        if any(
-            (one.name, one.size) == (file.name, size) for one in self.report.config.source.files
-        ):
+        trained = [f for f in self.report.config.source.files if f.role != "corrections"]
+        if any((one.name, one.size) == (file.name, size) for one in trained):
             raise InputError(f"{target}: is what the run was trained on; name another")
 
     def open(self, source: str, written: Written | None = None) -> Source:
