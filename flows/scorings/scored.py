@@ -66,9 +66,10 @@ class Finished:
         file, home = Path(target).resolve(), Path(self.run.location.url).resolve()
         if not (self.run.location.is_local and "://" not in target):
             return
-        key = file.relative_to(home).as_posix() if home in file.parents else ""
-        if key.startswith(MADE) or any(key in record.files for record in self.run.ledger.every()):
-            raise InputError(f"{target}: is the run's own; name another")
+        if home in file.parents:
+            key, records = file.relative_to(home).as_posix(), self.run.ledger.every()
+            if key.startswith(MADE) or any(key in record.files for record in records):
+                raise InputError(f"{target}: is the run's own; name another")
         size = file.stat().st_size if file.is_file() else -1
         trained = [f for f in self.report.config.source.files if f.role != "corrections"]
         if any((one.name, one.size) == (file.name, size) for one in trained):
