@@ -206,13 +206,18 @@ class Run:
 
         Raises `InputError` where the folder holds something that is not a run.
         """
-        if self.location.exists("run.json") or self.location.exists(_COPY):
+        if self._is_begun():
             return False
-        if any(not key.startswith("lease/") for key in self.location.files("")):
-            raise InputError(
-                f"{self.location.url} is not empty and not a knnoise run; name another folder"
-            )
-        return True
+        if all(key.startswith("lease/") for key in self.location.files("")):
+            return True
+        if self._is_begun():  # by another process since
+            return False
+        raise InputError(
+            f"{self.location.url} is not empty and not a knnoise run; name another folder"
+        )
+
+    def _is_begun(self) -> bool:
+        return self.location.exists("run.json") or self.location.exists(_COPY)
 
     def check_owned(self) -> None:
         """Raise `BusyError` where another process has taken the run over."""
