@@ -39,7 +39,7 @@ from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
 from pipeline.noise.extrema import minmax
-from pipeline.noise.rates import FEWEST_ROWS
+from pipeline.noise.rates import FEWEST_ROWS, too_few
 from pipeline.noise.rates import given as known
 from pipeline.noise.transition import Transition, of_rates, transition_matrix
 from pipeline.streams import Stream
@@ -310,9 +310,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             k, own = near.shape[1], self._label.astype(np.int8)
             return of_rates(minmax(extremes_with_self(own, near.astype(np.int8), (k,)) / k, k, n))
         if n < FEWEST_ROWS:
-            reason = f"{n} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
             rates = known(0.0, 0.0) if c == 2 else None
-            return Transition(np.eye(c), "unsupported", reason, rates, impurity=np.ones(c))
+            return Transition(np.eye(c), "unsupported", too_few(n), rates, impurity=np.ones(c))
         x = self._x[anchors[:, 0]]
         return transition_matrix(anchors, self._label[anchors], n, c, x=x, distance=reach)
 

@@ -34,6 +34,7 @@ from pipeline.noise.rates import (
     TOO_FEW,
     NoiseRates,
     Support,
+    too_few,
     verdict,
     worst,
 )
@@ -77,8 +78,7 @@ def minmax(eta_corr: Floats, k: int, n_rows: int = FEWEST_ROWS) -> NoiseRates:
     support: Support = "weak"
     reason = "Plain extremes of noisy averages: both rates are biased towards 0; use crossfit."
     if n_rows < FEWEST_ROWS:
-        support = "unsupported"
-        reason = f"{n_rows} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
+        support, reason = "unsupported", too_few(n_rows)
     return NoiseRates(p0, p1, (p0, 1.0 - p1), (p1, 1.0 - p0), "minmax", k, support, reason)
 
 

@@ -94,6 +94,11 @@ class NoiseRates:
         return any(p >= MOSTLY and strange[1 - side] > STRANGE for side, p in enumerate(rates))
 
 
+def too_few(n_rows: int) -> str:
+    """Why so many rows support nothing."""
+    return f"{n_rows} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
+
+
 def trusted(impurity: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """(class,) part of each class' rates that label qualities take: the more other classes lie
     where it does, the more of what looks like its mistakes may be theirs."""
