@@ -70,6 +70,8 @@ def nearest_regions(
     again = np.zeros(of.shape, np.bool_)
     for place in range(1, of.shape[1]):
         again[:, place] = (of[:, :place] == of[:, place : place + 1]).any(axis=1)
+    if not again.any():
+        return of, distance
     order = np.argsort(again, axis=1, kind="stable")
     far = np.where(again, np.float32(np.inf), distance)
     return np.take_along_axis(of, order, axis=1), np.take_along_axis(far, order, axis=1)

@@ -223,10 +223,13 @@ def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
     """A block, `core`; one with no more than k rows borrows those of the blocks nearest to it."""
     block = read_group(run.store, f"blocks/{number:05d}")
     block["core"] = np.ones(len(block["row"]), np.bool_)
-    others = _others(run, number)
-    while len(block["row"]) <= k and (other := next(others, None)) is not None:
-        more = {**other[1], "core": np.zeros(len(other[1]["row"]), np.bool_)}
+    if len(block["row"]) > k:
+        return block
+    for _, more in _others(run, number):
+        more["core"] = np.zeros(len(more["row"]), np.bool_)
         block = {name: np.concatenate([block[name], more[name]]) for name in block}
+        if len(block["row"]) > k:
+            break
     order = np.argsort(block["row"])
     return {name: value[order] for name, value in block.items()}
 

@@ -85,8 +85,6 @@ class CutChosen(Result):
     n_regions: int
     """Blocks whose lists are made at once are a region."""
     halo: Halo
-    copies: float
-    """Copies per row, the row at home included, as predicted."""
     ceiling: float
     """Recall that no list within regions can exceed, as predicted."""
     wide: bool
@@ -163,7 +161,7 @@ def choose_partition(
             run.store, "partition", "partition", {"centroid": cut.centroid, "region": cut.region}
         )
         of = len(cut.centroid), int(cut.region.max()) + 1
-        chosen = CutChosen(*of, cut.halo, cut.copies, cut.ceiling, wide=bool(regions))
+        chosen = CutChosen(*of, cut.halo, cut.ceiling, wide=bool(regions))
         return Output([run.key("partition")], chosen)
 
     return CutChosen.of(job.once(of_attempt(PARTITION, attempt), choose))
@@ -228,7 +226,9 @@ def route_part(run: Run, part: Part[Route]) -> Output:
     y = read_array(group, "y", span)
     partition = run.group("partition")
     centroid, region = read_array(partition, "centroid"), read_array(partition, "region")
-    block, distance = nearest_blocks(x, centroid, 1 if halo.copies == 1 else MAX_COPIES)
+    n_blocks, n_regions = len(centroid), int(region.max()) + 1
+    width = halo.copies if n_regions in (1, n_blocks) else MAX_COPIES  # a region has several near
+    block, distance = nearest_blocks(x, centroid, width)
     row, to, home = spread(*nearest_regions(block, distance, region), halo)
     columns = {
         "x": x[row],
@@ -236,9 +236,8 @@ def route_part(run: Run, part: Part[Route]) -> Output:
         "given_label": y[row],
         "home": block[row, 0],
     }
-    n_blocks = len(centroid)
     destination = np.where(home, columns["home"], n_blocks + to)
-    sent = exchange.send(part.name, destination, n_blocks + int(region.max()) + 1, columns)
+    sent = exchange.send(part.name, destination, n_blocks + n_regions, columns)
     return Output([exchange.key(part.name)], Routed(sent))
 
 
