@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from pipeline.knn.threads import ALONE, Threads
+
 FOLDS = 3
 """Parts of the rows; the trees of each are fitted on the others."""
 LEAVES, DEPTH, LEAF, RATE = 15, 5, 20, 0.1
@@ -73,9 +75,11 @@ def rounds(n_classes: int) -> int:
     return max(10, min(50, 200 // n_classes))
 
 
-def fit_forests(x: Float32, y: Codes, seed: int) -> Forests | None:
+def fit_forests(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Forests | None:
     """Gradient boosting (Friedman 2001) of the labels of each fold's other rows, by scikit-learn's
-    histograms; None where some fold leaves a class out, and for more than `MOST_CLASSES`."""
+    histograms, folds by threads; None where some fold leaves a class out, and for more than
+    `MOST_CLASSES`."""
+    from sklearn.base import clone
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
 
@@ -85,21 +89,26 @@ def fit_forests(x: Float32, y: Codes, seed: int) -> Forests | None:
         return None
     if any(len(np.unique(y[rows])) < len(classes) for rows in others):
         return None
+    boosting = HistGradientBoostingClassifier(
+        learning_rate=RATE,
+        max_iter=rounds(len(classes)),
+        max_leaf_nodes=LEAVES,
+        max_depth=DEPTH,
+        min_samples_leaf=LEAF,
+        early_stopping=False,
+        random_state=seed,
+    )
+    models = [clone(boosting) for _ in others]
+
+    def fit(one: int, _: int) -> None:
+        with threadpool_limits(1, user_api="openmp"):  # else their number decides the last bits
+            models[one].fit(x[others[one]], y[others[one]])
+
+    threads.over(FOLDS, fit, piece=1)
     feature, threshold, left, value, start = [], [], [], [], []
     root: list[list[int]] = []
     n = 0
-    for rows in others:
-        model = HistGradientBoostingClassifier(
-            learning_rate=RATE,
-            max_iter=rounds(len(classes)),
-            max_leaf_nodes=LEAVES,
-            max_depth=DEPTH,
-            min_samples_leaf=LEAF,
-            early_stopping=False,
-            random_state=seed,
-        )
-        with threadpool_limits(1, user_api="openmp"):  # else their number decides the last bits
-            model.fit(x[rows], y[rows])
+    for model in models:
         start.append(np.ravel(model._baseline_prediction))
         root.append([])
         for tree in (tree for trees in model._predictors for tree in trees):

@@ -44,6 +44,8 @@ FOLDS = 3
 TREES = 40
 LEAF = 10, 0.01
 """Rows of a leaf at least: a number, and a share of those learned on."""
+FEW_VALUES = 60_000
+"""Rows times features up to which one thread fits trees sooner than several have begun."""
 LEAST = 1e-4
 """Relevance of each feature at least, as a share of the largest: rows that differ in a feature of
 no use are not equal."""
@@ -151,7 +153,7 @@ def choose_metric(
         rows = [judged for judged, _ in folds(len(x), n_judged)]
         parts = [(mine, weights(x, p[strict])) for mine, p in zip(rows, shares, strict=True)]
         fitted = slice(max(FEWEST_ROWS, FITTED_VALUES // x.shape[1]))
-        forests = None if requested == WEIGHTED else fit_forests(x[fitted], y[fitted], seed)
+        forests = None if requested == WEIGHTED else fit_forests(x[fitted], y[fitted], seed, threads)
     beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
     for name, columns in beside.items():
         if columns is not None:
@@ -203,9 +205,8 @@ def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
     from sklearn.ensemble import ExtraTreesClassifier  # here: importing it costs half a second
 
     leaf = max(LEAF[0], int(LEAF[1] * len(y)))
-    trees = ExtraTreesClassifier(
-        TREES, min_samples_leaf=leaf, random_state=seed, n_jobs=threads.number
-    )
+    jobs = threads.number if x.size > FEW_VALUES else 1
+    trees = ExtraTreesClassifier(TREES, min_samples_leaf=leaf, random_state=seed, n_jobs=jobs)
     largest = np.frexp(np.abs(x).max(axis=0))[1]  # what spreads below 1e-7 is constant to trees
     with warnings.catch_warnings(action="ignore"):  # that so many classes look like quantities
         each = trees.fit(np.ldexp(x, -largest), y).estimators_
