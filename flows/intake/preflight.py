@@ -191,7 +191,6 @@ def _findings(
 ) -> list[Finding]:
     """All findings, what is left out first."""
     columns, prefix = glance.columns[:MOST_COLUMNS], method.model_probabilities
-    values = [column.values for column in columns]
     names = [c.name for c in columns if prefix is None or not c.name.startswith(prefix)]
     made = cleaned(counts, names)
     columns = [column for column in columns if column.name not in made]
@@ -230,14 +229,15 @@ def _findings(
         option = None if predicted else "--unlabeled predict"
         findings.append(Finding(kind="missing labels", columns=[], text=text, option=option))
     features = [c.values for c in rest if not is_like_ids(c.values)]
-    groups, copied, again = contradictions(features, y)
-    if again and again >= MANY_COPIES * len(y) and len(values) <= MOST_COLUMNS:
+    every = len(glance.columns) <= MOST_COLUMNS  # else rows may differ in what is not looked at
+    groups, copied, again = contradictions(features, y) if every else (0, 0, 0)
+    if again and again >= MANY_COPIES * len(y):
         text = (
             f"{again:,} rows{rows} are exact copies of earlier ones: where their labels were "
             "copied with them, training counts one row of each group"
         )
         findings.append(Finding(kind="copies", columns=[], text=text))
-    if groups and len(values) <= MOST_COLUMNS:
+    if groups:
         text = (
             f"{copied:,} rows{rows} are exact copies of others with another label, in "
             f"{amount(groups, 'group')}: some of these labels are wrong, whatever the features"

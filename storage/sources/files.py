@@ -223,7 +223,7 @@ def open_zip(where: str, file: IO[bytes]) -> zipfile.ZipFile:
     file.seek(0)
     if DIRECTORY_BYTES < claimed != 0xFFFFFFFF:
         raise InputError(
-            f"{where}: its directory takes {claimed:,} bytes; write it with numpy.savez"
+            f"{where}: its directory takes {claimed:,} bytes; write it with fewer members"
         )
     return zipfile.ZipFile(file)
 

@@ -84,7 +84,8 @@ def _unrounded(reader: Reader) -> Reader:
     if isinstance(reader, LabeledReader):
         return replace(reader, features=_unrounded(reader.features))
     if isinstance(reader, ArrayReader):
-        return replace(reader, dtype=widened(np.empty(0, reader.array.dtype)).dtype)
+        kind = widened(np.empty(0, reader.array.dtype)).dtype
+        return replace(reader, dtype=kind.newbyteorder("="))
     return reader
 
 

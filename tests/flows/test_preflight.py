@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
-from flows.intake import glance
+from flows.intake import glance, preflight
 from flows.intake.glance import look_at
 from flows.intake.labels import joins, quantity
 from flows.steps.ingest.pool import Ingested
@@ -363,6 +363,21 @@ def test_copies_are_counted_by_check_and_once_in_training(
     said = capsys.readouterr().out
     assert "90% of the rows are copies of others" in said
     assert "  supported: " not in said
+
+
+def test_rows_that_differ_in_a_column_not_looked_at_are_no_copies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "MOST_COLUMNS", 3)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 4)), np.arange(200) % 2
+    x[:, :3] = x[:1, :3] + np.arange(3) * (np.arange(200) % 4)[:, None]
+    np.savez(tmp_path / "t.npz", X=x, y=y)
+    kinds = {f["kind"] for f in check(tmp_path / "t.npz", capsys=capsys)["findings"]}
+    assert not kinds & {"copies", "contradiction"}
+    np.savez(tmp_path / "t.npz", X=x[:, :3], y=y)
+    kinds = {f["kind"] for f in check(tmp_path / "t.npz", capsys=capsys)["findings"]}
+    assert kinds & {"copies", "contradiction"}
 
 
 def test_training_leaves_out_what_is_wrong_beyond_doubt(
