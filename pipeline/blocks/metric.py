@@ -127,7 +127,8 @@ def choose_metric(
         least `FEWEST_ROWS`
     y : (row,) codes of given labels
     requested : one of `METRICS`, or "auto" for the one that predicts labels best
-    angles : whether "auto" may compare directions; they mean nothing where columns were centered
+    angles : whether "auto" may compare directions, where they differ from the rows; they mean
+        nothing where columns were centered
     weigh : whether "auto" may weigh features; the scale of embeddings means something
     logits : (row, column) float32 by a model of the user's, of spread 1, to try beside the features
     threads : that share the searches and the trees; no part of what is chosen
@@ -136,7 +137,7 @@ def choose_metric(
     n_judged = min(len(x), JUDGED_ROWS)
     losses = {AS_SCALED: label_losses(x, y, np.arange(n_judged), threads)}
     directions = Scaling(directions=True)
-    if angles or requested == COSINE:
+    if requested == COSINE or (angles and not of_one_length(x)):
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), threads)
     beyond: Floats = np.zeros(0)
     if weigh or requested in LEARNED:
@@ -152,8 +153,9 @@ def choose_metric(
         losses[WEIGHTED] = loss[strict]
         rows = [judged for judged, _ in folds(len(x), n_judged)]
         parts = [(mine, weights(x, p[strict])) for mine, p in zip(rows, shares, strict=True)]
-        fitted = slice(max(FEWEST_ROWS, FITTED_VALUES // x.shape[1]))
-        forests = None if requested == WEIGHTED else fit_forests(x[fitted], y[fitted], seed, threads)
+        if requested != WEIGHTED:
+            fitted = slice(max(FEWEST_ROWS, FITTED_VALUES // x.shape[1]))
+            forests = fit_forests(x[fitted], y[fitted], seed, threads)
     beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
     for name, columns in beside.items():
         if columns is not None:
@@ -171,6 +173,13 @@ def choose_metric(
         return choice, Scaling()
     by = weights(x, beyond if strict else share) if WEIGHTED in losses else unweighted(x)
     return choice, Modeled(by.offset, by.factor, forests=forests) if taken == MODEL else by
+
+
+def of_one_length(x: Float32) -> bool:
+    """Whether all rows are as long, so that their directions are as near as they are; half
+    precision rounds lengths."""
+    squared = np.einsum("rf,rf->r", x, x, dtype=np.float64)
+    return bool(np.ptp(squared) <= 2e-3 * squared.max(initial=0.0))
 
 
 def folds(n_rows: int, n_judged: int) -> Iterator[tuple[Rows, Rows]]:
