@@ -396,7 +396,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 one = self._weighed.chance(near.astype(np.int8))
                 return np.stack([1.0 - one, one], axis=1), (one >= 0.5).astype(np.int64)
             share = near[:, :k].mean(axis=1)
-            one = self._rule.posterior(share)
+            one = self._rule.posterior(share, k)
             return np.stack([1.0 - one, one], axis=1), self._rule.predict(share).astype(np.int64)
         decided = (
             decide_weighed(near, self._by, self._first)

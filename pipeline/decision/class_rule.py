@@ -4,7 +4,7 @@ and that of neighborhoods of several sizes, weighed."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pipeline.decision.class_votes import NONE, ClassVotes, class_votes, vote_sizes
 from pipeline.decision.quality import Correction, Weights, among_candidates, chances, vote_features
 from pipeline.decision.tempering import PARTS, MatrixDecision, change_gains, choose_part, softened
+from pipeline.decision.votes import certain_as
 from pipeline.noise.rates import Support
 from pipeline.noise.simplex import posterior_of_candidates, posterior_simplex
 
@@ -52,7 +53,10 @@ def decide(
             return posterior_simplex(share, matrix)
         return posterior_of_candidates(votes.code, share, matrix)
 
-    return _in_portions(neighbor_label, n_classes, (k,), of_one_k)
+    decided = _in_portions(neighbor_label, n_classes, (k,), of_one_k)
+    there = decided.code >= 0
+    chance = certain_as(decided.chance, k, there.sum(axis=1, keepdims=True))
+    return replace(decided, chance=np.where(there, chance, 0.0))
 
 
 def decide_weighed(

@@ -49,6 +49,14 @@ def share_of_ones(neighbor_label: npt.NDArray[np.int8]) -> npt.NDArray[np.float6
     return share
 
 
+def certain_as(
+    chance: npt.NDArray[np.float64], k: int, n_classes: int | npt.NDArray[np.integer] = 2
+) -> npt.NDArray[np.float64]:
+    """Chances that k labels tell, no more certain than so many labels can be: as if one label more
+    were shared by the classes (Perks' prior)."""
+    return np.asarray((k * chance + 1.0 / n_classes) / (k + 1.0))
+
+
 def extremes_with_self(
     given_label: npt.NDArray[np.int8], neighbor_label: npt.NDArray[np.int8], grid: tuple[int, ...]
 ) -> npt.NDArray[np.int32]:

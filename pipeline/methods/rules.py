@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.decision import threshold
 from pipeline.decision.threshold import Decision, Floats, bounded
-from pipeline.decision.votes import k_grid
+from pipeline.decision.votes import certain_as, k_grid
 from pipeline.methods import rknn
 from pipeline.noise.rates import NoiseRates
 
@@ -65,10 +65,10 @@ class Rule:
         """(row,) int8 labels of averages (row,) of k given labels."""
         return RULES[self.rule].predict(eta_corr, self.threshold, self.p0, self.p1)
 
-    def posterior(self, eta_corr: Floats) -> NDArray[np.float64]:
+    def posterior(self, eta_corr: Floats, k: int) -> NDArray[np.float64]:
         """P(clean label is 1) of averages (row,) of k given labels."""
         even = self.threshold if self.even is None else self.even
-        return threshold.posterior(eta_corr, self.p0, self.p1, even)
+        return certain_as(threshold.posterior(eta_corr, self.p0, self.p1, even), k)
 
 
 def rule_of(rates: NoiseRates, decision: Decision) -> Rule:

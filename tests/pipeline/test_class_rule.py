@@ -37,6 +37,10 @@ def test_plain_vote_is_the_commonest_label(c: int, seed: int) -> None:
     found = decide(near, c, 20, None)
     for row, predicted in zip(near[:, :20].tolist(), found.predicted.tolist(), strict=True):
         assert predicted == min(range(c), key=lambda label: (-row.count(label), label))
+    there = found.code >= 0
+    assert ((found.chance > 0) == there).all()  # 20 labels make no candidate sure or impossible
+    assert (found.chance < 1.0).all()
+    assert np.allclose(found.chance.sum(axis=1), 1.0)
     own = near[:, 0]
     assert np.allclose(share_of(near, 20, own), (near[:, :20] == own[:, None]).mean(axis=1))
 

@@ -23,6 +23,7 @@ from pipeline.decision.threshold import (
     threshold,
     vote_table,
 )
+from pipeline.methods.rules import Rule
 from pipeline.noise.rates import NoiseRates, Support, clean_shares
 
 RATE = st.floats(0.0, 0.49)
@@ -63,6 +64,17 @@ def test_posterior_inverts_the_noise(p0: float, p1: float, eta: float) -> None:
     assert posterior(eta_corr, p0, p1)[0] == pytest.approx(eta, abs=1e-9)
     if abs(eta - 0.5) > 1e-6:
         assert predict(eta_corr, threshold(p0, p1))[0] == (eta > 0.5)
+
+
+@given(st.integers(1, 500), RATE, RATE)
+def test_votes_make_nothing_certain(k: int, p0: float, p1: float) -> None:
+    """The likelier class stays the likelier one, and chances keep their order."""
+    eta = np.arange(k + 1) / k
+    chance = Rule("corrected", threshold(p0, p1), p0, p1).posterior(eta, k)
+    assert ((chance > 0) & (chance < 1)).all()
+    assert (np.diff(chance) >= 0).all()
+    sure = np.abs(eta - threshold(p0, p1)) > 1e-9
+    assert ((chance > 0.5) == (eta > threshold(p0, p1)))[sure].all()
 
 
 @given(RATE, RATE, st.floats(0, 1))

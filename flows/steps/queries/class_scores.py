@@ -55,7 +55,7 @@ class TwoClassRule(ScoringRule):
         near = lists.label.astype(np.int8)
         eta = share_of_ones(near[:, : self.k])
         if self.weighed is None:
-            clean, predicted = self.rule.posterior(eta), self.rule.predict(eta)
+            clean, predicted = self.rule.posterior(eta, self.k), self.rule.predict(eta)
         else:
             clean = self.weighed.chance(near)
             predicted = (clean >= 0.5).astype(np.int8)
