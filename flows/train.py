@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 from flows.engine.claim import claimed
@@ -200,9 +201,10 @@ def _check_size(pool: Pool, params: TrainParams) -> None:
             f"{pool.n_rows} rows are too few for {params.k} neighbors per row; lower --k"
         )
     if params.noise == "crossfit" and pool.n_rows < FEWEST_ROWS:
+        groups = "" if params.by is None else f"--exclude {quote(params.by)} for --by, and "
         raise InputError(
             f"{pool.n_rows} rows are too few for crossfit, which needs {FEWEST_ROWS}; "
-            "use --noise minmax"
+            f"use {groups}--noise minmax"
         )
 
 

@@ -297,6 +297,13 @@ def test_so_few_rows_are_trained_on_as_check_says(
     told = capsys.readouterr().out
     assert "30 rows are too few for crossfit, which needs 40; give --noise minmax" in told
     assert main([*shlex.split(told.splitlines()[-1])[2:], "--workers", "0", "-q"]) == 0
+    grouped = ["t.csv", "--label-column", "sick", "--by", "c"]
+    assert main(["check", *grouped]) == 0
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert told.endswith("--noise minmax --exclude c --run run")
+    assert main([*shlex.split(told)[2:-1], "other", "--workers", "0", "-q"]) == 0
+    assert main(["train", *grouped, "--run", "refused", "--workers", "0", "-q"]) == 2
+    assert "use --exclude c for --by, and --noise minmax" in capsys.readouterr().err
     table.sort_values("sick").iloc[[0, 1, -1, -2]].to_csv("t.csv", index=False)
     capsys.readouterr()
     assert main(["check", "t.csv", "--label-column", "sick"]) == 0
