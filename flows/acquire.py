@@ -9,17 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from flows.engine.claim import claimed
 from flows.engine.cluster import fitting
 from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.kinds import labels_of
 from flows.options.params import AcquireParams, Selected
 from flows.orchestration.config import check_same, describe
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import to_make
-from flows.orchestration.session import open_job
+from flows.orchestration.session import claimed, open_job
 from flows.report.review import LOG
 from flows.review import take
 from flows.review.purchases import (

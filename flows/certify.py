@@ -7,7 +7,7 @@ from typing import Any
 from flows.engine.collectives import PoolGraph
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.options.params import CertifyParams
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest

@@ -15,8 +15,8 @@ import click
 from click.core import ParameterSource
 
 from flows.engine import stdout
+from flows.engine.deadline import Terminated, terminated_by_signal
 from flows.engine.guard import check_handles
-from flows.engine.signals import Terminated, terminated_by_signal
 from flows.engine.spared import collecting_seldom, without_unused
 from flows.options.command_line import completed, of_model, path, quiet
 from flows.options.extras import needs
@@ -137,7 +137,7 @@ class _Group(click.Group):
 
 
 def _in_detail() -> contextlib.AbstractContextManager[None]:
-    from flows.engine.progress.detail import in_detail
+    from flows.engine.stdout import in_detail
 
     return in_detail()
 
@@ -407,7 +407,7 @@ def _besides(run: Any, report: Any) -> str:
 @_command(cli, "settings", "print the settings of a training as a file for --config")
 @path("--run", "DIR", "folder of the run", required=True)
 def _settings(run: str) -> Called:
-    from flows.options.settings import settings_text
+    from flows.options.command_line import settings_text
     from flows.report.model import RunConfig
     from storage.files.location import Location
     from storage.runs.run import Run

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
-from flows.engine.claim import claimed
 from flows.engine.cluster import SHARED, fitting
 from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
-from flows.engine.tasks.as_task import as_task
-from flows.engine.tasks.context import flow_run_context
+from flows.engine.tasks import as_task, flow_run_context
 from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training
 from flows.intake.health import Health
@@ -21,14 +19,13 @@ from flows.options.params import TrainParams
 from flows.orchestration.config import check_same, defaults, describe
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest, to_make
-from flows.orchestration.session import open_job, worker_memory
+from flows.orchestration.session import claimed, open_job, worker_memory
 from flows.report import content as reports
 from flows.report.compare import drift, since_text
 from flows.report.compose import Results, composed
 from flows.report.model import PoolReport, RunConfig, Training
 from flows.scorings.scored import Finished
-from flows.steps.findings.checks import check_data
-from flows.steps.findings.segments import find_segments
+from flows.steps.findings.checks import check_data, find_segments
 from flows.steps.graph.building import build, find_probes
 from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
@@ -83,7 +80,7 @@ def _trained(folder: Run, params: TrainParams, reporter: Reporter) -> dict[str, 
     report = _of_labels(folder, opened, health, params, reporter)
     if not report.n_unlabeled:
         return report.as_json()
-    from flows.scorings.unlabeled import predict_unlabeled
+    from flows.scorings.scored import predict_unlabeled
 
     predicted = predict_unlabeled(Finished(folder, report), opened, params, reporter)
     return {**report.as_json(), "unlabeled": predicted.as_json()}

@@ -8,7 +8,7 @@ from typing import Any
 
 from flows.engine.collectives import PoolGraph
 from flows.engine.job import Job
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.options.params import TrainParams
 from flows.report.compose import LabelsJudged
 from flows.steps.graph.partition import Blocks

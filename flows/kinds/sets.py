@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from flows.engine.collectives.rows import LABEL_ISSUES, export
 from flows.engine.job import Job
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.intake.labels import refuse_for_candidates
 from flows.kinds.base import LabeledGraph, Labels
 from flows.options.params import TrainParams
@@ -14,7 +15,6 @@ from flows.steps.ingest.pool import Ingested
 from flows.steps.sets.candidates import judge_candidates
 from flows.steps.sets.features import prepare
 from flows.steps.sets.verdicts import CandidatePool
-from flows.steps.tables import LABEL_ISSUES, export
 from pipeline.blocks.metric import AS_SCALED
 from storage.sources.base import Source
 

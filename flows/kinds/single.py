@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from flows.engine.collectives.rows import LABEL_ISSUES, export
 from flows.engine.job import Job
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.kinds.base import LabeledGraph, Labels
 from flows.options.params import TrainParams
 from flows.report.compose import LabelsJudged
@@ -19,7 +20,6 @@ from flows.steps.labels.groups import find_groups
 from flows.steps.labels.odds import find_odds
 from flows.steps.labels.rates import RateEstimates, count_labels, estimate_rates
 from flows.steps.labels.verdicts import LabelIssues, find_label_issues
-from flows.steps.tables import LABEL_ISSUES, export
 from pipeline.methods.rules import RULES
 from storage.errors import InputError
 from storage.sources.base import Source

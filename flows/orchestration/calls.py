@@ -9,7 +9,7 @@ from typing import Any
 
 from flows.engine.guard import check_addresses
 from flows.engine.spared import started
-from flows.engine.tasks.context import server_configured
+from flows.engine.tasks import server_configured
 from flows.options import params as models
 from storage.errors import ClusterError
 from storage.redaction import entrust

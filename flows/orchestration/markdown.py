@@ -7,8 +7,7 @@ from typing import Any
 
 from flows.report.model import PoolReport, Report, Scoring
 from flows.steps.graph.building import Audited
-from flows.steps.graph.names import AUDIT, BLOCKS, last_attempt
-from flows.steps.graph.partition import BlockWritten
+from flows.steps.graph.partition import AUDIT, BLOCKS, BlockWritten, last_attempt
 from storage.errors import amount
 from storage.runs.ledger import Record
 from storage.runs.run import Run

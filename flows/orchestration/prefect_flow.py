@@ -61,8 +61,7 @@ def flow_of(function: Callable[..., dict[str, Any]]) -> Callable[[str], Made]:
         needs("prefect", f"the Prefect flow knnoise-{name}")
         from prefect import flow
 
-        from flows.engine.tasks.private_logs import private
-        from flows.orchestration.hooks import tell_how_to_resume
+        from flows.engine.under_prefect import private, tell_how_to_resume
 
         one = flow(
             name=f"knnoise-{name}",

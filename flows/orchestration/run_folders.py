@@ -7,7 +7,7 @@ import posixpath
 import re
 from glob import has_magic
 
-from flows.engine.tasks.context import flow_run_context
+from flows.engine.tasks import flow_run_context
 from storage.errors import InputError
 from storage.files.location import Location, check_name, open_url
 from storage.runs.run import Run

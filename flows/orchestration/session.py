@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flows.engine.claim import claimed
 from flows.engine.cluster import Workers, fitting
-from flows.engine.deadline import GRACE, no_gaps
+from flows.engine.deadline import GRACE, Terminated, no_gaps, terminated_by_signal
 from flows.engine.job import Job, peak_rss_mb
 from flows.engine.performance import Performance
 from flows.engine.progress.reporter import Reporter
 from flows.engine.progress.run_log import RunLog, error_text
-from flows.engine.signals import Terminated, terminated_by_signal
-from flows.engine.tasks.context import flow_run_context
+from flows.engine.tasks import flow_run_context
 from flows.options.params import Compute
 from flows.steps.sets.stages import stages
-from storage.errors import ClusterError
+from storage.errors import ClusterError, InputError
+from storage.runs.lease import leased
 from storage.runs.run import Run
 
 if TYPE_CHECKING:
@@ -146,3 +146,38 @@ def worker_memory(job: Job) -> float:
         if record.cost.get("on_worker")
     ]
     return max(workers, default=peak_rss_mb())
+
+
+@contextmanager
+def claimed(
+    run: Run,
+    describe: Callable[[], Mapping[str, Any]],
+    check: Callable[[Mapping[str, Any]], None],
+    reporter: Reporter,
+) -> Iterator[Run]:
+    """The run, for this process alone; begun with `describe()` if it is new, else `check`ed.
+
+    A run that this call began is removed where its input turns out to be bad, with the folders that
+    were made for it. Anything else that was there stays.
+
+    Raises
+    ------
+    BusyError
+        another process works on the run.
+    """
+    run.is_new()  # refuses a folder of something else before anything is written
+    made = run.location.missing()
+    with leased(run.location, reporter.say) as lease:
+        created = run.is_new()
+        try:
+            if created:
+                run.begin(describe())
+            else:
+                run.repair()
+                check(run.config())
+            yield replace(run, fence=lease.fence)
+        except InputError:
+            if created and run.ledger.get("anchors", "all") is None:  # nothing of worth is lost
+                lease.release(forget=True)
+                run.location.clear(made)
+            raise

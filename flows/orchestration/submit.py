@@ -15,7 +15,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL
 from prefect.utilities.urls import url_for
 
-from flows.engine.tasks.context import server_configured
+from flows.engine.tasks import server_configured
 from flows.orchestration.run_folders import dated
 from storage.errors import ClusterError, InputError
 from storage.redaction import secrets_of

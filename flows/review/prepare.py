@@ -7,7 +7,7 @@ import math
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.options.params import ReviewParams
 from flows.orchestration.session import job_below
 from flows.report import content as reports

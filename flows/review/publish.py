@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.engine.progress.reporter import Reporter
-from flows.engine.tasks.context import flow_run_context
+from flows.engine.tasks import flow_run_context
 from flows.options.params import Compute, ReviewParams, TrainParams
 from flows.report.review import FOLDER, LOG
 from flows.review import keep, open_answers

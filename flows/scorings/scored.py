@@ -11,7 +11,7 @@ from typing import Any
 
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
 from flows.engine.progress.reporter import Reporter
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.options.params import Compute, Written
 from flows.orchestration.config import describe
 from flows.orchestration.session import job_below, worker_memory
@@ -19,6 +19,7 @@ from flows.report import content as reports
 from flows.report.content import recall_warning
 from flows.report.findings import in_training
 from flows.report.model import PoolReport, RunConfig, Scoring, Training
+from flows.report.unlabeled import FOLDER, TABLE
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested
@@ -27,7 +28,7 @@ from flows.steps.queries import probes, scoring, searching
 from flows.steps.queries.features import prepare_queries, read_queries
 from flows.steps.sets.stages import check_stages, features_of
 from pipeline.graph.build import scoring_seconds
-from storage.errors import InputError, StorageError
+from storage.errors import InputError, StorageError, amount
 from storage.files.location import Location
 from storage.redaction import bare
 from storage.runs.run import MADE, Run, below
@@ -301,3 +302,19 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
 
     as_task("report", lambda: job.once("report", write))
     return reports.load_scoring(job.run)
+
+
+def predict_unlabeled(
+    trained: Finished, source: Source, compute: Compute, reporter: Reporter
+) -> Scoring:
+    """Score the rows without a label of a training's source by the labeled ones, which are the
+    only neighbors that count; the report of this scoring.
+
+    Raises as `knnoise score` does.
+    """
+    rows, url = source.unlabeled(), trained.run.location.url
+    config = trained.config_for(rows)
+    config["parameters"] = {**config["parameters"], "rows": FOLDER}
+    reporter.say(f"{amount(trained.report.n_unlabeled, 'row')} without a label: given one now")
+    folder, out = Run(Location.of(f"{url}/{FOLDER}")), f"{url}/{TABLE}"
+    return score_into(folder, trained, rows, config, out, compute, reporter)

@@ -247,7 +247,7 @@ def test_help_names_no_option_that_is_refused(
 def test_a_closed_terminal_ends_a_command_unless_that_is_ignored(handler: str, status: int) -> None:
     code = f"""
 import signal, sys
-from flows.engine.signals import Terminated, terminated_by_signal
+from flows.engine.deadline import Terminated, terminated_by_signal
 signal.signal(signal.SIGHUP, signal.{handler})
 try:
     with terminated_by_signal():

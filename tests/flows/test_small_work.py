@@ -16,10 +16,9 @@ from prefect_service import ROOT
 from runs import PoolWriter, fit
 
 from flows.certify import run_certify
-from flows.engine import cluster
+from flows.engine import cluster, tasks
 from flows.engine.cluster import fitting
 from flows.engine.progress.reporter import Reporter
-from flows.engine.tasks import context
 from flows.options.params import Compute, ReviewParams
 from flows.review.prepare import prepared
 from flows.scorings.scored import Trained
@@ -174,4 +173,4 @@ def test_prefect_is_asked_where_a_project_has_settings_for_it(
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text(text)
-    assert context._settings_anywhere() is asked
+    assert tasks._settings_anywhere() is asked

@@ -16,12 +16,12 @@ import xarray as xr
 import zarr
 from runs import PoolWriter, fit, results
 
+from flows.engine.collectives.sent import receive_lists, send_lists
 from flows.engine.job import Output
 from flows.engine.parts import Part
 from flows.report.content import load
 from flows.report.page.words import percent
 from flows.score import run_score
-from flows.steps.graph.lists import receive_lists, send_lists
 from flows.steps.ingest.pool import _Reading as Pass
 from flows.steps.ingest.pool import _Write
 from flows.steps.labels.rknn import deal

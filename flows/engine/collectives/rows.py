@@ -22,10 +22,15 @@ from flows.engine.collectives.sent import (
 )
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, rows_name
+from flows.engine.results import LabelValue
 from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import Arrays
+from storage.arrays.schema import GROUPS
+from storage.export import write_table
 from storage.runs.pool import ChunkWriter, Pool, Rows
 from storage.runs.run import Run
+
+LABEL_ISSUES = "label_issues.parquet"
 
 
 @dataclass(frozen=True)
@@ -201,3 +206,18 @@ def ragged(
     owner = np.repeat(np.arange(len(length)), length)
     before = np.cumsum(length) - length
     return np.repeat(first - before, length) + np.arange(len(owner)), owner
+
+
+def export(
+    job: Job, step: str, path: str, target: str, classes: Sequence[LabelValue], kind: str = ""
+) -> None:
+    """Write the file `target` of the group `path`, whose columns are those of its `kind` in the
+    schema, by default that of the same name; `classes` are the labels in the order of their
+    codes."""
+
+    def write(run: Run) -> Output:
+        columns = tuple(GROUPS[kind or path])
+        write_table(run, path, run.location.path(target), columns, ids="pool", classes=classes)
+        return Output([target])
+
+    job.once(step, write)

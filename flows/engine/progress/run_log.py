@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flows.engine.progress.watcher import Step, Watcher
-from flows.engine.tasks.context import flow_run_context, task_run_context
+from flows.engine.tasks import flow_run_context, task_run_context
 from storage.files.location import Location
 from storage.redaction import redacted
 from storage.runs.ledger import Record

@@ -10,7 +10,7 @@ import zarr
 
 from flows.report.model import PoolReport
 from flows.steps.graph.building import Audited
-from flows.steps.graph.names import AUDIT, last_attempt
+from flows.steps.graph.partition import AUDIT, last_attempt
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import transform
 from pipeline.diagnostics.top_rows import Greatest

@@ -18,12 +18,12 @@ from flows.engine.collectives import (
     over_graph,
     over_rows,
 )
+from flows.engine.collectives.rows import export
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.steps.annotators.annotations import WANTED, annotators_of, collect
 from flows.steps.labels.classes import ClassEstimates
 from flows.steps.labels.rates import RateEstimates
-from flows.steps.tables import export
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
     ROUNDS,

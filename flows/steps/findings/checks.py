@@ -1,4 +1,5 @@
-"""One pass over the graph for all it tells of rows besides their labels, in source order."""
+"""One pass over the graph for all it tells of rows besides their labels, in source order; and where
+labels are worst, from the sample of rows that was drawn while the source was read."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from flows.engine.collectives import (
 )
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
-from flows.steps.graph.lookup import source_rows
+from flows.steps.graph.lookup import pick, source_rows
+from flows.steps.sets.stages import as_read
 from pipeline.diagnostics.file_order import FileDistances, FileOrder, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
     Usual,
@@ -28,8 +30,10 @@ from pipeline.diagnostics.neighborhood import (
     outlier_score,
     usual_distances,
 )
+from pipeline.diagnostics.segments import Segment, sample_rows, worst_segments
 from storage.arrays.groups import read_array
 from storage.export import write_table
+from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 COLUMNS = (
@@ -139,3 +143,25 @@ def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -
         "data_value": value.astype(np.float32),
     }
     return Facts(columns, left=DataCounted(*counts))
+
+
+@dataclass(frozen=True)
+class Segments(Result):
+    """Segments with most suspect labels, the worst first."""
+
+    found: list[Segment]
+
+
+def find_segments(job: Job, pool: Pool) -> list[Segment]:
+    """Where suspect labels are most frequent, by features before scaling."""
+
+    def find(run: Run) -> Output:
+        sample = as_read(run).group("samples/partition")
+        rows = slice(0, sample_rows(pool.n_features))
+        x, row = read_array(sample, "x", rows), read_array(sample, "row", rows)
+        order = np.argsort(row)
+        suspect = np.empty(len(row), np.bool_)
+        suspect[order] = pick(run, "labels", "is_label_issue", row[order])
+        return Output([], Segments(list(worst_segments(x, suspect))))
+
+    return Segments.of(job.once("segments", find)).found

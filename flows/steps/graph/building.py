@@ -10,12 +10,23 @@ import numpy as np
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.steps.graph.anchors import find_anchors, find_pairs
-from flows.steps.graph.names import AUDIT, BLOCKS, GRAPH, NEIGHBORS, PARTITION, ROUTE, WIDENED
 from flows.steps.graph.neighbors import build_graph
 from flows.steps.graph.networks import Probes, choose_probes
-from flows.steps.graph.partition import Blocks, Wanted, choose_partition, make_blocks
+from flows.steps.graph.partition import (
+    AUDIT,
+    BLOCKS,
+    GRAPH,
+    NEIGHBORS,
+    PARTITION,
+    ROUTE,
+    WIDENED,
+    Blocks,
+    Wanted,
+    choose_partition,
+    make_blocks,
+)
 from pipeline.blocks.cost import Pairs, recall_wanted
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import NeighborParams, load_blas

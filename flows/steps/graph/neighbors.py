@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import Sent, by_destination
+from flows.engine.collectives.sent import Sent, by_destination, receive_lists, send_lists
 from flows.engine.job import Do, Job, Output
 from flows.engine.parts import Part, block_name, region_name
 from flows.engine.results import Result
-from flows.steps.graph.lists import receive_lists, send_lists
 from flows.steps.graph.lookup import pick
-from flows.steps.graph.names import GRAPH, NEIGHBORS, ROUTE
-from flows.steps.graph.partition import Blocks
+from flows.steps.graph.partition import GRAPH, NEIGHBORS, ROUTE, Blocks
 from pipeline.blocks.partition import nearest_blocks
 from pipeline.graph.build import NeighborParams, build_lists
 from pipeline.knn.distance import pair_distance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -13,7 +14,6 @@ from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
-from flows.steps.graph.names import BLOCKS, PARTITION, ROUTE, of_attempt
 from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS, HALOS, NONE, Pairs, choose_cut, cuts
 from pipeline.blocks.partition import (
     MAX_COPIES,
@@ -29,6 +29,27 @@ from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import read_array, write_group
 from storage.runs.pool import Pool, Rows
 from storage.runs.run import Run
+
+PARTITION = "partition"
+ROUTE = "route"
+BLOCKS = "blocks"
+NEIGHBORS = "neighbors"
+GRAPH = "graph"
+AUDIT = "audit"
+WIDENED = "widened"
+
+
+def of_attempt(step: str, attempt: int) -> str:
+    """A step of one attempt at the graph: `audit`, then `audit-1`."""
+    return f"{step}-{attempt}" if attempt else step
+
+
+def last_attempt(step: str, steps: Iterable[str]) -> str | None:
+    """The step's name in the last attempt that has records; None where none has."""
+    tries = [name for name in steps if name == step or name.startswith(f"{step}-")]
+    numbered = [name for name in tries if name == step or name[len(step) + 1 :].isdigit()]
+    return max(numbered, key=lambda name: (len(name), name), default=None)
+
 
 EXACT_BLOCK_ROWS = 50_000
 DIVIDED = 16

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, rows_name
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.steps.ingest.columns import WORDS
 from flows.steps.ingest.pool import SAMPLES, Ingested
 from pipeline.blocks.scaling import Scaling

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from flows.engine.collectives.sent import Replies, exchange
 from flows.engine.job import Job
 from flows.engine.results import LabelValue
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.steps.ingest.columns import CandidateCodes
 from flows.steps.ingest.derived import derive
 from flows.steps.ingest.pool import Ingested, ingest

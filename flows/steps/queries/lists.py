@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from flows.engine.collectives import PoolGraph, Sendings
-from flows.engine.collectives.sent import Passed, ask
+from flows.engine.collectives.sent import Passed, ask, receive_lists
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, rows_name
-from flows.steps.graph.lists import receive_lists
 from pipeline.knn.lists import Neighbors
 from pipeline.knn.places import distinct
 from storage.arrays.exchange import Exchange, Slice

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import Routed, incoming
+from flows.engine.collectives.sent import Routed, incoming, send_lists
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name, rows_name
-from flows.steps.graph.lists import send_lists
 from flows.steps.graph.neighbors import block_lists, block_with_enough_rows
 from flows.steps.queries.probes import (
     Model,

@@ -14,8 +14,7 @@ import numpy as np
 from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, over_graph
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
-from flows.steps.sets.masks import neighbors_candidates
-from flows.steps.sets.verdicts import CandidatePool, Verdicts, write_verdicts
+from flows.steps.sets.verdicts import CandidatePool, Verdicts, neighbors_candidates, write_verdicts
 from pipeline.blocks.sampling import in_sample
 from pipeline.methods.partial_labels import (
     C1,

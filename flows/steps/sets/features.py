@@ -19,12 +19,11 @@ from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, rows_name
 from flows.engine.results import Result
-from flows.engine.tasks.as_task import as_task
+from flows.engine.tasks import as_task
 from flows.options.params import TrainParams
 from flows.steps.graph.building import build, find_probes
-from flows.steps.graph.names import BLOCKS
 from flows.steps.graph.networks import Probes
-from flows.steps.graph.partition import Blocks, Wanted
+from flows.steps.graph.partition import BLOCKS, Blocks, Wanted
 from flows.steps.ingest.columns import IMPUTE, CandidateCodes
 from flows.steps.ingest.derived import derive
 from flows.steps.ingest.pool import Ingested, ingest

@@ -1,4 +1,5 @@
-"""Predictions for rows of candidate sets → verdicts, in source order."""
+"""The candidate sets of rows, sent to whoever has the rows as neighbors; predictions for them →
+verdicts, in source order."""
 
 from __future__ import annotations
 
@@ -12,14 +13,15 @@ import numpy.typing as npt
 from flows.engine.collectives import Facts, PoolGraph, Sendings, SourceRows, Table, over_rows
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
-from flows.steps.sets.masks import read_candidates
 from pipeline.decision.suspects import PORTION
 from pipeline.labels import dtype_of
-from pipeline.methods.partial_labels import AdaptiveParams, unpack
+from pipeline.methods.partial_labels import AdaptiveParams, Masks, reordered, unpack
 from storage.arrays.groups import Arrays
-from storage.runs.pool import Pool
+from storage.runs.pool import Pool, Rows
 from storage.runs.run import Run
 
+CANDIDATES = "candidates"
+"""Name of a step."""
 MOST_PAIRS = 50
 
 
@@ -135,3 +137,19 @@ def _pairs(parts: Iterable[Arrays], n_classes: int) -> list[Pair]:
         rows = np.bincount(place, np.concatenate([rows, more["rows"]])).astype(np.int64)
     most = np.lexsort([pair, -rows])[:MOST_PAIRS]
     return [Pair(int(pair[i]) // n_classes, int(pair[i]) % n_classes, int(rows[i])) for i in most]
+
+
+def neighbors_candidates(job: Job, graph: PoolGraph, requests: Sendings) -> Sendings:
+    """The candidates of the rows that were asked for; the pool may be another run's."""
+    return over_rows(job, graph, CANDIDATES, masks, requests=requests)
+
+
+def masks(at: SourceRows) -> Arrays:
+    """The candidates of some rows, if anybody asks for them."""
+    return {"mask": read_candidates(at.pool, at.rows)} if at.wanted else {}
+
+
+def read_candidates(pool: Pool, rows: Rows) -> Masks:
+    """(row, word) uint64 candidate sets of some rows of a pool, by final codes."""
+    codes: list[int] = pool.run.group(pool.path).attrs["candidate_codes"]  # type: ignore[assignment]
+    return reordered(pool.read("candidates", rows), np.array(codes, np.int64))

@@ -141,7 +141,7 @@ def test_prefect_is_told_no_password(
             before = {run.id for run in client.read_flow_runs()}
             assert main(["train", source, "--run", str(tmp_path / "whole"), "--workers", "0"]) == 0
             monkeypatch.setattr("flows.steps.graph.building.find_anchors", fail)
-            monkeypatch.setattr("flows.engine.tasks.limits.RETRIES", 0)
+            monkeypatch.setattr("flows.engine.under_prefect.RETRIES", 0)
             assert main(["train", source, "--run", str(tmp_path / "run"), "--workers", "0"]) == 3
             runs = [run for run in client.read_flow_runs() if run.id not in before]
             of_runs = FlowRunFilter(id=FlowRunFilterId(any_=[run.id for run in runs]))

@@ -10,8 +10,8 @@ import pytest
 from prefect import flow
 from prefect.task_engine import TaskRunTimeoutError
 
-from flows.engine.tasks import limits
-from flows.engine.tasks.as_task import as_task
+from flows.engine import under_prefect
+from flows.engine.tasks import as_task
 from flows.orchestration.run_folders import dated
 from flows.score import score
 from flows.train import train
@@ -20,7 +20,7 @@ from storage import InputError
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "BACKOFF_SECONDS", 0.5)
+    monkeypatch.setattr(under_prefect, "BACKOFF_SECONDS", 0.5)
 
 
 def failing(times: list[float], error: Exception, n: int) -> Any:

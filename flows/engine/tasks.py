@@ -1,17 +1,41 @@
-"""Whether Prefect has a part in this run. Asking does not import Prefect where it has none."""
+"""Whether Prefect has a part in this run: steps are its tasks where a flow run is under way, plain
+calls elsewhere. Asking does not import Prefect where it has none."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from flows.options.extras import needs
 
 if TYPE_CHECKING:
     from prefect.context import FlowRunContext, TaskRunContext
+
+T = TypeVar("T")
+
+
+def as_task(name: str, call: Callable[[], T]) -> T:
+    """One Prefect task for a step; without a flow run just the call.
+
+    The call takes no arguments: Prefect looks into arguments, and a job is not for it to look into.
+    """
+    if flow_run_context() is None:
+        return call()
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+
+    from flows.engine.under_prefect import redacted_errors, step_limits
+
+    def redacted() -> T:
+        with redacted_errors():
+            return call()
+
+    step = task(name=name, cache_policy=NO_CACHE, persist_result=False, **step_limits())(redacted)
+    return step()
 
 
 def flow_run_context() -> FlowRunContext | None:

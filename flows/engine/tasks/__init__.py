@@ -1,1 +1,0 @@
-"""Steps as tasks of a Prefect flow run, where there is one."""
