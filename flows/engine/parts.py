@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -26,7 +26,8 @@ class Part(Generic[A]):
 
     name: str
     args: A
-    """What the part reads besides what its name says: small values."""
+    """What the part reads besides what its name says, and what all parts of a step get by
+    `partial`: small values."""
 
 
 def block_name(number: int) -> str:
@@ -39,6 +40,16 @@ def region_name(number: int) -> str:
 
 def rows_name(number: int) -> str:
     return f"rows-{number:06d}"
+
+
+def by_block(each: Iterable[A]) -> list[Part[A]]:
+    """A part for each block, in their order."""
+    return [Part(block_name(number), args) for number, args in enumerate(each)]
+
+
+def by_rows(each: Iterable[A]) -> list[Part[A]]:
+    """A part for some rows each, in order of the source."""
+    return [Part(rows_name(number), args) for number, args in enumerate(each)]
 
 
 def task_keys(step: str, parts: Sequence[Part[Any]]) -> list[str]:

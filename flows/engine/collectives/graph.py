@@ -22,7 +22,7 @@ from flows.engine.collectives.sent import (
     to_driver,
 )
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, block_name
+from flows.engine.parts import Part, by_block
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import distinct, places
 from storage.arrays.exchange import Exchange, Slice
@@ -119,12 +119,6 @@ class _Pass:
     stored: Stored | None
 
 
-@dataclass(frozen=True)
-class _Block:
-    number: int
-    known: list[Slice]
-
-
 def over_graph(
     job: Job,
     graph: PoolGraph,
@@ -170,13 +164,13 @@ def over_graph(
         portion=portion,
         stored=stored,
     )
-    parts = [Part(block_name(b), _Block(b, answers[b])) for b in range(graph.n_blocks)]
-    return Sendings.of(job.run.location, step, job.parts(step, partial(_block_part, shared), parts))
+    records = job.parts(step, partial(_block_part, shared), by_block(enumerate(answers)))
+    return Sendings.of(job.run.location, step, records)
 
 
-def _block_part(of: _Pass, run: Run, part: Part[_Block]) -> Output:
-    """One block of a pass."""
-    number, pool = part.args.number, of.graph.pool
+def _block_part(of: _Pass, run: Run, part: Part[tuple[int, list[Slice]]]) -> Output:
+    """One block of a pass, and where lies what is known of its rows."""
+    (number, known), pool = part.args, of.graph.pool
     lists = of.graph.read(number, _read_names(of))
     row, seconds = lists["row"], 0.0
     sent: dict[str, Sent] = {}
@@ -190,7 +184,7 @@ def _block_part(of: _Pass, run: Run, part: Part[_Block]) -> Output:
     passed = Facts(_typed({}, of.gives))
     if of.kernel is not None and len(row):
         shared = {} if of.reading is None else of.reading(run)
-        passed, seconds = _findings(of, lists, part.args.known, shared)
+        passed, seconds = _findings(of, lists, known, shared)
     n_parts = len(pool.parts())
     if of.gives:
         send("rows", pool.part_of(row), n_parts, {"row": row, **passed.columns})

@@ -21,7 +21,7 @@ from flows.engine.collectives.sent import (
     to_driver,
 )
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, rows_name
+from flows.engine.parts import Part, by_rows
 from flows.engine.results import LabelValue
 from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import Arrays
@@ -136,14 +136,11 @@ def over_rows(
         None if requests is None else requests.exchange("asked"),
         *(graph.n_blocks, table),
     )
-    records = job.parts(
-        step,
-        partial(_rows_part, shared),
-        [
-            Part(rows_name(i), _Rows(i, rows, tuple(s[i] for s in slices), more, who))
-            for i, (rows, more, who) in enumerate(zip(parts, of_others, of_requests, strict=True))
-        ],
+    each = (
+        _Rows(i, rows, tuple(s[i] for s in slices), of_others[i], of_requests[i])
+        for i, rows in enumerate(parts)
     )
+    records = job.parts(step, partial(_rows_part, shared), by_rows(each))
     return Sendings.of(job.run.location, step, records)
 
 

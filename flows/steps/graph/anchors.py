@@ -6,15 +6,18 @@ They serve three times: to choose how the pool is cut, to audit the graph, to es
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part
+from flows.engine.parts import Part, by_rows
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
@@ -26,6 +29,7 @@ from storage.runs.ledger import Record
 from storage.runs.pool import ChunkWriter, Pool, Rows
 from storage.runs.run import Run
 
+A = TypeVar("A")
 MERGE_BYTES = 8 << 20
 """Candidates that one merging part holds."""
 PAIR_ANCHORS = 500
@@ -50,9 +54,14 @@ class AnchorPlan:
     n_anchors: int
     n_columns: int
 
-    def group(self, anchor: npt.NDArray[np.int64], n_groups: int) -> npt.NDArray[np.int64]:
-        """(anchor,) which of so many groups, each a range of anchors, merges the anchor's lists."""
-        return anchor * n_groups // self.n_anchors
+    @property
+    def n_groups(self) -> int:
+        """Groups of anchors, each a range of them, whose lists one part merges."""
+        return max(1, self.n_anchors * self.n_columns * _PAIR_BYTES // MERGE_BYTES)
+
+    def group(self, anchor: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(anchor,) the group of each."""
+        return anchor * self.n_groups // self.n_anchors
 
 
 def plan_anchors(pool: Pool, k: int, n_sampled: int, *, rates: bool) -> AnchorPlan:
@@ -81,46 +90,6 @@ def anchor_features(run: Run, row: npt.NDArray[np.int64]) -> npt.NDArray[np.floa
     return read_array(group, "x")[place]
 
 
-@dataclass(frozen=True)
-class SearchAll:
-    """Anchors, some chunks of their lists, whose neighbors are looked for in the whole pool."""
-
-    plan: AnchorPlan
-    scaling: Scaling
-    pool: Pool
-    chunks: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class AnchorSearch:
-    """Rows of the pool to search for the anchors' neighbors."""
-
-    plan: AnchorPlan
-    scaling: Scaling
-    n_groups: int
-    rows: Rows
-    to: Exchange
-
-
-@dataclass(frozen=True)
-class Merge:
-    """A group of anchors, and the candidates sent to it."""
-
-    plan: AnchorPlan
-    scaling: Scaling
-    n_groups: int
-    group: int
-    sent: Exchange
-    slices: list[Slice]
-
-
-@dataclass(frozen=True)
-class Wide:
-    """Rows of the pool whose features are wanted."""
-
-    rows: list[int]
-
-
 def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) -> None:
     """Write the group `anchors`: exact lists, by a search of the whole pool where it is small,
     merged from a search of every part of it otherwise.
@@ -134,14 +103,8 @@ def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) ->
         n_chunks = -(-plan.n_anchors // writer.rows)
         step = max(1, GROUP_BYTES // (_PAIR_BYTES * plan.n_columns * writer.rows))
         chunks = [(a, min(a + step, n_chunks)) for a in range(0, n_chunks, step)]
-        job.parts(
-            "anchors-search",
-            search_all_part,
-            [
-                Part(f"group-{g:04d}", SearchAll(plan, scaling, pool, some))
-                for g, some in enumerate(chunks)
-            ],
-        )
+        search = partial(search_all_part, plan=plan, scaling=scaling, pool=pool)
+        job.parts("anchors-search", search, _by_group(chunks))
         job.once("anchors", lambda run: Output(_writer(run, plan, pool).finish(plan.n_anchors, {})))
     else:
         merged = _merged(job, pool, plan, scaling)
@@ -155,28 +118,19 @@ def _writer(run: Run, plan: AnchorPlan, pool: Pool) -> ChunkWriter:
     return ChunkWriter(run, "anchors", rows, plan.n_anchors, label=label, rank=columns)
 
 
+def _by_group(each: Iterable[A]) -> list[Part[A]]:
+    return [Part(f"group-{number:04d}", args) for number, args in enumerate(each)]
+
+
 def _merged(job: Job, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> list[Record]:
     """Lists from every part of the pool, merged group by group."""
-    n_groups = max(1, plan.n_anchors * plan.n_columns * _PAIR_BYTES // MERGE_BYTES)
     exchange = Exchange(job.run.location, "anchors")
     job.once("anchor-bounds", lambda run: _bound(run, pool, plan, scaling))
-    searched = job.parts(
-        "anchors-search",
-        search_part,
-        [
-            Part(f"rows-{i:06d}", AnchorSearch(plan, scaling, n_groups, rows, exchange))
-            for i, rows in enumerate(pool.parts())
-        ],
-    )
-    slices = incoming(searched, n_groups)
-    return job.parts(
-        "anchors-merge",
-        merge_part,
-        [
-            Part(f"group-{g:04d}", Merge(plan, scaling, n_groups, g, exchange, slices[g]))
-            for g in range(n_groups)
-        ],
-    )
+    search = partial(search_part, plan=plan, scaling=scaling, exchange=exchange)
+    searched = job.parts("anchors-search", search, by_rows(pool.parts()))
+    merge = partial(merge_part, plan=plan, scaling=scaling, exchange=exchange)
+    groups = _by_group(enumerate(incoming(searched, plan.n_groups)))
+    return job.parts("anchors-merge", merge, groups)
 
 
 def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:
@@ -189,14 +143,15 @@ def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:
     return Output(["scratch.zarr/anchor-bounds"])
 
 
-def search_all_part(run: Run, part: Part[SearchAll]) -> Output:
-    """The exact lists of some anchors in the whole pool."""
-    plan, scaling = part.args.plan, part.args.scaling
-    writer = _writer(run, plan, part.args.pool)
+def search_all_part(
+    run: Run, part: Part[tuple[int, int]], plan: AnchorPlan, scaling: Scaling, pool: Pool
+) -> Output:
+    """The exact lists of some anchors, chunks of theirs, in the whole pool."""
+    writer = _writer(run, plan, pool)
     anchors = anchor_rows(run, plan, scaling)
     group = run.group("pool")
     x, y = scaling.apply(read_array(group, "x")), read_array(group, "y")
-    first, last = part.args.chunks
+    first, last = part.args
     mine = slice(first * writer.rows, last * writer.rows)
     row = anchors["row"][mine]
     start = time.perf_counter()
@@ -215,11 +170,11 @@ def search_all_part(run: Run, part: Part[SearchAll]) -> Output:
     return Output(written, kernel_seconds=seconds)
 
 
-def search_part(run: Run, part: Part[AnchorSearch]) -> Output:
+def search_part(
+    run: Run, part: Part[Rows], plan: AnchorPlan, scaling: Scaling, exchange: Exchange
+) -> Output:
     """Exact neighbors of all anchors among some rows of the pool."""
-    plan, scaling, n_groups = part.args.plan, part.args.scaling, part.args.n_groups
-    rows, exchange = part.args.rows, part.args.to
-    anchors = anchor_rows(run, plan, scaling)
+    rows, anchors = part.args, anchor_rows(run, plan, scaling)
     bound = read_group(run.scratch, "anchor-bounds")["bound"]
     group, span = run.group("pool"), slice(rows.start, rows.stop)
     x, y = scaling.apply(read_array(group, "x", span)), read_array(group, "y", span)
@@ -236,15 +191,21 @@ def search_part(run: Run, part: Part[AnchorSearch]) -> Output:
         "distance": distance[owner, rank],
         "label": y[index],
     }
-    sent = exchange.send(part.name, plan.group(owner, n_groups), n_groups, columns)
+    sent = exchange.send(part.name, plan.group(owner), plan.n_groups, columns)
     return Output([exchange.key(part.name)], Routed(sent), seconds)
 
 
-def merge_part(run: Run, part: Part[Merge]) -> Output:
-    """The exact lists of some anchors, the anchor itself put first."""
-    plan, scaling, n_groups = part.args.plan, part.args.scaling, part.args.n_groups
-    received = part.args.sent.receive(part.args.slices)
-    mine = np.flatnonzero(plan.group(np.arange(plan.n_anchors), n_groups) == part.args.group)
+def merge_part(
+    run: Run,
+    part: Part[tuple[int, list[Slice]]],
+    plan: AnchorPlan,
+    scaling: Scaling,
+    exchange: Exchange,
+) -> Output:
+    """The exact lists of a group of anchors, the anchor itself put first."""
+    number, slices = part.args
+    received = exchange.receive(slices)
+    mine = np.flatnonzero(plan.group(np.arange(plan.n_anchors)) == number)
     owner, row = received["owner"] - mine[0], anchor_rows(run, plan, scaling)["row"][mine]
     chosen, rank = select(owner, received["row"], received["distance"], plan.n_columns - 1)
     lists = empty(len(row), plan.n_columns, received["label"].dtype)
@@ -285,15 +246,8 @@ def find_pairs(job: Job, pool: Pool, scaling: Scaling, k: int) -> Pairs:
     wanted = np.unique(np.concatenate([row, neighbor[chosen[anchor], 0]]))
     parts = pool.parts()
     places = np.searchsorted(wanted, [rows.start for rows in parts] + [pool.n_rows])
-    records = job.parts(
-        "pairs",
-        pair_part,
-        [
-            Part(f"rows-{i:06d}", Wide(wanted[a:b].tolist()))
-            for i, (a, b) in enumerate(pairwise(places))
-            if b > a
-        ],
-    )
+    some = by_rows(wanted[a:b].tolist() for a, b in pairwise(places))
+    records = job.parts("pairs", pair_part, [part for part in some if part.args])
     pieces = [read_group(job.run.scratch, f"pairs/{record.part}") for record in records]
     at = np.concatenate([part["row"] for part in pieces])
     x = scaling.apply(np.concatenate([part["x"] for part in pieces]))
@@ -315,9 +269,9 @@ def few_pairs(
     return anchor[kept], row[kept]
 
 
-def pair_part(run: Run, part: Part[Wide]) -> Output:
+def pair_part(run: Run, part: Part[list[int]]) -> Output:
     """Features, unscaled, of a few rows of the pool."""
-    row = np.asarray(part.args.rows, np.int64)
+    row = np.asarray(part.args, np.int64)
     x = np.asarray(array(run.group("pool"), "x").oindex[row])
     write_group(run.scratch, f"pairs/{part.name}", "sample", {"row": row, "x": x})
     return Output([f"scratch.zarr/pairs/{part.name}"])

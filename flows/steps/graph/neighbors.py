@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from flows.engine.collectives.sent import Sent, by_destination, receive_lists, send_lists
 from flows.engine.job import Do, Job, Output
-from flows.engine.parts import Part, block_name, region_name
+from flows.engine.parts import Part, block_name, by_block, region_name
 from flows.engine.results import Result
 from flows.steps.graph.lookup import pick
 from flows.steps.graph.partition import GRAPH, NEIGHBORS, ROUTE, Blocks
@@ -42,16 +42,6 @@ class Build:
     """Where the copies lie of rows that are at home elsewhere."""
     to: Exchange | None
     """Where lists go; None where no row has a copy: they are whole as they are found."""
-
-
-@dataclass(frozen=True)
-class MergeLists:
-    """A block, and the lists sent to it."""
-
-    block: int
-    list_length: int
-    sent: Exchange
-    slices: list[Slice]
 
 
 @dataclass(frozen=True)
@@ -110,14 +100,9 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     slices = by_destination(
         {run: sent for one in built for run, sent in one.sent.items()}, n_blocks
     )
-    job.parts(
-        blocks.name(GRAPH),
-        graph_part,
-        [
-            Part(block_name(b), MergeLists(b, params.k, to, slices[b]))
-            for b in blocks.largest_first()
-        ],
-    )
+    parts = by_block(enumerate(slices))
+    join = partial(graph_part, list_length=params.k, sent=to)
+    job.parts(blocks.name(GRAPH), join, [parts[b] for b in blocks.largest_first()])
 
 
 def region_part(threads: Threads, run: Run, part: Part[Build]) -> Output:
@@ -302,11 +287,13 @@ def _whole(run: Run, number: int, block: Arrays, lists: Neighbors, seconds: floa
     return Output(written, ListsBuilt({}, 0, short), seconds)
 
 
-def graph_part(run: Run, part: Part[MergeLists]) -> Output:
+def graph_part(
+    run: Run, part: Part[tuple[int, list[Slice]]], list_length: int, sent: Exchange
+) -> Output:
     """Merge the lists sent home to one block and write its part of the graph."""
-    number = part.args.block
+    number, slices = part.args
     block = run.group(f"blocks/{number:05d}")
     row, given_label = read_array(block, "row"), read_array(block, "given_label")
-    lists = receive_lists(part.args.sent, part.args.slices, row, part.args.list_length)
+    lists = receive_lists(sent, slices, row, list_length)
     written, short = _write(run, number, row, given_label, lists)
     return Output(written, Merged(short))

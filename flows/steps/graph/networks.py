@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -43,18 +44,6 @@ in other blocks than one's own find less than is tried (a fifth of the loss, mea
 are searched exactly, to miss what none holds is all that can be lost."""
 _BEGINNING_STEPS, _EXACT_STEPS = 55, 2000
 """Steps of a walk that take as long as its beginning does, and as exact search (measured)."""
-
-
-@dataclass(frozen=True)
-class Lay:
-    """A block whose network is wanted."""
-
-    block: int
-    k: int
-    steps: list[int]
-    """Efforts that its anchors try; none where it is left to other blocks."""
-    most: float
-    """Share of the true neighbors in a block beyond which walks need not go."""
 
 
 @dataclass(frozen=True)
@@ -148,12 +137,8 @@ def _lay(job: Job, blocks: Blocks, scaling: Scaling, k: int, most: float) -> lis
     `most`."""
     walked = [b for b in blocks.largest_first() if walkable(blocks.sizes[b], k)]
     trying = _trying(job.run, scaling, walked)
-    steps = efforts(k)
-    records = job.parts(
-        "networks",
-        network_part,
-        [Part(block_name(b), Lay(b, k, steps if b in trying else [], most)) for b in walked],
-    )
+    parts = [Part(block_name(b), (b, b in trying)) for b in walked]
+    records = job.parts("networks", partial(network_part, k=k, most=most), parts)
     return [WalksTried.of(record) for record in records]
 
 
@@ -178,9 +163,10 @@ def _walks(tried: list[WalksTried], steps: list[int]) -> list[Walk]:
     return [*(Walk(s, float(met)) for s, met in zip(steps, share, strict=True)), exact]
 
 
-def network_part(run: Run, part: Part[Lay]) -> Output:
-    """Write what walks follow in one block, and let the anchors at home there try it."""
-    number = part.args.block
+def network_part(run: Run, part: Part[tuple[int, bool]], k: int, most: float) -> Output:
+    """Write what walks follow in one block and, unless that is left to other blocks, let the
+    anchors at home there try it, until they find a share `most` of the true neighbors."""
+    number, trying = part.args
     block = read_group(run.store, f"blocks/{number:05d}", ("x", "row"))
     graph = run.group(f"graph/{number:05d}")
     start = time.perf_counter()
@@ -189,8 +175,8 @@ def network_part(run: Run, part: Part[Lay]) -> Output:
     listed[:, : lists.shape[1]] = places(block["row"], lists)
     order, link = links(block["x"], listed)
     tried = WalksTried()
-    if part.args.steps:
-        tried = _try(run, part.args, block, network_of(block["x"], order, link))
+    if trying:
+        tried = _try(run, k, most, block, network_of(block["x"], order, link))
     seconds = time.perf_counter() - start
     path = f"network/{number:05d}"
     columns: Arrays = {"place": order.astype(np.int32), "link": link}
@@ -198,7 +184,7 @@ def network_part(run: Run, part: Part[Lay]) -> Output:
     return Output([run.key(path)], tried, seconds)
 
 
-def _try(run: Run, lay: Lay, block: Arrays, network: Network) -> WalksTried:
+def _try(run: Run, k: int, most: float, block: Arrays, network: Network) -> WalksTried:
     """Walks of the anchors at home in a block, each without the anchor itself."""
     anchors = run.group("anchors")
     _, own, which = np.intersect1d(
@@ -207,11 +193,11 @@ def _try(run: Run, lay: Lay, block: Arrays, network: Network) -> WalksTried:
     own, which = own[:TRIED_IN_BLOCK], which[:TRIED_IN_BLOCK]
     if not len(own):
         return WalksTried()
-    true = slice(1, lay.k + 1)
+    true = slice(1, k + 1)
     neighbor = np.asarray(array(anchors, "neighbor").oindex[which, true])
     distance = np.asarray(array(anchors, "distance").oindex[which, true])
     listed = places(block["row"], neighbor) != ABSENT
-    met = met_by_effort(block["x"][own], network, distance, listed, own, lay.steps, lay.most)
+    met = met_by_effort(block["x"][own], network, distance, listed, own, efforts(k), most)
     return WalksTried(int(listed.sum()), met.tolist())
 
 

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from flows.engine.cluster import SHARED, Machine
 from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, block_name
+from flows.engine.parts import Part, by_block, by_rows
 from flows.engine.results import Result
 from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS, HALOS, NONE, Pairs, choose_cut, cuts
 from pipeline.blocks.partition import (
@@ -189,25 +190,6 @@ def choose_partition(
 
 
 @dataclass(frozen=True)
-class Route:
-    """Rows of the pool on their way to blocks."""
-
-    rows: Rows
-    scaling: Scaling
-    halo: Halo
-    to: Exchange
-
-
-@dataclass(frozen=True)
-class NewBlock:
-    """A block and the rows sent to it."""
-
-    block: int
-    sent: Exchange
-    slices: list[Slice]
-
-
-@dataclass(frozen=True)
 class BlockWritten(Result):
     """A block that was written."""
 
@@ -220,30 +202,24 @@ def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: CutChosen, attem
     """Send rows to their blocks, and copies to regions; write the blocks."""
     n_blocks, route = chosen.n_blocks, of_attempt(ROUTE, attempt)
     exchange = Exchange(job.run.location, route)
-    routed = job.parts(
-        route,
-        route_part,
-        [
-            Part(f"rows-{i:06d}", Route(rows, scaling, chosen.halo, exchange))
-            for i, rows in enumerate(pool.parts())
-        ],
-    )
+    send = partial(route_part, scaling=scaling, halo=chosen.halo, exchange=exchange)
+    routed = job.parts(route, send, by_rows(pool.parts()))
     slices = incoming(routed, n_blocks + chosen.n_regions)
-    written = job.parts(
-        of_attempt(BLOCKS, attempt),
-        block_part,
-        [Part(block_name(b), NewBlock(b, exchange, slices[b])) for b in range(n_blocks)],
-    )
+    blocks = by_block(enumerate(slices[:n_blocks]))
+    write = partial(block_part, sent=exchange)
+    written = job.parts(of_attempt(BLOCKS, attempt), write, blocks)
     sizes = tuple(BlockWritten.of(record).rows for record in written)
     return Blocks(attempt, chosen, sizes, tuple(slices[n_blocks:]))
 
 
-def route_part(run: Run, part: Part[Route]) -> Output:
+def route_part(
+    run: Run, part: Part[Rows], scaling: Scaling, halo: Halo, exchange: Exchange
+) -> Output:
     """Send rows of the pool, scaled, to their blocks, and copies to regions whose lists they may be
     in: these are numbered after the blocks."""
-    rows, exchange, halo = part.args.rows, part.args.to, part.args.halo
-    group, span = run.group("pool"), slice(rows.start, rows.stop)
-    x = part.args.scaling.apply(read_array(group, "x", span))
+    rows, group = part.args, run.group("pool")
+    span = slice(rows.start, rows.stop)
+    x = scaling.apply(read_array(group, "x", span))
     y = read_array(group, "y", span)
     partition = run.group("partition")
     centroid, region = read_array(partition, "centroid"), read_array(partition, "region")
@@ -262,11 +238,11 @@ def route_part(run: Run, part: Part[Route]) -> Output:
     return Output([exchange.key(part.name)], Routed(sent))
 
 
-def block_part(run: Run, part: Part[NewBlock]) -> Output:
+def block_part(run: Run, part: Part[tuple[int, list[Slice]]], sent: Exchange) -> Output:
     """Write one block from all rows sent to it; rows ascending."""
-    number = part.args.block
+    number, slices = part.args
     path = f"blocks/{number:05d}"
-    columns = part.args.sent.receive(part.args.slices)
+    columns = sent.receive(slices)
     del columns["home"]
     if (np.diff(columns["row"]) < 0).any():  # sent in order of rows, received in that of parts
         order = np.argsort(columns["row"])

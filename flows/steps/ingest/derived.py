@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, rows_name
+from flows.engine.parts import Part, by_rows
 from flows.engine.tasks import as_task
 from flows.steps.ingest.columns import WORDS
 from flows.steps.ingest.pool import SAMPLES, Ingested
@@ -31,15 +32,6 @@ class FeatureChange(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Derive:
-    """Rows of a pool whose features are changed."""
-
-    of: Pool
-    rows: Rows
-    change: FeatureChange
-
-
 def derive(
     job: Job, read: Ingested, of: Pool, changes: Sequence[FeatureChange], *, whole: bool = False
 ) -> Ingested:
@@ -49,12 +41,8 @@ def derive(
     read : what is known of the rows; the features made are not to be scaled any more
     whole : whether ids and candidates are taken along
     """
-    parts = [
-        Part(rows_name(i), Derive(of, rows, change))
-        for i, (rows, change) in enumerate(zip(of.parts(), changes, strict=True))
-    ]
+    parts = by_rows(zip(of.parts(), changes, strict=True))
     writer = _writer(job.run, of, whole)
-
     written: list[Record] = []
 
     def finish(run: Run) -> Output:
@@ -64,7 +52,7 @@ def derive(
         return Output([*keys, *_samples(run, of, [part.part for part in written])], result)
 
     def make() -> Record:
-        written.extend(job.parts(f"derive-{of.path}", derive_part, parts))
+        written.extend(job.parts(f"derive-{of.path}", partial(derive_part, of=of), parts))
         return job.once(of.path, finish)
 
     return Ingested.of(as_task("derive", make))
@@ -80,14 +68,14 @@ def _writer(run: Run, of: Pool, whole: bool) -> ChunkWriter:
     )
 
 
-def derive_part(run: Run, part: Part[Derive]) -> Output:
+def derive_part(run: Run, part: Part[tuple[Rows, FeatureChange]], of: Pool) -> Output:
     """Write the chunks of some rows, and those of the rows that are in a sample."""
-    of, rows = part.args.of, part.args.rows
+    rows, change = part.args
     new = run.group(of.path)
     names = [name for name in sorted(new.array_keys()) if name != "x"]
     writer = _writer(run, of, any(name in new for name in _OPTIONAL))
     columns = {name: of.read(name, rows) for name in names}
-    columns["x"] = part.args.change.features(rows)
+    columns["x"] = change.features(rows)
     written = []
     for start in range(0, rows.stop - rows.start, writer.rows):
         some = {name: column[start : start + writer.rows] for name, column in columns.items()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from flows.engine.collectives import PoolGraph, Sendings
 from flows.engine.collectives.sent import Passed, ask, receive_lists
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, rows_name
+from flows.engine.parts import Part, by_rows
 from pipeline.knn.lists import Neighbors
 from pipeline.knn.places import distinct
 from storage.arrays.exchange import Exchange, Slice
@@ -33,19 +34,6 @@ class Lists:
         return receive_lists(Exchange(self.at.location, "lists"), self.slices, owners, self.k)
 
 
-@dataclass(frozen=True)
-class Want:
-    """Queries about whose nearest rows something is asked."""
-
-    number: int
-    rows: Rows
-    lists: Lists
-    pool: Pool
-    """Of the rows in the lists."""
-    nearest: int
-    """How many of each list."""
-
-
 def answers(
     job: Job,
     queries: Pool,
@@ -58,17 +46,16 @@ def answers(
 
     answer : runs over the pool's rows, given which of them are wanted
     """
-    wants = [
-        Part(rows_name(i), Want(i, rows, some, pool, nearest))
-        for i, (rows, some) in enumerate(zip(queries.parts(), lists, strict=True))
-    ]
-    requests = Sendings.of(job.run.location, "wanted", job.parts("wanted", want_part, wants))
-    return answer(job, PoolGraph(pool, len(wants)), requests).slices("answers", len(wants))
+    parts = queries.parts()
+    wants = by_rows(zip(range(len(parts)), parts, lists, strict=True))
+    want = partial(want_part, pool=pool, nearest=nearest)
+    requests = Sendings.of(job.run.location, "wanted", job.parts("wanted", want, wants))
+    return answer(job, PoolGraph(pool, len(parts)), requests).slices("answers", len(parts))
 
 
-def want_part(run: Run, part: Part[Want]) -> Output:
-    """Ask for the nearest rows of some queries, each once."""
-    want = part.args
-    near = np.ascontiguousarray(want.lists.of(want.rows).row[:, : want.nearest])
-    key, sent = ask(run.location, "wanted", part.name, want.number, want.pool, distinct(near))
+def want_part(run: Run, part: Part[tuple[int, Rows, Lists]], pool: Pool, nearest: int) -> Output:
+    """Ask the pool for the nearest rows of some queries, each once."""
+    number, rows, lists = part.args
+    near = np.ascontiguousarray(lists.of(rows).row[:, :nearest])
+    key, sent = ask(run.location, "wanted", part.name, number, pool, distinct(near))
     return Output([key], Passed({"asked": sent}))

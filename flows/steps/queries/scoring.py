@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, rows_name
+from flows.engine.parts import Part, by_rows
 from flows.engine.results import LabelValue
 from flows.steps.queries.class_scores import posterior_columns, write_posteriors
 from flows.steps.queries.lists import Lists
@@ -45,17 +45,11 @@ def write_scores(job: Job, queries: Pool, model: Model, searched: Searched) -> T
     """Write the group `scores`, in the order of the source."""
     _writer(job.run, queries, model)
     sent = model.rule.send(job, model, queries, searched.slices)
-    records = job.parts(
-        "scores",
-        score_part,
-        [
-            Part(
-                rows_name(i),
-                Score(model, queries, i, rows, searched.slices[i], searched.limit, sent[i]),
-            )
-            for i, rows in enumerate(queries.parts())
-        ],
+    scores = (
+        Score(model, queries, i, rows, searched.slices[i], searched.limit, sent[i])
+        for i, rows in enumerate(queries.parts())
     )
+    records = job.parts("scores", score_part, by_rows(scores))
 
     def finish(run: Run) -> Output:
         attributes = model.rule.attributes()

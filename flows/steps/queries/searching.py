@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from flows.engine.collectives.sent import Routed, incoming, send_lists
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, block_name, rows_name
+from flows.engine.parts import Part, block_name, by_rows
 from flows.steps.graph.neighbors import block_lists, block_with_enough_rows
 from flows.steps.queries.probes import (
     Model,
@@ -36,16 +37,6 @@ BATCH_ROWS = 1 << 17
 """Queries that one part searches, at most."""
 BATCH_BYTES = 256 << 20
 """Features of these queries, at most."""
-
-
-@dataclass(frozen=True)
-class QueryRoute:
-    """Queries on their way to the blocks they probe."""
-
-    model: Model
-    queries: Pool
-    rows: Rows
-    to: Exchange
 
 
 @dataclass(frozen=True)
@@ -83,14 +74,8 @@ def search_queries(job: Job, queries: Pool, model: Model) -> Searched:
         Exchange(job.run.location, name) for name in ("queries", "lists", "truth")
     )
     bound = as_distances(bound_audit(job, queries, model))
-    routed = job.parts(
-        "route",
-        route_part,
-        [
-            Part(rows_name(i), QueryRoute(model, queries, rows, route))
-            for i, rows in enumerate(queries.parts())
-        ],
-    )
+    send = partial(route_part, model=model, queries=queries, exchange=route)
+    routed = job.parts("route", send, by_rows(queries.parts()))
     arrived = incoming(routed, model.n_blocks)
     rows = batch_rows(queries.n_features)
     parts = [
@@ -132,10 +117,12 @@ def batches(slices: Sequence[Slice], most: int) -> Iterator[list[Slice]]:
         yield batch
 
 
-def route_part(run: Run, part: Part[QueryRoute]) -> Output:
+def route_part(
+    run: Run, part: Part[Rows], model: Model, queries: Pool, exchange: Exchange
+) -> Output:
     """Send some queries, scaled, to the blocks they probe."""
-    rows, model, exchange = part.args.rows, part.args.model, part.args.to
-    x = model.scaling.apply(part.args.queries.read("x", rows))
+    rows = part.args
+    x = model.scaling.apply(queries.read("x", rows))
     near, distance = nearest_blocks(x, model.centroid())
     row, block, _ = spread(near, distance, model.probes.halo)
     columns: Arrays = {"x": x[row], "row": row + rows.start}

@@ -8,6 +8,7 @@ they lie, and in which the queries' neighbors are searched. The pool is made of 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from flows.engine.cluster import SHARED
 from flows.engine.collectives import PoolGraph, Sendings
 from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, rows_name
+from flows.engine.parts import Part, by_rows
 from flows.engine.results import Result
 from flows.engine.tasks import as_task
 from flows.options.params import TrainParams
@@ -174,15 +175,6 @@ def _graph(job: Job, params: TrainParams, pool: Pool, length: int) -> tuple[Neig
 
 
 @dataclass(frozen=True)
-class Sum:
-    """Rows of a pool that are added up."""
-
-    pool: Pool
-    rows: Rows
-    scaling: Scaling
-
-
-@dataclass(frozen=True)
 class Summed(Result):
     """(feature,) sums."""
 
@@ -191,12 +183,12 @@ class Summed(Result):
 
 def find_center(job: Job, pool: Pool, scaling: Scaling) -> tuple[float, ...]:
     """(feature,) mean of the scaled rows."""
-    parts = [Part(rows_name(i), Sum(pool, rows, scaling)) for i, rows in enumerate(pool.parts())]
-    sums = [Summed.of(record).total for record in job.parts("center", sum_part, parts)]
+    add = partial(sum_part, pool=pool, scaling=scaling)
+    sums = [Summed.of(record).total for record in job.parts("center", add, by_rows(pool.parts()))]
     return tuple((np.sum(sums, axis=0) / pool.n_rows).tolist())
 
 
-def sum_part(run: Run, part: Part[Sum]) -> Output:
+def sum_part(run: Run, part: Part[Rows], pool: Pool, scaling: Scaling) -> Output:
     """Add up some rows."""
-    x = part.args.scaling.apply(part.args.pool.read("x", part.args.rows))
+    x = scaling.apply(pool.read("x", part.args))
     return Output([], Summed(x.sum(axis=0, dtype=np.float64).tolist()))
