@@ -12,7 +12,6 @@ import psutil
 from flows.engine.cluster import fitting
 from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
-from flows.engine.tasks import as_task
 from flows.kinds import labels_of
 from flows.options.params import AcquireParams, Selected
 from flows.orchestration.config import check_same, describe
@@ -32,8 +31,7 @@ from flows.review.purchases import (
     write_labels,
 )
 from flows.review.tables import export_answers
-from flows.steps.graph.anchors import find_anchors, find_pairs
-from flows.steps.graph.building import widen_until
+from flows.steps.graph.building import build
 from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.pool import Ingested, ingest
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
@@ -106,10 +104,7 @@ def _acquire(
 ) -> dict[str, Any]:
     """The steps, in order."""
     job.verify()
-    ingested = as_task(
-        "ingest",
-        lambda: ingest(job, source, path="pool", scale=params.scale, seed=params.seed),
-    )
+    ingested = job.task("ingest", ingest, source, path="pool", scale=params.scale, seed=params.seed)
     x, neighbor = _graph(job, ingested, params)
     values = tuple(ingested.label_values or ())
     name = job.run.location.name.rsplit("/", 1)[-1]
@@ -169,11 +164,9 @@ def _graph(
             "free; buy labels of a sample of them"
         )
     builder = choose_builder(params.builder, pool.n_rows, pool.n_features)
-    as_task("anchors", lambda: find_anchors(job, pool, scaling, length, rates=False))
-    pairs = as_task("pairs", lambda: find_pairs(job, pool, scaling, length))
     wish = Wanted(None, params.target_recall, length, builder == "exact", params.seed)
     how = NeighborParams(length, builder, seed=params.seed)
-    blocks = widen_until(job, pool, scaling, pairs, how, wish).blocks
+    blocks = build(job, pool, scaling, how, wish, rates=False).blocks
     x = np.concatenate([scaling.apply(pool.read("x", rows)) for rows in pool.parts()])
     neighbor = np.empty((pool.n_rows, length), np.int64)
     for number in range(len(blocks.sizes)):

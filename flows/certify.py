@@ -7,7 +7,6 @@ from typing import Any
 from flows.engine.collectives import PoolGraph
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
-from flows.engine.tasks import as_task
 from flows.options.params import CertifyParams
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest
@@ -87,23 +86,15 @@ def _certify(job: Job, trained: Trained, design: Design, params: CertifyParams) 
     job.verify()
     source = trained.report
     pool = Pool(trained.run, "pool", source.n_rows, source.n_features)
-    plain, ours = as_task(
-        "samples",
-        lambda: sample_graph(
-            job,
-            PoolGraph(pool, source.n_blocks),
-            design,
-            source.verdicts(),
-            len(source.class_counts),
-            params.seed,
-        ),
-    )
+    graph, n_classes = PoolGraph(pool, source.n_blocks), len(source.class_counts)
+    by = design, source.verdicts(), n_classes, params.seed
+    plain, ours = job.task("samples", sample_graph, graph, *by)
 
     def write(run: Run) -> Output:
         report = _report(job, trained, design, plain, ours, params)
         return Output([*reports.save(run, report, certify_text(report)), *run.describe({})])
 
-    as_task("report", lambda: job.once("report", write))
+    job.task("report", Job.once, "report", write)
     return reports.load_as(job.run, CertifyReport)
 
 

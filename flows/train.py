@@ -9,7 +9,7 @@ from typing import Any
 from flows.engine.cluster import SHARED, fitting
 from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
-from flows.engine.tasks import as_task, flow_run_context
+from flows.engine.tasks import flow_run_context
 from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training
 from flows.intake.health import Health
@@ -149,35 +149,21 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     stated = probability_columns(
         job.run, params.model_probabilities, names, classes, ingested.statistics
     )
-    scaling = as_task(
-        "metric",
-        lambda: learn_transform(
-            job, pool, ingested.scaling, metric, seed, embedded=embedded, columns=stated
-        ),
-    )
+    features = pool, ingested.scaling, metric, seed
+    scaling = job.task("metric", learn_transform, *features, embedded=embedded, columns=stated)
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)
     machine = job.machine() if builder == "join" else SHARED
     exact = builder == "exact"
     wanted = Wanted(params.block_rows, params.target_recall, length, exact, seed, machine)
     how = NeighborParams(length, builder, seed=seed)
-    built = build(job, pool, scaling, how, wanted, rates=labels.rates_read(params))
-    graph = built.graph
+    graph = build(job, pool, scaling, how, wanted, rates=labels.rates_read(params))
     labeled = LabeledGraph(pool, ingested, graph.blocks, length, params)
     judged = labels.judge(job, labeled, source)
-    checked = as_task(
-        "checks",
-        lambda: check_data(
-            job,
-            labeled.graph,
-            judged.estimated.k,
-            renumbered=ingested.left_out > 0,
-            labeled=labels.each_one,
-        ),
-    )
-
-    segments = as_task("segments", lambda: find_segments(job, pool))
-    find_probes(job, built, scaling, how, judged.estimated.n_neighbors, params.target_recall)
+    of, renumbered = (labeled.graph, judged.estimated.k), ingested.left_out > 0
+    checked = job.task("checks", check_data, *of, renumbered=renumbered, labeled=labels.each_one)
+    segments = job.task("segments", find_segments, pool)
+    find_probes(job, graph, scaling, how, judged.estimated.n_neighbors, params.target_recall)
 
     def write(run: Run) -> Output:
         results = Results(builder, graph, checked, segments, judged)
@@ -186,7 +172,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
         written = reports.save(run, report, reports.train_text(report))
         return Output([*written, *reports.describe(run, report)])
 
-    as_task("report", lambda: job.once("report", write))
+    job.task("report", Job.once, "report", write)
     return reports.load_any(job.run)
 
 

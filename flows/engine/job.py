@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from flows.engine.cluster import Machine, Workers, address_of
 from flows.engine.deadline import Deadline
@@ -19,6 +19,7 @@ from flows.engine.parts import Part, lost_cluster, run_parts
 from flows.engine.performance import Performance
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome, Result
+from flows.engine.tasks import as_task
 from flows.engine.threads import one_thread
 from flows.engine.vigil import count_workers
 from storage.errors import ClusterError, StorageError
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 T = TypeVar("T")
+P = ParamSpec("P")
 Do = Callable[[Run, Part[A]], Output]
 
 
@@ -135,6 +137,12 @@ class Job:
         job.reporter.count_workers(job._n_workers)
         job.verify()
         return job
+
+    def task(
+        self, name: str, do: Callable[Concatenate[Job, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """What a function of this job gives; in a flow run of Prefect, as a task of this name."""
+        return as_task(name, partial(do, self, *args, **kwargs))
 
     def verify(self) -> dict[str, dict[str, Record]]:
         """Check every committed byte against its digest; forget the parts that fail."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from flows.engine.collectives import PoolGraph
 from flows.engine.job import Job
-from flows.engine.tasks import as_task
 from flows.options.params import TrainParams
 from flows.report.compose import LabelsJudged
 from flows.steps.graph.partition import Blocks
@@ -56,9 +55,7 @@ class Labels(ABC):
         """Write the pool."""
         scale, seed = params.scale, params.seed
         more: dict[str, Any] = {"labels": self.read, "pca": params.pca, "gaps": IMPUTE}
-        return as_task(
-            "ingest", lambda: ingest(job, source, path="pool", scale=scale, seed=seed, **more)
-        )
+        return job.task("ingest", ingest, source, path="pool", scale=scale, seed=seed, **more)
 
     @abstractmethod
     def check(self, source: Source, ingested: Ingested, params: TrainParams) -> None:

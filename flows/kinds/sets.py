@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flows.engine.collectives.rows import LABEL_ISSUES, export
 from flows.engine.job import Job
-from flows.engine.tasks import as_task
 from flows.intake.labels import refuse_for_candidates
 from flows.kinds.base import LabeledGraph, Labels
 from flows.options.params import TrainParams
@@ -46,9 +45,7 @@ class CandidateSets(Labels):
         """c1 and T, and the verdicts on all rows."""
         values = of.ingested.label_values or []
         sets = CandidatePool(of.pool, tuple(values), of.params.seed)
-        estimated, verdicts = as_task(
-            "candidates", lambda: judge_candidates(job, sets, of.graph, of.length)
-        )
+        estimated, verdicts = job.task("candidates", judge_candidates, sets, of.graph, of.length)
         table = "label-issues", "labels", LABEL_ISSUES, values, "candidate_labels"
-        as_task("export", lambda: export(job, *table))
+        job.task("export", export, *table)
         return LabelsJudged(CandidateReport, estimated, verdicts.issues, verdicts=verdicts)

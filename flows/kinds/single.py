@@ -6,7 +6,6 @@ from importlib import import_module
 
 from flows.engine.collectives.rows import LABEL_ISSUES, export
 from flows.engine.job import Job
-from flows.engine.tasks import as_task
 from flows.kinds.base import LabeledGraph, Labels
 from flows.options.params import TrainParams
 from flows.report.compose import LabelsJudged
@@ -64,20 +63,14 @@ class SingleLabels(Labels):
             else (_classes, ClassReport, "class_labels")
         )
         estimated, issues = find(job, of)
-        as_task(
-            "export", lambda: export(job, "label-issues", "labels", LABEL_ISSUES, values, table)
-        )
+        job.task("export", export, "label-issues", "labels", LABEL_ISSUES, values, table)
         consensus, groups = None, None
         if source.annotations is not None:
-            consensus = as_task(
-                "annotators",
-                lambda: find_consensus(job, of.graph, values, counts, estimated=estimated),
+            consensus = job.task(
+                "annotators", find_consensus, of.graph, values, counts, estimated=estimated
             )
         if of.params.by is not None:
-            groups = as_task(
-                "groups",
-                lambda: find_groups(job, of.graph, values, counts, estimated=estimated),
-            )
+            groups = job.task("groups", find_groups, of.graph, values, counts, estimated=estimated)
         n_issues, n_wrong = issues.n_label_issues, issues.n_wrong
         return LabelsJudged(kind, estimated, n_issues, n_wrong, groups, consensus)
 
@@ -85,25 +78,25 @@ class SingleLabels(Labels):
 def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:
     """Rates and threshold of two classes, and how many labels are suspect."""
     pool, grid, params = of.pool, of.grid, of.params
-    counted = as_task("regression", lambda: count_labels(job, of.graph, grid, params.seed))
+    counted = job.task("regression", count_labels, of.graph, grid, params.seed)
     own = None
     if RULES[params.rule].own_pass:
         own_pass = import_module(f"flows.steps.labels.{params.rule}")
-        own = as_task("select", lambda: own_pass.select(job, of.graph, grid, params.k, params.seed))
-    rates = as_task("rates", lambda: estimate_rates(job, pool, counted, grid, params, own))
+        own = job.task("select", own_pass.select, of.graph, grid, params.k, params.seed)
+    rates = job.task("rates", estimate_rates, pool, counted, grid, params, own)
 
-    def label() -> LabelIssues:
+    def label(job: Job) -> LabelIssues:
         odds = find_odds(job, of.graph, counted, rates, params.seed)
         return find_label_issues(job, of.graph, rates, odds)
 
-    return rates, as_task("labels", label)
+    return rates, job.task("labels", label)
 
 
 def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, LabelIssues]:
     """Matrix and rule of more than two classes, and how many labels are suspect."""
     graph, grid, params = of.graph, of.grid, of.params
     classes = Classes(of.pool, tuple(of.ingested.class_counts or ()), params.seed)
-    counted = as_task("regression", lambda: count_classes(job, classes, graph, grid))
-    estimates = as_task("rates", lambda: estimate_classes(job, classes, counted, grid, params))
-    issues = as_task("labels", lambda: find_class_issues(job, classes, graph, counted, estimates))
+    counted = job.task("regression", count_classes, classes, graph, grid)
+    estimates = job.task("rates", estimate_classes, classes, counted, grid, params)
+    issues = job.task("labels", find_class_issues, classes, graph, counted, estimates)
     return estimates, issues

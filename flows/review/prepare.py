@@ -7,7 +7,6 @@ import math
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome
-from flows.engine.tasks import as_task
 from flows.options.params import ReviewParams
 from flows.orchestration.session import job_below
 from flows.report import content as reports
@@ -72,7 +71,7 @@ def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
         params.seed,
         params.order,
     )
-    as_task("order", lambda: review.order_review(job, source, wanted))
+    job.task("order", review.order_review, source, wanted)
 
     def write(run: Run) -> Output:
         rows = run.group("review")["row"].shape[0]  # type: ignore[union-attr]
@@ -86,4 +85,4 @@ def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
             [*reports.save(run, made, f"{amount(rows, 'row')} to review\n"), *run.describe({})]
         )
 
-    as_task("report", lambda: job.once("report", write))
+    job.task("report", Job.once, "report", write)

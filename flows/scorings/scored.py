@@ -11,7 +11,6 @@ from typing import Any
 
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
 from flows.engine.progress.reporter import Reporter
-from flows.engine.tasks import as_task
 from flows.options.params import Compute, Written
 from flows.orchestration.config import describe
 from flows.orchestration.session import job_below, worker_memory
@@ -261,12 +260,12 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
         pool = model.run.ledger.get("pool", "all")
         assert pool is not None  # else there were no model
         as_read = Ingested.of(pool).scaling
-        ingested = as_task("ingest", lambda: read_queries(job, source, training.classes, as_read))
+        ingested = job.task("ingest", read_queries, source, training.classes, as_read)
     else:
         ingested = prepare_queries(job, source, training.classes, model, by)
     queries = ingested.pool(job.run, "queries")
-    searched = as_task("search", lambda: searching.search_queries(job, queries, model))
-    total = as_task("scores", lambda: scoring.write_scores(job, queries, model, searched))
+    searched = job.task("search", searching.search_queries, queries, model)
+    total = job.task("scores", scoring.write_scores, queries, model, searched)
     recall, predicted, target = total.recall, total.predicted, model.target_recall
 
     def write(run: Run) -> Output:
@@ -300,7 +299,7 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
         report = reports.scoring({**common, **model.rule.as_json()})
         return Output([*reports.save(run, report, reports.score_text(report)), *run.describe({})])
 
-    as_task("report", lambda: job.once("report", write))
+    job.task("report", Job.once, "report", write)
     return reports.load_scoring(job.run)
 
 

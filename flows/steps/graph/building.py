@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
 from flows.engine.results import Result
-from flows.engine.tasks import as_task
 from flows.steps.graph.anchors import find_anchors, find_pairs
 from flows.steps.graph.neighbors import build_graph
 from flows.steps.graph.networks import Probes, choose_probes
@@ -45,6 +43,8 @@ class Graph:
     """The graph a run ended with, and how it came to it."""
 
     blocks: Blocks
+    pairs: Pairs
+    """By which the pool was cut."""
     recall: Recall
     notes: list[str]
 
@@ -56,45 +56,22 @@ class GivenUp(Result):
     note: str
 
 
-class Built(NamedTuple):
-    """A graph, and the pairs by which the pool was cut."""
-
-    graph: Graph
-    pairs: Pairs
+def find_probes(
+    job: Job, graph: Graph, scaling: Scaling, how: NeighborParams, k: int, target_recall: float
+) -> Probes:
+    """How queries are searched among the rows of the graph."""
+    searched = graph.blocks, scaling, graph.pairs, k, target_recall
+    return job.task("probes", choose_probes, *searched, exact=how.builder == "exact")
 
 
 def build(
     job: Job, pool: Pool, scaling: Scaling, how: NeighborParams, wanted: Wanted, *, rates: bool
-) -> Built:
-    """The graph of a pool; `rates` are read off the anchors' lists where they are long enough."""
-    as_task("anchors", lambda: find_anchors(job, pool, scaling, how.k, rates))
-    pairs = as_task("pairs", lambda: find_pairs(job, pool, scaling, how.k))
-    return Built(widen_until(job, pool, scaling, pairs, how, wanted), pairs)
-
-
-def find_probes(
-    job: Job, built: Built, scaling: Scaling, how: NeighborParams, k: int, target_recall: float
-) -> Probes:
-    """How queries are searched among the rows of the graph."""
-    exact = how.builder == "exact"
-    return as_task(
-        "probes",
-        lambda: choose_probes(
-            job, built.graph.blocks, scaling, built.pairs, k, target_recall, exact=exact
-        ),
-    )
-
-
-def widen_until(
-    job: Job,
-    pool: Pool,
-    scaling: Scaling,
-    pairs: Pairs,
-    params: NeighborParams,
-    wanted: Wanted,
 ) -> Graph:
-    """Build the graph, at most `TRIES` times, until its measured recall reaches the target."""
-    if params.builder != "exact":
+    """The graph of a pool, built at most `TRIES` times, until its measured recall reaches the
+    target; `rates` are read off the anchors' lists where they are long enough."""
+    job.task("anchors", find_anchors, pool, scaling, how.k, rates)
+    pairs = job.task("pairs", find_pairs, pool, scaling, how.k)
+    if how.builder != "exact":
         load_blas()
     notes: list[str] = []
     for attempt in range(TRIES):
@@ -102,41 +79,24 @@ def widen_until(
         if given_up is not None:
             notes.append(GivenUp.of(given_up).note)
             continue
-        graph = _attempt(job, pool, scaling, pairs, params, wanted, attempt, notes)
-        low = graph.recall.value < wanted.target_recall
+        chosen = job.task("partition", choose_partition, pool, scaling, pairs, wanted, attempt)
+        blocks = job.task("blocks", make_blocks, pool, scaling, chosen, attempt)
+        recall_of_lists = recall_wanted(wanted.target_recall, chosen.ceiling, attempt)
+        job.task("neighbors", build_graph, blocks, replace(how, recall=recall_of_lists))
+        recall = job.task("audit", audit_graph, blocks, how.k)
+        low = recall.value < wanted.target_recall
         if not low or wanted.exact or attempt == TRIES - 1:
-            return graph
+            return Graph(blocks, pairs, recall, notes)
         note = (
-            f"recall was {graph.recall.value:.4f} with {amount(len(graph.blocks.sizes), 'block')}, "
-            f"lists made of {graph.blocks.copies:.2f} copies of a row, "
+            f"recall was {recall.value:.4f} with {amount(len(blocks.sizes), 'block')}, "
+            f"lists made of {blocks.copies:.2f} copies of a row, "
             f"below {wanted.target_recall:g}: widened"
         )
         job.reporter.say(note)
         job.reporter.recall = None  # of a graph that is given up
         notes.append(note)
-        _give_up(job, graph.blocks, note)
+        _give_up(job, blocks, note)
     raise AssertionError("the last attempt returns")
-
-
-def _attempt(
-    job: Job,
-    pool: Pool,
-    scaling: Scaling,
-    pairs: Pairs,
-    params: NeighborParams,
-    wanted: Wanted,
-    attempt: int,
-    notes: list[str],
-) -> Graph:
-    chosen = as_task(
-        "partition", lambda: choose_partition(job, pool, scaling, pairs, wanted, attempt)
-    )
-    blocks = as_task("blocks", lambda: make_blocks(job, pool, scaling, chosen, attempt))
-    recall_of_lists = recall_wanted(wanted.target_recall, chosen.ceiling, attempt)
-    how = replace(params, recall=recall_of_lists)
-    as_task("neighbors", lambda: build_graph(job, blocks, how))
-    recall = as_task("audit", lambda: audit_graph(job, blocks, params.k))
-    return Graph(blocks, recall, notes)
 
 
 def _widened(attempt: int) -> str:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
-from flows.engine.tasks import as_task
 from flows.steps.ingest.columns import WORDS
 from flows.steps.ingest.pool import SAMPLES, Ingested
 from pipeline.blocks.scaling import Scaling
@@ -51,11 +50,11 @@ def derive(
         keys = writer.finish(of.n_rows, {**about, **result.as_json()})
         return Output([*keys, *_samples(run, of, [part.part for part in written])], result)
 
-    def make() -> Record:
+    def make(job: Job) -> Record:
         written.extend(job.parts(f"derive-{of.path}", partial(derive_part, of=of), parts))
         return job.once(of.path, finish)
 
-    return Ingested.of(as_task("derive", make))
+    return Ingested.of(job.task("derive", make))
 
 
 def _writer(run: Run, of: Pool, whole: bool) -> ChunkWriter:

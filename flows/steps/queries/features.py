@@ -14,7 +14,6 @@ import numpy.typing as npt
 from flows.engine.collectives.sent import Replies, exchange
 from flows.engine.job import Job
 from flows.engine.results import LabelValue
-from flows.engine.tasks import as_task
 from flows.steps.ingest.columns import CandidateCodes
 from flows.steps.ingest.derived import derive
 from flows.steps.ingest.pool import Ingested, ingest
@@ -87,7 +86,7 @@ def prepare_queries(
     """Write the queries with their features preprocessed, each stage in a folder of its own."""
     how, trained = by.how, stage(model.run, AVERAGED)
     given, unit, averaged = (job.below(folder) for folder in (GIVEN, UNIT, AVERAGED))
-    read = as_task("ingest", lambda: read_queries(given, source, classes, by.scaling))
+    read = given.task("ingest", read_queries, source, classes, by.scaling)
     first = read.pool(given.run, "queries")
     among = Pool(trained, "pool", model.n_rows, first.n_features)
     averages = replace(
@@ -117,5 +116,5 @@ def prepare_queries(
 
 def _search(job: Job, queries: Pool, model: Model) -> list[Lists]:
     """The neighbors of each part of the queries."""
-    searched = as_task("search", lambda: search_queries(job, queries, model))
+    searched = job.task("search", search_queries, queries, model)
     return [Lists(job.run, slices, model.k) for slices in searched.slices]

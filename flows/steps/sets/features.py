@@ -20,7 +20,6 @@ from flows.engine.collectives.sent import source_order
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
 from flows.engine.results import Result
-from flows.engine.tasks import as_task
 from flows.options.params import TrainParams
 from flows.steps.graph.building import build, find_probes
 from flows.steps.graph.networks import Probes
@@ -115,10 +114,7 @@ def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
     """Write the pool with its features preprocessed, each stage in a folder of its own."""
     name, seed, given = params.candidate_features, params.seed, job.below(GIVEN)
     more: dict[str, Any] = {"labels": CandidateCodes, "gaps": IMPUTE}
-    read = as_task(
-        "ingest",
-        lambda: ingest(given, source, path="pool", scale=params.scale, seed=seed, **more),
-    )
+    read = given.task("ingest", ingest, source, path="pool", scale=params.scale, seed=seed, **more)
     pool, how = read.pool(given.run, "pool"), PIPELINES[name]
     if pool.n_rows <= how.n_density:
         raise InputError(
@@ -149,18 +145,18 @@ def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
 def _averages(job: Job, unit: Job, read: Ingested, first: Pool, params: TrainParams) -> _Averages:
     """Move rows at unit length, the pool `first`, towards their neighbors; and look at these."""
     how, plain = PIPELINES[params.candidate_features], Scaling()
-    graph = build(unit, first, plain, *_graph(unit, params, first, how.n_smooth), rates=False).graph
+    graph = build(unit, first, plain, *_graph(unit, params, first, how.n_smooth), rates=False)
     lists = PoolGraph(first, len(graph.blocks.sizes))
-    moved = as_task(AVERAGES, lambda: average(unit, lists, how.alpha))
+    moved = unit.task(AVERAGES, average, lists, how.alpha)
     averaged, to = job.below(AVERAGED), moved.exchange("rows")
     slices = moved.slices("rows", len(first.parts()))
     derive(averaged, read, first, [Averaged(to, some) for some in slices])
     pool = replace(first, run=averaged.run)
     neighbors, wanted = _graph(averaged, params, pool, how.n_density)
     built = build(averaged, pool, plain, neighbors, wanted, rates=False)
-    blocks = built.graph.blocks
+    blocks = built.blocks
     of_averages = PoolGraph(pool, len(blocks.sizes))
-    reaches, copies = as_task(REACHES, lambda: find_reaches(averaged, of_averages))
+    reaches, copies = averaged.task(REACHES, find_reaches, of_averages)
     probes = find_probes(averaged, built, plain, neighbors, how.n_density, wanted.target_recall)
     return _Averages(pool, reaches, copies, blocks, probes)
 
