@@ -199,13 +199,11 @@ def cli() -> None:
 @_command(cli, "train", "estimate noise rates and find suspect labels", of_model("TrainParams"))
 def _train(**params: Any) -> Called:
     report = _call("train", params)
-    from flows.report.content import scoring, train_text, training
+    from flows.report.content import scoring, train_text, training, unlabeled_text
 
     text = train_text(training(report))
     if "unlabeled" in report:
-        from flows.report.unlabeled import sentences
-
-        text += "\n".join([*sentences(scoring(report["unlabeled"])), ""])
+        text += f"{unlabeled_text(scoring(report['unlabeled']))}\n"
     return report, text + f"results: {params['run']}\n"
 
 
@@ -396,8 +394,8 @@ def _report(run: str, html: str | None, **more: str | None) -> Called:
 
 def _besides(run: Any, report: Any) -> str:
     """What is known of rows without a label, and what people said of labels, if anything."""
+    from flows.report.content import unlabeled
     from flows.report.review import measured
-    from flows.report.unlabeled import unlabeled
 
     measures = measured(run, report)
     lines = [*unlabeled(run), *([] if measures is None else ["", *measures.sentences()])]

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from flows.engine.cluster import Machine, Workers, address_of
 from flows.engine.deadline import Deadline
-from flows.engine.parts import Part, lost_cluster, run_parts
+from flows.engine.parts import Part, count_workers, lost_cluster, run_parts
 from flows.engine.performance import Performance
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome, Result
 from flows.engine.tasks import as_task
 from flows.engine.threads import one_thread
-from flows.engine.vigil import count_workers
 from storage.errors import ClusterError, StorageError
 from storage.files.durable import noted
 from storage.files.location import Location

@@ -16,9 +16,8 @@ from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.class_labels import find_class_issues
 from flows.steps.labels.classes import Classes, ClassEstimates, count_classes, estimate_classes
 from flows.steps.labels.groups import find_groups
-from flows.steps.labels.odds import find_odds
 from flows.steps.labels.rates import RateEstimates, count_labels, estimate_rates
-from flows.steps.labels.verdicts import LabelIssues, find_label_issues
+from flows.steps.labels.verdicts import LabelIssues, find_label_issues, find_odds
 from pipeline.methods.rules import RULES
 from storage.errors import InputError
 from storage.sources.base import Source

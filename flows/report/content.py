@@ -14,11 +14,16 @@ from flows.report.model import NewFilesReport, PoolReport, Report, Saved, Scorin
 from flows.steps.sets.stages import check_stages
 from pipeline.graph.build import exact_seconds
 from storage.errors import KnnoiseError, amount
+from storage.files.location import Location
 from storage.runs.run import Run, lasting
 from storage.version import OLDEST_READ
 
 R = TypeVar("R", bound=Saved)
 _MINUTE = 60.0
+UNLABELED = "unlabeled"
+"""Below a training's folder: the steps of the scoring of its rows without a label."""
+UNLABELED_TABLE = "unlabeled.parquet"
+"""Their scores, by row of the source."""
 DESCRIBED = {
     *("n_rows", "n_features", "label_values", "k", "noise", "p0", "p1", "p0_interval"),
     *("p1_interval", "support", "threshold", "recall", "recall_interval", "builder", "warnings"),
@@ -144,6 +149,20 @@ def score_text(report: Scoring) -> str:
         *_times(report),
     ]
     return "\n".join(lines) + "\n"
+
+
+def unlabeled_text(scored: Scoring) -> str:
+    """How many rows without a label there are and which labels they are given, by the report of
+    their scoring."""
+    rows = amount(scored.n_rows, "row")
+    given = scored.predicted()
+    return f"{rows} without a label, which vote for nobody: {given}, in {UNLABELED_TABLE}"
+
+
+def unlabeled(run: Run) -> list[str]:
+    """The same of a finished training; nothing where all rows have a label, or are not done."""
+    report = finished(Run(Location.of(f"{run.location.url}/{UNLABELED}")), load_scoring)
+    return [] if report is None else [unlabeled_text(report)]
 
 
 def new_files_text(report: NewFilesReport) -> str:

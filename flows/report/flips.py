@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from flows.report.model import Training
 from flows.steps.graph.lookup import pick
+from pipeline.blocks.sampling import Greatest
 from pipeline.diagnostics.drift import flipped, flips
-from pipeline.diagnostics.top_rows import Greatest
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
 from storage.version import FORMAT_VERSION, OLDEST_READ

@@ -8,10 +8,11 @@ from flows.report import annotators, groups, metric
 from flows.report.findings import findings
 from flows.report.model import PoolReport, Training
 from flows.report.phrases import span
-from flows.report.varying import varying
 from flows.steps.ingest.pool import CorrectionsUsed
 from pipeline.decision.tempering import Worth
+from pipeline.noise.regions import RegionRates
 from storage.errors import amount
+from storage.sources.request import is_place, stem
 
 SHOWN = 5
 """Confusions and regions that the text lists."""
@@ -101,3 +102,31 @@ def _corrections(used: CorrectionsUsed | None) -> list[str]:
         f"labels checked by people: {used.n_rows:,} from {used.file}, which count as certain, "
         f"{used.n_changed:,} of them corrected{left_out}"
     ]
+
+
+def varying(report: Training) -> list[str]:
+    """A sentence for each class whose mistakes depend on the features."""
+    texts = []
+    for name, test in zip(report.classes, report.tests, strict=False):
+        if test is None or not test["disagree"]:
+            continue
+        first, last = test["regions"][0], test["regions"][-1]
+        texts.append(
+            f"{name}: {first['rate']:.0%} of the labels differ {_where(report, first)}, "
+            f"{last['rate']:.0%} {_where(report, last, 'another')}"
+        )
+    return texts
+
+
+def _where(report: Training, region: RegionRates, which: str = "one") -> str:
+    """A region by its bounds; places of a column of lists mean nothing to people."""
+    parts = []
+    for feature, low, high in region["bounds"]:
+        assert feature is not None
+        name = report.config.feature_names[int(feature)]
+        if is_place(name):
+            return f"in {which} region of {stem(name)}"
+        left = f"{low:.4g} < " if low is not None else ""
+        right = f" ≤ {high:.4g}" if high is not None else ""
+        parts.append(f"{left}{name}{right}")
+    return f"where {' and '.join(parts) or 'all rows lie'}"

@@ -15,10 +15,9 @@ from flows.options.params import Compute, Written
 from flows.orchestration.config import describe
 from flows.orchestration.session import job_below, worker_memory
 from flows.report import content as reports
-from flows.report.content import recall_warning
+from flows.report.content import UNLABELED, UNLABELED_TABLE, recall_warning
 from flows.report.findings import in_training
 from flows.report.model import PoolReport, RunConfig, Scoring, Training
-from flows.report.unlabeled import FOLDER, TABLE
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested
@@ -313,7 +312,7 @@ def predict_unlabeled(
     """
     rows, url = source.unlabeled(), trained.run.location.url
     config = trained.config_for(rows)
-    config["parameters"] = {**config["parameters"], "rows": FOLDER}
+    config["parameters"] = {**config["parameters"], "rows": UNLABELED}
     reporter.say(f"{amount(trained.report.n_unlabeled, 'row')} without a label: given one now")
-    folder, out = Run(Location.of(f"{url}/{FOLDER}")), f"{url}/{TABLE}"
+    folder, out = Run(Location.of(f"{url}/{UNLABELED}")), f"{url}/{UNLABELED_TABLE}"
     return score_into(folder, trained, rows, config, out, compute, reporter)

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from numba import njit
 
 from pipeline.graph.carving import Cells, Int32, Int64
-from pipeline.knn.distance import Float32
+from pipeline.knn.distance import Float32, prefetch
 from pipeline.knn.lists import ABSENT
-from pipeline.knn.prefetch import prefetch
 from pipeline.knn.quantized import AXES, Int8, Quantized, most
 from pipeline.knn.threads import ALONE, Threads
 

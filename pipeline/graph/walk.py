@@ -13,10 +13,9 @@ from numba import njit
 
 from pipeline.graph.build import of_unit_size, spatial_order
 from pipeline.graph.local_join import GrowingLists, near
-from pipeline.knn.distance import Float32, rank_lists
+from pipeline.knn.distance import Float32, prefetch, rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
-from pipeline.knn.prefetch import prefetch
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]

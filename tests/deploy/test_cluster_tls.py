@@ -20,7 +20,7 @@ from prefect_service import ROOT
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
-from flows.engine.tls import Tls
+from flows.engine.cluster import Tls
 from storage import ClusterError, InputError
 
 OPTIONS = ("--k", "10", "--block-rows", "250", "--builder", "exact")  # compiles nothing

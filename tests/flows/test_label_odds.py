@@ -38,7 +38,7 @@ def test_run_says_what_the_estimator_says(made: Path) -> None:
 
 def test_weights_rest_on_a_sample(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a pool above `FIT_ROWS` rows, a few of each block."""
-    for module in ("flows.steps.labels.rates", "flows.steps.labels.odds"):
+    for module in ("flows.steps.labels.rates", "flows.steps.labels.verdicts"):
         monkeypatch.setattr(f"{module}.FIT_ROWS", 900)
     assert FIT_ROWS > N
     fit(made / "pool.npz", made / "few", k=None, block_rows=600)

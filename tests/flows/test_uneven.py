@@ -16,7 +16,7 @@ from runs import fit
 from flows.cli import main
 from flows.report.content import load
 from flows.report.kinds import TrainReport
-from flows.report.varying import varying
+from flows.report.lines import varying
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
 from pipeline.noise.cores import NEAR, blends, clustering, in_core, near_anchors

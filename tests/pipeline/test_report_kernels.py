@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.decomposition import PCA
 
+from pipeline.blocks.sampling import Greatest
 from pipeline.diagnostics.drift import flips, rate_change
 from pipeline.diagnostics.pca import principal_plane
 from pipeline.diagnostics.reliability import ReliabilityCounter
-from pipeline.diagnostics.top_rows import Greatest
 
 
 @given(st.integers(0, 999), st.integers(1, 400), st.integers(1, 5))

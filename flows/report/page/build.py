@@ -1,6 +1,10 @@
-"""A finished run → its page."""
+"""A finished run → its page, which names and links the tables of the run."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
 
 from flows.report import content as reports
 from flows.report import metric
@@ -10,18 +14,47 @@ from flows.report.model import PoolReport
 from flows.report.page import figures, pictures, words
 from flows.report.page.classes import ClassesPage
 from flows.report.page.exhibits import columns, exhibits
-from flows.report.page.files import files
 from flows.report.page.gather import block_recalls, sample, scan
-from flows.report.page.issues import data_issues
 from flows.report.page.kind import KindPage
 from flows.report.page.render import render
 from flows.report.page.sets import SetsPage
-from flows.report.page.suspects import STRIP
+from flows.report.page.suspects import STRIP, data_issues
 from flows.report.page.truth import Truth, reliability
 from flows.report.page.two import TwoPage
 from flows.report.rows import Shown
 from storage.export import write_bytes
+from storage.files.location import Location
 from storage.runs.run import Run, below
+
+TABLES = {
+    "label_issues.parquet": "quality and verdict of every given label",
+    "data_issues.parquet": "outliers, duplicates and the value of every row",
+    "unlabeled.parquet": "scores of the rows without a label",
+    "report.json": "this report, for programs",
+}
+
+
+class File(NamedTuple):
+    """A file of the run."""
+
+    name: str
+    what: str
+    link: str | None
+    """From the page; None where the page may be read without the run beside it."""
+
+
+def files(run: Run, target: str) -> list[File]:
+    """The files of a run that people open; linked from a page in the run's folder or above it."""
+    page = Location.of(target)
+    where = None
+    if page.is_local and run.location.is_local:
+        folder, home = Path(page.url).resolve().parent, Path(run.location.url).resolve()
+        where = home.relative_to(folder) if home.is_relative_to(folder) else None
+    return [
+        File(name, what, None if where is None else quote((where / name).as_posix()))
+        for name, what in TABLES.items()
+        if run.location.exists(name)
+    ]
 
 
 def write_page(
@@ -40,7 +73,6 @@ def write_page(
         something of the run is missing or damaged, or the target cannot be written.
     """
     from flows.report.review import measured
-    from flows.report.unlabeled import unlabeled
 
     run.config()
     report = reports.load_any(run)
@@ -64,7 +96,7 @@ def write_page(
         reliability=None if checked is None else figures.reliability(checked),
         checked=checked,
         answers=[] if measures is None else measures.sentences(),
-        unlabeled=unlabeled(run),
+        unlabeled=reports.unlabeled(run),
         files=files(run, target),
         recall=pictures.recall(block_recalls(run, report), report),
         shown_columns=shown_columns,

@@ -13,7 +13,7 @@ from flows.steps.graph.building import Audited
 from flows.steps.graph.partition import AUDIT, last_attempt
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import transform
-from pipeline.diagnostics.top_rows import Greatest
+from pipeline.blocks.sampling import Greatest
 from pipeline.knn.recall import summarize
 from storage.arrays.groups import read_array
 from storage.errors import StorageError

@@ -1,4 +1,5 @@
-"""The most suspect training rows, with their neighbors and columns."""
+"""The most suspect training rows, with their neighbors and columns; outliers, and near duplicates
+of another label."""
 
 from __future__ import annotations
 
@@ -11,10 +12,12 @@ import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.model import PoolReport
-from flows.report.page.exhibits import ShownCell, cells, columns
+from flows.report.page.exhibits import ShownCell, ShownColumn, cells, columns
 from flows.report.page.gather import ingested
 from flows.steps.graph.lookup import ids_of, pick, source_rows
 from flows.steps.sets.stages import as_read
+from pipeline.blocks.sampling import Greatest
+from storage.arrays.groups import read_array
 from storage.runs.run import Run
 
 STRIP = 40
@@ -77,3 +80,47 @@ def _nearest(
         tuple(Nearest(*one) for one in zip(*of, strict=True) if one[0] >= 0)
         for of in zip(row.tolist(), label.tolist(), distance.tolist(), strict=True)
     ]
+
+
+ROWS = 10
+"""Rows of each kind."""
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One training row."""
+
+    row: int
+    id: str | None
+    score: float
+    """Of an outlier, low is far from everything; of a duplicate the distance to the other row."""
+    nearest: int
+    cells: tuple[ShownCell, ...]
+
+
+def data_issues(run: Run, report: PoolReport, shown: list[ShownColumn]) -> dict[str, list[Issue]]:
+    """The rows furthest from all others, and the duplicates nearest to a row of another label."""
+    group = run.group("checks")
+    far, alike = Greatest(ROWS, report.seed), Greatest(ROWS, report.seed)
+    for rows in ingested(run).pool(run, "pool").parts():
+        span = slice(rows.start, rows.stop)
+        outlier = np.flatnonzero(read_array(group, "is_outlier", span))
+        other = np.flatnonzero(read_array(group, "contradicting_duplicates", span))
+        score = read_array(group, "outlier_score", span)[outlier].astype(np.float64)
+        apart = read_array(group, "nearest_distance", span)[other].astype(np.float64)
+        far.see(rows.start + outlier, -score)
+        alike.see(rows.start + other, -apart)
+    return {
+        "outliers": _issues(run, far, shown),
+        "duplicates": _issues(run, alike, shown),
+    }
+
+
+def _issues(run: Run, greatest: Greatest, shown: list[ShownColumn]) -> list[Issue]:
+    if not len(greatest.row):
+        return []
+    row, nearest = (pick(run, "checks", name, greatest.row) for name in ("row", "nearest_row"))
+    x = pick(as_read(run), "pool", "x", greatest.row)
+    ids, score = ids_of(run, greatest.row), (-greatest.value).tolist()
+    lines = zip(row.tolist(), ids, score, nearest.tolist(), cells(shown, x), strict=True)
+    return [Issue(*line) for line in lines]

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from flows.report.kinds.two import TrainReport, served
+from flows.report.lines import varying
 from flows.report.page.figures import k_curve
 from flows.report.page.gather import Tally
 from flows.report.page.kind import Compared, KindPage, of_labels
@@ -19,10 +20,9 @@ from flows.report.page.suspects import Suspect, listed
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
 from flows.report.page.words import percent, sizes, wrong_in_all
-from flows.report.varying import varying
 from flows.steps.graph.lookup import lists_of, pick
+from pipeline.blocks.sampling import Greatest
 from pipeline.decision.threshold import vote_table
-from pipeline.diagnostics.top_rows import Greatest
 from pipeline.noise.rates import NoiseRates
 from storage.arrays.groups import read_array
 from storage.runs.pool import Rows

@@ -10,8 +10,8 @@ import numpy as np
 
 from flows.engine.collectives.sent import Replies, exchange
 from flows.engine.job import Job
-from flows.steps.queries.lists import Lists, answers
 from flows.steps.queries.probes import Model, Score, Scored, Scores, ScoringRule
+from flows.steps.queries.searching import Lists, answers
 from flows.steps.sets.verdicts import CANDIDATES, neighbors_candidates, read_candidates
 from pipeline.knn.lists import Neighbors
 from pipeline.labels import dtype_of

@@ -17,9 +17,8 @@ from flows.engine.results import LabelValue
 from flows.steps.ingest.columns import CandidateCodes
 from flows.steps.ingest.derived import derive
 from flows.steps.ingest.pool import Ingested, ingest
-from flows.steps.queries.lists import Lists, answers
 from flows.steps.queries.probes import Model
-from flows.steps.queries.searching import search_queries
+from flows.steps.queries.searching import Lists, answers, search_queries
 from flows.steps.sets.averages import FEATURES, neighbors_features, towards
 from flows.steps.sets.features import Unit
 from flows.steps.sets.stages import AVERAGED, GIVEN, UNIT, StageFeatures, stage

@@ -12,9 +12,8 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
 from flows.engine.results import LabelValue
 from flows.steps.queries.class_scores import posterior_columns, write_posteriors
-from flows.steps.queries.lists import Lists
 from flows.steps.queries.probes import Model, Score, ScoringRule, audit_queries
-from flows.steps.queries.searching import Searched
+from flows.steps.queries.searching import Lists, Searched
 from pipeline.diagnostics.neighborhood import is_near
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.recall import Recall, row_recall, summarize

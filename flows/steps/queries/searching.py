@@ -1,16 +1,18 @@
-"""Queries → blocks → lists, through the same exchange as training."""
+"""Queries → blocks → lists, through the same exchange as training; and what is asked of the rows in
+them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives.sent import Routed, incoming, send_lists
+from flows.engine.collectives import PoolGraph, Sendings
+from flows.engine.collectives.sent import Passed, Routed, ask, incoming, receive_lists, send_lists
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name, by_rows
 from flows.steps.graph.neighbors import block_lists, block_with_enough_rows
@@ -28,10 +30,55 @@ from pipeline.blocks.partition import nearest_blocks, spread
 from pipeline.graph.build import load_blas
 from pipeline.graph.walk import nearest_in_block
 from pipeline.knn.exact import nearest
+from pipeline.knn.lists import Neighbors
+from pipeline.knn.places import distinct
 from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import Arrays
 from storage.runs.pool import Pool, Rows
 from storage.runs.run import Run
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Where the neighbors of some queries lie."""
+
+    at: Run
+    slices: list[Slice]
+    k: int
+    """Length of the lists."""
+
+    def of(self, rows: Rows) -> Neighbors:
+        """The merged lists of these queries, which are all that the slices are of."""
+        owners = np.arange(rows.start, rows.stop)
+        return receive_lists(Exchange(self.at.location, "lists"), self.slices, owners, self.k)
+
+
+def answers(
+    job: Job,
+    queries: Pool,
+    lists: Sequence[Lists],
+    pool: Pool,
+    nearest: int,
+    answer: Callable[[Job, PoolGraph, Sendings], Sendings],
+) -> list[list[Slice]]:
+    """For each part of the queries, where lies what a pool says of the nearest rows in their lists.
+
+    answer : runs over the pool's rows, given which of them are wanted
+    """
+    parts = queries.parts()
+    wants = by_rows(zip(range(len(parts)), parts, lists, strict=True))
+    want = partial(want_part, pool=pool, nearest=nearest)
+    requests = Sendings.of(job.run.location, "wanted", job.parts("wanted", want, wants))
+    return answer(job, PoolGraph(pool, len(parts)), requests).slices("answers", len(parts))
+
+
+def want_part(run: Run, part: Part[tuple[int, Rows, Lists]], pool: Pool, nearest: int) -> Output:
+    """Ask the pool for the nearest rows of some queries, each once."""
+    number, rows, lists = part.args
+    near = np.ascontiguousarray(lists.of(rows).row[:, :nearest])
+    key, sent = ask(run.location, "wanted", part.name, number, pool, distinct(near))
+    return Output([key], Passed({"asked": sent}))
+
 
 BATCH_ROWS = 1 << 17
 """Queries that one part searches, at most."""
