@@ -80,10 +80,7 @@ def check_encrypted(address: str) -> None:
     Whoever reads or changes it on the way has the data, and runs code on the workers. Dask's
     setting `distributed.comm.require-encryption: false` allows it, for a network one trusts.
 
-    Raises
-    ------
-    InputError
-        the address is neither encrypted nor of this host.
+    Raises `InputError` where the address is neither encrypted nor of this host.
     """
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     if parts.scheme in _CLOSED or _is_loopback(parts.hostname or ""):
@@ -162,10 +159,7 @@ class Machine:
         """The least that a worker of a cluster has, as soon as there is one; those of one thread
         share their machines with others.
 
-        Raises
-        ------
-        ClusterError
-            no worker came.
+        Raises `ClusterError` where no worker came.
         """
         try:
             client.wait_for_workers(1, timeout=FIRST)
@@ -209,10 +203,7 @@ class Workers:
     def client(self) -> Client | None:
         """The cluster's client, as soon as it has started; None where there is no cluster.
 
-        Raises
-        ------
-        ClusterError
-            the cluster did not start or does not answer.
+        Raises `ClusterError` where the cluster did not start or does not answer.
         """
         self._wait()
         if isinstance(self._error, ClusterError):

@@ -44,10 +44,7 @@ class Vigil:
     def look(self) -> None:
         """Ask the scheduler now and then.
 
-        Raises
-        ------
-        ClusterError
-            there has been no worker for too long.
+        Raises `ClusterError` where there has been no worker for too long.
         """
         if time.monotonic() < self._looked + EVERY:
             return
@@ -139,12 +136,10 @@ def run_parts(
     parts. Parts are started in the order given: put long ones first. Dask's
     spans tell the tasks by `run`, then by `step`.
 
-    Raises
-    ------
-    Whatever a part raised in its last try; distributed.scheduler.KilledWorker where workers died
-    on it too often; StepTimeoutError, with the names of the parts that run, where the deadline has
-    passed; ClusterError where the cluster has lost all workers. Parts that are under way are then
-    cancelled.
+    Raises whatever a part raised in its last try; distributed.scheduler.KilledWorker where workers
+    died on it too often; `StepTimeoutError`, with the names of the parts that run, where the
+    deadline has passed; `ClusterError` where the cluster has lost all workers. Parts that are under
+    way are then cancelled.
     """
     deadline = deadline or Deadline(step)
     left = list(parts)

@@ -121,9 +121,7 @@ def run_threads(
     When a part fails, or nobody wants more, those that are under way are waited for and no other is
     begun. After the deadline nothing is waited for.
 
-    Raises
-    ------
-    Whatever a part raised; StepTimeoutError, with the names of the parts that run.
+    Raises whatever a part raised; `StepTimeoutError`, with the names of the parts that run.
     """
     left, running = deque(parts), dict[str, None]()
     done: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()

@@ -32,10 +32,8 @@ def learn(params: TrainParams, health: Health | None) -> Coding:
     """How text is parsed, as given; one pass for the categories of text columns, one for medians,
     as far as they are asked for.
 
-    Raises
-    ------
-    InputError
-        a column has more than `MOST_CATEGORIES` values, or none at all; the message names it.
+    Raises `InputError` where a column has more than `MOST_CATEGORIES` values, or none at all; the
+    message names it.
     """
     texts = [] if health is None or params.encode == "none" else health.texts
     categories = {} if not texts else _categories(params, texts)

@@ -107,10 +107,7 @@ def look(params: CheckParams | TrainParams) -> Health:
     """What is wrong with a source, or may be; what is wrong beyond doubt counts as left out, unless
     `--preflight` says otherwise.
 
-    Raises
-    ------
-    InputError
-        the source cannot be opened as asked.
+    Raises `InputError` where the source cannot be opened as asked.
     """
     several = params.annotations is not None
     method = params if isinstance(params, TrainParams) else Method()

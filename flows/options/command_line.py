@@ -212,10 +212,8 @@ def read_settings(path: str, command: str, known: Mapping[str, bool]) -> dict[st
 
     known : the options of the command, and whether each is a list
 
-    Raises
-    ------
-    InputError
-        the file cannot be read, or the command has no such option; the message names it.
+    Raises `InputError` where the file cannot be read, or the command has no such option; the
+    message names it.
     """
     try:
         with open(path, "rb") as file:

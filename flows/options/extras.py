@@ -26,10 +26,7 @@ class MissingExtra(InputError, ImportError):
 def needs(extra: str, what: str) -> None:
     """Refuse `what` where a package of its extra is not installed.
 
-    Raises
-    ------
-    MissingExtra
-        the message says what to install.
+    Raises `MissingExtra`, whose message says what to install.
     """
     for name in EXTRAS[extra]:
         if sys.modules.get(name) is None and find_spec(name) is None:

@@ -113,10 +113,8 @@ class Params(BaseModel):
     def of(cls: type[P], *args: Any, **kwargs: Any) -> P:
         """Parameters from a call; the required ones may stand first, by position.
 
-        Raises
-        ------
-        InputError
-            a value that makes no sense; the message names it as the command line does.
+        Raises `InputError` for a value that makes no sense; the message names it as the command
+        line does.
         """
         names = [name for name, field in cls.model_fields.items() if field.is_required()]
         if len(args) > len(names):

@@ -18,10 +18,7 @@ from storage.redaction import entrust
 def call(name: str, params: dict[str, Any]) -> dict[str, Any]:
     """The report of the flow `name`, by its keywords.
 
-    Raises
-    ------
-    storage.errors.KnnoiseError
-        with a message for people.
+    Raises `storage.errors.KnnoiseError` with a message for people.
     """
     getattr(models, f"{name.capitalize()}Params").of(**params)  # refused before slow imports
     check_addresses()

@@ -22,10 +22,8 @@ def dated(run: str) -> str:
     `runs/pool-{date:%G-W%V}` becomes `runs/pool-2026-W47`: each week a folder, and all runs of a
     week resume the same. The date is UTC, and of a Prefect run the one it was scheduled for.
 
-    Raises
-    ------
-    InputError
-        what is in braces is not a date and a format, or the name cannot be an address.
+    Raises `InputError` where what is in braces is not a date and a format, or the name cannot be an
+    address.
     """
     filled = _DATE.sub(lambda match: _scheduled().strftime(match[1]), run)
     if "{date" in filled:
@@ -73,10 +71,7 @@ def latest(run: str, *, other_than: str | None = None) -> str:
 
     other_than : a folder that is left out of what matches
 
-    Raises
-    ------
-    InputError
-        no finished run matches; and as `dated`.
+    Raises `InputError` where no finished run matches; and as `dated`.
     """
     beside, name = _of_this_version(run), dated(run)
     location = Location.of(name)

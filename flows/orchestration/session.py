@@ -160,10 +160,7 @@ def claimed(
     A run that this call began is removed where its input turns out to be bad, with the folders that
     were made for it. Anything else that was there stays.
 
-    Raises
-    ------
-    BusyError
-        another process works on the run.
+    Raises `BusyError` where another process works on the run.
     """
     run.is_new()  # refuses a folder of something else before anything is written
     made = run.location.missing()

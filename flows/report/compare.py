@@ -137,12 +137,8 @@ def since_text(name: str, before: Training, after: Training, drift: Drift) -> li
 def compare(before: str, after: str) -> Comparison:
     """What changed from one finished training to another.
 
-    Raises
-    ------
-    InputError
-        a folder is not a finished run.
-    StorageError
-        verdicts are missing or damaged.
+    Raises `InputError` where a folder is not a finished run; `StorageError` where verdicts are
+    missing or damaged.
     """
     runs = Run(Location.of(before)), Run(Location.of(after))
     sides = reports.load(runs[0]), reports.load(runs[1])

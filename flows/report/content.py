@@ -50,13 +50,8 @@ def describe(run: Run, report: PoolReport) -> list[str]:
 def load_as(run: Run, kind: type[R]) -> R:
     """The report of a finished run, of its kind.
 
-    Raises
-    ------
-    InputError
-        the folder is not a run, or the run is not finished, or of a version whose reports cannot
-        be read.
-    StorageError
-        run.json or the report is damaged.
+    Raises `InputError` where the folder is not a run, or the run is not finished, or of a version
+    whose reports cannot be read; `StorageError` where run.json or the report is damaged.
     """
     config = run.config(OLDEST_READ)
     try:

@@ -151,10 +151,7 @@ class Shown:
     def read(self, rows: npt.NDArray[np.int64]) -> None:
         """Read the values of some rows, in one pass.
 
-        Raises
-        ------
-        InputError
-            the file cannot be read, or has another number of rows.
+        Raises `InputError` where the file cannot be read, or has another number of rows.
         """
         table, n_rows, wanted, stop = self._table, self.n_rows, np.unique(rows), 0
         for start, batch in batches(table):

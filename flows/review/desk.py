@@ -192,10 +192,7 @@ class Desk:
 
         label : place among the label values, None where the reviewer does not know
 
-        Raises
-        ------
-        InputError
-            the row is not on the list, or there is no such label.
+        Raises `InputError` where the row is not on the list, or there is no such label.
         """
         at = self._at(row)
         if label is not None and not 0 <= label < len(self.labels):

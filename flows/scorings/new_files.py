@@ -35,10 +35,8 @@ def score_new_files(
     it came of; a file whose scores are there already is skipped. With another training all are
     scored anew. A file that cannot be scored does not keep the others from it.
 
-    Raises
-    ------
-    InputError
-        some files could not be scored; the message names them. The others were.
+    Raises `InputError` where some files could not be scored; the message names them. The others
+    were.
     """
     targets = _targets(folder, out)
     new: list[tuple[str, Source]] = []

@@ -78,10 +78,7 @@ class Finished:
         """A source with the features of this training, its text as that of the training but for
         what `written` gives.
 
-        Raises
-        ------
-        InputError
-            it cannot be opened, or has other features.
+        Raises `InputError` where it cannot be opened, or has other features.
         """
         config = self.report.config
         parameters = config.parameters

@@ -25,13 +25,15 @@ from pipeline.methods.marmann import (
     BETA,
     Marmann,
     bound,
+    candidate_scales,
     estimate_bernoulli,
     generalization_bound,
+    net,
+    net_points,
     phi,
     queries_per_cell,
     search_scale,
 )
-from pipeline.methods.nets import candidate_scales, net, net_points
 from pipeline.simulate import flip
 
 SEED = st.integers(0, 2**32 - 1)

@@ -114,10 +114,7 @@ class Replies:
     def places(self, neighbor: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         """Where each neighbor, of any shape, is in the columns; `ABSENT` in empty places.
 
-        Raises
-        ------
-        StorageError
-            a row was not answered for.
+        Raises `StorageError` where a row was not answered for.
         """
         at = places(self.row, neighbor)
         if ((at == ABSENT) & (neighbor != ABSENT)).any():
@@ -136,10 +133,7 @@ def source_order(row: npt.NDArray[np.int64], rows: Rows, what: str) -> npt.NDArr
     row : (item,) the row that each is of
     what : what the items are, for the message
 
-    Raises
-    ------
-    StorageError
-        there is not one item for each row.
+    Raises `StorageError` where there is not one item for each row.
     """
     order = np.argsort(row)
     if not np.array_equal(row[order], np.arange(rows.start, rows.stop)):
@@ -188,10 +182,7 @@ def receive_lists(
 
     owners : (row,) ascending; rows without any list get an empty one
 
-    Raises
-    ------
-    StorageError
-        a list is of no row of `owners`.
+    Raises `StorageError` where a list is of no row of `owners`.
     """
     if not slices:
         return empty(len(owners), k)

@@ -11,7 +11,7 @@ from flows.report import metric
 from flows.report.findings import order_sentence, segment_sentences
 from flows.report.kinds import CandidateReport, ClassReport, TrainReport
 from flows.report.model import PoolReport
-from flows.report.page import figures, pictures, words
+from flows.report.page import pictures, words
 from flows.report.page.classes import ClassesPage
 from flows.report.page.exhibits import columns, exhibits
 from flows.report.page.gather import block_recalls, sample, scan
@@ -64,13 +64,9 @@ def write_page(
 
     Equal runs give equal bytes. Memory does not grow with the pool.
 
-    Raises
-    ------
-    InputError
-        the folder is not a finished run, or the test labels or what is to be shown of rows cannot
-        be used.
-    StorageError
-        something of the run is missing or damaged, or the target cannot be written.
+    Raises `InputError` where the folder is not a finished run, or the test labels or what is to be
+    shown of rows cannot be used; `StorageError` where something of the run is missing or damaged,
+    or the target cannot be written.
     """
     from flows.report.review import measured
 
@@ -93,7 +89,7 @@ def write_page(
         report=report,
         name=run.location.name.rsplit("/", 1)[-1],
         parameters=words.parameters(report),
-        reliability=None if checked is None else figures.reliability(checked),
+        reliability=None if checked is None else pictures.reliability(checked),
         checked=checked,
         answers=[] if measures is None else measures.sentences(),
         unlabeled=reports.unlabeled(run),

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from flows.engine.results import LabelValue
 from flows.report.kinds import ClassReport
 from flows.report.lines import varying
-from flows.report.page.figures import k_curve, qualities
 from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage, of_labels
+from flows.report.page.pictures import k_curve, qualities
 from flows.report.page.suspects import Suspect, listed
 from flows.report.page.words import percent, sizes, wrong_in_all
 from flows.steps.graph.lookup import lists_of, pick

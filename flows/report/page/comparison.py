@@ -17,12 +17,8 @@ from storage.runs.run import Run
 def write_comparison(comparison: Comparison, target: str) -> None:
     """Write a comparison to `target`, a path or URL, as one self-contained page.
 
-    Raises
-    ------
-    InputError
-        one of the runs is not there any more.
-    StorageError
-        the target cannot be written.
+    Raises `InputError` where one of the runs is not there any more; `StorageError` where the target
+    cannot be written.
     """
     sides = [load(Run(Location.of(folder))) for folder in (comparison.before, comparison.after)]
     of_kind: Compared = PAGES.get(shared(*sides), Compared())

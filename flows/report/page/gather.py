@@ -61,10 +61,7 @@ class BlockRecall:
 def ingested(run: Run) -> Ingested:
     """What the step that read the source recorded.
 
-    Raises
-    ------
-    StorageError
-        its record is gone.
+    Raises `StorageError` where its record is gone.
     """
     record = run.ledger.get("pool", "all")
     if record is None:

@@ -32,10 +32,7 @@ class Truth:
     def of(cls, scores: str | None, truth: str | None, column: str | None) -> Truth | None:
         """What the command line was given; None where it was nothing.
 
-        Raises
-        ------
-        InputError
-            one of the two files is missing.
+        Raises `InputError` where one of the two files is missing.
         """
         if scores is None and truth is None and column is None:
             return None
@@ -50,11 +47,8 @@ def reliability(test: Truth, report: Training) -> Reliability:
     Of more than two classes, the posterior is that of the predicted class, and it is right where
     this is the true one.
 
-    Raises
-    ------
-    InputError
-        a file cannot be read, lengths differ, a label is missing or none of the training's, or
-        the scores are of another training.
+    Raises `InputError` where a file cannot be read, lengths differ, a label is missing or none of
+    the training's, or the scores are of another training.
     """
     columns = report.scored_columns
     names = read_schema(test.scores).names

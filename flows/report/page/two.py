@@ -13,9 +13,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from flows.report.kinds.two import TrainReport, served
 from flows.report.lines import varying
-from flows.report.page.figures import k_curve
 from flows.report.page.gather import Tally
 from flows.report.page.kind import Compared, KindPage, of_labels
+from flows.report.page.pictures import k_curve
 from flows.report.page.suspects import Suspect, listed
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing

@@ -1,16 +1,20 @@
-"""Annotations and graph → matrices of the annotators, and the likeliest class of each row."""
+"""Annotations, brought to the blocks whose rows they are of, or neighbors of such, and graph →
+matrices of the annotators, and the likeliest class of each row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from flows.engine import collectives
 from flows.engine.collectives import (
     Around,
+    Asks,
+    Facts,
     PoolGraph,
     Sendings,
     SourceRows,
@@ -21,13 +25,14 @@ from flows.engine.collectives import (
 from flows.engine.collectives.rows import export
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
-from flows.steps.annotators.annotations import WANTED, annotators_of, collect
+from flows.steps.ingest.pool import annotations_of, certain
 from flows.steps.labels.classes import ClassEstimates
 from flows.steps.labels.rates import RateEstimates
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
     ROUNDS,
     STILL,
+    Agreement,
     PriorMatrix,
     change,
     is_shared,
@@ -36,10 +41,90 @@ from pipeline.noise.annotator_matrices import (
     together,
 )
 from pipeline.noise.annotator_verdicts import Annotators, LookAt, verdicts_on
-from pipeline.noise.annotators import Expected, Floats, RowLabels, Skills, distance_weights, expect
+from pipeline.noise.annotators import (
+    CERTAIN,
+    NEAR,
+    Expected,
+    Floats,
+    RowLabels,
+    Skills,
+    distance_weights,
+    expect,
+)
 from storage.arrays.groups import Arrays, read_group, write_group
 from storage.errors import InputError
+from storage.runs.pool import Pool, pool_chunk_rows
 from storage.runs.run import Run
+
+WANTED = Asks(own=True, ranks=NEAR)
+"""The rows whose annotations a block wants."""
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Annotated(Result):
+    """How annotators agree, in some rows or in all."""
+
+    agreement: Agreement
+    n_annotations: int
+    n_unused: int
+
+
+@dataclass(frozen=True)
+class AnnotatorNames:
+    """Who annotated a pool."""
+
+    names: list[LabelValue]
+    n_empty: int
+
+
+def annotators_of(run: Run, pool: Pool) -> AnnotatorNames:
+    """What the pool says of its annotators."""
+    about: dict[str, Any] = run.group(pool.path).attrs.asdict()
+    return AnnotatorNames(about["annotator_values"], about["annotations_empty"])
+
+
+def collect(job: Job, graph: PoolGraph, n_classes: int) -> tuple[Sendings, Annotated]:
+    """Send every block the annotations of its rows and of their neighbors, once; and what all of
+    them say of each other."""
+    requests = over_graph(job, graph, "annotations-wanted", asks=WANTED)
+    kernel = partial(annotations_in, n_classes=n_classes)
+    sent = over_rows(job, graph, "annotations", kernel, requests=requests)
+    parts, agreement = sent.left(Annotated), Agreement(0, 0, 0, 0)
+    for part in parts:
+        agreement = agreement.plus(part.agreement)
+    n_annotations = sum(part.n_annotations for part in parts)
+    return sent, Annotated(agreement, n_annotations, sum(part.n_unused for part in parts))
+
+
+def annotations_in(at: SourceRows, n_classes: int) -> Facts:
+    """The annotations of some rows, and the labels that are certain."""
+    rows, sure = at.rows, certain(at.pool.run, at.rows)
+    row, annotator, label, n_unused = _annotations(at)
+    start = np.searchsorted(row, np.arange(rows.start, rows.stop + 1))
+    agreement = Agreement.of(start, label, n_classes)
+    known = np.concatenate([row, sure + rows.start])
+    order = np.argsort(known, kind="stable")
+    who = np.concatenate([annotator, np.full(len(sure), CERTAIN, np.int32)])
+    what = np.concatenate([label, at.read("y")[sure].astype(np.int32)])
+    columns = {"row": known[order], "annotator": who[order], "label": what[order]}
+    return Facts(others=columns, left=Annotated(agreement, len(row), n_unused))
+
+
+def _annotations(
+    at: SourceRows,
+) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32], int]:
+    """(annotation,) row, annotator and class, by row; and how many are of no class."""
+    pool, chunk = at.pool, pool_chunk_rows(at.pool.n_features)
+    codes = np.array(pool.run.group(pool.path).attrs.asdict()["annotation_codes"], np.int32)
+    numbers = range(at.rows.start // chunk, -(-at.rows.stop // chunk))
+    parts = [read_group(pool.run.store, annotations_of(number)) for number in numbers]
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    label = codes[whole["label"]]
+    used = label >= 0
+    annotator = whole["annotator"][used].astype(np.int32)
+    return whole["row"][used], annotator, label[used], int((~used).sum())
+
 
 SKILLS, GROUP = "annotator-skills", "annotators"
 TABLE = "consensus.parquet"
@@ -198,7 +283,7 @@ def _summed(sent: Sendings, shape: tuple[int, int]) -> Expected:
     return Expected(*(c.reshape(shape) for c, shape in zip(columns, shapes, strict=True)))
 
 
-def expected(at: Around, skills: Skills) -> collectives.Facts:
+def expected(at: Around, skills: Skills) -> Facts:
     """What the rows of one block say of annotators and neighbors; and the likeliest class of
     each."""
     there, none = at.near >= 0, np.empty(0, np.int32)
@@ -217,7 +302,7 @@ def expected(at: Around, skills: Skills) -> collectives.Facts:
     columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in GIVES}
     flat = _flat(sums)
     cell = np.flatnonzero(flat)
-    return collectives.Facts(columns, drawn={"cell": cell, "sum": flat[cell]})
+    return Facts(columns, drawn={"cell": cell, "sum": flat[cell]})
 
 
 def _write(job: Job, graph: PoolGraph, judged: Sendings, classes: list[LabelValue]) -> list[Agreed]:
@@ -230,7 +315,7 @@ def _write(job: Job, graph: PoolGraph, judged: Sendings, classes: list[LabelValu
     return agreed.left(Agreed)
 
 
-def consensus(at: SourceRows) -> collectives.Facts:
+def consensus(at: SourceRows) -> Facts:
     """The consensus on some rows of the pool."""
     given, row, certainty = at.read("y"), at.read("row"), at.columns["certainty"]
     likeliest, n = at.columns["consensus"].astype(given.dtype), at.columns["n_annotations"]
@@ -239,7 +324,7 @@ def consensus(at: SourceRows) -> collectives.Facts:
     columns = (certainty, row, given, likeliest)
     first = list(zip(*(column[least].tolist() for column in columns), strict=True))
     total = float(certainty.astype(np.float64).sum())
-    return collectives.Facts(
+    return Facts(
         {
             "row": row,
             "given_label": given,

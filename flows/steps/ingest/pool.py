@@ -272,10 +272,7 @@ def ingest(
     principal components of the rows are learned on the way and kept beside. Candidates of queries
     are among the `classes`. Who calls can do about `gaps` what these words say.
 
-    Raises
-    ------
-    InputError
-        labels are of one class or too many, or features are not finite.
+    Raises `InputError` where labels are of one class or too many, or features are not finite.
     """
 
     step, damaged = f"ingest-{path}", job.damaged.get((path, "all"))

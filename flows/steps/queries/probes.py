@@ -131,10 +131,7 @@ class Model:
         """What walks follow in a block with features x; None where it is searched exactly, or has
         borrowed rows.
 
-        Raises
-        ------
-        StorageError
-            it is not as it was committed.
+        Raises `StorageError` where it is not as it was committed.
         """
         if self.probes.steps is None or not walkable(n_rows, self.k):
             return None

@@ -28,8 +28,7 @@ from secret_source import OTHER, PASSWORD, SECRETS, check, guarded
 from flows.cli import main
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute
-from flows.orchestration.artifacts import Artifacts
-from flows.orchestration.markdown import block_table
+from flows.orchestration.artifacts import Artifacts, block_table
 from flows.orchestration.session import open_job
 from flows.score import score
 from flows.train import train
