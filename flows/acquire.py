@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import psutil
 
 from flows.engine.cluster import fitting
@@ -34,6 +33,7 @@ from flows.review.tables import export_answers
 from flows.steps.graph.building import build
 from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.pool import Ingested, ingest
+from pipeline.arrays import Float32, Int64
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.growing_net import GrowthParams, predict
 from pipeline.methods.marmann import Prototypes as Bought
@@ -149,9 +149,7 @@ def _acquire(
     }
 
 
-def _graph(
-    job: Job, ingested: Ingested, params: AcquireParams
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+def _graph(job: Job, ingested: Ingested, params: AcquireParams) -> tuple[Float32, Int64]:
     """Features, scaled, and the lists of all rows; in this process, as a net is grown over all."""
     pool, scaling = ingested.pool(job.run, "pool"), ingested.scaling
     length = min(GrowthParams().n_neighbors, pool.n_rows - 1)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
@@ -17,6 +16,7 @@ from flows.intake.labels import POSTERIOR, WEIGHT
 from flows.options.params import CleanParams, as_keywords
 from flows.orchestration.run_folders import latest
 from flows.scorings.scored import Trained
+from pipeline.arrays import Float64, Int64
 from pipeline.decision.soft import soft_labels
 from storage.arrays.groups import Arrays, array, read_array
 from storage.errors import InputError, amount
@@ -121,12 +121,12 @@ class _Cleaning:
     how: str
     classes: list[Any]
     label: str
-    matrix: npt.NDArray[np.float64]
+    matrix: Float64
     out: str
     n_rows: int = 0
     n_suspect: int = 0
     n_judged: int = 0
-    by_class: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    by_class: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
     def of(cls, trained: Trained, source: Source, params: CleanParams) -> _Cleaning:
@@ -213,7 +213,7 @@ class _Cleaning:
                 table = table.append_column(f"{POSTERIOR}{value}", pa.array(column))
         return table
 
-    def _labels(self, table: pa.Table, code: npt.NDArray[np.int64]) -> pa.Array | pa.ChunkedArray:
+    def _labels(self, table: pa.Table, code: Int64) -> pa.Array | pa.ChunkedArray:
         """Labels by code, as they are spelled in the table where it has just these."""
         named = label_names(self.classes).take(pa.array(code))
         if self.label not in table.column_names:

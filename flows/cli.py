@@ -337,8 +337,10 @@ def _submit(flow: str, deployment: str | None, watch: bool, params: dict[str, An
     run = submit.submit(flow, given, deployment)
     text = submit.submit_text(run)
     if watch:
+        from flows.orchestration.watch import watch as follow
+
         print(text, file=sys.stderr)
-        run = submit.watch(run)
+        run = follow(run)
         text = f"{run.name}: {run.state}\n"
     return run.as_json(), text
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet as pq
 from sklearn.datasets import load_breast_cancer
 
 from flows.orchestration.calls import call
 from flows.report.kinds.two import ScoreReport, TrainReport
 from flows.report.model import Interval
+from pipeline.arrays import Float32, Int8
 from pipeline.simulate import flip, sheets
 from storage.errors import amount
 
@@ -29,8 +29,8 @@ class _Data:
     """Rows with clean labels, the last ones kept for testing."""
 
     name: str
-    x: npt.NDArray[np.float32]
-    y: npt.NDArray[np.int8]
+    x: Float32
+    y: Int8
     n_train: int
     scale: str
 

@@ -13,11 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from pipeline.arrays import AnyArray, Float64, Int64
 from pipeline.decision.soft import WAYS, kept, soft_labels
 from pipeline.estimator import RobustKNeighborsClassifier
 
-Codes = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+Codes = Int64
 LEAST = 0.01
 """Chance of a label below which a row is not repeated for it."""
 
@@ -116,7 +116,7 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         self.estimator_ = learner.fit(_safe_indexing(X, rows), self.classes_[label], **more)
         return self
 
-    def _cleaned(self, how: str, given: Codes, likely: Codes) -> tuple[Codes, Codes, Floats]:
+    def _cleaned(self, how: str, given: Codes, likely: Codes) -> tuple[Codes, Codes, Float64]:
         """Rows to train on, which may repeat, codes of their labels, and weights."""
         rows, quality, suspect = np.arange(len(given)), self.label_quality_, self.label_issues_
         if how == "soft":
@@ -129,19 +129,19 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         label = np.where(suspect, likely, given) if how == "relabel" else given
         return rows, label[rows], quality[rows]
 
-    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+    def predict(self, X: npt.ArrayLike) -> AnyArray:
         """(row,) what the classifier predicts."""
         x = self._checked(X)
         return np.asarray(self.estimator_.predict(x))
 
     @_has("predict_proba")  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def predict_proba(self, X: npt.ArrayLike) -> Float64:
         """(row, class) chances, as the classifier gives them."""
         x = self._checked(X)
         return np.asarray(self.estimator_.predict_proba(x))
 
     @_has("decision_function")  # type: ignore[untyped-decorator]
-    def decision_function(self, X: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def decision_function(self, X: npt.ArrayLike) -> Float64:
         """What the classifier decides by, as it gives it."""
         x = self._checked(X)
         return np.asarray(self.estimator_.decision_function(x))

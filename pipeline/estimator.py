@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64
 from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.sampling import in_sample, row_hash
@@ -44,8 +45,6 @@ from pipeline.noise.rates import given as known
 from pipeline.noise.transition import Transition, of_rates, transition_matrix
 from pipeline.streams import Stream
 
-Floats = npt.NDArray[np.float64]
-Int64 = npt.NDArray[np.int64]
 _HAIR = 2.0**-53
 _ROWS: dict[str, Any] = {"dtype": np.float32, "order": "C", "accept_sparse": "csr"}
 """What scikit-learn makes of X."""
@@ -197,13 +196,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.likely_label_ = self.classes_[suspects.likely_class]
         return self
 
-    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+    def predict(self, X: npt.ArrayLike) -> AnyArray:
         """(row,) the most likely true class of each row, by neighborhoods of several sizes or by
         the corrected vote of one k (`weighed_vote_`)."""
         _, chosen = self._decided(X)
         return np.asarray(self.classes_[chosen])
 
-    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+    def predict_proba(self, X: npt.ArrayLike) -> Float64:
         """(row, class) float64, chances of the true class, rows add up to 1; with the objective
         "accuracy" greatest at the class predicted."""
         chance, chosen = self._decided(X)
@@ -296,7 +295,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             losses = class_losses(near, self._label, c, grid)
         return choose(losses, len(near), grid).k
 
-    def _noise(self, near: Int64, anchors: Int64, reach: npt.NDArray[np.float32]) -> Transition:
+    def _noise(self, near: Int64, anchors: Int64, reach: Float32) -> Transition:
         """The matrix and how far it can be trusted."""
         n, c = self._x.shape[0], len(self.classes_)
         if not isinstance(self.noise, str):
@@ -315,9 +314,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         x = self._x[anchors[:, 0]]
         return transition_matrix(anchors, self._label[anchors], n, c, x=x, distance=reach)
 
-    def _suspects(
-        self, index: Int64, distance: npt.NDArray[np.float32], noise: Transition
-    ) -> Suspects:
+    def _suspects(self, index: Int64, distance: Float32, noise: Transition) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
         if noise.rates is not None:
             drawn = np.flatnonzero(self._drawn())
@@ -351,7 +348,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             error = np.array(noise.rates.standard_errors)
         return worth(one_k, weighed, self._label[rows], matrix, error)
 
-    def _believed(self, noise: Transition) -> Floats:
+    def _believed(self, noise: Transition) -> Float64:
         """The matrix without the rows that nothing supports."""
         if not noise.class_support:
             return noise.matrix
@@ -372,12 +369,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self._matrix = softened(matrix, counts_of, part) if part else None
         return decision
 
-    def _drawn(self) -> npt.NDArray[np.bool_]:
+    def _drawn(self) -> Bools:
         """(row,) whether weights are fitted on the row."""
         n = self._x.shape[0]
         return in_sample(np.arange(n), n, FIT_ROWS, self.random_state, Stream.FIT)
 
-    def _decided(self, X: npt.ArrayLike) -> tuple[Floats, Int64]:
+    def _decided(self, X: npt.ArrayLike) -> tuple[Float64, Int64]:
         """(row, class) chances of the true class, and (row,) place of the one predicted."""
         check_is_fitted(self)
         x = self._rows(validate_data(self, X, **_ROWS, reset=False))
@@ -387,7 +384,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             near = self._label[nearest_rows(x, self._x, longest, threads=self._threads())[0]]
         return self._vote(near, is_weighed)
 
-    def _vote(self, near: Int64, is_weighed: bool) -> tuple[Floats, Int64]:
+    def _vote(self, near: Int64, is_weighed: bool) -> tuple[Float64, Int64]:
         """The same by labels (row, rank) of the nearest: neighborhoods of all sizes, weighed, or
         the corrected vote of one k."""
         k, c = self.n_neighbors_, len(self.classes_)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import issparse
 
+from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import row_hash
 from pipeline.graph.build import BUILDERS, NeighborParams, build_lists, choose_builder
 from pipeline.knn.rows import Rows, nearest_rows
@@ -15,9 +15,6 @@ from pipeline.knn.threads import ALONE, Threads
 from pipeline.methods.rules import RULES
 from pipeline.noise.extrema import anchor_plan
 from pipeline.streams import Stream
-
-Int64 = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float32]
 
 
 def training_lists(
@@ -27,7 +24,7 @@ def training_lists(
     seed: int,
     threads: Threads = ALONE,
     graph: Any = None,
-) -> tuple[Int64, Floats, Int64, Floats]:
+) -> tuple[Int64, Float32, Int64, Float32]:
     """Neighbors of every row with their distances, and longer exact lists of the anchors, each its
     own first, with theirs.
 
@@ -72,7 +69,7 @@ def training_lists(
     return index[:, :longest], distance[:, :longest], lists, away
 
 
-def lists_of_graph(graph: Any, n: int, k: int | None) -> tuple[Int64, Floats]:
+def lists_of_graph(graph: Any, n: int, k: int | None) -> tuple[Int64, Float32]:
     """Lists of a graph of nearest neighbors as scikit-learn and cleanlab have it.
 
     Parameters

@@ -10,7 +10,8 @@ from reprlib import repr as short
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from pipeline.arrays import Int64
 
 ClassName = bool | int | float | str
 MOST_CLASSES = 1000
@@ -46,7 +47,7 @@ class LabelSpace:
     def n_classes(self) -> int:
         return len(self.class_names)
 
-    def check_counts(self, counts: npt.NDArray[np.int64]) -> None:
+    def check_counts(self, counts: Int64) -> None:
         """ValueError where a class has fewer than two rows: none has a neighbor of its class."""
         if len(counts) != self.n_classes:
             raise ValueError(f"{len(counts)} counts of {self.n_classes} classes")

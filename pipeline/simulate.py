@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from pipeline.arrays import Float32, Float64, Int8
 
 N_SHEETS, INNER, OUTER = 20, 8, 32
 _BATCH = 4096
 
-Sample = tuple[npt.NDArray[np.float32], npt.NDArray[np.int8], npt.NDArray[np.float64]]
+Sample = tuple[Float32, Int8, Float64]
 
 
 def sheets(n: int, seed: int, first: int = 0) -> Sample:
@@ -43,7 +44,7 @@ def _batch(seed: int, batch: int) -> Sample:
     return x, (rng.random(_BATCH) < eta).astype(np.int8), eta
 
 
-def flip(y: npt.NDArray[np.int8], p0: float, p1: float, seed: int) -> npt.NDArray[np.int8]:
+def flip(y: Int8, p0: float, p1: float, seed: int) -> Int8:
     """(row,) given labels: each 0 becomes 1 with probability p0, each 1 becomes 0 with p1."""
     chance = np.random.default_rng([seed, 3]).random(len(y))
     return np.where(chance < np.where(y == 1, p1, p0), 1 - y, y).astype(np.int8)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from shlex import quote
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.intake.glance import FeatureCandidate
 from flows.intake.health import COARSE, Finding, named
 from flows.options.params import Method
+from pipeline.arrays import Int64
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
 from pipeline.diagnostics.health import is_coarse_in_float32, is_like_ids, nearly_tells
 from storage.errors import amount
@@ -17,9 +17,7 @@ from storage.sources.request import is_place
 from storage.sources.values.texts import parse_options
 
 
-def doubtful(
-    columns: list[FeatureCandidate], y: npt.NDArray[np.int64], method: Method
-) -> list[Finding]:
+def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[Finding]:
     """What may be as it should be, by column."""
     doubts = []
     for column in columns:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from pipeline.arrays import Float64
 from storage.errors import patiently
 from storage.sources.base import Source
 from storage.sources.blocks import join, join_values
@@ -42,7 +42,7 @@ class FeatureCandidate:
     """A column that may be a feature."""
 
     name: str
-    values: npt.NDArray[np.float64]
+    values: Float64
     """`(row,)` numbers, or codes of text by first appearance; NaN where missing."""
     is_text: bool
     example: str = ""
@@ -63,7 +63,7 @@ class Glance:
 
     columns: list[FeatureCandidate]
     label: Labels | None
-    ids: npt.NDArray[np.float64] | None
+    ids: Float64 | None
     """`(row,)` codes of the ids; NaN where missing."""
     n_rows: int
     whole: bool
@@ -233,7 +233,7 @@ def _parsed(name: str, column: pa.Array, spelling: Spelling) -> FeatureCandidate
     return FeatureCandidate(name, codes, True, example, kinds, refused=True, coded=coded)
 
 
-def _coded(column: pa.Array) -> tuple[npt.NDArray[np.float64], bytes]:
+def _coded(column: pa.Array) -> tuple[Float64, bytes]:
     """Codes, and a digest of what they stand for."""
     values, state = column.dictionary_encode(), blake2b(digest_size=16)
     for value in plain_values(values.dictionary):
@@ -241,6 +241,6 @@ def _coded(column: pa.Array) -> tuple[npt.NDArray[np.float64], bytes]:
     return _codes(values), state.digest()
 
 
-def _codes(column: pa.Array) -> npt.NDArray[np.float64]:
+def _codes(column: pa.Array) -> Float64:
     """`(row,)` codes by first appearance, NaN where missing."""
     return np.asarray(column.dictionary_encode().indices.cast(pa.float64()))

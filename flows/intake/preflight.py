@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from shlex import quote
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.intake.coding import annotated, own_source
@@ -18,6 +16,7 @@ from flows.intake.health import SHOWN, Finding, Health, named
 from flows.intake.labels import alike, cleaned, joins, quantity, refused, too_few
 from flows.intake.remedies import DECIMAL, READING, mended, remedies
 from flows.options.params import CheckParams, Method, TrainParams, as_keywords
+from pipeline.arrays import AnyArray, Int64
 from pipeline.diagnostics.health import (
     contradictions,
     equal_columns,
@@ -163,7 +162,7 @@ def look(params: CheckParams | TrainParams) -> Health:
     )
 
 
-def _known(labels: npt.NDArray[Any]) -> Counter[LabelValue]:
+def _known(labels: AnyArray) -> Counter[LabelValue]:
     """Rows with each label that is there."""
     known: Counter[LabelValue] = Counter()
     for raw, rows in Counter(labels.tolist()).items():
@@ -180,11 +179,7 @@ def _in_order(counts: Mapping[LabelValue, int]) -> list[tuple[LabelValue, int]]:
 
 
 def _findings(
-    glance: Glance,
-    y: npt.NDArray[np.int64],
-    method: Method,
-    n_missing: int,
-    counts: Mapping[LabelValue, int],
+    glance: Glance, y: Int64, method: Method, n_missing: int, counts: Mapping[LabelValue, int]
 ) -> list[Finding]:
     """All findings, what is left out first."""
     columns, prefix = glance.columns[:MOST_COLUMNS], method.model_probabilities

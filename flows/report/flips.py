@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.report.model import Training
 from flows.steps.graph.lookup import pick
+from pipeline.arrays import Int64
 from pipeline.blocks.sampling import Greatest
 from pipeline.diagnostics.drift import flipped, flips
 from storage.arrays.groups import read_array
@@ -115,7 +115,7 @@ def _stored(run: Run) -> dict[str, tuple[int, str]]:
     }
 
 
-def _largest(runs: tuple[Run, Run], rows: npt.NDArray[np.int64]) -> list[FlippedRow]:
+def _largest(runs: tuple[Run, Run], rows: Int64) -> list[FlippedRow]:
     columns = [
         zip(*(pick(run, "labels", name, rows).tolist() for run in runs), strict=True)
         for name in COLUMNS

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.report.model import PoolReport
+from pipeline.arrays import Int64
 from storage.sources.request import is_place
 
 SHOWN = 15
@@ -78,7 +78,7 @@ def bars(report: PoolReport) -> list[tuple[str, float]]:
     return [(names[at], metric.relevance[at]) for at in best if at not in useless]
 
 
-def telling(report: PoolReport) -> npt.NDArray[np.int64]:
+def telling(report: PoolReport) -> Int64:
     """(feature,) places of the features, those that tell most of the labels first, as far as that
     is known."""
     n = len(report.config.feature_names)

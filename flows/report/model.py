@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, computed_field, model_validator
 
 from flows.engine.results import LabelValue, Outcome
@@ -15,6 +14,7 @@ from flows.intake.health import Health
 from flows.steps.ingest.pool import CorrectionsUsed, Ingested
 from flows.steps.ingest.transform import PcaUsed
 from flows.steps.labels.verdicts import LabelVerdicts
+from pipeline.arrays import Float64, Int8, Integers
 from pipeline.blocks.metric import MetricChoice
 from pipeline.blocks.partition import Halo
 from pipeline.decision.choose_k import Choice
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 VERSION = 1
 Interval = tuple[float, float]
-Floats = npt.NDArray[np.float64]
 FULL = 100
 """Classes up to which a report holds the matrix; of more, the group `transition` of the run."""
 TABLED = 20
@@ -399,9 +398,7 @@ class Training(PoolReport):
         none = dict.fromkeys(("threshold", "trained_rule", "clean_error"))
         return {**none, "clean_reason": reason}
 
-    def outcomes(
-        self, predicted: npt.NDArray[np.integer], truth: npt.NDArray[np.integer]
-    ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.integer]]:
+    def outcomes(self, predicted: Integers, truth: Integers) -> tuple[Int8, Integers]:
         """(row,) what posteriors are of, 0 or 1, as predicted and in truth: that the predicted
         class is the true one."""
         right = (predicted == truth).astype(np.int8)
@@ -425,7 +422,7 @@ def fields_of(result: object, *names: str) -> dict[str, Any]:
     return {name: getattr(result, name) for name in names}
 
 
-def by_class(matrix: Floats, low: Floats, high: Floats) -> dict[str, Any]:
+def by_class(matrix: Float64, low: Float64, high: Float64) -> dict[str, Any]:
     """Fields of a `Training`: P(given | true), (class, class), the ends of its interval, and of
     each true class the share labeled as another."""
     whole = len(matrix) <= FULL  # three million numbers of a thousand classes

@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from flows.steps.graph.lookup import pick
+from pipeline.arrays import Float32, Floating, Int64
 from storage.errors import InputError, listed, no_column
 from storage.runs.run import Run
 from storage.sources.files import readable
@@ -73,13 +73,13 @@ class Features:
                 self._kept.popitem(last=False)
             return rows_of
 
-    def _content(self, values: npt.NDArray[np.float32]) -> dict[str, Any]:
+    def _content(self, values: Float32) -> dict[str, Any]:
         if self.shape is not None:
             return {"image": gray_image(values.reshape(self.shape))}
         return {"features": [_short(value) for value in values[:MOST_FEATURES].tolist()]}
 
 
-def gray_image(values: npt.NDArray[np.floating]) -> str:
+def gray_image(values: Floating) -> str:
     """A gray image, its least value black and its greatest white, as a PNG in a data URI.
 
     values : (height, width)
@@ -148,7 +148,7 @@ class Shown:
         """Those that are shown as they stand."""
         self._cells: dict[int, list[str | None]] = {}
 
-    def read(self, rows: npt.NDArray[np.int64]) -> None:
+    def read(self, rows: Int64) -> None:
         """Read the values of some rows, in one pass.
 
         Raises `InputError` where the file cannot be read, or has another number of rows.

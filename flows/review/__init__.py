@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import ReviewParams
@@ -20,6 +19,7 @@ from flows.review.serving import Page, PageRows, exhibit_of
 from flows.review.tables import export_answers, labels_to_import
 from flows.scorings.scored import Trained
 from flows.steps.graph.lookup import ids_of, places
+from pipeline.arrays import Int64
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
 from storage.errors import amount
@@ -136,7 +136,7 @@ def _serve(trained: Trained, desk: Desk, params: ReviewParams, reporter: Reporte
 
 def _rows(
     trained: Trained, desk: Desk, params: ReviewParams, reporter: Reporter
-) -> tuple[PageRows, npt.NDArray[np.int64]]:
+) -> tuple[PageRows, Int64]:
     """The rows of a list and their neighbors, and their numbers."""
     from flows.review.source import SourceTable
 

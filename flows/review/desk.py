@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.review import Measured, measure
+from pipeline.arrays import Int64
 from storage.answers import Answer, AnswersFile, Asked
 from storage.arrays.groups import Arrays
 from storage.errors import InputError
@@ -289,7 +289,7 @@ def _now() -> str:
 
 def pairs(queue: Arrays) -> list[tuple[int, int, int]]:
     """(given, likely, rows on the list) of each pair of classes, most rows first."""
-    both: npt.NDArray[np.int64] = np.stack(
+    both: Int64 = np.stack(
         [queue["given_label"].astype(np.int64), queue["likely_label"].astype(np.int64)], axis=1
     )
     pair, rows = np.unique(both, axis=0, return_counts=True)

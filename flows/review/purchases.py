@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from flows.options.params import AcquireParams
 from flows.review.tables import with_ids
 from flows.steps.ingest.pool import Ingested
+from pipeline.arrays import Float32, Int64
 from pipeline.methods.bought_labels import BoughtLabels
 from pipeline.methods.growing_net import grow
 from pipeline.methods.marmann import Marmann
@@ -93,8 +93,8 @@ def asking_people(
     run: Run,
     source: Source,
     ingested: Ingested,
-    x: npt.NDArray[np.float32],
-    neighbor: npt.NDArray[np.int64],
+    x: Float32,
+    neighbor: Int64,
     params: AcquireParams,
     desk: Purchases,
 ) -> AbstractContextManager[Oracle]:
@@ -147,13 +147,7 @@ class Purchases:
             self.values.append(value)
         return self.values.index(value)
 
-    def buy(
-        self,
-        x: npt.NDArray[np.float32],
-        neighbor: npt.NDArray[np.int64],
-        left: int,
-        params: AcquireParams,
-    ) -> Bought | None:
+    def buy(self, x: Float32, neighbor: Int64, left: int, params: AcquireParams) -> Bought | None:
         """Buy up to `left` labels; what answers then, None without any label."""
         if left < 1:
             return None
@@ -174,7 +168,7 @@ class Purchases:
     def _has(self, row: int) -> bool:
         return self.file.answers.of_row(row).label is not None
 
-    def ask(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def ask(self, rows: Int64) -> Int64:
         """(row,) codes of the labels of rows; every label is on the disk before it is used."""
         wanted = rows.tolist()
         if self.oracle is None:
@@ -206,7 +200,7 @@ class Purchases:
         write_columns(self.run.location.path(WANTED), with_ids(columns, self.ids))
 
 
-def write_labels(target: str, desk: Purchases, predicted: npt.NDArray[np.int64]) -> None:
+def write_labels(target: str, desk: Purchases, predicted: Int64) -> None:
     """The label of every row, and whether it was bought."""
     bought = np.zeros(len(predicted), np.bool_)
     bought[list(desk.known())] = True

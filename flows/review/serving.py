@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-import numpy.typing as npt
-
 from flows.options.params import Paged
+from pipeline.arrays import Int64
 from storage.errors import InputError, StorageError
 from storage.runs.run import Run
 
@@ -86,7 +84,7 @@ class Page:
             self._thread.join(timeout=10)
         self._listener.close()
 
-    def show(self, rows: npt.NDArray[np.int64]) -> None:
+    def show(self, rows: Int64) -> None:
         """Read what a file has of rows that are about to be asked for, and of their neighbors.
 
         rows : (any,) -1 in empty places. Raises `InputError` where the file is not as it should be.

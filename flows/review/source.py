@@ -7,11 +7,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
-import numpy as np
-import numpy.typing as npt
-
 from flows.report.rows import Shown
 from flows.scorings.scored import Trained
+from pipeline.arrays import Int64
 from storage.errors import KnnoiseError
 from storage.sources.base import unchanged
 from storage.sources.opening import TABLES
@@ -28,7 +26,7 @@ class SourceTable:
 
     trained: Trained
     path: str
-    rows: npt.NDArray[np.int64]
+    rows: Int64
     shown: Shown | None = None
     trouble: str = ""
     """What there is to say of the table; empty while it is what was trained on."""
@@ -36,7 +34,7 @@ class SourceTable:
     _looking: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def of(cls, trained: Trained, rows: npt.NDArray[np.int64]) -> Self | None:
+    def of(cls, trained: Trained, rows: Int64) -> Self | None:
         """The table of a training, looked at once; None where it was trained on something else.
 
         rows : numbers of those to show

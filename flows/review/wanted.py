@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.options.params import AcquireParams
 from flows.review.desk import NEAREST, Desk
 from flows.review.serving import Page, PageRows
+from pipeline.arrays import Float32, Int64
 from pipeline.knn.distance import list_distance
 from storage.answers import AnswersFile
 from storage.arrays.groups import Arrays
@@ -31,8 +31,8 @@ class People:
 
     desk: Desk
     page: Page
-    x: npt.NDArray[np.float32]
-    neighbor: npt.NDArray[np.int64]
+    x: Float32
+    neighbor: Int64
 
     def __call__(self, rows: list[int]) -> list[Label]:
         """Their labels of rows, as soon as there is one for each."""
@@ -53,8 +53,8 @@ class People:
 def people(
     file: AnswersFile,
     rows: PageRows,
-    x: npt.NDArray[np.float32],
-    neighbor: npt.NDArray[np.int64],
+    x: Float32,
+    neighbor: Int64,
     params: AcquireParams,
     labels: list[LabelValue],
 ) -> Iterator[People]:
@@ -76,12 +76,7 @@ def people(
         time.sleep(CLOSING_SECONDS)
 
 
-def questions(
-    row: npt.NDArray[np.int64],
-    x: npt.NDArray[np.float32],
-    neighbor: npt.NDArray[np.int64],
-    known: dict[int, int],
-) -> Arrays:
+def questions(row: Int64, x: Float32, neighbor: Int64, known: dict[int, int]) -> Arrays:
     """The columns of a review's list for rows without a label; `known` has codes by row."""
     near = neighbor[row, :NEAREST]
     distance = list_distance(x[row], x, near)

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import Float32, Float64, Int32, Int64
 from pipeline.blocks.partition import (
-    Float32,
     Halo,
     fit_centroids,
     fit_regions,
@@ -58,7 +57,7 @@ class Cut:
 
     centroid: Float32
     """(block, feature), scaled features"""
-    region: npt.NDArray[np.int32]
+    region: Int32
     """(block,) the region of each: blocks whose rows are searched together."""
     halo: Halo
     copies: float
@@ -142,7 +141,7 @@ def cuts(
     return tried
 
 
-def _cost(share: npt.NDArray[np.float64], n_rows: int, at_once: int) -> float:
+def _cost(share: Float64, n_rows: int, at_once: int) -> float:
     """Predicted core-µs per row of building lists, `at_once` regions at the same time, scheduled
     largest first.
 
@@ -172,9 +171,7 @@ def whole_cost(cut: Cut, target_recall: float, attempt: int) -> float:
     return cut.cost * effort(recall_wanted(target_recall, cut.ceiling, attempt))
 
 
-def pair_index(
-    neighbor: npt.NDArray[np.int64], n_anchors: int, k: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def pair_index(neighbor: Int64, n_anchors: int, k: int) -> tuple[Int64, Int64]:
     """(pair,) anchor numbers and neighbor rows of the first anchors' k nearest, self excluded.
 
     neighbor : (anchor, rank) rows, the anchor itself in column 0

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from pipeline.arrays import Float32, Float64, Int32, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads
 
 FOLDS = 3
@@ -22,28 +22,26 @@ LEAST_CHANCE = 1e-3
 _TILE = 256
 """Rows that go through a tree while it is near."""
 
-Float32 = npt.NDArray[np.float32]
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.integer[Any]]
+Codes = Integers
 
 
 class Forests(NamedTuple):
     """The trees of each fold as arrays, and what makes columns of their sums."""
 
-    feature: npt.NDArray[np.int32]
+    feature: Int32
     """(node,) the feature that splits."""
-    threshold: Floats
+    threshold: Float64
     """(node,) the largest value that goes left."""
-    left: npt.NDArray[np.int32]
+    left: Int32
     """(node,) the node on the left; that on the right is the one after it. Leaves lead to
     themselves."""
-    value: Floats
+    value: Float64
     """(node,) what a leaf adds to the logit."""
-    root: npt.NDArray[np.int64]
+    root: Int64
     """(fold, tree) first node; trees of the classes take turns."""
-    start: Floats
+    start: Float64
     """(fold, class) logit before all trees; one class stands for two."""
-    spread: Floats
+    spread: Float64
     """(1,) factor of the logits."""
 
     def apply(self, x: Float32) -> Float32:
@@ -59,7 +57,7 @@ class Forests(NamedTuple):
         return np.asarray(out * self.spread, np.float32)
 
 
-def fold_of(x: Float32) -> npt.NDArray[np.int64]:
+def fold_of(x: Float32) -> Int64:
     """(row,) the fold of each, by its features: equal rows are in the same one."""
     bits = (np.ascontiguousarray(x, np.float32) + np.float32(0)).view(np.uint32)
     mixed = np.full(len(x), 0x9E3779B97F4A7C15, np.uint64)
@@ -147,7 +145,7 @@ def of_chances(chance: Float32) -> Float32:
     return np.asarray(log - log.mean(axis=1, keepdims=True), np.float32)
 
 
-def _laid_out(nodes: Any) -> tuple[Any, npt.NDArray[np.int64]]:
+def _laid_out(nodes: Any) -> tuple[Any, Int64]:
     """Nodes level by level, siblings beside each other, and the new place of each."""
     order = [0]
     for at in order:
@@ -163,11 +161,11 @@ def _climb(
     x: Float32,
     rows: Any,
     feature: Any,
-    threshold: Floats,
+    threshold: Float64,
     left: Any,
-    value: Floats,
+    value: Float64,
     roots: Any,
-    out: Floats,
+    out: Float64,
 ) -> None:
     """Add to the rows' logits, tree by tree in their order, what their leaves hold."""
     n_classes = out.shape[1]

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import Bools, Float32, Int32, Int64
 from pipeline.knn.grouped import nearest_by_groups
-
-Float32 = npt.NDArray[np.float32]
 
 MAX_COPIES = 8
 """Blocks a row can be in; also how many nearest centers `nearest_blocks` keeps."""
@@ -31,9 +29,7 @@ class Halo:
     copies: int
 
 
-def nearest_blocks(
-    x: Float32, centroid: Float32, width: int = MAX_COPIES
-) -> tuple[npt.NDArray[np.int32], Float32]:
+def nearest_blocks(x: Float32, centroid: Float32, width: int = MAX_COPIES) -> tuple[Int32, Float32]:
     """The `width` nearest centers of each row, nearest first, ties by block; exact, so that a row
     has one home whoever asks, in whatever company.
 
@@ -51,9 +47,7 @@ def nearest_blocks(
     return block.astype(np.int32), distance
 
 
-def nearest_regions(
-    block: npt.NDArray[np.int32], distance: Float32, region: npt.NDArray[np.int32]
-) -> tuple[npt.NDArray[np.int32], Float32]:
+def nearest_regions(block: Int32, distance: Float32, region: Int32) -> tuple[Int32, Float32]:
     """The regions of each row's nearest blocks, as far as the nearest block of each.
 
     Parameters
@@ -77,9 +71,7 @@ def nearest_regions(
     return np.take_along_axis(of, order, axis=1), np.take_along_axis(far, order, axis=1)
 
 
-def fit_regions(
-    centroid: Float32, rows: npt.NDArray[np.int64], n_regions: int, seed: int
-) -> npt.NDArray[np.int32]:
+def fit_regions(centroid: Float32, rows: Int64, n_regions: int, seed: int) -> Int32:
     """Blocks that are near each other in regions of about as many rows: halved again and again
     between two means.
 
@@ -111,7 +103,7 @@ def fit_regions(
     return region
 
 
-def in_halo(distance: Float32, halo: Halo) -> npt.NDArray[np.bool_]:
+def in_halo(distance: Float32, halo: Halo) -> Bools:
     """(row, width) which of a row's nearest regions hold it; column 0, its home, always."""
     inside = distance <= (1.0 + halo.eps) * distance[:, :1]
     inside[:, halo.copies :] = False
@@ -197,11 +189,7 @@ def _even_out(
     return np.concatenate([kept, np.stack(made)]) if made else kept
 
 
-def share_together(
-    a: tuple[npt.NDArray[np.int32], Float32],
-    b: tuple[npt.NDArray[np.int32], Float32],
-    halo: Halo,
-) -> float:
+def share_together(a: tuple[Int32, Float32], b: tuple[Int32, Float32], halo: Halo) -> float:
     """Share of pairs that are together in some region: the ceiling of recall under a halo.
 
     a, b : `nearest_regions` of the two rows of each pair
@@ -211,9 +199,7 @@ def share_together(
     return float((same & both).any(axis=(1, 2)).mean())
 
 
-def share_probed(
-    query: tuple[npt.NDArray[np.int32], Float32], home: npt.NDArray[np.int32], probed: Halo
-) -> float:
+def share_probed(query: tuple[Int32, Float32], home: Int32, probed: Halo) -> float:
     """Share of pairs of which the query probes the block that the row is at home in.
 
     query : `nearest_blocks` of the first of each pair
@@ -223,9 +209,7 @@ def share_probed(
     return float((same & in_halo(query[1], probed)).any(axis=1).mean())
 
 
-def spread(
-    region: npt.NDArray[np.int32], distance: Float32, halo: Halo
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+def spread(region: Int32, distance: Float32, halo: Halo) -> tuple[Int64, Int32, Bools]:
     """Copies of rows to send to regions, or of queries to blocks.
 
     Returns

@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 from scipy.linalg import eigh
 from scipy.linalg.blas import dsyr, dsyrk
 from threadpoolctl import threadpool_limits
 
+from pipeline.arrays import Float32, Float64
 from pipeline.blocks.scaling import Scaling
 
 MOST_FEATURES = 4096
 """Features whose covariance is held, 128 MB, and decomposed in place."""
 _TILE = 16
 """Rows that share one pass over the weights."""
-
-Float32 = npt.NDArray[np.float32]
-Float64 = npt.NDArray[np.float64]
 
 
 class Covariance:

@@ -4,15 +4,14 @@ of greatest value."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64, UInt64
 from pipeline.streams import Stream
 
 
-def row_hash(row: npt.NDArray[np.int64], seed: int, stream: int) -> npt.NDArray[np.uint64]:
+def row_hash(row: Int64, seed: int, stream: int) -> UInt64:
     """(row,) uniform 64-bit values, a function of (row, seed, stream) alone (SplitMix64)."""
     with np.errstate(over="ignore"):
         start = np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64)[0]
@@ -22,9 +21,7 @@ def row_hash(row: npt.NDArray[np.int64], seed: int, stream: int) -> npt.NDArray[
         return np.asarray(z ^ (z >> np.uint64(31)))
 
 
-def in_sample(
-    row: npt.NDArray[np.int64], n_rows: int, size: int, seed: int, stream: int
-) -> npt.NDArray[np.bool_]:
+def in_sample(row: Int64, n_rows: int, size: int, seed: int, stream: int) -> Bools:
     """(row,) whether each row is in a uniform sample of about `size` of `n_rows` rows, of all where
     there are no more. A row is told without looking at others."""
     if n_rows <= size:
@@ -32,9 +29,7 @@ def in_sample(
     return row_hash(row, seed, stream) < np.uint64(int(size / n_rows * 2.0**64))
 
 
-def _taken(
-    pieces: Sequence[npt.NDArray[np.float32]], order: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float32]:
+def _taken(pieces: Sequence[Float32], order: Int64) -> Float32:
     """Rows of several pieces, numbered one piece after the other; each is moved once."""
     start = np.cumsum([0, *map(len, pieces)])
     piece = np.searchsorted(start, order, side="right") - 1
@@ -60,11 +55,11 @@ class RowSample:
         self._below = np.uint64(min(2.0**64 - 2048, share * 2.0**64)) if share < 1 else None
         self._hash = np.empty(0, np.uint64)
         self._row = np.empty(0, np.int64)
-        self._x: npt.NDArray[np.float32] = np.empty((0, 0), np.float32)
-        self._waiting: list[tuple[npt.NDArray[Any], ...]] = []
+        self._x: Float32 = np.empty((0, 0), np.float32)
+        self._waiting: list[tuple[AnyArray, ...]] = []
         self._n_waiting = 0
 
-    def see(self, first_row: int, x: npt.NDArray[np.float32]) -> None:
+    def see(self, first_row: int, x: Float32) -> None:
         """Take the rows `first_row` and following; x : (row, feature) float32."""
         row = np.arange(first_row, first_row + len(x))
         self._take(row_hash(row, self.seed, self.stream), row, x)
@@ -75,12 +70,7 @@ class RowSample:
         if len(other._hash):
             self._take(other._hash, other._row, other._x)
 
-    def _take(
-        self,
-        hashed: npt.NDArray[np.uint64],
-        row: npt.NDArray[np.int64],
-        x: npt.NDArray[np.float32],
-    ) -> None:
+    def _take(self, hashed: UInt64, row: Int64, x: Float32) -> None:
         below = self._hash[-1] if self.size and len(self._hash) == self.size else self._below
         low = slice(None) if below is None else np.flatnonzero(hashed < below)
         self._waiting.append((hashed[low], row[low], x[low].copy()))
@@ -100,13 +90,13 @@ class RowSample:
         self._waiting, self._n_waiting = [], 0
 
     @property
-    def row(self) -> npt.NDArray[np.int64]:
+    def row(self) -> Int64:
         """(sampled,) row numbers, in order of hash."""
         self._settle()
         return self._row
 
     @property
-    def x(self) -> npt.NDArray[np.float32]:
+    def x(self) -> Float32:
         """(sampled, feature)"""
         self._settle()
         return self._x
@@ -122,7 +112,7 @@ class Greatest:
         """Greatest first."""
         self.value = np.empty(0)
 
-    def see(self, row: npt.NDArray[np.int64], value: npt.NDArray[np.float64]) -> None:
+    def see(self, row: Int64, value: Float64) -> None:
         """Take rows, each once; both (row,), no NaN."""
         if len(self.row) == self.size:
             near = np.flatnonzero(value >= self.value[-1])

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import AnyArray, Bools, Float32
 from pipeline.knn.rows import as_rows
 
 APART = 25.0
@@ -28,7 +28,7 @@ class Scaling:
     factor: tuple[float, ...] | None = None
     directions: bool = False
 
-    def apply(self, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def apply(self, x: Float32) -> Float32:
         """(row, feature) float32, computed in float64 and rounded once; of directions
         (row, feature + 1), as rows of zeros have none and are put at a right angle to all others.
         """
@@ -79,7 +79,7 @@ def _plain(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
-def spreads(x: npt.NDArray[Any]) -> Spreads:
+def spreads(x: AnyArray) -> Spreads:
     """Compare columns, (row, feature), by the distance between their 5 % and 95 % quantiles and by
     their ranges, and believe the measure that has them closer: counts and pixels, mostly zero, have
     like ranges; heavy tails have like quantiles. Gaps (NaN) are left aside, and constants.
@@ -110,7 +110,7 @@ class FeatureStatistics:
         self.mean = np.zeros(n_features)
         self.squares = np.zeros(n_features)
 
-    def see(self, x: npt.NDArray[np.float32]) -> None:
+    def see(self, x: Float32) -> None:
         """Take a chunk, (row, feature) float32, at least one row."""
         chunk = FeatureStatistics(x.shape[1])
         values = x.astype(np.float64)
@@ -130,7 +130,7 @@ class FeatureStatistics:
         self.low = np.minimum(self.low, chunk.low)
         self.high = np.maximum(self.high, chunk.high)
 
-    def scaling(self, scale: str, kept: npt.NDArray[np.bool_] | None = None) -> Scaling:
+    def scaling(self, scale: str, kept: Bools | None = None) -> Scaling:
         """`none`; `range`: to [-1, 1]; `standard`: mean 0, deviation 1. Constants become 0.
 
         kept : (feature,) which columns stay as they are

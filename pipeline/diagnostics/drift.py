@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+
+from pipeline.arrays import AnyArray, Bools
 
 Rate = tuple[float, tuple[float, float]]
 """A rate and its 95 % interval."""
@@ -44,9 +45,7 @@ def rate_change(before: Rate, after: Rate, *, reliable: bool) -> Change:
     return Change(a, b, change, (low, high), "drifted" if moved else "steady")
 
 
-def flips(
-    before: Mapping[str, npt.NDArray[Any]], after: Mapping[str, npt.NDArray[Any]]
-) -> dict[str, int]:
+def flips(before: Mapping[str, AnyArray], after: Mapping[str, AnyArray]) -> dict[str, int]:
     """Counts of what differs between verdicts on the same rows; counts of chunks add up.
 
     Both hold given_label, predicted_label (codes) and is_label_issue (bool), each (row,).
@@ -65,9 +64,7 @@ def flips(
     }
 
 
-def flipped(
-    before: Mapping[str, npt.NDArray[Any]], after: Mapping[str, npt.NDArray[Any]]
-) -> npt.NDArray[np.bool_]:
+def flipped(before: Mapping[str, AnyArray], after: Mapping[str, AnyArray]) -> Bools:
     """(row,) whether the predicted label or the verdict on the given one differs."""
     predicted = before["predicted_label"] != after["predicted_label"]
     return np.asarray(predicted | (before["is_label_issue"] != after["is_label_issue"]))

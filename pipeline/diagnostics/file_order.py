@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaincc
 
+from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import in_sample
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import places
@@ -69,12 +69,7 @@ class FileOrder:
         return self.p_value < ALARM and self.share - self.expected >= LEAST
 
 
-def gaps(
-    row: npt.NDArray[np.int64],
-    neighbor: npt.NDArray[np.int64],
-    distance: npt.NDArray[np.float32],
-    n_rows: int,
-) -> FileDistances:
+def gaps(row: Int64, neighbor: Int64, distance: Float32, n_rows: int) -> FileDistances:
     """The neighbors of some rows of a file of `n_rows` that are among these rows.
 
     The lists of about `MOST_ROWS` rows of the file are looked at. Of a list those neighbors count

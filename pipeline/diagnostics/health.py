@@ -5,9 +5,10 @@ from __future__ import annotations
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 
-Values = npt.NDArray[np.float64]
+from pipeline.arrays import Float64, Int64
+
+Values = Float64
 FEWEST_ROWS = 40
 """Rows below which nothing is said of ids and leaks."""
 FEWEST_OF_CLASS = 5
@@ -26,7 +27,7 @@ def is_constant(values: Values) -> bool:
     return bool((values == values[0]).all())
 
 
-def is_copy(values: Values, y: npt.NDArray[np.int64]) -> bool:
+def is_copy(values: Values, y: Int64) -> bool:
     """Whether a column tells the label and nothing else: one value for each class, another for each
     other. `y` are codes, (row,), -1 where missing."""
     classes = np.unique(y[y >= 0])
@@ -40,7 +41,7 @@ def is_copy(values: Values, y: npt.NDArray[np.int64]) -> bool:
     return len({float(value[0]) for value in first}) == len(classes)
 
 
-def nearly_tells(values: Values, y: npt.NDArray[np.int64]) -> bool:
+def nearly_tells(values: Values, y: Int64) -> bool:
     """Whether the order of a column all but separates two classes (AUROC above
     `SUSPICIOUS_AUROC`), measured on at most `MOST_RANKED` rows."""
     step = -(-len(values) // MOST_RANKED)
@@ -54,7 +55,7 @@ def nearly_tells(values: Values, y: npt.NDArray[np.int64]) -> bool:
     return bool(max(area, 1 - area) > SUSPICIOUS_AUROC)
 
 
-def auroc(values: Values, y: npt.NDArray[np.int64]) -> float:
+def auroc(values: Values, y: Int64) -> float:
     """Chance that a row of class 1 has a larger value than one of class 0, ties counted half."""
     _, place = np.unique(values, return_inverse=True)
     zero, one = (np.bincount(place[y == label], minlength=place.max() + 1) for label in (0, 1))
@@ -103,7 +104,7 @@ def equal_columns(columns: list[tuple[Values, bytes]]) -> dict[int, int]:
     return equal
 
 
-def contradictions(columns: list[Values], y: npt.NDArray[np.int64]) -> tuple[int, int, int]:
+def contradictions(columns: list[Values], y: Int64) -> tuple[int, int, int]:
     """(groups, rows) of rows that are exact copies of each other and have different labels, and
     how many rows are copies of an earlier one, whatever their labels."""
     if not columns:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from pipeline.arrays import Bools, Float32, Float64, Int8, Int32, Int64
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import distinct, places
 
-Distances = npt.NDArray[np.float32]
-Labels = npt.NDArray[np.int8]
+Labels = Int8
 
 OUTLIER = 1 / 0.37037 - 1
 """Interquartile ranges above the upper quartile from which a mean distance is an outlier's, as in
@@ -33,7 +32,7 @@ class Usual:
     """Distance below which two rows are near duplicates; equal rows are in any case."""
 
 
-def usual_distances(distance: Distances) -> Usual:
+def usual_distances(distance: Float32) -> Usual:
     """Usual distances of a sample, (row, rank) float32, nearest first, the row itself left out."""
     mean = mean_distance(distance)
     low, middle, high = np.quantile(mean, (0.25, 0.5, 0.75))
@@ -41,7 +40,7 @@ def usual_distances(distance: Distances) -> Usual:
     return Usual(float(middle), float(high + OUTLIER * (high - low)), NEAR * nearest)
 
 
-def mean_distance(distance: Distances) -> npt.NDArray[np.float64]:
+def mean_distance(distance: Float32) -> Float64:
     """(row,) mean over the neighbors that are there (finite)."""
     there = np.isfinite(distance)
     if there.all():
@@ -50,20 +49,20 @@ def mean_distance(distance: Distances) -> npt.NDArray[np.float64]:
     return np.asarray(total / np.maximum(1, there.sum(axis=1)))
 
 
-def outlier_score(mean: npt.NDArray[np.float64], usual: Usual) -> Distances:
+def outlier_score(mean: Float64, usual: Usual) -> Float32:
     """(row,) exp(-mean / median): near 1 amid others, near 0 far from all."""
     scale = max(usual.distance, 100 * np.finfo(np.float64).eps)
     return np.exp(-mean / scale).astype(np.float32)
 
 
-def is_near(distance: Distances, below: float) -> npt.NDArray[np.bool_]:
+def is_near(distance: Float32, below: float) -> Bools:
     """Which distances are those of near duplicates; equal rows are so in any case."""
     return np.asarray((distance < below) | (distance == 0))
 
 
 def near_duplicates(
-    distance: Distances, neighbor_label: Labels, given: Labels, usual: Usual
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    distance: Float32, neighbor_label: Labels, given: Labels, usual: Usual
+) -> tuple[Int32, Int32]:
     """(row,) listed neighbors that are near duplicates, and those of them given another label."""
     near, other = (np.zeros(len(distance), np.int32) for _ in range(2))
     _near(distance, neighbor_label, given, np.float32(usual.near), near, other)
@@ -71,11 +70,8 @@ def near_duplicates(
 
 
 def data_values(
-    row: npt.NDArray[np.int64],
-    neighbor: npt.NDArray[np.int64],
-    neighbor_label: Labels,
-    given: Labels,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    row: Int64, neighbor: Int64, neighbor_label: Labels, given: Labels
+) -> tuple[Int64, Float64]:
     """Rows that are listed, ascending, and the sum of their values for the votes of the rows that
     list them: KNN-Shapley (Jia et al. 2019, Theorem 1) for the k nearest, k the length of the
     lists, cut off at the end of the list, which changes a value by at most 1 / k.
@@ -101,12 +97,12 @@ def data_values(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _near(
-    distance: Distances,
+    distance: Float32,
     neighbor_label: Labels,
     given: Labels,
     below: np.float32,
-    near: npt.NDArray[np.int32],
-    other: npt.NDArray[np.int32],
+    near: Int32,
+    other: Int32,
 ) -> None:
     for i in range(len(distance)):
         for j in range(distance.shape[1]):
@@ -117,11 +113,7 @@ def _near(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _add_values(
-    place: npt.NDArray[np.int32],
-    neighbor_label: Labels,
-    given: Labels,
-    value: npt.NDArray[np.float64],
-    listed: npt.NDArray[np.bool_],
+    place: Int32, neighbor_label: Labels, given: Labels, value: Float64, listed: Bools
 ) -> None:
     """The last neighbor is worth nothing, each before it what the next is, and 1 / k more or less
     where their labels differ."""

@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
+
+from pipeline.arrays import Float64, Floating
 
 
 @dataclass(frozen=True)
 class Plane:
     """A sample on its first two principal components."""
 
-    at: npt.NDArray[np.float64]
+    at: Float64
     """(row, 2), centered; the second column is 0 where there is one feature."""
     share: tuple[float, float]
     """Share of the sample's variance along each component."""
 
 
-def principal_plane(x: npt.NDArray[np.floating]) -> Plane:
+def principal_plane(x: Floating) -> Plane:
     """The sample `x`, (row, feature) finite, seen along its two directions of largest variance.
 
     The sign of a component is such that its largest weight is positive, and one thread computes,

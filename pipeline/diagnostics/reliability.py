@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betaincinv
 
+from pipeline.arrays import Floating, Integers
 from pipeline.knn.recall import wilson
 
 BINS = 10
@@ -61,11 +61,7 @@ class ReliabilityCounter:
         self.right = np.zeros(2, np.int64)
 
     def see(
-        self,
-        eta_corr: npt.NDArray[np.floating],
-        posterior: npt.NDArray[np.floating],
-        predicted: npt.NDArray[np.integer],
-        truth: npt.NDArray[np.integer],
+        self, eta_corr: Floating, posterior: Floating, predicted: Integers, truth: Integers
     ) -> None:
         """All (row,): shares and posteriors in [0, 1], labels 0 or 1. ValueError if outside."""
         p = posterior.astype(np.float64)

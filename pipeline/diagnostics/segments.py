@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import Bools, Float32, Float64, Int64
 from pipeline.knn.recall import wilson
 
 Bound = tuple[int, float | None, float | None]
@@ -49,9 +49,7 @@ def sample_rows(n_features: int) -> int:
     return min(MOST_ROWS, max(1, MOST_CELLS // n_features))
 
 
-def worst_segments(
-    x: npt.NDArray[np.float32], suspect: npt.NDArray[np.bool_]
-) -> tuple[Segment, ...]:
+def worst_segments(x: Float32, suspect: Bools) -> tuple[Segment, ...]:
     """The segments of highest share, worst first; none where none is surely worse than the rest.
 
     A split counts where its likelihood ratio beats the best of so many splits by chance (twice the
@@ -76,7 +74,7 @@ def worst_segments(
     return tuple(sorted(segments, key=lambda segment: -segment.share)[:SHOWN])
 
 
-def inside(x: npt.NDArray[np.float32], bounds: tuple[Bound, ...]) -> npt.NDArray[np.bool_]:
+def inside(x: Float32, bounds: tuple[Bound, ...]) -> Bools:
     """(row,) which rows of `x`, (row, feature), keep all bounds."""
     keeps = np.ones(len(x), np.bool_)
     for feature, low, high in bounds:
@@ -88,8 +86,8 @@ def inside(x: npt.NDArray[np.float32], bounds: tuple[Bound, ...]) -> npt.NDArray
 
 
 def _leaves(
-    x: npt.NDArray[np.float32],
-    suspect: npt.NDArray[np.bool_],
+    x: Float32,
+    suspect: Bools,
     fewest: int,
     least: float,
     within: tuple[Bound, ...] = (),
@@ -120,9 +118,7 @@ def _narrowed(
     return tuple((f, *span) for f, span in known.items())
 
 
-def best_split(
-    x: npt.NDArray[np.float32], suspect: npt.NDArray[np.bool_], fewest: int
-) -> tuple[float, int, float]:
+def best_split(x: Float32, suspect: Bools, fewest: int) -> tuple[float, int, float]:
     """The likelihood ratio (twice the gain in log likelihood), feature and value of the split of
     rows into those at most the value and those above that tells most of `suspect`; of equal ones
     the first. The ratio is 0 where no split leaves `fewest` rows on both sides.
@@ -148,16 +144,14 @@ def best_split(
     return best
 
 
-def _log_powers(n: int) -> npt.NDArray[np.float64]:
+def _log_powers(n: int) -> Float64:
     """log m**m for all m up to n: `hits` of m alike rows have the greatest log likelihood
     log hits**hits + log (m - hits)**(m - hits) - log m**m."""
     m = np.arange(n + 1)
     return np.asarray(m * np.log(np.maximum(m, 1)))
 
 
-def _sorted(
-    value: npt.NDArray[np.float32], mark: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+def _sorted(value: Float32, mark: Bools) -> tuple[Float32, Int64]:
     """Values ascending with their marks, by one sort of whole numbers: the bits of a float order as
     floats do, those of negative ones the other way round; the mark is put below them."""
     bits = (value + np.float32(0)).view(np.int32)  # 0 for -0
@@ -167,12 +161,7 @@ def _sorted(
     return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(np.float32), keys & 1
 
 
-def _tested(
-    bounds: tuple[Bound, ...],
-    x: npt.NDArray[np.float32],
-    suspect: npt.NDArray[np.bool_],
-    fewest: int,
-) -> Segment | None:
+def _tested(bounds: tuple[Bound, ...], x: Float32, suspect: Bools, fewest: int) -> Segment | None:
     """What rows that the tree has not seen say of a segment; None where it is not surely worse."""
     here = inside(x, bounds)
     n_here, n_there = int(here.sum()), int((~here).sum())

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from pipeline.arrays import Float32, Int32, Int64
 from pipeline.graph.carving import carve
 from pipeline.graph.effort import lists_of_recall
-from pipeline.knn.distance import Float32, rank_lists
+from pipeline.knn.distance import rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.threads import ALONE, Threads
@@ -114,7 +114,7 @@ def pass_seconds(n_rows: int) -> float:
 
 def build_lists(
     x: Float32, params: NeighborParams, threads: Threads = ALONE
-) -> tuple[npt.NDArray[np.int64], Float32, int]:
+) -> tuple[Int64, Float32, int]:
     """Neighbor lists of all rows of a block among the rows of that block.
 
     Parameters
@@ -148,12 +148,12 @@ def build_lists(
         return index, distance, len(short)
 
 
-def spatial_order(x: Float32, seed: int = 0, threads: Threads = ALONE) -> npt.NDArray[np.int64]:
+def spatial_order(x: Float32, seed: int = 0, threads: Threads = ALONE) -> Int64:
     """(row,) rows in an order in which near ones tend to follow each other."""
     return carve(of_unit_size(x)[0], _ORDER_ROWS, seed, threads).row.astype(np.int64)
 
 
-def _lists(x: Float32, params: NeighborParams, threads: Threads) -> npt.NDArray[np.int32]:
+def _lists(x: Float32, params: NeighborParams, threads: Threads) -> Int32:
     """Finalists for the lists of a block in spatial order."""
     if params.builder == "pynndescent":
         from pipeline.graph import descent  # compiled: only those who need it pay for the import

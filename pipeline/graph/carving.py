@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from pipeline.knn.distance import Float32
+from pipeline.arrays import Float32, Int32, Int64, UInt64
 from pipeline.knn.threads import ALONE, Threads
 
 _LEADERS = 64
@@ -21,9 +20,6 @@ _PIECE_ROWS = 16 * _CHUNK
 """Rows that one thread compares with the first leaders: whole products."""
 _APART = np.uint64(0x9E3779B97F4A7C15)
 """Between the states from which the parts of the first division draw their leaders."""
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 
 class Cells(NamedTuple):
@@ -62,9 +58,7 @@ def carve(x: Float32, cell_rows: int, seed: int, threads: Threads = ALONE) -> Ce
     return Cells(row, np.concatenate([[0], *inner]))
 
 
-def _divided(
-    x: Float32, cell_rows: int, state: npt.NDArray[np.uint64], threads: Threads
-) -> tuple[Int32, Int64]:
+def _divided(x: Float32, cell_rows: int, state: UInt64, threads: Threads) -> tuple[Int32, Int64]:
     """Rows in the order of the parts of the first division, and where each part begins."""
     row = np.arange(len(x), dtype=np.int32)
     if len(x) <= cell_rows:
@@ -82,9 +76,7 @@ def _divided(
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
-def _leaders(
-    x: Float32, row: Int32, cell_rows: int, state: npt.NDArray[np.uint64]
-) -> tuple[Float32, Float32]:
+def _leaders(x: Float32, row: Int32, cell_rows: int, state: UInt64) -> tuple[Float32, Float32]:
     """Rows drawn among some, and half of their squares; `state` moves on."""
     k = min(_LEADERS, max(2, int(np.ceil(len(row) * _SPARE / cell_rows))))
     leader, half = np.empty((k, x.shape[1]), np.float32), np.empty(k, np.float32)
@@ -121,7 +113,7 @@ def _nearest_leader(x: Float32, row: Int32, leader: Float32, half: Float32, cell
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _carve(x: Float32, row: Int32, cell_rows: int, state: npt.NDArray[np.uint64]) -> Int64:
+def _carve(x: Float32, row: Int32, cell_rows: int, state: UInt64) -> Int64:
     """Put `row` in order; where cells end."""
     n = len(row)
     ordered, cell = np.empty(n, np.int32), np.empty(n, np.int32)

@@ -7,13 +7,13 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import numpy.typing as npt
 from pynndescent import NNDescent
 
+from pipeline.arrays import Float32, Int32
 from pipeline.knn.lists import ABSENT
 
 
-def build(x: npt.NDArray[np.float32], n_neighbors: int, *, seed: int) -> npt.NDArray[np.int32]:
+def build(x: Float32, n_neighbors: int, *, seed: int) -> Int32:
     """Approximate neighbor lists without the row itself, by nearest-neighbor descent.
 
     One thread: seed and thread count decide the graph.
@@ -31,6 +31,6 @@ def build(x: npt.NDArray[np.float32], n_neighbors: int, *, seed: int) -> npt.NDA
         index = NNDescent(
             x, n_neighbors=n_neighbors + 1, metric="euclidean", random_state=seed, n_jobs=1
         )
-        lists: npt.NDArray[np.int32] = index.neighbor_graph[0]
+        lists: Int32 = index.neighbor_graph[0]
     lists[lists == np.arange(len(x))[:, None]] = ABSENT  # what pynndescent too calls -1
     return lists

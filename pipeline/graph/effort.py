@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import Float32, Float64, Int32, Int64
 from pipeline.graph.carving import carve
 from pipeline.graph.local_join import (
     GrowingLists,
@@ -16,14 +16,11 @@ from pipeline.graph.local_join import (
     join_near,
     near,
 )
-from pipeline.knn.distance import Float32, rank_lists
+from pipeline.knn.distance import rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.quantized import Quantized
 from pipeline.knn.recall import row_recall
 from pipeline.knn.threads import ALONE, Threads
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 _TRIED, _TRIED_SHARE = (256, 2048), 1e-3
 """Rows searched exactly to measure the recall of a block: the fewest and the most, and between."""
@@ -79,7 +76,7 @@ class Sample:
             _, distance = nearest(x[rows], x, k, exclude=rows)
         return cls(rows, distance, fine)
 
-    def recall(self, x: Float32, lists: GrowingLists, k: int) -> npt.NDArray[np.float64]:
+    def recall(self, x: Float32, lists: GrowingLists, k: int) -> Float64:
         """(row,) share of the k nearest in the lists of the sampled rows."""
         place = np.arange(len(x))
         _, distance = rank_lists(x[self.rows], x, lists.index, place, k)
@@ -176,7 +173,7 @@ def _tried(
     below the sample's; and the squared distance of the k-th neighbor from which on rows have to be
     joined for it: lists of rows in dense places are the best."""
 
-    def joined(forward: int) -> npt.NDArray[np.float64]:
+    def joined(forward: int) -> Float64:
         lists = growing.of(sample.rows)
         by = near(growing, forward, forward // 2, sample.rows, threads)
         join_near(x, quantized, by, sample.rows, lists)
@@ -199,7 +196,7 @@ def _tried(
     return forward, _surely(after), 0.0
 
 
-def _surely(recalls: npt.NDArray[np.float64], errors: float = 1.0) -> float:
+def _surely(recalls: Float64, errors: float = 1.0) -> float:
     """So many standard errors below the mean."""
     return float(recalls.mean() - errors * recalls.std() / np.sqrt(len(recalls)))
 

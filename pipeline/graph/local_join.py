@@ -10,16 +10,15 @@ wants exact lists ranks some more than k of these finalists.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from pipeline.graph.carving import Cells, Int32, Int64
-from pipeline.knn.distance import Float32, prefetch
+from pipeline.arrays import Bools, Float32, Int8, Int32, Int64, Integers, UInt8
+from pipeline.graph.carving import Cells
+from pipeline.knn.distance import prefetch
 from pipeline.knn.lists import ABSENT
-from pipeline.knn.quantized import AXES, Int8, Quantized, most
+from pipeline.knn.quantized import AXES, Quantized, most
 from pipeline.knn.threads import ALONE, Threads
 
 _CHUNK = 2048
@@ -36,8 +35,6 @@ _LINKED = 8
 """Pieces of the links of all lists: each is read once for every one."""
 _STAMPS = 255
 """Rows whose candidates are told apart before the marks of all are taken away."""
-
-UInt8 = npt.NDArray[np.uint8]
 
 
 @dataclass
@@ -72,7 +69,7 @@ class GrowingLists:
         threads.over(len(self.index), copy)
         return wide
 
-    def of(self, rows: npt.NDArray[np.integer[Any]]) -> GrowingLists:
+    def of(self, rows: Integers) -> GrowingLists:
         """Copies of the lists of some rows."""
         return GrowingLists(self.index[rows], self.far[rows], self.joined[rows])
 
@@ -167,11 +164,7 @@ def near(
 
 
 def _near(
-    lists: GrowingLists,
-    forward: int,
-    backward: int,
-    wanted: npt.NDArray[np.bool_],
-    threads: Threads,
+    lists: GrowingLists, forward: int, backward: int, wanted: Bools, threads: Threads
 ) -> Near:
     """The same for the rows that are asked for."""
     n = len(wanted)
@@ -194,7 +187,7 @@ def _near(
 
 
 def _links_of(
-    index: Int32, joined: UInt8, forward: int, wanted: npt.NDArray[np.bool_], threads: Threads
+    index: Int32, joined: UInt8, forward: int, wanted: Bools, threads: Threads
 ) -> tuple[Int32, Int32, Int64]:
     """Rows and the rows asked for that they list among their first `forward`, by age, rank and row;
     and where each rank of each age begins."""
@@ -418,7 +411,7 @@ def _fill_near(
     joined: UInt8,
     forward: int,
     backward: int,
-    wanted: npt.NDArray[np.bool_],
+    wanted: Bools,
     source: Int32,
     target: Int32,
     start: Int64,
@@ -462,12 +455,7 @@ def _fill_near(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _count_links(
-    index: Int32,
-    joined: UInt8,
-    wanted: npt.NDArray[np.bool_],
-    first: int,
-    stop: int,
-    count: Int64,
+    index: Int32, joined: UInt8, wanted: Bools, first: int, stop: int, count: Int64
 ) -> None:
     """Links of the rows of a range, by age and rank."""
     forward = len(count) // 2
@@ -482,7 +470,7 @@ def _count_links(
 def _fill_links(
     index: Int32,
     joined: UInt8,
-    wanted: npt.NDArray[np.bool_],
+    wanted: Bools,
     first: int,
     stop: int,
     place: Int64,

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from pipeline.arrays import Bools, Float32, Int32, Int64, Integers
 from pipeline.graph.build import of_unit_size, spatial_order
 from pipeline.graph.local_join import GrowingLists, near
-from pipeline.knn.distance import Float32, prefetch, rank_lists
+from pipeline.knn.distance import prefetch, rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 LINKS = 20
 """Neighbors of a list's beginning that a walk follows; half as many that list the row, too."""
@@ -90,7 +86,7 @@ def met_by_effort(
     query: Float32,
     network: Network,
     true_distance: Float32,
-    listed: npt.NDArray[np.bool_],
+    listed: Bools,
     own: Int64,
     steps: Sequence[int],
     most: float,
@@ -142,7 +138,7 @@ def links(x: Float32, listed: Int32) -> tuple[Int64, Int32]:
     return order, near(lists, forward, LINKS // 2).index
 
 
-def network_of(x: Float32, order: npt.NDArray[np.integer[Any]], link: Int32) -> Network:
+def network_of(x: Float32, order: Integers, link: Int32) -> Network:
     """The network of rows whose order and links are known."""
     drawn = np.random.default_rng(0).permutation(len(x))[: max(1, len(x) // _ROWS_PER_GATE)]
     rows = order.astype(np.int64)

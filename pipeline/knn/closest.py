@@ -5,13 +5,11 @@ A pair is one key: the bits of its distance above those of its row. Keys order a
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from pipeline.knn.distance import Float32, one_distance
+from pipeline.arrays import Float32, Float64, Int32, Int64, Integers, UInt32, UInt64
+from pipeline.knn.distance import one_distance
 from pipeline.knn.lists import ABSENT
 
 NOTHING = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -21,9 +19,7 @@ _GLANCE = 16
 _UNDERFLOW = 1e-36
 """What a bound of rows within one spread can lose below the smallest float32."""
 
-Keys = npt.NDArray[np.uint64]
-Int64 = npt.NDArray[np.int64]
-Float64 = npt.NDArray[np.float64]
+Keys = UInt64
 
 
 def no_keys(n_queries: int, width: int) -> Keys:
@@ -58,7 +54,7 @@ def collect(
     x: Float32,
     bounds: Float32,
     first: int,
-    left_out: npt.NDArray[np.integer[Any]],
+    left_out: Integers,
     own: Float64,
     unit: float,
     k: int,
@@ -86,7 +82,7 @@ def collect(
     _collect(query, x, bounds, first, left_out, own, unit, k, most, filled, keys, *_parts(keys))
 
 
-def _parts(keys: Keys) -> tuple[npt.NDArray[np.uint32], Float32]:
+def _parts(keys: Keys) -> tuple[UInt32, Float32]:
     """(query, 2 * width) views of the halves of keys: rows at even places, distances at odd."""
     return keys.view(np.uint32), keys.view(np.float32)
 
@@ -97,14 +93,14 @@ def _collect(
     x: Float32,
     bounds: Float32,
     first: int,
-    left_out: npt.NDArray[np.integer[Any]],
+    left_out: Integers,
     own: Float64,
     unit: float,
     k: int,
     most: Float32,
     filled: Int64,
     keys: Keys,
-    row: npt.NDArray[np.uint32],
+    row: UInt32,
     far: Float32,
 ) -> None:
     width, below = keys.shape[1], np.empty(bounds.shape[1], np.int32)
@@ -150,7 +146,7 @@ def _bring_forward(key: Keys, k: int) -> None:
 
 
 @njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _below(bound: Float32, most: np.float32, below: npt.NDArray[np.int32]) -> int:
+def _below(bound: Float32, most: np.float32, below: Int32) -> int:
     """How many bounds are low enough; their places go to `below`."""
     n = 0
     for a in range(0, len(bound), _GLANCE):

@@ -12,12 +12,12 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pipeline.arrays import Float32, Int64, Integers
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.threads import ALONE, Threads
 
@@ -51,12 +51,8 @@ LANES = 8
 _AHEAD = 6
 """Rows between the one whose distance is summed and the one that is fetched."""
 
-Float32 = npt.NDArray[np.float32]
-Index = npt.NDArray[np.integer[Any]]
-Int64 = npt.NDArray[np.int64]
 
-
-def pair_distance(a: Float32, b: Float32, i: Index, j: Index) -> Float32:
+def pair_distance(a: Float32, b: Float32, i: Integers, j: Integers) -> Float32:
     """The float32 nearest to the Euclidean distance of rows i of `a` and j of `b`.
 
     Accumulated in float64 in one order and rounded once: every builder's finalists get their
@@ -77,7 +73,7 @@ def pair_distance(a: Float32, b: Float32, i: Index, j: Index) -> Float32:
     return out
 
 
-def list_distance(query: Float32, x: Float32, index: Index) -> Float32:
+def list_distance(query: Float32, x: Float32, index: Integers) -> Float32:
     """(query, k) distances of each query to the rows of `x` its list names; inf where ABSENT.
 
     Parameters
@@ -95,12 +91,12 @@ def list_distance(query: Float32, x: Float32, index: Index) -> Float32:
 def rank_lists(
     query: Float32,
     x: Float32,
-    place: Index,
-    row: npt.NDArray[np.int64],
+    place: Integers,
+    row: Int64,
     k: int,
     threads: Threads = ALONE,
-    to: npt.NDArray[np.int64] | None = None,
-) -> tuple[npt.NDArray[np.int64], Float32]:
+    to: Int64 | None = None,
+) -> tuple[Int64, Float32]:
     """The k nearest of the rows listed for each query, by exact distance, ties by row.
 
     Parameters
@@ -210,12 +206,7 @@ def insert(d: np.float32, r: int, filled: int, index: Int64, distance: Float32) 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _rank(
-    query: Float32,
-    x: Float32,
-    place: Index,
-    row: npt.NDArray[np.int64],
-    index: npt.NDArray[np.int64],
-    distance: Float32,
+    query: Float32, x: Float32, place: Integers, row: Int64, index: Int64, distance: Float32
 ) -> None:
     for i in range(len(place)):
         n_ranked = 0
@@ -230,6 +221,6 @@ def _rank(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _fill(a: Float32, b: Float32, i: Index, j: Index, out: Float32) -> None:
+def _fill(a: Float32, b: Float32, i: Integers, j: Integers, out: Float32) -> None:
     for pair in range(len(i)):
         out[pair] = one_distance(a[i[pair]], b[j[pair]])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from pipeline.arrays import Float32, Float64, Int64, Integers
 from pipeline.knn.closest import collect, lists_of, no_keys, reach
-from pipeline.knn.distance import Float32, rank_lists
+from pipeline.knn.distance import rank_lists
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.threads import ALONE, Threads
 
@@ -26,15 +25,13 @@ _ROOM = 64
 _LOST = 8.0
 """How often a bound's rounding error is added where distances are guessed from bounds."""
 
-Int64 = npt.NDArray[np.int64]
-
 
 def nearest(
     query: Float32,
     x: Float32,
     k: int,
     *,
-    exclude: npt.NDArray[np.integer[Any]] | None = None,
+    exclude: Integers | None = None,
     bound: Float32 | None = None,
     threads: Threads = ALONE,
 ) -> tuple[Int64, Float32]:
@@ -141,9 +138,7 @@ class _Tiles:
         rows = np.linspace(0, len(self.x) - 1, size).astype(np.int64)
         return _Sample(_Tiles(self.x[rows]), wanted, size / len(self.x))
 
-    def lower(
-        self, query: Float32
-    ) -> tuple[npt.NDArray[np.float64], Iterator[tuple[int, Float32]]]:
+    def lower(self, query: Float32) -> tuple[Float64, Iterator[tuple[int, Float32]]]:
         """Lower bounds of squared distances, in units of the spread: a summand of each query, and
         tile by tile the first row and the other summand (query, row)."""
         moved = self._moved(query)
@@ -155,11 +150,7 @@ class _Tiles:
         return own, ((a, with_one @ self.factor[:, a : a + _X_ROWS]) for a in starts)
 
     def closest(
-        self,
-        query: Float32,
-        limit: npt.NDArray[np.float64],
-        left_out: npt.NDArray[np.integer[Any]],
-        k: int,
+        self, query: Float32, limit: Float64, left_out: Integers, k: int
     ) -> tuple[Int64, Float32]:
         """The k nearest of each query among all rows up to a squared limit, and some more."""
         own, tiles = self.lower(query)
@@ -179,7 +170,7 @@ class _Sample:
     wanted: int
     share: float
 
-    def guess(self, query: Float32) -> npt.NDArray[np.float64]:
+    def guess(self, query: Float32) -> Float64:
         """(query,) squared distance below which there are probably enough rows; sure for all."""
         expected = self.wanted * self.share
         rank = self.wanted
@@ -195,6 +186,6 @@ class _Sample:
         return np.asarray(np.where(np.isfinite(own), guess, np.inf))
 
 
-def _squared(distance: Float32) -> npt.NDArray[np.float64]:
+def _squared(distance: Float32) -> Float64:
     """Upper bound of the square of any value that rounds to this float32."""
     return np.square(distance.astype(np.float64)) * (1.0 + 2.0**-21) + 1e-80

@@ -12,10 +12,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from pipeline.knn.distance import Float32, insert, one_distance
+from pipeline.arrays import Float32, Float64, Int64
+from pipeline.knn.distance import insert, one_distance
 from pipeline.knn.exact import FEW_ROWS, nearest
 from pipeline.knn.lists import ABSENT
 
@@ -33,9 +33,6 @@ _E = 2.0**-22
 """More than the relative error of a square of a distance in float32."""
 _TINY = 1e-40
 """More than the absolute error of a distance that underflows."""
-
-Int64 = npt.NDArray[np.int64]
-Float64 = npt.NDArray[np.float64]
 
 
 class _Groups(NamedTuple):

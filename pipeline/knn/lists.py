@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from pipeline.arrays import Float32, Int64, Integers
+
 ABSENT = -1
 """Row of an empty place in a list; its distance is infinite and its label `no_label`."""
 
@@ -17,11 +19,11 @@ ABSENT = -1
 class Neighbors(NamedTuple):
     """Lists of neighbors, nearest first, ties by row; empty places at the end."""
 
-    row: npt.NDArray[np.int64]
+    row: Int64
     """(list, k) row numbers"""
-    distance: npt.NDArray[np.float32]
+    distance: Float32
     """(list, k) Euclidean"""
-    label: npt.NDArray[np.integer]
+    label: Integers
     """(list, k) codes of the given labels of those rows"""
 
 
@@ -40,7 +42,7 @@ def empty(n_lists: int, k: int, label: npt.DTypeLike = np.int8) -> Neighbors:
     )
 
 
-def rank_in_group(group: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+def rank_in_group(group: Integers) -> Int64:
     """(item,) position of each item in its run of equal values; `group` must be sorted."""
     position = np.arange(len(group))
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]]) if len(group) else position
@@ -48,12 +50,7 @@ def rank_in_group(group: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
     return position - np.repeat(starts, lengths)
 
 
-def select(
-    group: npt.NDArray[np.integer[Any]],
-    row: npt.NDArray[np.int64],
-    distance: npt.NDArray[np.float32],
-    k: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def select(group: Integers, row: Int64, distance: Float32, k: int) -> tuple[Int64, Int64]:
     """Of loose (group, row, distance) candidates, the k nearest distinct rows of each group.
 
     All arguments are (candidate,). A row offered twice to a group must have one distance.
@@ -72,11 +69,7 @@ def select(
     return order[near], rank[near]
 
 
-def _order(
-    group: npt.NDArray[np.integer[Any]],
-    row: npt.NDArray[np.int64],
-    distance: npt.NDArray[np.float32],
-) -> npt.NDArray[np.int64]:
+def _order(group: Integers, row: Int64, distance: Float32) -> Int64:
     """`np.lexsort((row, distance, group))`, by one sort of packed keys and a second of ties only.
 
     Bits of floats that are not negative order as the floats do.
@@ -91,7 +84,7 @@ def _order(
     return order
 
 
-def merge(home: npt.NDArray[np.integer[Any]], lists: Neighbors, n_homes: int) -> Neighbors:
+def merge(home: Integers, lists: Neighbors, n_homes: int) -> Neighbors:
     """One list for each home row from any number of lists for it.
 
     Parameters
@@ -110,13 +103,13 @@ def merge(home: npt.NDArray[np.integer[Any]], lists: Neighbors, n_homes: int) ->
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _merge(
-    home: npt.NDArray[np.int64],
-    row: npt.NDArray[np.int64],
-    distance: npt.NDArray[np.float32],
-    label: npt.NDArray[np.integer],
-    to_row: npt.NDArray[np.int64],
-    to_distance: npt.NDArray[np.float32],
-    to_label: npt.NDArray[np.integer],
+    home: Int64,
+    row: Int64,
+    distance: Float32,
+    label: Integers,
+    to_row: Int64,
+    to_distance: Float32,
+    to_label: Integers,
 ) -> None:
     """Go through both lists at once, the one that comes and the one that is there; a row that is in
     both stands in one place."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from pipeline.arrays import Bools, Int32, Int64
 from pipeline.knn.lists import ABSENT
 
 _MOST_SPANNED, _SPANNED = 1 << 24, 8
 """Places of a table that has one for each number: at most, and to a number looked up (measured)."""
 
 
-def places(known: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+def places(known: Int64, wanted: Int64) -> Int32:
     """Where each wanted number is among the known ones, which are distinct; ABSENT where it is not.
 
     known : (row,), at least 0
@@ -34,12 +34,7 @@ def _spanned(n: int) -> int:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _places_spanned(
-    known: npt.NDArray[np.int64],
-    wanted: npt.NDArray[np.int64],
-    span: int,
-    place: npt.NDArray[np.int32],
-) -> None:
+def _places_spanned(known: Int64, wanted: Int64, span: int, place: Int32) -> None:
     table = np.full(span, ABSENT, np.int32)
     for p in range(len(known)):
         table[known[p]] = p
@@ -49,11 +44,7 @@ def _places_spanned(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _places(
-    known: npt.NDArray[np.int64],
-    wanted: npt.NDArray[np.int64],
-    place: npt.NDArray[np.int32],
-) -> None:
+def _places(known: Int64, wanted: Int64, place: Int32) -> None:
     """By a table of open addresses, twice as long as there are numbers."""
     bits = 1
     while 1 << bits < 2 * len(known):
@@ -74,7 +65,7 @@ def _places(
         place[q] = table[at]
 
 
-def distinct(row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def distinct(row: Int64) -> Int64:
     """The different numbers in an array of any shape, ascending; `ABSENT` is none."""
     flat, done = row.ravel(), 0
     span = int(flat.max(initial=0)) + 1
@@ -91,7 +82,7 @@ def distinct(row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _listed(row: npt.NDArray[np.int64], span: int) -> npt.NDArray[np.bool_]:
+def _listed(row: Int64, span: int) -> Bools:
     """(span,) which numbers there are."""
     listed = np.zeros(span, np.bool_)
     for number in row:
@@ -101,7 +92,7 @@ def _listed(row: npt.NDArray[np.int64], span: int) -> npt.NDArray[np.bool_]:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _gather(row: npt.NDArray[np.int64], start: int, table: npt.NDArray[np.int64]) -> int:
+def _gather(row: Int64, start: int, table: Int64) -> int:
     """Put numbers from `start` on into a table of open addresses until half of it is full; up to
     which number."""
     bits = 1

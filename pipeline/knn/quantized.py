@@ -10,13 +10,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from pipeline.knn.distance import Float32
+from pipeline.arrays import Float32, Int8
 from pipeline.knn.threads import Threads
-
-Int8 = npt.NDArray[np.int8]
 
 AXES = 64
 """Bytes of a row: what one read from memory brings."""

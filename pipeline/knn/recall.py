@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from pipeline.arrays import Float32, Float64
 
 _Z = 1.959964
 
@@ -20,9 +21,7 @@ class Recall:
     n_rows: int
 
 
-def row_recall(
-    distance: npt.NDArray[np.float32], exact_distance: npt.NDArray[np.float32]
-) -> npt.NDArray[np.float64]:
+def row_recall(distance: Float32, exact_distance: Float32) -> Float64:
     """(row,) share of each row's true neighbors that its list holds.
 
     Distances are exact on both sides, so a listed row counts when it is no farther than the last
@@ -34,11 +33,11 @@ def row_recall(
     exact_distance : (row, k) float32, ascending
     """
     limit = exact_distance[:, -1:]
-    hits: npt.NDArray[np.float64] = (distance <= limit).sum(axis=1) / distance.shape[1]
+    hits: Float64 = (distance <= limit).sum(axis=1) / distance.shape[1]
     return hits
 
 
-def summarize(recalls: npt.NDArray[np.float64]) -> Recall:
+def summarize(recalls: Float64) -> Recall:
     """Mean and Wilson interval; the neighbors of a row are not independent, so the sample counts
     as its rows, or as more where the recalls of rows vary less than that.
 

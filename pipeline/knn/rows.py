@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array, get_index_dtype, hstack, issparse
 
+from pipeline.arrays import Float32, Int64, Integers
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
-from pipeline.knn.sparse import Int64, nearest_sparse, sparse_pair_distance
+from pipeline.knn.sparse import nearest_sparse, sparse_pair_distance
 from pipeline.knn.threads import ALONE, Threads
 
 METRICS = ("euclidean", "cosine")
@@ -44,13 +44,8 @@ def as_rows(x: Rows, metric: str) -> Rows:
 
 
 def nearest_rows(
-    query: Rows,
-    x: Rows,
-    k: int,
-    *,
-    exclude: npt.NDArray[np.integer[Any]] | None = None,
-    threads: Threads = ALONE,
-) -> tuple[Int64, npt.NDArray[np.float32]]:
+    query: Rows, x: Rows, k: int, *, exclude: Integers | None = None, threads: Threads = ALONE
+) -> tuple[Int64, Float32]:
     """`pipeline.knn.exact.nearest` for any two kinds of rows: of sparse queries to dense rows a few
     are dense at a time. Threads share dense queries."""
     if issparse(x):

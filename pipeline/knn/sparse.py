@@ -7,16 +7,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from pipeline.knn.distance import LANES, Float32, Index
+from pipeline.arrays import Float32, Float64, Int64, Integers
+from pipeline.knn.distance import LANES
 from pipeline.knn.lists import ABSENT, select
 
 Csr = Any
 """scipy.sparse.csr_array or csr_matrix, float32, in canonical format: columns of a row ascend, each
 once."""
-Int64 = npt.NDArray[np.int64]
 
 _CELLS = 1 << 20
 """(query, row) pairs that are bounded at once: 8 MB for each of half a dozen arrays."""
@@ -25,7 +24,7 @@ _LOST = 2.0**-50
 
 
 def nearest_sparse(
-    query: Csr, x: Csr, k: int, *, exclude: npt.NDArray[np.integer[Any]] | None = None
+    query: Csr, x: Csr, k: int, *, exclude: Integers | None = None
 ) -> tuple[Int64, Float32]:
     """Exact k nearest rows of `x` for each query, ties by row number; see `pipeline.knn.exact`.
 
@@ -70,7 +69,7 @@ def nearest_sparse(
     return index, distance
 
 
-def sparse_pair_distance(a: Csr, b: Csr, i: Index, j: Index) -> Float32:
+def sparse_pair_distance(a: Csr, b: Csr, i: Integers, j: Integers) -> Float32:
     """(pair,) float32: `pipeline.knn.distance.pair_distance` of rows i of `a` and j of `b`."""
     out = np.empty(len(i), np.float32)
     lists = (a.indptr, a.indices, a.data, b.indptr, b.indices, b.data)
@@ -78,7 +77,7 @@ def sparse_pair_distance(a: Csr, b: Csr, i: Index, j: Index) -> Float32:
     return out
 
 
-def _squares(x: Csr) -> npt.NDArray[np.float64]:
+def _squares(x: Csr) -> Float64:
     """(row,) sums of squares."""
     row = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
     return np.asarray(np.bincount(row, np.square(x.data.astype(np.float64)), x.shape[0]), float)
@@ -90,14 +89,14 @@ def _longest(x: Csr) -> int:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _fill(
-    a_start: Index,
-    a_column: Index,
+    a_start: Integers,
+    a_column: Integers,
     a_value: Float32,
-    b_start: Index,
-    b_column: Index,
+    b_start: Integers,
+    b_column: Integers,
     b_value: Float32,
-    i: Index,
-    j: Index,
+    i: Integers,
+    j: Integers,
     n_features: int,
     out: Float32,
 ) -> None:

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from pipeline.arrays import AnyArray, Integers
 
 PIECE_ROWS = 1 << 14
 """Rows of a piece: enough that its own arrays, some of them a byte per row of all, cost little."""
@@ -25,7 +27,7 @@ _LINE = 64
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-def _aligned(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def _aligned(shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
     """An array whose values are undefined, at the beginning of a line: its rows lie in few."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     room = np.empty(size + _LINE, np.uint8)
@@ -60,9 +62,7 @@ class Threads:
         self.over(len(made), lambda start, stop: made[start:stop].fill(value))
         return made
 
-    def take(
-        self, values: npt.NDArray[Scalar], rows: npt.NDArray[np.integer[Any]]
-    ) -> npt.NDArray[Scalar]:
+    def take(self, values: npt.NDArray[Scalar], rows: Integers) -> npt.NDArray[Scalar]:
         """The rows of an array, in the order given."""
         taken: npt.NDArray[Scalar] = _aligned((len(rows), *values.shape[1:]), values.dtype)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Oracle = Callable[[Ints], Ints]
+from pipeline.arrays import Int64
+
+Oracle = Callable[[Int64], Int64]
 """(row,) rows -> (row,) their labels: a column that is held back, a function, people"""
 
 
@@ -39,7 +39,7 @@ class BoughtLabels:
         """Labels that can still be bought, None for any number."""
         return None if self.budget is None else self.budget - len(self.bought)
 
-    def __call__(self, rows: Ints) -> Ints:
+    def __call__(self, rows: Int64) -> Int64:
         """(row,) labels of rows, which may repeat; raises BudgetSpent."""
         wanted = list(dict.fromkeys(r for r in rows.tolist() if r not in self.labels))
         allowed = wanted if self.left is None else wanted[: self.left]
@@ -53,7 +53,7 @@ class BoughtLabels:
             raise BudgetSpent(f"{len(wanted):,} labels are wanted, {len(allowed):,} were left")
         return np.array([self.labels[row] for row in rows.tolist()], np.int64)
 
-    def known(self) -> tuple[Ints, Ints]:
+    def known(self) -> tuple[Int64, Int64]:
         """Rows whose labels are known, and these labels: two (row,) int64, rows ascending."""
         rows = np.array(sorted(self.labels), np.int64)
         return rows, np.array([self.labels[row] for row in rows.tolist()], np.int64)

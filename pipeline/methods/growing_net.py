@@ -15,20 +15,15 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Bools, Float32, Float64, Int64, Integers
 from pipeline.blocks.sampling import row_hash
 from pipeline.knn.exact import nearest
 from pipeline.methods.bought_labels import BoughtLabels, BudgetSpent
 from pipeline.methods.marmann import Prototypes
 from pipeline.streams import Stream
-
-Ints = NDArray[np.int64]
-Float32 = NDArray[np.float32]
-
 
 FEWEST = 3
 """Labels bought for their worth, at least, to judge by."""
@@ -59,13 +54,13 @@ class GrowthParams:
 class Surroundings:
     """What a block of rows knows of the labels bought so far; updated batch by batch."""
 
-    label: Ints
+    label: Int64
     """(row,) int64 label of the nearest labeled row, -1 for none yet"""
     distance: Float32
     """(row,) to it"""
     other: Float32
     """(row,) to the nearest labeled row of another label"""
-    labeled: Ints
+    labeled: Int64
     """(row,) int64 that nearest labeled row, -1 for none yet"""
 
     @staticmethod
@@ -75,7 +70,7 @@ class Surroundings:
         none = np.full(n_rows, -1, np.int64)
         return Surroundings(none, far, far.copy(), none.copy())
 
-    def updated(self, x: Float32, rows: Ints, label: Ints) -> Surroundings:
+    def updated(self, x: Float32, rows: Int64, label: Int64) -> Surroundings:
         """With some more labeled rows of the pool, ``rows`` (point,) and their ``label`` (point,).
 
         Ties of distance go to the lowest of the labeled rows, in whatever order they come.
@@ -92,7 +87,7 @@ class Surroundings:
             near = np.minimum(near, apart)
         return Surroundings(first, near, second, labeled)
 
-    def doubt(self) -> NDArray[np.float64]:
+    def doubt(self) -> Float64:
         """(row,) in [0, 1]; 1 before the first label, and the distances while there is but one."""
         near = self.distance.astype(np.float64)
         if np.isinf(near).all():
@@ -104,9 +99,7 @@ class Surroundings:
         return np.where(self.other > 0, ratio, 1.0)
 
 
-def most_worth(
-    doubt: NDArray[np.float64], neighbor: NDArray[np.integer[Any]], open_: NDArray[np.bool_], n: int
-) -> Ints:
+def most_worth(doubt: Float64, neighbor: Integers, open_: Bools, n: int) -> Int64:
     """(n,) rows of greatest worth, one after another; each takes away its neighborhood's doubt.
 
     ``neighbor`` (row, k) lists, negative where they end; ``open_`` (row,) rows that may be bought.
@@ -132,7 +125,7 @@ def most_worth(
 
 def grow(
     x: Float32,
-    neighbor: NDArray[np.integer[Any]],
+    neighbor: Integers,
     labels: BoughtLabels,
     n_labels: int,
     params: GrowthParams | None = None,
@@ -175,7 +168,7 @@ def grow(
     return Prototypes(*labels.known(), None, None)
 
 
-def share_by_worth(x: Float32, rows: Ints, label: Ints, order: Ints, tests: int) -> float:
+def share_by_worth(x: Float32, rows: Int64, label: Int64, order: Int64, tests: int) -> float:
     """Share of the next labels to choose by their worth, from the labels there are: more where such
     labels have shown to be better than as many that are drawn at random, none where worse.
 
@@ -199,7 +192,7 @@ def share_by_worth(x: Float32, rows: Ints, label: Ints, order: Ints, tests: int)
         return START
     test = drawn[-tests:]
 
-    def wrong(train: Ints) -> NDArray[np.float64]:
+    def wrong(train: Int64) -> Float64:
         near = train[nearest(x[test], x[train], 2)[0]]
         other = np.where(near[:, 0] == test, near[:, 1], near[:, 0])
         return np.asarray(code[other] != code[test], np.float64)
@@ -210,6 +203,6 @@ def share_by_worth(x: Float32, rows: Ints, label: Ints, order: Ints, tests: int)
     return float(np.clip(START + (SLOPE if errors > 0 else 2.0 * SLOPE) * errors, 0.0, MOST))
 
 
-def predict(query: Float32, x: Float32, answer: Prototypes) -> Ints:
+def predict(query: Float32, x: Float32, answer: Prototypes) -> Int64:
     """(query,) int64 label of the nearest labeled row of the pool ``x``; ties: the first."""
     return answer.label[nearest(query, x[answer.row], 1)[0][:, 0]]

@@ -14,14 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Bools, Float32, Float64, Int64
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
 from pipeline.methods.bought_labels import BoughtLabels, BudgetSpent
 
-Ints = NDArray[np.int64]
-Float32 = NDArray[np.float32]
 _BLOCK_ROWS = 2048
 BETA = 52
 """The constant of EstBer in EstimateErr."""
@@ -31,12 +29,12 @@ BETA = 52
 class Net:
     """A net of a pool, and the cell of each row: the net point that is nearest to it."""
 
-    point: NDArray[np.int64]
+    point: Int64
     """(net,) int64 rows of the pool, in the order they were taken"""
-    cell: NDArray[np.int64]
+    cell: Int64
     """(row,) int64 place in ``point``; ties: the first one"""
 
-    def members(self) -> list[NDArray[np.int64]]:
+    def members(self) -> list[Int64]:
         """Rows of each cell, ascending."""
         order = np.argsort(self.cell, kind="stable")
         ends = np.cumsum(np.bincount(self.cell, minlength=len(self.point)))
@@ -45,7 +43,7 @@ class Net:
 
 def net_points(
     x: Float32, scale: float, most: int | None = None, block_rows: int = _BLOCK_ROWS
-) -> NDArray[np.int64]:
+) -> Int64:
     """Rows of a t-net by the greedy construction (Gottlieb et al. 2014), in order of rows.
 
     Any two of them are at least ``scale`` apart, and every row is nearer than that to one of them
@@ -80,7 +78,7 @@ def net(x: Float32, scale: float) -> Net:
     return Net(point, nearest(x, x[point], 1)[0][:, 0])
 
 
-def candidate_scales(x: Float32, count: int, seed: int, sample: int = 1000) -> NDArray[np.float64]:
+def candidate_scales(x: Float32, count: int, seed: int, sample: int = 1000) -> Float64:
     """(scale,) ascending: quantiles of the distances between some random rows.
 
     The paper searches all m (m - 1) / 2 distances of the pool; these are of ``sample`` rows.
@@ -102,9 +100,9 @@ def candidate_scales(x: Float32, count: int, seed: int, sample: int = 1000) -> N
 class Prototypes:
     """Labeled rows whose nearest one predicts."""
 
-    row: Ints
+    row: Int64
     """(point,) rows of the pool"""
-    label: Ints
+    label: Int64
     """(point,)"""
     scale: float | None
     """the chosen scale; None where the budget ended the search, so that all bought labels answer"""
@@ -134,7 +132,7 @@ def generalization_bound(error: float, net_size: int, m: int, delta: float) -> f
 
 
 def estimate_bernoulli(
-    draw: Callable[[int], NDArray[np.bool_]], theta: float, beta: float, delta: float
+    draw: Callable[[int], Bools], theta: float, beta: float, delta: float
 ) -> float:
     """EstBer, Algorithm 3: a mean up to a factor, or some value of at most ``theta``.
 
@@ -199,7 +197,7 @@ class Marmann:
         self._rng = np.random.default_rng([seed, 10])
         self._queries = queries_per_cell(len(x), delta)
         self._candidates = candidate_scales(x, scales, seed)
-        self._nets: dict[float, tuple[Net, list[Ints]]] = {}
+        self._nets: dict[float, tuple[Net, list[Int64]]] = {}
         self._cell_label: dict[tuple[float, int], int] = {}
 
     def run(self) -> Prototypes:
@@ -211,7 +209,7 @@ class Marmann:
         except BudgetSpent:
             return Prototypes(*self.labels.known(), None, None)
 
-    def label_cells(self, scale: float, cells: range | list[int]) -> Ints:
+    def label_cells(self, scale: float, cells: range | list[int]) -> Int64:
         """GenerateNNSet, Algorithm 2: majority labels of cells of the net at half the scale.
 
         Majorities of ``queries_per_cell`` draws with replacement; ties: the lowest label. A cell
@@ -229,7 +227,7 @@ class Marmann:
         """EstimateErr: the error on the pool that labeling at a scale would give."""
         cell = self._net(scale)[0].cell
 
-        def draw(n: int) -> NDArray[np.bool_]:
+        def draw(n: int) -> Bools:
             rows = self._rng.integers(0, len(self.x), n)
             cells, at = np.unique(cell[rows], return_inverse=True)
             guess = self.label_cells(scale, cells.tolist())[at]
@@ -260,7 +258,7 @@ class Marmann:
             raise ValueError(f"{m} rows: every net tried has half of them or more; use more rows")
         return size
 
-    def _net(self, scale: float) -> tuple[Net, list[Ints]]:
+    def _net(self, scale: float) -> tuple[Net, list[Int64]]:
         """The net at half the scale, by which a scale is labeled, and its cells' rows."""
         if scale not in self._nets:
             centers = net(self.x, scale / 2.0)

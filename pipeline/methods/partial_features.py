@@ -9,15 +9,11 @@ row and its neighbors among the training rows, so blocks of rows can be done one
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Float32, Float64, Integers
 from pipeline.knn.exact import nearest
-
-Float32 = NDArray[np.float32]
-Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ def unit_rows(x: Float32, center: Float64 | None) -> Float32:
 
 
 def smoothed(
-    x: Float32, train: Float32, neighbor: NDArray[np.integer[Any]], distance: Float32, alpha: float
+    x: Float32, train: Float32, neighbor: Integers, distance: Float32, alpha: float
 ) -> Float32:
     """(row, feature) float32: rows moved towards their neighbors, at unit length (equation 13).
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Masks = NDArray[np.uint64]
-Ints = NDArray[np.int64]
+from pipeline.arrays import Bools, Float64, Int64, Integers, UInt64
+
+Masks = UInt64
 _BITS = 64
 _ANY = np.empty((0, 1), np.uint64)
 """No sets to begin with: all labels are possible."""
@@ -52,17 +51,17 @@ class AdaptiveParams:
 class Predictions:
     """One answer per query."""
 
-    label: Ints
+    label: Int64
     """(query,) int64 class"""
-    n_neighbors: Ints
+    n_neighbors: Int64
     """(query,) int64 neighbors used, those without any candidate not counted"""
-    n_labels: Ints
+    n_labels: Int64
     """(query,) int64 labels left at the end; 1 where the neighbors decided"""
-    n_closest: Ints
+    n_closest: Int64
     """(query,) int64 neighbors among which the label came closest to beating the others"""
 
 
-def pack(candidate: NDArray[np.bool_]) -> Masks:
+def pack(candidate: Bools) -> Masks:
     """(row, word) uint64 bit masks of candidate sets (row, class) bool: class c is bit c % 64 of
     word c // 64."""
     n, n_classes = candidate.shape
@@ -72,27 +71,27 @@ def pack(candidate: NDArray[np.bool_]) -> Masks:
     return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
-def unpack(mask: Masks, n_classes: int) -> NDArray[np.bool_]:
+def unpack(mask: Masks, n_classes: int) -> Bools:
     """(row, class) bool candidate sets of bit masks (row, word)."""
     bits = np.unpackbits(mask.astype("<u8").view(np.uint8), axis=1, bitorder="little")
     return bits[:, :n_classes].astype(np.bool_)
 
 
-def reordered(mask: Masks, place: Ints) -> Masks:
+def reordered(mask: Masks, place: Int64) -> Masks:
     """(row, word) masks in which bit b of those given is bit ``place[b]``; ``place`` (class,) are
     0, 1, 2, … in some order."""
     moved: Masks = _moved(mask, place, -(-len(place) // _BITS))
     return moved
 
 
-def holds(mask: Masks, label: Ints) -> NDArray[np.bool_]:
+def holds(mask: Masks, label: Int64) -> Bools:
     """(row,) whether each row's label (row,) is in its set (row, word)."""
     word = mask[np.arange(len(mask)), label >> 6]
     return np.asarray((word >> (label & 63).astype(np.uint64)) & np.uint64(1) != 0)
 
 
 def predict(
-    neighbor: NDArray[np.integer[Any]],
+    neighbor: Integers,
     mask: Masks,
     n_classes: int,
     n: int,
@@ -119,16 +118,16 @@ def predict(
 class Disambiguation:
     """What the neighbors say of rows' own candidates."""
 
-    label: Ints
+    label: Int64
     """(row,) int64 the likeliest of the row's candidates"""
-    in_candidates: NDArray[np.bool_]
+    in_candidates: Bools
     """(row,) whether the predicted label is one"""
-    quality: NDArray[np.float64]
+    quality: Float64
     """(row,) 1 where it is, else exp(-lead² / 2)"""
 
 
 def disambiguate(
-    neighbor: NDArray[np.integer[Any]],
+    neighbor: Integers,
     mask: Masks,
     own: Masks,
     predictions: Predictions,
@@ -162,32 +161,30 @@ def disambiguate(
 
 
 def predict_each(
-    neighbor: NDArray[np.integer[Any]], mask: Masks, n_classes: int, margin: float, stops: Ints
-) -> Ints:
+    neighbor: Integers, mask: Masks, n_classes: int, margin: float, stops: Int64
+) -> Int64:
     """(query, stop) int64 answers if no more than ``stops`` (stop,), ascending, neighbors are
     looked at; arguments as for `predict`, ``margin`` as by `AdaptiveParams.margin`."""
-    label: Ints
+    label: Int64
     label, *_ = _adaptive(np.ascontiguousarray(neighbor), mask, n_classes, margin, stops, _ANY)
     return label
 
 
-def most_voted(
-    neighbor: NDArray[np.integer[Any]], mask: Masks, n_classes: int, sizes: Ints
-) -> Ints:
+def most_voted(neighbor: Integers, mask: Masks, n_classes: int, sizes: Int64) -> Int64:
     """(query, size) int64: the class in most sets of the first k neighbors, for each k of ``sizes``
     (size,), ascending; ties: the lowest class. Plain kNN on candidate sets (Hüllermeier & Beringer
     2006)."""
-    label: Ints = _votes(np.ascontiguousarray(neighbor), mask, n_classes, sizes, np.inf)
+    label: Int64 = _votes(np.ascontiguousarray(neighbor), mask, n_classes, sizes, np.inf)
     return label
 
 
 def predict_aknn(
-    neighbor: NDArray[np.integer[Any]],
+    neighbor: Integers,
     mask: Masks,
     n_classes: int,
     n: int,
     params: AdaptiveParams = AdaptiveParams(),
-) -> Ints:
+) -> Int64:
     """(query,) int64: A-kNN of Balsubramani et al. 2019 for many classes, on candidate sets.
 
     The neighborhood grows until the leading class's share exceeds 1/c by the margin (appendix B.2
@@ -195,18 +192,13 @@ def predict_aknn(
     """
     sizes = np.array([params.most_neighbors], np.int64)
     margin = params.margin(n, n_classes)
-    label: Ints = _votes(np.ascontiguousarray(neighbor), mask, n_classes, sizes, margin)
+    label: Int64 = _votes(np.ascontiguousarray(neighbor), mask, n_classes, sizes, margin)
     return label[:, 0]
 
 
 def agreement(
-    neighbor: NDArray[np.integer[Any]],
-    mask: Masks,
-    own: Masks,
-    n_classes: int,
-    margins: NDArray[np.float64],
-    stops: Ints,
-) -> Ints:
+    neighbor: Integers, mask: Masks, own: Masks, n_classes: int, margins: Float64, stops: Int64
+) -> Int64:
     """(margin, stop) int64 rows whose answer is in their own candidate set; blocks add up.
 
     ``neighbor`` (row, list) leaves the row itself out, ``own`` (row, word) are the rows' sets;
@@ -222,7 +214,7 @@ def agreement(
 
 
 def choose(
-    hits: Ints, c1: tuple[float, ...] = C1, stops: tuple[int, ...] = STOPS, delta: float = 0.1
+    hits: Int64, c1: tuple[float, ...] = C1, stops: tuple[int, ...] = STOPS, delta: float = 0.1
 ) -> AdaptiveParams:
     """The c1 and T whose answers, and those of the cells around, agree most with rows' own sets.
 
@@ -240,13 +232,8 @@ def choose(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _adaptive(
-    neighbor: NDArray[np.integer[Any]],
-    mask: Masks,
-    n_classes: int,
-    margin: float,
-    stops: Ints,
-    start: Masks,
-) -> tuple[Ints, Ints, Ints, Ints]:
+    neighbor: Integers, mask: Masks, n_classes: int, margin: float, stops: Int64, start: Masks
+) -> tuple[Int64, Int64, Int64, Int64]:
     """Answers at each stop; neighbors used, labels left and neighbors among which the answer came
     closest at the last one. ``start`` (query, word) are the labels to begin with, without queries
     all.
@@ -309,7 +296,7 @@ def _has(mask: Masks, row: int, label: int) -> bool:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _closest(alive: Ints, left: int, lead: Ints, at: Ints) -> int:
+def _closest(alive: Int64, left: int, lead: Int64, at: Int64) -> int:
     """The label of greatest ``lead / sqrt(at)``; ties: the least ``at``, then the lowest label."""
     best = int(alive[0])
     for a in range(1, left):
@@ -322,9 +309,7 @@ def _closest(alive: Ints, left: int, lead: Ints, at: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _ahead(
-    neighbor: NDArray[np.integer[Any]], mask: Masks, label: Ints, other: Ints, used: Ints
-) -> Ints:
+def _ahead(neighbor: Integers, mask: Masks, label: Int64, other: Int64, used: Int64) -> Int64:
     """(query,) how many more of the first ``used`` neighbors have the label among their candidates
     than have the other one."""
     ahead = np.zeros(len(neighbor), np.int64)
@@ -340,7 +325,7 @@ def _ahead(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _moved(mask: Masks, place: Ints, words: int) -> Masks:
+def _moved(mask: Masks, place: Int64, words: int) -> Masks:
     """(row, word) masks with each bit at its place."""
     moved = np.zeros((len(mask), words), np.uint64)
     for row in range(len(mask)):
@@ -351,9 +336,7 @@ def _moved(mask: Masks, place: Ints, words: int) -> Masks:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _votes(
-    neighbor: NDArray[np.integer[Any]], mask: Masks, n_classes: int, sizes: Ints, margin: float
-) -> Ints:
+def _votes(neighbor: Integers, mask: Masks, n_classes: int, sizes: Int64, margin: float) -> Int64:
     """(query, size) leading class of the first neighbors, or of as many as exceed the margin."""
     label = np.empty((len(neighbor), len(sizes)), np.int64)
     count = np.empty(n_classes, np.int64)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Labels = NDArray[np.int8]
-Floats = NDArray[np.float64]
+from pipeline.arrays import Bools, Float64, Int8, Int64, Integers
+
+Labels = Int8
 
 GRID = tuple(range(5, 101, 5))
 """Sizes the paper tries, for k and for k'."""
@@ -38,7 +38,7 @@ class SizeSelection:
     """Neighbors of a prediction."""
     rate_neighbors: int
     """Neighbors, beside the row itself, of the averages whose extremes are the noise rates."""
-    score: Floats
+    score: Float64
     """(k, k') mean held-out accuracy over the grid."""
     shortfall: int
     """Rows whose list held fewer than ``max(grid)`` neighbors outside the left-out fold, over all
@@ -62,7 +62,7 @@ def sizes_tried(longest: int, k: int | None) -> tuple[int, ...]:
     return tuple(sorted(short | {k or min(GRID)}))
 
 
-def predict(eta: Floats, p0: float, p1: float) -> Labels:
+def predict(eta: Float64, p0: float, p1: float) -> Labels:
     """Steps 4-10 of the paper's Algorithm 1 on averages ``eta`` (row,) of k given labels; int8.
 
     ``1[eta >= 1/2]``, but 0 where ``0 < eta - 1/2 < (p0 - p1)/2`` and 1 where
@@ -81,9 +81,7 @@ def predict(eta: Floats, p0: float, p1: float) -> Labels:
     return vote.astype(np.int8)
 
 
-def fold_sums(
-    neighbor_label: Labels, kept: NDArray[np.bool_], grid: tuple[int, ...]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def fold_sums(neighbor_label: Labels, kept: Bools, grid: tuple[int, ...]) -> tuple[Int64, Int64]:
     """Ones and neighbors among each row's first k that are kept: two (row, g) int64.
 
     ``neighbor_label`` is (row, K) int8, nearest first, self excluded; ``kept`` (row, K) bool, False
@@ -99,9 +97,7 @@ def fold_sums(
     return np.take_along_axis(ones, sizes, axis=1), sizes
 
 
-def own_extremes(
-    ones: NDArray[np.int64], sizes: NDArray[np.int64], label: Labels
-) -> NDArray[np.float64]:
+def own_extremes(ones: Int64, sizes: Int64, label: Labels) -> Float64:
     """Least and greatest average over each row itself and its neighbors: (2, g) float64.
 
     ``ones`` and ``sizes`` are (row, g) from ``fold_sums``, ``label`` (row,) the rows' own. Blocks'
@@ -112,12 +108,12 @@ def own_extremes(
 
 
 def gains(
-    ones: NDArray[np.int64],
-    sizes: NDArray[np.int64],
+    ones: Int64,
+    sizes: Int64,
     label: Labels,
-    ends: NDArray[np.float64],
+    ends: Float64,
     rates: tuple[float, float] | None = None,
-) -> Floats:
+) -> Float64:
     """Rows predicted right by each k with the extremes of each k': (g, g) float64; blocks add up.
 
     ``ones``, ``sizes`` and ``label`` are of left-out rows; ``ends`` (2, g) the extremes of the
@@ -132,9 +128,9 @@ def gains(
 
 
 def select(
-    neighbor: NDArray[np.int64],
+    neighbor: Int64,
     label: Labels,
-    fold: NDArray[np.integer],
+    fold: Integers,
     grid: tuple[int, ...] = GRID,
     rates: tuple[float, float] | None = None,
 ) -> SizeSelection:
@@ -160,7 +156,7 @@ def select(
 
 
 def best(
-    score: Floats, grid: tuple[int, ...], shortfall: int, k: int | None = None
+    score: Float64, grid: tuple[int, ...], shortfall: int, k: int | None = None
 ) -> SizeSelection:
     """The sizes of greatest score (k, k'), of all k or of one; ties: smallest k, then k'."""
     allowed = score if k is None else np.where(np.equal(grid, k)[:, None], score, -np.inf)

@@ -13,12 +13,12 @@ from processes import kill_tree, running, wait_for
 
 WATCH = """
 import sys
-from flows.orchestration import submit
+from flows.orchestration import watch
 from storage import ClusterError
 
-submit.PATIENCE = float(sys.argv[3])
+watch.PATIENCE = float(sys.argv[3])
 try:
-    submit.watch(submit.Submitted(*sys.argv[1:3], "knnoise-train/slow", None, None, {}, None, None))
+    watch.watch(watch.Submitted(*sys.argv[1:3], "knnoise-train/slow", None, None, {}, None, None))
 except ClusterError as error:
     print(f"ended: {error}")
 """

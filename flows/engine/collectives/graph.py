@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives.sent import (
     Facts,
@@ -23,6 +22,7 @@ from flows.engine.collectives.sent import (
 )
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
+from pipeline.arrays import AnyArray, Bools, Int32, Int64
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import distinct, places
 from storage.arrays.exchange import Exchange, Slice
@@ -51,24 +51,24 @@ class PoolGraph:
 class Around:
     """Some rows of a block, and what is known around them."""
 
-    row: npt.NDArray[np.int64]
+    row: Int64
     """(row,) numbers in the pool, ascending."""
     of_row: Arrays
     """(row, ...) by name: the columns of the graph that the pass needs."""
-    near: npt.NDArray[np.int32]
+    near: Int32
     """(row, rank) places of the neighbors in `known`, -1 in empty places; (0, 0) where nothing is
     known."""
-    own: npt.NDArray[np.int32]
+    own: Int32
     """(row,) places of the rows themselves, -1 where nobody asked for them."""
     known: Arrays
     """(known + 1, ...) by name: what was answered of rows; the last is of no row, and 0."""
 
-    def of_neighbors(self, name: str, ranks: int | None = None) -> npt.NDArray[Any]:
+    def of_neighbors(self, name: str, ranks: int | None = None) -> AnyArray:
         """(row, rank, ...) what is known of the neighbors, of the nearest alone with `ranks`; 0 in
         empty places."""
         return np.asarray(self.known[name][self.near[:, :ranks]])
 
-    def take(self, rows: npt.NDArray[np.bool_]) -> Around:
+    def take(self, rows: Bools) -> Around:
         """Some of the rows."""
         of_row = {name: column[rows] for name, column in self.of_row.items()}
         return Around(self.row[rows], of_row, self.near[rows], self.own[rows], self.known)
@@ -87,7 +87,7 @@ class Asks:
     ranks: int | None = None
     """Of the neighbors the nearest alone."""
 
-    def rows(self, lists: Arrays) -> npt.NDArray[np.int64]:
+    def rows(self, lists: Arrays) -> Int64:
         """(asked,) ascending."""
         near = lists["neighbor"][:, : self.ranks]
         return distinct(np.column_stack([lists["row"], near]) if self.own else near)
@@ -176,7 +176,7 @@ def _block_part(of: _Pass, run: Run, part: Part[tuple[int, list[Slice]]]) -> Out
     sent: dict[str, Sent] = {}
     written: list[str] = []
 
-    def send(what: str, to: npt.NDArray[np.int64], n: int, columns: Arrays) -> None:
+    def send(what: str, to: Int64, n: int, columns: Arrays) -> None:
         away = exchange(run.location, of.step, what)
         sent[what] = away.send(part.name, to, n, columns)
         written.append(away.key(part.name))

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.sent import (
@@ -23,6 +22,7 @@ from flows.engine.collectives.sent import (
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
 from flows.engine.results import LabelValue
+from pipeline.arrays import AnyArray, Int64
 from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import Arrays
 from storage.arrays.schema import GROUPS
@@ -50,7 +50,7 @@ class SourceRows:
     def n(self) -> int:
         return self.rows.stop - self.rows.start
 
-    def read(self, name: str) -> npt.NDArray[Any]:
+    def read(self, name: str) -> AnyArray:
         """(row, ...) a column of the pool."""
         return self.pool.read(name, self.rows)
 
@@ -193,9 +193,7 @@ def _answer(of: _RowPass, part: Part[_Rows], away: Exchange, passed: Facts) -> S
     return away.send(part.name, asker, of.n_blocks, answers)
 
 
-def ragged(
-    first: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def ragged(first: Int64, length: Int64) -> tuple[Int64, Int64]:
     """(item,) places of all items of some runs, one run after the other, and whose run each is in.
 
     first, length : (run,)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.results import Result
+from pipeline.arrays import Int32, Int64, Integers
 from pipeline.knn.lists import ABSENT, Neighbors, empty, merge
 from pipeline.knn.places import places
 from storage.arrays.exchange import Exchange, Slice
@@ -95,7 +95,7 @@ def exchange(location: Location, step: str, what: str) -> Exchange:
 
 
 def ask(
-    location: Location, step: str, producer: str, asker: int, pool: Pool, row: npt.NDArray[np.int64]
+    location: Location, step: str, producer: str, asker: int, pool: Pool, row: Int64
 ) -> tuple[str, Sent]:
     """Ask a pool for rows (row,), each once: the key of what was written, and what was sent."""
     columns: Arrays = {"row": row, "asker": np.full(len(row), asker, np.int32)}
@@ -109,9 +109,9 @@ class Replies:
 
     def __init__(self, through: Exchange, slices: Sequence[Slice]) -> None:
         self.columns: Arrays = through.receive(slices)
-        self.row: npt.NDArray[np.int64] = self.columns.pop("row")
+        self.row: Int64 = self.columns.pop("row")
 
-    def places(self, neighbor: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    def places(self, neighbor: Int64) -> Int32:
         """Where each neighbor, of any shape, is in the columns; `ABSENT` in empty places.
 
         Raises `StorageError` where a row was not answered for.
@@ -122,12 +122,12 @@ class Replies:
         return at
 
 
-def to_driver(drawn: Arrays) -> npt.NDArray[np.int64]:
+def to_driver(drawn: Arrays) -> Int64:
     """The one destination of what is drawn."""
     return np.zeros(len(next(iter(drawn.values()))), np.int64)
 
 
-def source_order(row: npt.NDArray[np.int64], rows: Rows, what: str) -> npt.NDArray[np.int64]:
+def source_order(row: Int64, rows: Rows, what: str) -> Int64:
     """The order that brings what was sent of some rows, one item a row, into that of the source.
 
     row : (item,) the row that each is of
@@ -162,9 +162,9 @@ def by_destination(sent: Mapping[str, Sent], n_destinations: int) -> list[list[S
 def send_lists(
     exchange: Exchange,
     producer: str,
-    destination: npt.NDArray[np.integer[Any]],
+    destination: Integers,
     n_destinations: int,
-    owner: npt.NDArray[np.int64],
+    owner: Int64,
     lists: Neighbors,
 ) -> Routed:
     """Send lists to the part that owns their row.
@@ -175,9 +175,7 @@ def send_lists(
     return Routed(exchange.send(producer, destination, n_destinations, columns))
 
 
-def receive_lists(
-    exchange: Exchange, slices: Sequence[Slice], owners: npt.NDArray[np.int64], k: int
-) -> Neighbors:
+def receive_lists(exchange: Exchange, slices: Sequence[Slice], owners: Int64, k: int) -> Neighbors:
     """The merged list of each owner, from all slices sent for them.
 
     owners : (row,) ascending; rows without any list get an empty one

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.certificate import ErrorBound
@@ -18,6 +17,7 @@ from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.rates import RateEstimates
 from flows.steps.labels.verdicts import TwoVerdicts
 from flows.steps.queries.class_scores import WEIGHED, TwoClassRule
+from pipeline.arrays import Int8, Integers
 from pipeline.decision.odds import WeighedVote
 from pipeline.decision.tempering import Worth
 from pipeline.decision.threshold import Decision
@@ -145,9 +145,7 @@ class TrainReport(Training):
             "clean_reason": reason,
         }
 
-    def outcomes(
-        self, predicted: npt.NDArray[np.integer], truth: npt.NDArray[np.integer]
-    ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.integer]]:
+    def outcomes(self, predicted: Integers, truth: Integers) -> tuple[Int8, Integers]:
         return predicted.astype(np.int8), truth
 
     def lines(self) -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.kinds import ClassReport
@@ -18,6 +17,7 @@ from flows.report.page.pictures import k_curve, qualities
 from flows.report.page.suspects import Suspect, listed
 from flows.report.page.words import percent, sizes, wrong_in_all
 from flows.steps.graph.lookup import lists_of, pick
+from pipeline.arrays import Int64
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
 
@@ -60,7 +60,7 @@ class ClassesPage(KindPage):
         }
 
 
-def suspects(run: Run, report: ClassReport, rows: npt.NDArray[np.int64]) -> list[Suspect]:
+def suspects(run: Run, report: ClassReport, rows: Int64) -> list[Suspect]:
     """Some rows of the pool: given, likely and predicted class, and the neighbors' labels."""
     lists = lists_of(run, report.n_blocks, report.k, rows)
     columns = ("given_label", "likely_label", "predicted_label", "given_share")

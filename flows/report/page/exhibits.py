@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from markupsafe import Markup
 
 from flows.report.metric import telling
 from flows.report.model import PoolReport
 from flows.report.rows import IMAGES, Shown
+from pipeline.arrays import Float32
 from storage.errors import InputError
 from storage.sources.request import Coding
 
@@ -43,7 +43,7 @@ class ShownColumn:
     values: list[str]
     """Of a text, the one that each feature stands for; else empty."""
 
-    def cell(self, x: npt.NDArray[np.float32]) -> ShownCell:
+    def cell(self, x: Float32) -> ShownCell:
         """Of a row's features as they were read, (feature,)."""
         own = x[self.places]
         if not self.values:
@@ -68,7 +68,7 @@ def columns(report: PoolReport) -> list[ShownColumn]:
     return list(shown.values())
 
 
-def cells(shown: list[ShownColumn], x: npt.NDArray[np.float32]) -> list[tuple[ShownCell, ...]]:
+def cells(shown: list[ShownColumn], x: Float32) -> list[tuple[ShownCell, ...]]:
     """What is shown of rows with features (row, feature), as they were read."""
     return [tuple(column.cell(row) for column in shown) for row in x]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import zarr
 
 from flows.report.model import PoolReport
@@ -13,6 +12,7 @@ from flows.steps.graph.building import Audited
 from flows.steps.graph.partition import AUDIT, last_attempt
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import transform
+from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import Greatest
 from pipeline.knn.recall import summarize
 from storage.arrays.groups import read_array
@@ -37,11 +37,11 @@ class Tally:
         """(bin,) rows by label quality."""
 
     @property
-    def suspects(self) -> npt.NDArray[np.int64]:
+    def suspects(self) -> Int64:
         """(row,) rows of lowest label quality."""
         return np.concatenate([worst.row for worst in self.worst])
 
-    def see(self, group: zarr.Group, rows: Rows, quality: npt.NDArray[np.float32]) -> None:
+    def see(self, group: zarr.Group, rows: Rows, quality: Float32) -> None:
         """Some rows of the group `labels`."""
         bins = np.minimum((quality * BINS).astype(int), BINS - 1)
         self.histogram += np.bincount(bins, minlength=BINS)
@@ -69,7 +69,7 @@ def ingested(run: Run) -> Ingested:
     return Ingested.of(record)
 
 
-def scan(run: Run, tally: Tally, sampled: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+def scan(run: Run, tally: Tally, sampled: Int64) -> Float32:
     """Show the verdicts to a tally, in one pass; (row,) label quality of those `sampled`."""
     quality = np.empty(len(sampled), np.float32)
     group = run.group("labels")
@@ -81,7 +81,7 @@ def scan(run: Run, tally: Tally, sampled: npt.NDArray[np.int64]) -> npt.NDArray[
     return quality
 
 
-def sample(run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+def sample(run: Run) -> tuple[Int64, Float32]:
     """Row numbers and scaled features of a uniform sample of the pool."""
     group = run.group("samples/partition")
     rows = slice(0, PICTURE_ROWS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from flows.report.model import PoolReport, Training
@@ -13,6 +12,7 @@ from flows.report.page.gather import BlockRecall
 from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
 from flows.report.page.words import percent
+from pipeline.arrays import Float32, Int64
 from pipeline.diagnostics.pca import principal_plane
 from pipeline.diagnostics.reliability import Reliability
 from storage.errors import amount
@@ -40,7 +40,7 @@ def k_curve(report: Training) -> Drawing:
         return drawing(figure, "kcurve", "Choice of k", caption, f"{text}. {how} k = {k}.")
 
 
-def qualities(histogram: npt.NDArray[np.int64], issues: int) -> Drawing:
+def qualities(histogram: Int64, issues: int) -> Drawing:
     """Training rows by label quality."""
     edges = np.linspace(0.0, 1.0, len(histogram) + 1)
     with axes("quality", height=3.1) as (ax, figure):
@@ -89,7 +89,7 @@ MANY = 80
 """Blocks above which a figure of them shows no intervals."""
 
 
-def pool(x: npt.NDArray[np.float32], quality: npt.NDArray[np.float32]) -> Drawing:
+def pool(x: Float32, quality: Float32) -> Drawing:
     """Rows (row, feature) on their first two principal components, worst label quality on top."""
     plane = principal_plane(x)
     with axes("pool", height=3.6) as (ax, figure):

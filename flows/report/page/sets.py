@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from flows.report.kinds import CandidateReport
@@ -16,6 +15,7 @@ from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
 from flows.report.page.words import percent
 from flows.steps.graph.lookup import lists_of, pick
+from pipeline.arrays import Int64
 from pipeline.methods.partial_labels import unpack
 from storage.runs.run import Run
 
@@ -73,7 +73,7 @@ def facts(report: CandidateReport) -> list[tuple[str, str, str]]:
     ]
 
 
-def suspects(run: Run, report: CandidateReport, rows: npt.NDArray[np.int64]) -> list[Suspect]:
+def suspects(run: Run, report: CandidateReport, rows: Int64) -> list[Suspect]:
     """Those of some rows whose prediction is none of their candidates."""
     rows = rows[pick(run, "labels", "is_label_issue", rows)]
     columns = ("candidates", "predicted_label", "disambiguated_label", "n_neighbors")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.report.model import PoolReport
@@ -16,6 +15,7 @@ from flows.report.page.exhibits import ShownCell, ShownColumn, cells, columns
 from flows.report.page.gather import ingested
 from flows.steps.graph.lookup import ids_of, pick, source_rows
 from flows.steps.sets.stages import as_read
+from pipeline.arrays import AnyArray, Int64
 from pipeline.blocks.sampling import Greatest
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
@@ -54,8 +54,8 @@ class Suspect:
 def listed(
     run: Run,
     report: PoolReport,
-    rows: npt.NDArray[np.int64],
-    lists: dict[str, npt.NDArray[Any]],
+    rows: Int64,
+    lists: dict[str, AnyArray],
     verdicts: Iterable[dict[str, Any]],
 ) -> list[Suspect]:
     """Some rows of the pool with their lists and verdicts, in that order."""
@@ -68,9 +68,7 @@ def listed(
     return [Suspect(*one) for one in every]
 
 
-def _nearest(
-    run: Run, report: PoolReport, lists: dict[str, npt.NDArray[Any]]
-) -> list[tuple[Nearest, ...]]:
+def _nearest(run: Run, report: PoolReport, lists: dict[str, AnyArray]) -> list[tuple[Nearest, ...]]:
     """Those of each row, the nearest first."""
     row, distance = source_rows(run, lists["neighbor"]), lists["distance"]
     code = lists.get("neighbor_label")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import zarr
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
@@ -21,6 +20,7 @@ from flows.report.page.svg import COLORS as C
 from flows.report.page.svg import Drawing, axes, drawing
 from flows.report.page.words import percent, sizes, wrong_in_all
 from flows.steps.graph.lookup import lists_of, pick
+from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import Greatest
 from pipeline.decision.threshold import vote_table
 from pipeline.noise.rates import NoiseRates
@@ -81,7 +81,7 @@ class VoteTally(Tally):
         self.k, self.histogram = k, np.zeros((k + 1, 2), np.int64)
         self.worst = [Greatest(SUSPECTS, seed) for _ in range(2)]
 
-    def see(self, group: zarr.Group, rows: Rows, quality: npt.NDArray[np.float32]) -> None:
+    def see(self, group: zarr.Group, rows: Rows, quality: Float32) -> None:
         span = slice(rows.start, rows.stop)
         given, share = (read_array(group, name, span) for name in ("given_label", "eta_corr"))
         count = np.rint(share.astype(np.float64) * self.k).astype(int)
@@ -159,7 +159,7 @@ def estimates(report: TrainReport) -> list[tuple[str, bool, NoiseRates]]:
     return [(METHODS.get(name, name), name == chosen, report.estimates[name]) for name in names]
 
 
-def suspects(run: Run, report: TrainReport, rows: npt.NDArray[np.int64]) -> list[Suspect]:
+def suspects(run: Run, report: TrainReport, rows: Int64) -> list[Suspect]:
     """Some rows of the pool: given and predicted codes, and the neighbors' labels."""
     lists = lists_of(run, report.n_blocks, report.k, rows)
     columns = ("given_label", "predicted_label", "eta_corr")
@@ -241,7 +241,7 @@ def honest_range(report: TrainReport) -> Drawing | None:
         return drawing(figure, "range", "Honest range against k", caption, text + ".")
 
 
-def histogram(report: TrainReport, votes: npt.NDArray[np.int64]) -> Drawing:
+def histogram(report: TrainReport, votes: Int64) -> Drawing:
     """Training rows by share of neighbors given 1, with extrema and thresholds."""
     k = len(votes) - 1
     eta = np.arange(k + 1) / k

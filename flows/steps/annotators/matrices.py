@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives import (
     Around,
@@ -28,6 +27,7 @@ from flows.engine.results import LabelValue, Result
 from flows.steps.ingest.pool import annotations_of, certain
 from flows.steps.labels.classes import ClassEstimates
 from flows.steps.labels.rates import RateEstimates
+from pipeline.arrays import Int32, Int64
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
     ROUNDS,
@@ -58,7 +58,6 @@ from storage.runs.run import Run
 
 WANTED = Asks(own=True, ranks=NEAR)
 """The rows whose annotations a block wants."""
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,7 @@ def annotations_in(at: SourceRows, n_classes: int) -> Facts:
     return Facts(others=columns, left=Annotated(agreement, len(row), n_unused))
 
 
-def _annotations(
-    at: SourceRows,
-) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int32], int]:
+def _annotations(at: SourceRows) -> tuple[Int64, Int32, Int32, int]:
     """(annotation,) row, annotator and class, by row; and how many are of no class."""
     pool, chunk = at.pool, pool_chunk_rows(at.pool.n_features)
     codes = np.array(pool.run.group(pool.path).attrs.asdict()["annotation_codes"], np.int32)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives import Around, Facts, PoolGraph, SourceRows, over_graph, over_rows
 from flows.engine.job import Job, Output
@@ -14,6 +13,7 @@ from flows.steps.graph.lookup import lists_of, source_rows
 from flows.steps.ingest.pool import certain
 from flows.steps.labels.classes import labels_of
 from flows.steps.labels.verdicts import LabelVerdicts
+from pipeline.arrays import Int64
 from pipeline.decision import review
 from storage.arrays.groups import Arrays, read_array, write_group
 from storage.runs.pool import Pool
@@ -134,7 +134,7 @@ def _write(run: Run, trained: ReviewedTraining, wanted: ReviewSize, drawn: list[
     return Output([run.key("review")])
 
 
-def _places(drawn: npt.NDArray[np.int64], row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _places(drawn: Int64, row: Int64) -> Int64:
     """(row,) place of each row in a draw, -1 where it is not in it."""
     place = {one: at for at, one in enumerate(drawn.tolist())}
     return np.array([place.get(one, -1) for one in row.tolist()], np.int64)

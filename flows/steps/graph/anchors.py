@@ -13,11 +13,11 @@ from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
+from pipeline.arrays import Float32, Int64, Integers
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
@@ -59,7 +59,7 @@ class AnchorPlan:
         """Groups of anchors, each a range of them, whose lists one part merges."""
         return max(1, self.n_anchors * self.n_columns * _PAIR_BYTES // MERGE_BYTES)
 
-    def group(self, anchor: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def group(self, anchor: Int64) -> Int64:
         """(anchor,) the group of each."""
         return anchor * self.n_groups // self.n_anchors
 
@@ -81,7 +81,7 @@ def anchor_rows(run: Run, plan: AnchorPlan, scaling: Scaling) -> Arrays:
     return {"row": row[order], "x": scaling.apply(x[order])}
 
 
-def anchor_features(run: Run, row: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+def anchor_features(run: Run, row: Int64) -> Float32:
     """(anchor, feature) unscaled features of anchors by row number."""
     group = run.group("samples/anchors")
     sampled = read_array(group, "row")
@@ -224,7 +224,7 @@ def merge_part(
     return Output([f"scratch.zarr/anchor-groups/{part.name}"])
 
 
-def read_labels(run: Run, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.integer]:
+def read_labels(run: Run, rows: Int64) -> Integers:
     """(row,) given labels of rows anywhere in the pool."""
     return np.asarray(array(run.group("pool"), "y").oindex[rows])
 
@@ -255,9 +255,7 @@ def find_pairs(job: Job, pool: Pool, scaling: Scaling, k: int) -> Pairs:
     return Pairs(x[own], x[np.searchsorted(at, row)])
 
 
-def few_pairs(
-    anchor: npt.NDArray[np.int64], row: npt.NDArray[np.int64], n_features: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def few_pairs(anchor: Int64, row: Int64, n_features: int) -> tuple[Int64, Int64]:
     """As many of the pairs, drawn at random, as have `PAIR_BYTES` of features; all where they fit.
 
     anchor, row : (pair,) as `pair_index` gives them

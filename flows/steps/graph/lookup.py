@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import AnyArray, Int64
 from storage.arrays.groups import array, read_array, undamaged
 from storage.errors import StorageError
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 
-def pick(run: Run, path: str, name: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def pick(run: Run, path: str, name: str, rows: Int64) -> AnyArray:
     """Single rows of one array in source order, chunk by chunk."""
     group = run.group(path)
     with undamaged(f"{group.store_path}/{name}"):
         return np.asarray(array(group, name).oindex[rows])
 
 
-def ids_of(run: Run, rows: npt.NDArray[np.int64]) -> list[str | None]:
+def ids_of(run: Run, rows: Int64) -> list[str | None]:
     """The ids of single rows of a pool, None where its rows have none."""
     if "id" not in run.group("pool"):
         return [None] * len(rows)
     return [str(own) for own in pick(run, "pool", "id", rows)]
 
 
-def source_rows(run: Run, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def source_rows(run: Run, rows: Int64) -> Int64:
     """The rows of the source that rows of a pool are, of any shape; negative ones stay. They differ
     where rows of the source were left out."""
     some, back = np.unique(rows, return_inverse=True)
@@ -36,7 +34,7 @@ def source_rows(run: Run, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return some[back].reshape(rows.shape)
 
 
-def places(pool: Pool, rows: npt.NDArray[np.int64]) -> dict[int, int]:
+def places(pool: Pool, rows: Int64) -> dict[int, int]:
     """Row of the source → its place in the pool, for some rows that are in it."""
     wanted = np.unique(rows)
     place_of: dict[int, int] = {}
@@ -48,11 +46,9 @@ def places(pool: Pool, rows: npt.NDArray[np.int64]) -> dict[int, int]:
     return place_of
 
 
-def lists_of(
-    run: Run, n_blocks: int, k: int, rows: npt.NDArray[np.int64]
-) -> dict[str, npt.NDArray[Any]]:
+def lists_of(run: Run, n_blocks: int, k: int, rows: Int64) -> dict[str, AnyArray]:
     """The k nearest of each row, from whichever block it is at home in."""
-    lists: dict[str, npt.NDArray[Any]] = {
+    lists: dict[str, AnyArray] = {
         "neighbor": np.full((len(rows), k), -1, np.int64),
         "distance": np.full((len(rows), k), np.nan, np.float32),
         "neighbor_label": np.full((len(rows), k), -1, np.int32),

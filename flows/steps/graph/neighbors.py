@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, starmap
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives.sent import Sent, by_destination, receive_lists, send_lists
 from flows.engine.job import Do, Job, Output
@@ -18,6 +16,7 @@ from flows.engine.parts import Part, block_name, by_block, region_name
 from flows.engine.results import Result
 from flows.steps.graph.lookup import pick
 from flows.steps.graph.partition import GRAPH, NEIGHBORS, ROUTE, Blocks
+from pipeline.arrays import AnyArray, Int32, Int64, Integers
 from pipeline.blocks.partition import nearest_blocks
 from pipeline.graph.build import NeighborParams, build_lists
 from pipeline.knn.distance import pair_distance
@@ -118,7 +117,7 @@ def region_part(threads: Threads, run: Run, part: Part[Build]) -> Output:
     sent: dict[str, Sent] = {}
     short = [0] * len(rows)
 
-    def send(to: Exchange, name: str, own: slice, home: npt.NDArray[np.int32]) -> None:
+    def send(to: Exchange, name: str, own: slice, home: Int32) -> None:
         lists = block_lists(every, index[own], distance[own])
         sent[name] = send_lists(to, name, home, build.n_blocks, every["row"][own], lists).sent
         written[name] = [to.key(name)]
@@ -140,9 +139,7 @@ def region_part(threads: Threads, run: Run, part: Part[Build]) -> Output:
     return Output(keys, ListsBuilt(dict(sorted(sent.items())), repaired, counted), seconds)
 
 
-def _region(
-    run: Run, build: Build, threads: Threads
-) -> tuple[Arrays, list[slice], npt.NDArray[np.int32]]:
+def _region(run: Run, build: Build, threads: Threads) -> tuple[Arrays, list[slice], Int32]:
     """The rows of some blocks and then those copied to them; where among them those of each block
     are; and the home (copy,) of each copy. Rows that have fewer others around than places in their
     lists borrow those of the nearest blocks, as copies."""
@@ -175,11 +172,7 @@ def _region(
 
 
 def _write(
-    run: Run,
-    number: int,
-    row: npt.NDArray[np.int64],
-    given_label: npt.NDArray[np.integer],
-    lists: Neighbors,
+    run: Run, number: int, row: Int64, given_label: Integers, lists: Neighbors
 ) -> tuple[list[str], int]:
     """The graph of the rows at home in one block: what was written, and how many are short."""
     columns: Arrays = {
@@ -217,9 +210,7 @@ def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
     return {name: value[order] for name, value in block.items()}
 
 
-def block_lists(
-    block: Arrays, index: npt.NDArray[np.int64], distance: npt.NDArray[Any]
-) -> Neighbors:
+def block_lists(block: Arrays, index: Int64, distance: AnyArray) -> Neighbors:
     """Lists of places in a block as lists of training rows with their labels."""
     there, label = index != ABSENT, block["given_label"]
     return Neighbors(

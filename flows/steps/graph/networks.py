@@ -10,13 +10,13 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
 from flows.steps.graph.anchors import anchor_features
 from flows.steps.graph.partition import Blocks
+from pipeline.arrays import Float32
 from pipeline.blocks.cost import HALOS, Pairs
 from pipeline.blocks.partition import Halo, in_halo, nearest_blocks, share_probed
 from pipeline.blocks.scaling import Scaling
@@ -201,7 +201,7 @@ def _try(run: Run, k: int, most: float, block: Arrays, network: Network) -> Walk
     return WalksTried(int(listed.sum()), met.tolist())
 
 
-def stored_network(run: Run, number: int, x: npt.NDArray[np.float32]) -> Network:
+def stored_network(run: Run, number: int, x: Float32) -> Network:
     """The network of one block, whose features are x."""
     stored = read_group(run.store, f"network/{number:05d}")
     return network_of(x, stored["place"], stored["link"])

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.arrays import AnyArray, Int64, UInt64
 from pipeline.labels import LabelSpace
 from storage.errors import InputError, amount, listed, shown
 from storage.sources.base import Source
@@ -89,7 +90,7 @@ class LabelsInAll(NamedTuple):
     """The label of each code; None of a source without labels."""
     counts: list[int] | None = None
     """Rows with each."""
-    columns: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
+    columns: Mapping[str, AnyArray] = MappingProxyType({})
     """Of the pool, in whole."""
     about: Mapping[str, Any] = MappingProxyType({})
     """For the attributes of the pool."""
@@ -176,7 +177,7 @@ class CandidateCodes(Unlabeled):
         self.n_missing = 0
         self.first_missing: int | None = None
 
-    def encode(self, sets: Labels, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    def encode(self, sets: Labels, rows: Int64) -> UInt64:
         """`(row, WORDS)` masks of one chunk's sets, `as_sets`: the value that appears as number c
         is bit c % 64 of word c // 64.
 

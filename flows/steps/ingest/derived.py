@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
 from flows.steps.ingest.columns import WORDS
 from flows.steps.ingest.pool import SAMPLES, Ingested
+from pipeline.arrays import Float32, Int64
 from pipeline.blocks.scaling import Scaling
 from storage.arrays.groups import read_array, read_group, write_group
 from storage.runs.ledger import Record
@@ -26,7 +26,7 @@ _OPTIONAL = ("id", "candidates")
 class FeatureChange(Protocol):
     """What the features of one part of a pool become; a small value, as a part is."""
 
-    def features(self, rows: Rows) -> npt.NDArray[np.float32]:
+    def features(self, rows: Rows) -> Float32:
         """(row, feature) float32 features of these rows."""
         ...
 
@@ -86,7 +86,7 @@ def derive_part(run: Run, part: Part[tuple[Rows, FeatureChange]], of: Pool) -> O
     return Output([*written, f"scratch.zarr/{path}"])
 
 
-def _sampled(run: Run, rows: Rows) -> npt.NDArray[np.int64]:
+def _sampled(run: Run, rows: Rows) -> Int64:
     """The rows, ascending, that are in a sample of the old pool."""
     row = np.unique(
         np.concatenate([read_array(run.group(f"samples/{name}"), "row") for name in SAMPLES])

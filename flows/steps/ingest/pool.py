@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.deadline import Deadline
 from flows.engine.job import Job, Output, execute
@@ -19,6 +18,7 @@ from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue, Result
 from flows.steps.ingest.columns import WORDS, FiniteCheck, GroupCodes, SingleCodes, Unlabeled
 from flows.steps.ingest.transform import keep_projection
+from pipeline.arrays import AnyArray, Float32, Int64, Integers
 from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
@@ -150,7 +150,7 @@ class _Reading:
         by = self.source.group_name
         self.of_group = None if by is None else GroupCodes(by)
         self.n_rows = 0
-        self.certain: list[npt.NDArray[np.int64]] = []
+        self.certain: list[Int64] = []
         """(2, row) places among the corrections, and among the rows that were kept."""
 
     def see(self, chunk: Chunk) -> None:
@@ -227,7 +227,7 @@ class _Reading:
         kept = ", embeddings stay as they are" if len(plain) < len(self.source.embedded) else ""
         return "standard", f"auto: {wide.described(names)}{kept}"
 
-    def largest(self, scaling: Scaling | None = None) -> npt.NDArray[np.float32]:
+    def largest(self, scaling: Scaling | None = None) -> Float32:
         """(feature,) largest magnitude, scaled if asked for."""
         ends = np.stack([self.statistics.low, self.statistics.high]).astype(np.float32)
         with np.errstate(over="ignore"):
@@ -439,7 +439,7 @@ class _Write:
         return execute(run, step, self.do, Part(self.name(self.number), None))
 
     def do(self, run: Run, part: Part[None]) -> Output:
-        columns: dict[str, npt.NDArray[Any]] = {
+        columns: dict[str, AnyArray] = {
             "x": self.chunk.x,
             "row": self.chunk.rows,
         }
@@ -455,7 +455,7 @@ class _Write:
         if self.votes is None:
             return []
         row, path = self.number * self.writer.rows + self.votes.place, annotations_of(self.number)
-        columns: dict[str, npt.NDArray[Any]] = {
+        columns: dict[str, AnyArray] = {
             "row": row,
             "annotator": self.votes.annotator,
             "label": self.votes.label,
@@ -573,11 +573,7 @@ def _annotators(reading: _Reading, classes: list[Any] | None) -> dict[str, Any]:
 
 
 def _correct(
-    run: Run,
-    corrections: Corrections,
-    reading: _Reading,
-    y: npt.NDArray[np.integer[Any]],
-    values: list[Any],
+    run: Run, corrections: Corrections, reading: _Reading, y: Integers, values: list[Any]
 ) -> list[str]:
     """Put the labels that somebody checked in place of those given, and keep them in the group
     `corrections`; keys of what was written."""
@@ -608,9 +604,9 @@ def corrections_used(run: Run) -> CorrectionsUsed | None:
     return CorrectionsUsed(**{name: about[name] for name in CorrectionsUsed.__annotations__})
 
 
-def certain(run: Run, rows: Rows) -> npt.NDArray[np.int64]:
+def certain(run: Run, rows: Rows) -> Int64:
     """Places within some rows of those whose labels somebody checked."""
     if not _corrected(run):
         return np.empty(0, np.int64)
-    row: npt.NDArray[np.int64] = read_array(run.group(CORRECTIONS), "row")
+    row: Int64 = read_array(run.group(CORRECTIONS), "row")
     return row[(row >= rows.start) & (row < rows.stop)] - rows.start

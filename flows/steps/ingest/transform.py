@@ -16,6 +16,7 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.graph.lookup import pick
+from pipeline.arrays import Float32
 from pipeline.blocks.logits import MOST_CLASSES, Forests, of_chances, spread_of
 from pipeline.blocks.metric import (
     AS_SCALED,
@@ -27,7 +28,7 @@ from pipeline.blocks.metric import (
     Modeled,
     choose_metric,
 )
-from pipeline.blocks.projection import MOST_FEATURES, Components, Covariance, Float32
+from pipeline.blocks.projection import MOST_FEATURES, Components, Covariance
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.threads import Threads
 from storage.arrays.groups import read_array, write_group

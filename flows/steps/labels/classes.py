@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives import (
     Around,
@@ -23,6 +22,7 @@ from flows.engine.results import LabelValue, Result
 from flows.options.params import Method
 from flows.steps.graph.anchors import anchor_features
 from flows.steps.labels.groups import Voted
+from pipeline.arrays import Float64, Int32, Int64, Integers
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose
 from pipeline.decision.class_rule import Decided, decide, decide_weighed, temper
@@ -108,12 +108,12 @@ class VoteRule:
         """Neighbors that are looked at."""
         return self.k if self.weighed is None else max(self.k, SIZES[len(self.weighed.weight) - 1])
 
-    def matrix(self, run: Run) -> npt.NDArray[np.float64] | None:
+    def matrix(self, run: Run) -> Float64 | None:
         """The matrix by which the vote of one k is corrected; None for the plain vote."""
         part = self.decision.part
         return None if part == 0 else read_array(run.group("transition"), "decision")
 
-    def decide(self, run: Run, near: npt.NDArray[np.integer]) -> Decided:
+    def decide(self, run: Run, near: Integers) -> Decided:
         """Predictions by labels (row, rank) of the nearest in the pool of a run."""
         if self.weighed is None:
             return decide(near, self.n_classes, self.k, self.matrix(run))
@@ -169,7 +169,7 @@ class ClassEstimates(Result):
         return Voted([votes], _votes, LEVELS)
 
 
-def _votes(at: SourceRows) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+def _votes(at: SourceRows) -> tuple[Integers, Integers]:
     return at.columns["likely"], at.columns["level"]
 
 
@@ -183,9 +183,7 @@ def vote(at: Around, n_classes: int, k: int, matrix: Any) -> Arrays:
     return {"likely": decided.predicted, "level": level_of(decided.chance.max(axis=1))}
 
 
-def labels_of(
-    neighbor: npt.NDArray[np.int64], label: npt.NDArray[np.integer]
-) -> npt.NDArray[np.int32]:
+def labels_of(neighbor: Int64, label: Integers) -> Int32:
     """Neighbors' labels as codes, -1 in empty places whatever the type of the stored ones."""
     return np.where(neighbor == ABSENT, -1, label.astype(np.int32)).astype(np.int32)
 
@@ -216,14 +214,12 @@ def count(at: Around, n_classes: int, grid: tuple[int, ...], n_rows: int, seed: 
     return Facts(drawn={"row": at.row[drawn], **sample}, left=ClassCounted(losses.tolist()))
 
 
-def neighbor_codes(at: Around) -> npt.NDArray[np.int32]:
+def neighbor_codes(at: Around) -> Int32:
     """(row, rank) neighbors' labels as codes, -1 in empty places."""
     return labels_of(at.of_row["neighbor"], at.of_row["neighbor_label"])
 
 
-def read_sample(
-    counted: Sendings, n_classes: int
-) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer], ClassVotes]:
+def read_sample(counted: Sendings, n_classes: int) -> tuple[Integers, Integers, ClassVotes]:
     """Labels of the sampled rows' neighbors (row, rank), their own, and their votes; rows
     ascending."""
     sample = counted.drawn()

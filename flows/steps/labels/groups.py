@@ -15,6 +15,7 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.steps.graph.lookup import pick
 from flows.steps.ingest.pool import certain
+from pipeline.arrays import Integers
 from pipeline.noise.group_cells import NEAREST, GroupCells, Layout, apart, together
 from pipeline.noise.groups import Groups, Whole, group_rates
 from storage.arrays.groups import array, read_array
@@ -32,7 +33,7 @@ class Grouped(Result):
     groups: Groups
 
 
-Read = Callable[[SourceRows], tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]]
+Read = Callable[[SourceRows], tuple[Integers, Integers]]
 """(row,) the likeliest class of some rows by their neighbors, and how sure these are."""
 
 

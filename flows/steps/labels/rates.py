@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives import (
     Around,
@@ -23,6 +22,7 @@ from flows.engine.results import LabelValue, Result
 from flows.options.params import Method
 from flows.steps.graph.anchors import anchor_features
 from flows.steps.labels.groups import Voted
+from pipeline.arrays import Integers
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
 from pipeline.decision.odds import WeighedVote, assumed, sizes_among, weighed_vote
@@ -121,9 +121,7 @@ class RateEstimates(Result):
         return Voted([], kernel, self.k + 1)
 
 
-def counted_votes(
-    at: SourceRows, k: int, at_least: float
-) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+def counted_votes(at: SourceRows, k: int, at_least: float) -> tuple[Integers, Integers]:
     """The likelier class of some rows, 1 where its share of the k neighbors is large enough, and
     how many of them are given it."""
     span = slice(at.rows.start, at.rows.stop)

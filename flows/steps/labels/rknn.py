@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives import Around, Facts, PoolGraph, over_graph
 from flows.engine.job import Job
 from flows.engine.results import Result
 from flows.steps.labels.rates import OwnRates
+from pipeline.arrays import Float64, Int8, Int64
 from pipeline.blocks.sampling import row_hash
 from pipeline.knn.lists import ABSENT
 from pipeline.methods.rknn import FoldScores, best, fold_sums, gains, own_extremes
@@ -66,7 +66,7 @@ def extremes_of(at: Around, grid: tuple[int, ...], seed: int) -> Facts:
     return Facts(left=Extremes(np.array(extremes).tolist()))
 
 
-def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: npt.NDArray[np.float64]) -> Facts:
+def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: Float64) -> Facts:
     """Left-out rows predicted right by each (k, k'); rows whose list ran out.
 
     ends : (fold, 2, g) least and greatest own average of all blocks without each fold
@@ -82,7 +82,7 @@ def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: npt.NDArray[np
     return Facts(left=ScoresOfPart(right.astype(int).tolist(), shortfall))
 
 
-def folds(at: Around, seed: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+def folds(at: Around, seed: int) -> tuple[Int8, Int8]:
     """The folds of the neighbors (-1: none) and of the rows."""
     neighbor = at.of_row["neighbor"]
     return np.where(neighbor == ABSENT, -1, deal(neighbor, seed)).astype(np.int8), deal(
@@ -90,6 +90,6 @@ def folds(at: Around, seed: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.i
     )
 
 
-def deal(row: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int8]:
+def deal(row: Int64, seed: int) -> Int8:
     """The fold of each row, whatever block it is met in."""
     return (row_hash(row, seed, Stream.FOLDS) % np.uint64(FOLDS)).astype(np.int8)

@@ -9,7 +9,6 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives import (
     Around,
@@ -25,6 +24,7 @@ from flows.engine.job import Job, Output
 from flows.engine.results import Result
 from flows.steps.ingest.pool import certain
 from flows.steps.labels.rates import RateEstimates
+from pipeline.arrays import Bools, Floating, Integers
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.odds import (
     OddsWeights,
@@ -51,7 +51,7 @@ class First:
     grid: tuple[int, ...]
     """Sizes that rows are counted for."""
 
-    def count(self, count: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+    def count(self, count: Integers) -> Integers:
         """(row, size) of the vote among counts (row, grid)."""
         return count[:, [self.grid.index(k) for k in self.vote.sizes]]
 
@@ -131,9 +131,7 @@ class Checked(Result):
     """Labels that are wrong, as their qualities have it, in ``_FINE`` parts."""
 
     @classmethod
-    def of_rows(
-        cls, is_label_issue: npt.NDArray[np.bool_], quality: npt.NDArray[np.floating]
-    ) -> Checked:
+    def of_rows(cls, is_label_issue: Bools, quality: Floating) -> Checked:
         wrong = np.rint(_FINE * (1.0 - quality.astype(np.float64)))
         return cls(int(is_label_issue.sum()), int(wrong.sum()))
 
@@ -160,7 +158,7 @@ class LabelVerdicts:
     )
     """Of the group `labels`."""
 
-    def likely(self, verdicts: Arrays) -> npt.NDArray[np.integer]:
+    def likely(self, verdicts: Arrays) -> Integers:
         """(row,) the likeliest class of some rows."""
         return verdicts["likely_label"]
 
@@ -181,7 +179,7 @@ class TwoVerdicts(LabelVerdicts):
     rule: Rule
     columns: ClassVar = LabelVerdicts.columns[:3]
 
-    def likely(self, verdicts: Arrays) -> npt.NDArray[np.integer]:
+    def likely(self, verdicts: Arrays) -> Integers:
         given = verdicts["given_label"]
         return np.where(verdicts["is_label_issue"], 1 - given, given)
 

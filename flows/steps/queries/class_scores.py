@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.results import LabelValue
 from flows.steps.labels.classes import VoteRule, labels_of
 from flows.steps.queries.probes import Score, Scores, ScoringRule
+from pipeline.arrays import Float32
 from pipeline.decision.class_rule import Decided, share_of
 from pipeline.decision.odds import WeighedVote
 from pipeline.decision.quality import KEPT
@@ -115,7 +115,7 @@ class ClassRule(ScoringRule):
         return {"rule": name, "k": self.rule.k, "part": self.rule.decision.part}
 
 
-def of_two(posterior: npt.NDArray[np.float32]) -> Decided:
+def of_two(posterior: Float32) -> Decided:
     """The posterior of class 1 as that of two classes."""
     chance = np.stack([1 - posterior, posterior], axis=1)
     code = np.broadcast_to(np.arange(2, dtype=np.int32), chance.shape)

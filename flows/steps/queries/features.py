@@ -22,13 +22,13 @@ from flows.steps.queries.searching import Lists, answers, search_queries
 from flows.steps.sets.averages import FEATURES, neighbors_features, towards
 from flows.steps.sets.features import Unit
 from flows.steps.sets.stages import AVERAGED, GIVEN, UNIT, StageFeatures, stage
+from pipeline.arrays import Float32
 from pipeline.blocks.scaling import Scaling
 from pipeline.methods.partial_features import density_scaled, reach
 from storage.arrays.exchange import Slice
 from storage.runs.pool import Pool, Rows
 from storage.sources.base import Source
 
-Float32 = npt.NDArray[np.float32]
 N = TypeVar("N", np.int64, np.float32)
 
 

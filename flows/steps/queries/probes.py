@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives.sent import Routed
 from flows.engine.job import Job, Output
@@ -16,6 +15,7 @@ from flows.engine.parts import block_name
 from flows.engine.results import Result
 from flows.steps.graph.networks import Probes, stored_network
 from flows.steps.graph.partition import BlockWritten
+from pipeline.arrays import AnyArray, Float32, Int64
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.class_rule import Decided
 from pipeline.graph.walk import Network, walkable
@@ -120,14 +120,14 @@ class Model:
     all_classes: bool = False
     """Whether the posterior of every class is wanted."""
 
-    def centroid(self) -> npt.NDArray[np.float32]:
+    def centroid(self) -> Float32:
         return read_array(self.run.group("partition"), "centroid")
 
     def check_block(self, number: int) -> int:
         """Rows of a block, halo included; `StorageError` where it is not as it was committed."""
         return BlockWritten.of(self._check(self.blocks_step, number)).rows
 
-    def network(self, number: int, n_rows: int, x: npt.NDArray[np.float32]) -> Network | None:
+    def network(self, number: int, n_rows: int, x: Float32) -> Network | None:
         """What walks follow in a block with features x; None where it is searched exactly, or has
         borrowed rows.
 
@@ -158,7 +158,7 @@ class Score:
     number: int
     rows: Rows
     slices: list[Slice]
-    limit: npt.NDArray[np.float32]
+    limit: Float32
     """Distance of the k-th true neighbor of each audited query."""
     sent: tuple[Slice, ...]
     """Where lies what the rule asked of the neighbors."""
@@ -193,9 +193,7 @@ def n_audited(n_queries: int) -> int:
     return min(n_queries, max(fewest, min(most, n_queries // _QUERIES_TO_AUDITED)))
 
 
-def audit_queries(
-    run: Run, scaling: Scaling, n: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+def audit_queries(run: Run, scaling: Scaling, n: int) -> tuple[Int64, AnyArray]:
     """Rows, ascending, and scaled features of the audited queries, n of them."""
     sample, first = run.group("samples/anchors"), slice(0, n)
     row, x = read_array(sample, "row", first), read_array(sample, "x", first)
@@ -216,9 +214,7 @@ def bound_audit(job: Job, queries: Pool, model: Model) -> list[float | None]:
     return Bounds.of(job.once("audit", find)).bound
 
 
-def in_reach(
-    model: Model, number: int, x: npt.NDArray[np.float32], bound: npt.NDArray[np.float32]
-) -> npt.NDArray[np.int64]:
+def in_reach(model: Model, number: int, x: Float32, bound: Float32) -> Int64:
     """Numbers of the queries x that may have a neighbor among the rows at home in a block."""
     radius = float(model.run.group(f"blocks/{number:05d}").attrs["radius"])  # type: ignore[arg-type]
     center = model.centroid()[number : number + 1]
@@ -232,9 +228,9 @@ def send_truth(
     producer: str,
     model: Model,
     block: Arrays,
-    owner: npt.NDArray[np.int64],
-    x: npt.NDArray[np.float32],
-    bound: npt.NDArray[np.float32],
+    owner: Int64,
+    x: Float32,
+    bound: Float32,
 ) -> None:
     """Send the distances of the rows at home in a block that are nearest to some audited queries.
 
@@ -264,10 +260,10 @@ def true_limits(job: Job, model: Model, n: int, searched: list[Record]) -> list[
     return TrueDistances.of(job.once("truth", merge)).limit
 
 
-def _known(distance: npt.NDArray[np.float32]) -> list[float | None]:
+def _known(distance: Float32) -> list[float | None]:
     return [float(d) if np.isfinite(d) else None for d in distance]
 
 
-def as_distances(known: list[float | None]) -> npt.NDArray[np.float32]:
+def as_distances(known: list[float | None]) -> Float32:
     """(query,) float32; inf where nothing is known."""
     return np.array([np.inf if d is None else d for d in known], np.float32)

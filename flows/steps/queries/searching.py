@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives import PoolGraph, Sendings
 from flows.engine.collectives.sent import Passed, Routed, ask, incoming, receive_lists, send_lists
@@ -26,6 +25,7 @@ from flows.steps.queries.probes import (
     send_truth,
     true_limits,
 )
+from pipeline.arrays import Float32
 from pipeline.blocks.partition import nearest_blocks, spread
 from pipeline.graph.build import load_blas
 from pipeline.graph.walk import nearest_in_block
@@ -96,7 +96,7 @@ class Search:
     sent: Exchange
     slices: list[Slice]
     to: Exchange
-    audit: npt.NDArray[np.float32] | None
+    audit: Float32 | None
     """Reach of each audited query; None where another part of the block sees to them."""
     truth: Exchange
 
@@ -107,7 +107,7 @@ class Searched:
 
     slices: list[list[Slice]]
     """Of the lists, by part of the queries."""
-    limit: npt.NDArray[np.float32]
+    limit: Float32
     """Distance of the k-th true neighbor of each audited query."""
     probes: float
     """Blocks searched per query."""

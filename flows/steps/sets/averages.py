@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives import (
     Around,
@@ -21,10 +20,10 @@ from flows.engine.collectives import (
 )
 from flows.engine.job import Job
 from flows.engine.results import Result
+from pipeline.arrays import Float32, Int32
 from pipeline.methods.partial_features import least_reach, reach, smoothed
 from storage.arrays.groups import Arrays
 
-Float32 = npt.NDArray[np.float32]
 AVERAGES, REACHES, FEATURES = "averages", "reaches", "features"
 """Names of steps."""
 PORTION_BYTES = 32 << 20
@@ -66,9 +65,7 @@ def moved(at: Around, alpha: float) -> Arrays:
     return {"x": towards(x[at.own], x, at.near, at.of_row["distance"], alpha)}
 
 
-def towards(
-    own: Float32, x: Float32, near: npt.NDArray[np.int32], distance: Float32, alpha: float
-) -> Float32:
+def towards(own: Float32, x: Float32, near: Int32, distance: Float32, alpha: float) -> Float32:
     """(row, feature) float32 rows moved towards their neighbors, a portion at a time.
 
     near : (row, rank) places in `x`

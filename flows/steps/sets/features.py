@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.cluster import SHARED
 from flows.engine.collectives import PoolGraph, Sendings
@@ -37,6 +36,7 @@ from flows.steps.sets.stages import (
     stage,
     stage_digest,
 )
+from pipeline.arrays import Float32
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import NeighborParams, choose_builder
 from pipeline.methods.partial_features import PIPELINES, density_scaled, unit_rows
@@ -47,7 +47,6 @@ from storage.runs.pool import Pool, Rows
 from storage.runs.run import Run
 from storage.sources.base import Source
 
-Float32 = npt.NDArray[np.float32]
 STAGE_RECALL = 0.99
 """Share of the true neighbors that stages find at least: a vote bears neighbors that are missed,
 while a mean distance grows with each."""

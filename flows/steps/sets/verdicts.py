@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.collectives import Facts, PoolGraph, Sendings, SourceRows, Table, over_rows
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
+from pipeline.arrays import Int64, UInt64
 from pipeline.decision.suspects import PORTION
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import AdaptiveParams, Masks, reordered, unpack
@@ -115,9 +115,7 @@ def verdicts(at: SourceRows, n_classes: int, label: np.dtype[np.generic]) -> Fac
     return Facts(columns, drawn={"pair": pair, "rows": rows}, left=counts)
 
 
-def _pairs_of(
-    own: npt.NDArray[np.uint64], label: npt.NDArray[np.int64], n_classes: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _pairs_of(own: UInt64, label: Int64, n_classes: int) -> tuple[Int64, Int64]:
     """Pairs of a row's label and another of its candidates, and the rows with each."""
     pairs = []
     for start in range(0, len(own), PORTION):

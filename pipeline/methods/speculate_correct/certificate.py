@@ -10,8 +10,8 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Float64
 from pipeline.methods.speculate_correct.bound import (
     Design,
     Epsilon,
@@ -20,8 +20,6 @@ from pipeline.methods.speculate_correct.bound import (
     loss_range,
 )
 from pipeline.methods.speculate_correct.sampling import Counts
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -48,12 +46,12 @@ class Certificate:
         return min(1.0, self.estimate + self.half_width)
 
 
-def error_loss(n_classes: int) -> Floats:
+def error_loss(n_classes: int) -> Float64:
     """(class, class): 1 where the predicted label is not the given one."""
     return 1.0 - np.eye(n_classes)
 
 
-def clean_loss(transition_matrix: Floats) -> Floats:
+def clean_loss(transition_matrix: Float64) -> Float64:
     """(given, predicted) loss whose mean is the error against the clean labels.
 
     ``transition_matrix`` (class, class) is P(given b | true a) in row a, and must be invertible.
@@ -67,7 +65,7 @@ def certify(
     counts: Counts,
     design: Design,
     delta: float,
-    loss: Floats | None = None,
+    loss: Float64 | None = None,
     inequality: Inequality = "hoeffding",
     n_rules: int = 1,
 ) -> Certificate:

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from pipeline.arrays import Bools, Int64, Integers
 from pipeline.decision.threshold import predict
 from pipeline.methods.speculate_correct.bound import Design
 
 _SAMPLES_AT_ONCE = 1 << 18
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: the increment of SplitMix64
 
-Labels = NDArray[np.integer[Any]]
+Labels = Integers
 Rule = Callable[[Labels], Labels]
 """(sample, k) labels of the voters -> (sample,) class; it must depend on them alone."""
 
@@ -33,7 +32,7 @@ Rule = Callable[[Labels], Labels]
 class Counts:
     """What a block's samples add up to; the counts of all blocks are summed."""
 
-    weight: NDArray[np.int64]
+    weight: Int64
     """(class, class) signed samples by given and predicted label; over all samples, times r, an
     estimate of P(given, predicted)"""
     rows: int
@@ -76,7 +75,7 @@ def samples_per_row(n: int, samples: int) -> int:
 
 
 def sample_block(
-    row: NDArray[np.int64],
+    row: Int64,
     label: Labels,
     neighbor_label: Labels,
     design: Design,
@@ -121,7 +120,7 @@ def sample_block(
     return Counts(weight.reshape(n_classes, n_classes), len(row), per_row * len(row), short)
 
 
-def packed(neighbor_label: Labels, kept: NDArray[np.bool_], w: int, absent: int) -> Labels:
+def packed(neighbor_label: Labels, kept: Bools, w: int, absent: int) -> Labels:
     """(row, w) labels of each row's first w kept neighbors, ``absent`` where there are fewer.
 
     For pools of which only some rows are labeled, or only some are certified: with those of half
@@ -143,13 +142,13 @@ def _mixed(z: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _draw(
-    row: NDArray[np.int64],
+    row: Int64,
     neighbor_label: Labels,
     n_classes: int,
     sizes: tuple[int, int, int, int],
     per_row: int,
     seed: np.uint64,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Labels]:
+) -> tuple[Int64, Int64, Labels]:
     """The samples that are not zero whatever their voters say: place of the row in the block
     (sample,), signed weight 2^(i-1) (-1)^|S| (sample,), labels of the k voters (sample, k)."""
     n, k, r, m = sizes
