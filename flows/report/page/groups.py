@@ -1,9 +1,10 @@
-"""What the page shows of whose labels are wrong."""
+"""What the page shows of whose labels are wrong, and of several labels per row."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from flows.report.annotators import agreed, consensus
 from flows.report.groups import remarks, verdict
 from flows.report.model import Training
 from flows.report.page.render import with_controls_shown
@@ -16,11 +17,13 @@ from storage.errors import amount
 DRAWN = 15
 """Groups in the figure."""
 LISTED = 200
-"""Groups in the table."""
+"""Groups, or annotators, in the table."""
+CLASSES = 6
+"""Classes up to which that of annotators has a column for each."""
 _LONGEST = 18
 
 
-def shown(report: Training) -> dict[str, Any] | None:
+def groups_shown(report: Training) -> dict[str, Any] | None:
     """What the section of the groups shows; None where there are none."""
     groups = report.groups
     if groups is None:
@@ -67,3 +70,18 @@ def _name(value: object) -> str:
     """A group on an axis."""
     text = str(with_controls_shown(" ".join(str(value).split())))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def annotators_shown(report: Training) -> dict[str, Any] | None:
+    """What the section of the annotators shows; None where labels are single."""
+    people = report.annotators
+    if people is None:
+        return None
+    some = people.annotators[:LISTED]
+    few = len(report.classes) <= CLASSES and all(one.matrix is not None for one in some)
+    return {
+        "agreed": agreed(people),
+        "consensus": consensus(report, people),
+        "annotators": some,
+        "classes": list(enumerate(report.classes)) if few else [],
+    }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from flows.report.model import Training
-from flows.report.page import annotators, groups, words
+from flows.report.page import groups, words
 from flows.report.page.gather import Tally
 from flows.report.page.svg import Drawing
 from storage.runs.run import Run
@@ -50,6 +50,6 @@ def of_labels(run: Run, report: Training) -> dict[str, Any]:
     """What the pages of single labels show of those who labeled, and what to do next."""
     return {
         "next": words.next_steps(run.location.name, report),
-        "several": annotators.shown(report),
-        "whose": groups.shown(report),
+        "several": groups.annotators_shown(report),
+        "whose": groups.groups_shown(report),
     }

@@ -19,9 +19,8 @@ from flows.steps.ingest.derived import derive
 from flows.steps.ingest.pool import Ingested, ingest
 from flows.steps.queries.probes import Model
 from flows.steps.queries.searching import Lists, answers, search_queries
-from flows.steps.sets.averages import FEATURES, neighbors_features, towards
-from flows.steps.sets.features import Unit
-from flows.steps.sets.stages import AVERAGED, GIVEN, UNIT, StageFeatures, stage
+from flows.steps.sets.features import Unit, neighbors_features, towards
+from flows.steps.sets.stages import AVERAGED, FEATURES, GIVEN, UNIT, StageFeatures, stage
 from pipeline.arrays import Float32
 from pipeline.blocks.scaling import Scaling
 from pipeline.methods.partial_features import density_scaled, reach

@@ -1,26 +1,126 @@
-"""Single labels, of two classes or of more."""
+"""The kinds of labels, as a training goes about them: sets, or single ones of two classes or more;
+what is reported of each is in `flows.report.kinds`."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
+from flows.engine.collectives import PoolGraph
 from flows.engine.collectives.rows import LABEL_ISSUES, export
 from flows.engine.job import Job
-from flows.kinds.base import LabeledGraph, Labels
+from flows.intake.labels import refuse_for_candidates
 from flows.options.params import TrainParams
 from flows.report.compose import LabelsJudged
-from flows.report.kinds import ClassReport, TrainReport
+from flows.report.kinds import CandidateReport, ClassReport, TrainReport
 from flows.steps.annotators.matrices import check_cells, find_consensus
-from flows.steps.ingest.columns import SingleCodes
-from flows.steps.ingest.pool import Ingested
+from flows.steps.graph.partition import Blocks
+from flows.steps.ingest.columns import IMPUTE, CandidateCodes, SingleCodes, Unlabeled
+from flows.steps.ingest.pool import Ingested, ingest
 from flows.steps.labels.class_labels import find_class_issues
 from flows.steps.labels.classes import Classes, ClassEstimates, count_classes, estimate_classes
 from flows.steps.labels.groups import find_groups
 from flows.steps.labels.rates import RateEstimates, count_labels, estimate_rates
 from flows.steps.labels.verdicts import LabelIssues, find_label_issues, find_odds
+from flows.steps.sets.candidates import judge_candidates
+from flows.steps.sets.features import prepare
+from flows.steps.sets.verdicts import CandidatePool
+from pipeline.blocks.metric import AS_SCALED
 from pipeline.methods.rules import RULES
 from storage.errors import InputError
+from storage.runs.pool import Pool
 from storage.sources.base import Source
+
+
+@dataclass(frozen=True)
+class LabeledGraph:
+    """A pool whose graph stands, and what is asked about its labels."""
+
+    pool: Pool
+    ingested: Ingested
+    blocks: Blocks
+    length: int
+    """Neighbors in a list."""
+    params: TrainParams
+
+    @property
+    def graph(self) -> PoolGraph:
+        return PoolGraph(self.pool, len(self.blocks.sizes))
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Sizes of neighborhoods to choose from."""
+        return RULES[self.params.rule].sizes(self.params.k, self.length)
+
+
+class Labels(ABC):
+    """How a training on labels of a kind goes, but for what is the same for all."""
+
+    read: type[Unlabeled]
+    """What becomes of them while the source is read."""
+    each_one: bool
+    """Whether each row has one label, which others can contradict."""
+
+    @abstractmethod
+    def refuse(self, params: TrainParams) -> None:
+        """`InputError` where a parameter is for another kind of labels."""
+
+    def ingest(self, job: Job, source: Source, params: TrainParams) -> Ingested:
+        """Write the pool."""
+        scale, seed = params.scale, params.seed
+        more: dict[str, Any] = {"labels": self.read, "pca": params.pca, "gaps": IMPUTE}
+        return job.task("ingest", ingest, source, path="pool", scale=scale, seed=seed, **more)
+
+    @abstractmethod
+    def check(self, source: Source, ingested: Ingested, params: TrainParams) -> None:
+        """`InputError` where the classes that were read do not allow what was asked."""
+
+    @abstractmethod
+    def metric(self, params: TrainParams) -> str:
+        """How nearness is chosen, as `--metric` says it."""
+
+    @abstractmethod
+    def rates_read(self, params: TrainParams) -> bool:
+        """Whether noise rates are read off the anchors' lists."""
+
+    @abstractmethod
+    def judge(self, job: Job, of: LabeledGraph, source: Source) -> LabelsJudged:
+        """All verdicts on the labels, written and told."""
+
+
+class CandidateSets(Labels):
+    """Labels that are sets."""
+
+    read = CandidateCodes
+    each_one = False
+
+    def refuse(self, params: TrainParams) -> None:
+        refuse_for_candidates(params)
+
+    def ingest(self, job: Job, source: Source, params: TrainParams) -> Ingested:
+        if params.candidate_features == "raw":
+            return super().ingest(job, source, params)
+        return prepare(job, source, params)
+
+    def check(self, source: Source, ingested: Ingested, params: TrainParams) -> None:
+        pass
+
+    def metric(self, params: TrainParams) -> str:
+        return AS_SCALED
+
+    def rates_read(self, params: TrainParams) -> bool:
+        return False
+
+    def judge(self, job: Job, of: LabeledGraph, source: Source) -> LabelsJudged:
+        """c1 and T, and the verdicts on all rows."""
+        values = of.ingested.label_values or []
+        sets = CandidatePool(of.pool, tuple(values), of.params.seed)
+        estimated, verdicts = job.task("candidates", judge_candidates, sets, of.graph, of.length)
+        table = "label-issues", "labels", LABEL_ISSUES, values, "candidate_labels"
+        job.task("export", export, *table)
+        return LabelsJudged(CandidateReport, estimated, verdicts.issues, verdicts=verdicts)
 
 
 class SingleLabels(Labels):
@@ -99,3 +199,8 @@ def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, LabelIssues]:
     estimates = job.task("rates", estimate_classes, classes, counted, grid, params)
     issues = job.task("labels", find_class_issues, classes, graph, counted, estimates)
     return estimates, issues
+
+
+def labels_of(source: Source) -> Labels:
+    """The kind of a source's labels."""
+    return SingleLabels() if source.candidates is None else CandidateSets()
