@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pipeline.arrays import Int64, Integers
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,7 @@ class Choice:
     """Mean leave-one-out Brier score of each k; lower is better."""
 
 
-def squared_losses(
-    count: NDArray[np.integer], label: NDArray[np.integer], grid: tuple[int, ...]
-) -> NDArray[np.int64]:
+def squared_losses(count: Integers, label: Integers, grid: tuple[int, ...]) -> Int64:
     """Sum over rows of ``(k * label - count) ** 2`` for each k: (g,) int64, exact.
 
     ``count`` is (row, g): ones among each row's k nearest others, its own label left out; ``label``
@@ -43,7 +42,7 @@ def squared_losses(
     return np.asarray((miss**2).sum(axis=0), dtype=np.int64)
 
 
-def choose(total: NDArray[np.int64], n_rows: int, grid: tuple[int, ...]) -> Choice:
+def choose(total: Int64, n_rows: int, grid: tuple[int, ...]) -> Choice:
     """The k of least mean score; of equal scores the largest k, whose averages are the steadiest.
 
     ``total`` is (g,) int64, the sum of all blocks' ``squared_losses``; ``n_rows`` their rows.

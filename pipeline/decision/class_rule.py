@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import Float64, Int32, Int64, Integers
 from pipeline.decision.class_votes import NONE, ClassVotes, class_votes, vote_sizes
 from pipeline.decision.quality import Correction, Weights, among_candidates, chances, vote_features
 from pipeline.decision.tempering import PARTS, MatrixDecision, change_gains, choose_part, softened
@@ -16,7 +16,6 @@ from pipeline.decision.votes import certain_as
 from pipeline.noise.rates import Support
 from pipeline.noise.simplex import posterior_of_candidates, posterior_simplex
 
-Floats = npt.NDArray[np.float64]
 PORTION = 8192
 """Rows that are decided together."""
 
@@ -25,17 +24,15 @@ PORTION = 8192
 class Decided:
     """What the rule says of some rows; candidates are the classes among their neighbors."""
 
-    code: npt.NDArray[np.int32]
+    code: Int32
     """(row, candidate) classes, ascending; -1 where a row has fewer."""
-    chance: Floats
+    chance: Float64
     """(row, candidate) chance that it is the clean class; a row adds up to 1."""
-    predicted: npt.NDArray[np.int64]
+    predicted: Int64
     """(row,) the likeliest class."""
 
 
-def decide(
-    neighbor_label: npt.NDArray[np.integer], n_classes: int, k: int, matrix: Floats | None
-) -> Decided:
+def decide(neighbor_label: Integers, n_classes: int, k: int, matrix: Float64 | None) -> Decided:
     """Decide rows by the labels of their k nearest.
 
     Parameters
@@ -45,7 +42,7 @@ def decide(
         to use; None for the plain vote, in which the lower of two equal classes wins
     """
 
-    def of_one_k(votes: ClassVotes) -> Floats:
+    def of_one_k(votes: ClassVotes) -> Float64:
         share = votes.votes[:, :, 0] / np.maximum(votes.total, 1)
         if matrix is None:
             return np.asarray(share)
@@ -59,24 +56,22 @@ def decide(
     return replace(decided, chance=np.where(there, chance, 0.0))
 
 
-def decide_weighed(
-    neighbor_label: npt.NDArray[np.integer], by: Correction, weights: Weights
-) -> Decided:
+def decide_weighed(neighbor_label: Integers, by: Correction, weights: Weights) -> Decided:
     """Decide rows by the labels (row, rank) of their neighborhoods of all sizes, weighed as the
     first pass of label qualities weighs them."""
     sizes = vote_sizes(neighbor_label.shape[1])
 
-    def of_sizes(votes: ClassVotes) -> Floats:
+    def of_sizes(votes: ClassVotes) -> Float64:
         return among_candidates(chances(vote_features(votes, by), votes.code, weights))
 
     return _in_portions(neighbor_label, len(by.matrix), sizes, of_sizes)
 
 
 def _in_portions(
-    neighbor_label: npt.NDArray[np.integer],
+    neighbor_label: Integers,
     n_classes: int,
     sizes: tuple[int, ...],
-    chance_of: Callable[[ClassVotes], Floats],
+    chance_of: Callable[[ClassVotes], Float64],
 ) -> Decided:
     """Decide rows by what the votes of some rows say of their candidates, (row, candidate)."""
     parts = []
@@ -88,14 +83,12 @@ def _in_portions(
     return Decided(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def likeliest(code: npt.NDArray[np.int32], chance: Floats) -> npt.NDArray[np.int64]:
+def likeliest(code: Int32, chance: Float64) -> Int64:
     """(row,) the class of the greatest chance, by codes and chances (row, candidate)."""
     return np.asarray(code[np.arange(len(code)), chance.argmax(axis=1)], np.int64)
 
 
-def share_of(
-    neighbor_label: npt.NDArray[np.integer], k: int, label: npt.NDArray[np.integer]
-) -> Floats:
+def share_of(neighbor_label: Integers, k: int, label: Integers) -> Float64:
     """(row,) share of one class per row, (row,) codes, among the labels of the k nearest.
 
     ``neighbor_label`` is (row, rank) int, nearest first; -1 is missing.
@@ -106,11 +99,11 @@ def share_of(
 
 
 def temper(
-    neighbor_label: npt.NDArray[np.integer],
-    given_label: npt.NDArray[np.integer],
+    neighbor_label: Integers,
+    given_label: Integers,
     k: int,
-    matrix: Floats,
-    given_counts: npt.NDArray[np.integer],
+    matrix: Float64,
+    given_counts: Integers,
     support: Support,
 ) -> MatrixDecision:
     """How far the matrix corrects predictions, from a sample of rows.

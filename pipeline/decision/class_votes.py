@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-Codes = npt.NDArray[np.int32]
+from pipeline.arrays import Int32, Int64, Integers
+
+Codes = Int32
 Counts = npt.NDArray[np.uint16]
-Sums = npt.NDArray[np.int64]
+Sums = Int64
 CANDIDATES = 32
 """Classes kept per row; up to this many classes, all of them are."""
 SIZES = (4, 8, 16, 32, 64, 100)
@@ -27,22 +29,19 @@ NONE = -1
 class ClassVotes:
     """Votes of the candidates of some rows."""
 
-    code: npt.NDArray[np.int32]
+    code: Int32
     """(row, candidate) classes, ascending; -1 at the end where a row has fewer."""
     votes: npt.NDArray[np.uint16]
     """(row, candidate, size) labels of that class among the nearest."""
     total: npt.NDArray[np.uint16]
     """(row, size) labels among the nearest that are not missing."""
-    own: npt.NDArray[np.int32]
+    own: Int32
     """(row,) place of the row's own label among its candidates; -1 where it is missing."""
 
 
 def class_losses(
-    neighbor_label: npt.NDArray[np.integer],
-    own_label: npt.NDArray[np.integer],
-    n_classes: int,
-    grid: tuple[int, ...],
-) -> npt.NDArray[np.int64]:
+    neighbor_label: Integers, own_label: Integers, n_classes: int, grid: tuple[int, ...]
+) -> Int64:
     """Sum of ``squared_losses`` over rows and classes, for each k: (size,) int64, exact.
 
     Parameters
@@ -64,10 +63,7 @@ def vote_sizes(list_length: int) -> tuple[int, ...]:
 
 
 def class_votes(
-    neighbor_label: npt.NDArray[np.integer],
-    own_label: npt.NDArray[np.integer],
-    n_classes: int,
-    sizes: tuple[int, ...],
+    neighbor_label: Integers, own_label: Integers, n_classes: int, sizes: tuple[int, ...]
 ) -> ClassVotes:
     """Count neighbors' labels by class.
 

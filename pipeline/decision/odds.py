@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
+from pipeline.arrays import Float32, Float64, Floating, Int8, Int64, Integers, UInt8
 from pipeline.decision.quality import (
     BIAS_RIDGE,
     RIDGE,
@@ -34,8 +35,6 @@ from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
 from pipeline.noise.rates import NoiseRates, trusted
 
-Floats = npt.NDArray[np.float64]
-Float32 = npt.NDArray[np.float32]
 SIZES = (5, 10, 20, 35, 50, 100)
 """Neighborhood sizes whose counts are weighed."""
 REACHED = 5
@@ -85,17 +84,17 @@ class WeighedVote:
     assumed: Assumed
     weights: OddsWeights
 
-    def features(self, count: npt.NDArray[np.number]) -> Floats:
+    def features(self, count: npt.NDArray[np.number]) -> Float64:
         """(row, size) ``count_odds`` of counts (row, size)."""
         return count_odds(count, self.sizes, self.assumed.correction())
 
-    def log_odds(self, count: npt.NDArray[np.number]) -> Floats:
+    def log_odds(self, count: npt.NDArray[np.number]) -> Float64:
         """(row,) of class 1, by counts (row, size) of the neighbors given 1."""
         return np.asarray(
             self.features(count) @ np.asarray(self.weights.weight) + self.weights.bias
         )
 
-    def chance(self, neighbor_label: npt.NDArray[np.int8]) -> Floats:
+    def chance(self, neighbor_label: Int8) -> Float64:
         """(row,) of class 1, by labels (row, rank) 0 or 1 of the neighbors, nearest first.
 
         What is missing, -1, is taken to be as the others are.
@@ -110,7 +109,7 @@ def sizes_among(grid: Sequence[int]) -> tuple[int, ...]:
     return tuple(k for k in grid if k in SIZES or k == grid[-1])
 
 
-def assumed(rates: NoiseRates, votes: Sequence[npt.NDArray[np.int64]]) -> Assumed:
+def assumed(rates: NoiseRates, votes: Sequence[Int64]) -> Assumed:
     """The rates, as far as they are trusted; the rest is one rate of both classes, the share of
     rows that the vote contradicts.
 
@@ -124,7 +123,7 @@ def assumed(rates: NoiseRates, votes: Sequence[npt.NDArray[np.int64]]) -> Assume
     return Assumed(p0, p1, (zeros, ones))
 
 
-def count_odds(count: npt.NDArray[np.number], sizes: Sequence[int], by: Correction) -> Floats:
+def count_odds(count: npt.NDArray[np.number], sizes: Sequence[int], by: Correction) -> Float64:
     """(row, size) log odds of class 1 by the label shares after the noise is taken out.
 
     ``count`` is (row, size), neighbors given 1 among the ``sizes`` nearest others.
@@ -139,10 +138,7 @@ def count_odds(count: npt.NDArray[np.number], sizes: Sequence[int], by: Correcti
 
 
 def weighed_vote(
-    count: npt.NDArray[np.integer],
-    sizes: tuple[int, ...],
-    given: npt.NDArray[np.integer],
-    rates: Assumed,
+    count: Integers, sizes: tuple[int, ...], given: Integers, rates: Assumed
 ) -> WeighedVote:
     """The vote of the likeliest weights for a sample of rows, by their counts (row, size) and given
     labels (row,)."""
@@ -152,9 +148,7 @@ def weighed_vote(
     return WeighedVote(sizes, rates, OddsWeights(weight, bias))
 
 
-def first_pass(
-    log_odds: Floats, given: npt.NDArray[np.integer], by: Correction
-) -> npt.NDArray[np.uint8]:
+def first_pass(log_odds: Float64, given: Integers, by: Correction) -> UInt8:
     """(row,) chance of class 1, the row's own label among the evidence, in parts of ``BYTE``.
 
     ``log_odds`` (row,) are those of a ``WeighedVote``, of which no row's own label is part.
@@ -162,9 +156,7 @@ def first_pass(
     return np.asarray(np.rint(BYTE * expit(log_odds + _own(given, by))), np.uint8)
 
 
-def smoothed_odds(
-    chance: npt.NDArray[np.uint8], distance: npt.NDArray[np.floating]
-) -> tuple[Float32, Float32]:
+def smoothed_odds(chance: UInt8, distance: Floating) -> tuple[Float32, Float32]:
     """(row,) log odds of class 1 by the neighbors' average posterior, near ones first; and (row,)
     the distance to the neighbor ``REACHED``, or the last one there is.
 
@@ -180,11 +172,7 @@ def smoothed_odds(
 
 
 def fit_second(
-    odds: Floats,
-    smoothed: Float32,
-    reach: Float32,
-    given: npt.NDArray[np.integer],
-    by: Correction,
+    odds: Float64, smoothed: Float32, reach: Float32, given: Integers, by: Correction
 ) -> OddsWeights:
     """Weights of the second pass from a sample of rows: ``count_odds``, ``smoothed_odds`` and given
     labels."""
@@ -200,13 +188,13 @@ def fit_second(
 
 
 def second_pass(
-    odds: Floats,
+    odds: Float64,
     smoothed: Float32,
     reach: Float32,
-    given: npt.NDArray[np.integer],
+    given: Integers,
     by: Correction,
     weights: OddsWeights,
-) -> Floats:
+) -> Float64:
     """(row,) chance that the given label, itself among the evidence, is the clean one; low is
     bad."""
     z = _features(odds, smoothed, reach, weights) @ np.asarray(weights.weight) + weights.bias
@@ -214,27 +202,23 @@ def second_pass(
     return np.asarray(expit(np.where(given == 1, z, -z)), np.float64)
 
 
-def _features(odds: Floats, smoothed: Float32, reach: Float32, scale: OddsWeights) -> Floats:
+def _features(odds: Float64, smoothed: Float32, reach: Float32, scale: OddsWeights) -> Float64:
     far = (_log_reach(reach, scale.typical) - scale.center) / scale.spread
     far = np.clip(far, -FAR, FAR)
     return np.column_stack([odds, smoothed, far, far * smoothed])
 
 
-def _log_reach(reach: Float32, typical: float) -> Floats:
+def _log_reach(reach: Float32, typical: float) -> Float64:
     return np.asarray(np.log(reach.astype(np.float64) / typical + DENSEST))
 
 
-def _own(given: npt.NDArray[np.integer], by: Correction) -> Floats:
+def _own(given: Integers, by: Correction) -> Float64:
     """(row,) what the row's own label adds to the log odds of class 1."""
     return np.asarray(np.log(by.matrix[1] / by.matrix[0])[given.astype(np.int64)], np.float64)
 
 
 def _fit(
-    features: Floats,
-    given: npt.NDArray[np.integer],
-    by: Correction,
-    start: Floats,
-    rising: int,
+    features: Float64, given: Integers, by: Correction, start: Float64, rising: int
 ) -> tuple[tuple[float, ...], float]:
     """The likeliest weights near ``start``, the first ``rising`` at least 0; and a bias."""
     bounds = [(0.0 if i < rising else None, None) for i in range(len(start))] + [(None, None)]
@@ -250,13 +234,13 @@ def _fit(
 
 
 def loss_of(
-    features: Floats, given: npt.NDArray[np.integer], by: Correction, start: Floats
-) -> Callable[[Floats], tuple[float, Floats]]:
+    features: Float64, given: Integers, by: Correction, start: Float64
+) -> Callable[[Float64], tuple[float, Float64]]:
     """The penalized negative log likelihood of weights and bias, with its slope."""
     label = given.astype(np.int64)
     one, zero = by.matrix[1][label], by.matrix[0][label]
 
-    def loss(free: Floats) -> tuple[float, Floats]:
+    def loss(free: Float64) -> tuple[float, Float64]:
         weight, bias = free[:-1], free[-1]
         f = expit(features @ weight + bias)
         p = np.maximum(f * one + (1.0 - f) * zero, 1e-12)

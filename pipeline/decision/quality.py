@@ -13,14 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
+from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Integers
 from pipeline.decision.class_votes import NONE, ClassVotes
 
-Floats = npt.NDArray[np.float64]
 FLOOR = 0.02
 """Share below which logarithms flatten: what looks impossible may be another kind of mistake."""
 SHRINK = 2.0
@@ -44,12 +43,12 @@ FIT_ROWS = 20_000
 class Correction:
     """The transition matrix as features and likelihoods use it."""
 
-    matrix: Floats
+    matrix: Float64
     """(true class, given class), slightly blurred."""
-    inverse: Floats
-    prior: Floats
+    inverse: Float64
+    prior: Float64
     """(class,) clean shares of the pool, as the given shares and the matrix have it."""
-    elsewhere: Floats
+    elsewhere: Float64
     """(given class,) mean chance of the given label over true classes that are no candidates."""
 
 
@@ -57,9 +56,9 @@ class Correction:
 class Weights:
     """A fitted softmax."""
 
-    weight: Floats
+    weight: Float64
     """(feature,) at least 0."""
-    bias: Floats
+    bias: Float64
     """(class,)"""
     loss: float
     """Mean negative log likelihood of the given labels the weights were fitted on."""
@@ -69,9 +68,9 @@ class Weights:
 class Chances:
     """Chances of the clean class."""
 
-    chance: Floats
+    chance: Float64
     """(row, candidate)"""
-    rest: Floats
+    rest: Float64
     """(row,) of all classes that are no candidates."""
 
 
@@ -79,13 +78,13 @@ class Chances:
 class TopClasses:
     """The few likeliest classes of each row, for its neighbors to read."""
 
-    code: npt.NDArray[np.int32]
+    code: Int32
     """(row, KEPT), -1 where there are fewer."""
-    chance: npt.NDArray[np.float32]
+    chance: Float32
     """(row, KEPT); what is missing from 1 belongs to all other classes alike."""
 
 
-def correction(matrix: Floats, given_counts: npt.NDArray[np.integer]) -> Correction:
+def correction(matrix: Float64, given_counts: Integers) -> Correction:
     """Prepare a matrix (class, class), row = true class, for a pool of these given labels."""
     c = len(matrix)
     blurred = (1.0 - BLUR) * matrix + BLUR / c
@@ -96,7 +95,7 @@ def correction(matrix: Floats, given_counts: npt.NDArray[np.integer]) -> Correct
     return Correction(blurred, inverse, prior, np.asarray(blurred.mean(axis=0), np.float64))
 
 
-def vote_features(votes: ClassVotes, by: Correction) -> Floats:
+def vote_features(votes: ClassVotes, by: Correction) -> Float64:
     """(row, candidate, size) logarithms of the label shares after the noise is taken out."""
     k = votes.total.astype(np.float64)[:, None, :] + SHRINK
     count = votes.votes.astype(np.float64)
@@ -113,7 +112,7 @@ def vote_features(votes: ClassVotes, by: Correction) -> Floats:
     return soft_log(share)
 
 
-def near_weights(distance: npt.NDArray[np.floating]) -> Floats:
+def near_weights(distance: Floating) -> Float64:
     """(row, rank) weights of neighbors, which add up to 1 in a row; near ones weigh more.
 
     ``distance`` is (row, rank), inf where a list is short.
@@ -129,11 +128,8 @@ def near_weights(distance: npt.NDArray[np.floating]) -> Floats:
 
 
 def smoothed_feature(
-    code: npt.NDArray[np.int32],
-    neighbor: TopClasses,
-    distance: npt.NDArray[np.floating],
-    n_classes: int,
-) -> Floats:
+    code: Int32, neighbor: TopClasses, distance: Floating, n_classes: int
+) -> Float64:
     """(row, candidate, 1) logarithm of the neighbors' average posterior of each candidate.
 
     ``code`` is (row, candidate); ``neighbor`` holds (row, rank, KEPT) codes and chances of the
@@ -151,12 +147,12 @@ def smoothed_feature(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _add_chances(
-    average: Floats,
-    left: Floats,
-    code: npt.NDArray[np.int32],
-    near: npt.NDArray[np.int32],
-    chance: npt.NDArray[np.float32],
-    weight: Floats,
+    average: Float64,
+    left: Float64,
+    code: Int32,
+    near: Int32,
+    chance: Float32,
+    weight: Float64,
     n_classes: int,
 ) -> None:
     """Weighted chances of each row's candidates, and what each neighbor leaves to other classes."""
@@ -180,7 +176,7 @@ def _add_chances(
 
 
 def fit_weights(
-    features: Floats, votes: ClassVotes, by: Correction, *, smoothed: bool = False
+    features: Float64, votes: ClassVotes, by: Correction, *, smoothed: bool = False
 ) -> Weights:
     """The likeliest weights for the given labels of some rows (a fixed random sample of a pool).
 
@@ -198,7 +194,7 @@ def fit_weights(
         start = np.append(np.full(n_features - 1, 0.5 / (n_features - 1)), 0.5)
     outside = _outside(there, c)
 
-    def loss(free: Floats) -> tuple[float, Floats]:
+    def loss(free: Float64) -> tuple[float, Float64]:
         weight, bias = free[:n_features], free[n_features:]
         f, rest = _softmax(x, there, slot, outside, weight, bias)
         p = np.maximum((f * chance).sum(axis=1) + rest * other, 1e-12)
@@ -218,7 +214,7 @@ def fit_weights(
     return Weights(weight, bias, float(loss(best.x)[0]) / max(1, len(rows)))
 
 
-def chances(features: Floats, code: npt.NDArray[np.int32], weights: Weights) -> Chances:
+def chances(features: Float64, code: Int32, weights: Weights) -> Chances:
     """Chances of the clean class from the neighbors alone, the row's own label left out."""
     there = code != NONE
     outside = _outside(there, len(weights.bias))
@@ -226,7 +222,7 @@ def chances(features: Floats, code: npt.NDArray[np.int32], weights: Weights) -> 
     return Chances(f, rest)
 
 
-def among_candidates(chances: Chances) -> Floats:
+def among_candidates(chances: Chances) -> Float64:
     """(row, candidate) chances if one of the candidates is the clean class."""
     return np.asarray(chances.chance / np.maximum(1.0 - chances.rest, 1e-12)[:, None])
 
@@ -242,7 +238,7 @@ def with_own_label(chances: Chances, votes: ClassVotes, by: Correction) -> Chanc
     return Chances(chance / total[:, None], rest / total)
 
 
-def label_quality(after: Chances, votes: ClassVotes) -> Floats:
+def label_quality(after: Chances, votes: ClassVotes) -> Float64:
     """(row,) chance that the given label is the clean one; NaN where there is none. Low is bad.
 
     ``after`` includes the row's own label. A quality below ½ is a label issue: another class, or
@@ -253,7 +249,7 @@ def label_quality(after: Chances, votes: ClassVotes) -> Floats:
     return np.asarray(np.where(votes.own == NONE, np.nan, quality))
 
 
-def top_classes(after: Chances, code: npt.NDArray[np.int32]) -> TopClasses:
+def top_classes(after: Chances, code: Int32) -> TopClasses:
     """The ``KEPT`` likeliest classes of each row, likeliest first."""
     chance = np.where(code == NONE, -1.0, after.chance)
     best = np.argsort(-chance, axis=1, kind="stable")[:, :KEPT]
@@ -261,24 +257,19 @@ def top_classes(after: Chances, code: npt.NDArray[np.int32]) -> TopClasses:
     return TopClasses(np.take_along_axis(code, best, axis=1), kept)
 
 
-def soft_log(share: Floats) -> Floats:
+def soft_log(share: Float64) -> Float64:
     """Logarithm of a share, bent softly to that of ``FLOOR`` where it is small or negative."""
     bent = 0.5 * (share + np.sqrt(share * share + FLOOR * FLOOR))
     return np.asarray(np.log(bent + FLOOR))
 
 
-def _outside(there: npt.NDArray[np.bool_], n_classes: int) -> Floats:
+def _outside(there: Bools, n_classes: int) -> Float64:
     return np.asarray(n_classes - there.sum(axis=1), np.float64)
 
 
 def _softmax(
-    features: Floats,
-    there: npt.NDArray[np.bool_],
-    slot: npt.NDArray[np.int32],
-    outside: Floats,
-    weight: Floats,
-    bias: Floats,
-) -> tuple[Floats, Floats]:
+    features: Float64, there: Bools, slot: Int32, outside: Float64, weight: Float64, bias: Float64
+) -> tuple[Float64, Float64]:
     """Chances of the candidates, and of all other classes, whose features are the floor's."""
     z = np.where(there, features @ weight + bias[slot], -np.inf)
     top = z.max(axis=1, keepdims=True)

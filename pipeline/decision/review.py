@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from pipeline.arrays import Bools, Float64, Floating, Int64, Integers
 from pipeline.blocks.sampling import row_hash
 from pipeline.streams import Stream
 
-Ints = NDArray[np.int64]
-Verdict = Callable[[NDArray[np.int64]], NDArray[np.integer[Any]]]
+Verdict = Callable[[Int64], Integers]
 """(row, class) votes → (row,) labels"""
 
 VOTES = 1 << 22
@@ -25,7 +23,7 @@ STREAMS = {
 }
 
 
-def sensitive(votes: Ints, verdict: Verdict | None = None) -> NDArray[np.bool_]:
+def sensitive(votes: Int64, verdict: Verdict | None = None) -> Bools:
     """(row, class): whether a verdict falls otherwise once a vote for the class is found wrong.
 
     votes : (row, class) neighbors by given label. The vote goes to the class that has most votes
@@ -56,11 +54,8 @@ def sensitive(votes: Ints, verdict: Verdict | None = None) -> NDArray[np.bool_]:
 
 
 def verdicts_moved(
-    neighbor: Ints,
-    neighbor_label: NDArray[np.integer[Any]],
-    n_classes: int,
-    verdict: Verdict | None = None,
-) -> tuple[Ints, Ints]:
+    neighbor: Int64, neighbor_label: Integers, n_classes: int, verdict: Verdict | None = None
+) -> tuple[Int64, Int64]:
     """Rows, ascending, and how many of these verdicts fall otherwise once the row's label is found
     wrong; rows that move none are left out.
 
@@ -76,11 +71,8 @@ def verdicts_moved(
 
 
 def _moved(
-    neighbor: Ints,
-    neighbor_label: NDArray[np.integer[Any]],
-    n_classes: int,
-    verdict: Verdict | None,
-) -> Ints:
+    neighbor: Int64, neighbor_label: Integers, n_classes: int, verdict: Verdict | None
+) -> Int64:
     """The rows that move a verdict, once for each."""
     there = neighbor >= 0
     label = np.where(there, neighbor_label, 0).astype(np.int64)
@@ -91,13 +83,13 @@ def _moved(
     return neighbor[moves].astype(np.int64)
 
 
-def usefulness(label_quality: NDArray[np.floating], moved: Ints) -> NDArray[np.float64]:
+def usefulness(label_quality: Floating, moved: Int64) -> Float64:
     """(row,) chance that the label is wrong, times the verdicts that its correction changes: the
     row's own and those of the rows it votes for."""
     return chance_wrong(label_quality, moved) * (1.0 + moved)
 
 
-def chance_wrong(label_quality: NDArray[np.floating], moved: Ints) -> NDArray[np.float64]:
+def chance_wrong(label_quality: Floating, moved: Int64) -> Float64:
     """(row,) chance that the label is wrong, whatever its correction changes."""
     return 1.0 - label_quality.astype(np.float64)
 
@@ -106,7 +98,7 @@ ORDERS = {"informative": usefulness, "surest": chance_wrong}
 """What the rows come first by that are not drawn at random."""
 
 
-def first(row: Ints, value: NDArray[np.floating] | None, n: int, seed: int, stream: str) -> Ints:
+def first(row: Int64, value: Floating | None, n: int, seed: int, stream: str) -> Int64:
     """Places of the n rows of greatest value; among equals, or without values, at random by row
     number. The first n of more rows are the first n of any of their parts together."""
     tie = row_hash(row, seed, STREAMS[stream])
@@ -114,7 +106,7 @@ def first(row: Ints, value: NDArray[np.floating] | None, n: int, seed: int, stre
     return order[:n]
 
 
-def interleaved(useful: Ints, suspects: Ints, rows: Ints, share: float) -> Ints:
+def interleaved(useful: Int64, suspects: Int64, rows: Int64, share: float) -> Int64:
     """One order of three, each row where it comes first: ``share`` of the places go to the rows
     drawn at random, to suspects and rows by turns; what runs out leaves its places to the others.
     """
@@ -133,7 +125,7 @@ def interleaved(useful: Ints, suspects: Ints, rows: Ints, share: float) -> Ints:
     return np.array(list(order), np.int64)
 
 
-def answered_draws(place: Ints, answered: NDArray[np.bool_]) -> Ints:
+def answered_draws(place: Int64, answered: Bools) -> Int64:
     """Places in an order of the rows of a random draw that count: those before the first that has
     no answer. Rows that were answered early for another reason would make the draw uneven.
 
@@ -144,7 +136,7 @@ def answered_draws(place: Ints, answered: NDArray[np.bool_]) -> Ints:
     return drawn[: int(np.argmin(np.append(answered[drawn], False)))]
 
 
-def alike(row: Ints, pair: Ints, neighbor: Ints, most: int) -> Ints:
+def alike(row: Int64, pair: Int64, neighbor: Int64, most: int) -> Int64:
     """(row,) group of each row, named by its first member's place: rows of one ``pair`` (given and
     likely class) that are among each other's nearest, at most ``most`` of them.
 

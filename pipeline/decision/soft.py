@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from pipeline.arrays import Bools, Float64, Integers
 
 WAYS = ("drop", "relabel", "weight", "soft")
 """Suspect labels are left out, or replaced; each label counts by its chance to be right, or every
 row has all labels by their chances."""
-Codes = npt.NDArray[np.integer]
-Floats = npt.NDArray[np.float64]
+Codes = Integers
 
 
-def kept(given: Codes, suspect: npt.NDArray[np.bool_], n_classes: int) -> npt.NDArray[np.bool_]:
+def kept(given: Codes, suspect: Bools, n_classes: int) -> Bools:
     """(row,) rows without the suspect ones; a class that had no others keeps all of its own, so
     that a model knows it."""
     rest = np.bincount(given[~suspect], minlength=n_classes)
     return np.asarray(~suspect | (rest[given] == 0))
 
 
-def soft_labels(given: Codes, likely: Codes, quality: Floats, matrix: Floats) -> Floats:
+def soft_labels(given: Codes, likely: Codes, quality: Float64, matrix: Float64) -> Float64:
     """(row, class) chances of the true class; rows add up to 1.
 
     The given label has its quality. The rest is the likely label's where that is another one, else

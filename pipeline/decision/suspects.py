@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import Bools, Float64, Floating, Int32, Int64, Integers
 from pipeline.decision import odds
 from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
 from pipeline.decision.odds import WeighedVote
@@ -34,8 +34,7 @@ from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts, k_grid
 from pipeline.noise.rates import NoiseRates
 
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.integer] | slice
+Rows = Integers | slice
 PORTION = 4096
 """Rows whose neighbors are looked at together, in memory."""
 
@@ -44,11 +43,11 @@ PORTION = 4096
 class Suspects:
     """What is said about some rows' given labels."""
 
-    label_quality: Floats
+    label_quality: Float64
     """(row,) chance that the given label is the clean one; NaN where there is none. Low is bad."""
-    is_label_issue: npt.NDArray[np.bool_]
+    is_label_issue: Bools
     """(row,) whether a wrong label is likelier than not."""
-    likely_class: npt.NDArray[np.int32]
+    likely_class: Int32
     """(row,) the likeliest clean class, the given label among the evidence."""
 
 
@@ -64,8 +63,8 @@ def first_pass(votes: ClassVotes, by: Correction, weights: Weights) -> TopClasse
 
 
 def smoothed_features(
-    votes: ClassVotes, by: Correction, neighbor: TopClasses, distance: npt.NDArray[np.floating]
-) -> Floats:
+    votes: ClassVotes, by: Correction, neighbor: TopClasses, distance: Floating
+) -> Float64:
     """(row, candidate, size + 1) features of the second pass.
 
     ``neighbor`` holds (row, rank, ...) what the first pass says about each neighbor; ``distance``
@@ -75,12 +74,12 @@ def smoothed_features(
     return np.concatenate([vote_features(votes, by), average], axis=2)
 
 
-def fit_second(features: Floats, sample: ClassVotes, by: Correction) -> Weights:
+def fit_second(features: Float64, sample: ClassVotes, by: Correction) -> Weights:
     """Weights of the second pass from the ``smoothed_features`` of a sample of rows."""
     return fit_weights(features, sample, by, smoothed=True)
 
 
-def second_pass(features: Floats, votes: ClassVotes, by: Correction, weights: Weights) -> Suspects:
+def second_pass(features: Float64, votes: ClassVotes, by: Correction, weights: Weights) -> Suspects:
     """Qualities of the rows' given labels from their ``smoothed_features``."""
     after = with_own_label(chances(features, votes.code, weights), votes, by)
     return judge(after, votes)
@@ -100,10 +99,7 @@ def take(votes: ClassVotes, rows: Rows) -> ClassVotes:
 
 
 def votes_among(
-    index: npt.NDArray[np.int64],
-    label: npt.NDArray[np.integer],
-    n_classes: int,
-    rows: Rows = slice(None),
+    index: Int64, label: Integers, n_classes: int, rows: Rows = slice(None)
 ) -> ClassVotes:
     """The votes of some rows of a pool in memory; ``index`` and ``label`` as in ``suspects_of``."""
     sizes = vote_sizes(index.shape[1])
@@ -111,11 +107,7 @@ def votes_among(
 
 
 def suspects_of(
-    index: npt.NDArray[np.int64],
-    distance: npt.NDArray[np.floating],
-    label: npt.NDArray[np.integer],
-    by: Correction,
-    sample: npt.NDArray[np.int64],
+    index: Int64, distance: Floating, label: Integers, by: Correction, sample: Int64
 ) -> tuple[Suspects, Weights]:
     """Both passes over a pool in memory, and the weights of the first.
 
@@ -130,7 +122,7 @@ def suspects_of(
     code = np.concatenate([part.code for part in parts])
     chance = np.concatenate([part.chance for part in parts])
 
-    def features(rows: Rows) -> Floats:
+    def features(rows: Rows) -> Float64:
         near = index[rows, :SMOOTHED]
         return smoothed_features(
             take(votes, rows), by, TopClasses(code[near], chance[near]), distance[rows]
@@ -149,11 +141,7 @@ def suspects_of(
 
 
 def suspects_of_two(
-    index: npt.NDArray[np.int64],
-    distance: npt.NDArray[np.floating],
-    label: npt.NDArray[np.integer],
-    rates: NoiseRates,
-    sample: npt.NDArray[np.int64],
+    index: Int64, distance: Floating, label: Integers, rates: NoiseRates, sample: Int64
 ) -> tuple[Suspects, WeighedVote]:
     """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates."""
     given, grid = label.astype(np.int8), k_grid(index.shape[1])

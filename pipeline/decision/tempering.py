@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.arrays import Float64, Integers
 from pipeline.noise.rates import Support, trusted
 
-Floats = npt.NDArray[np.float64]
 PARTS = (0.25, 0.5, 0.75, 1.0)
 """Parts of the correction that are tried."""
 SURE = {"supported": 1.0, "weak": 1.5, "unsupported": 2.0}
@@ -56,14 +56,12 @@ class Worth:
         return self.gain - Z95 * self.matrix_error > -self.gain_error
 
 
-def softened(matrix: Floats, given_counts: npt.NDArray[np.integer], part: float) -> Floats:
+def softened(matrix: Float64, given_counts: Integers, part: float) -> Float64:
     """``part`` of the matrix (class, class), row = true class, the rest of its symmetric peer."""
     return np.asarray(part * matrix + (1.0 - part) * _symmetric(matrix, given_counts))
 
 
-def believed(
-    matrix: Floats, given_counts: npt.NDArray[np.integer], class_support: Sequence[Support]
-) -> Floats:
+def believed(matrix: Float64, given_counts: Integers, class_support: Sequence[Support]) -> Float64:
     """The matrix, some rows replaced by those of its symmetric peer: of unsupported classes, and
     of those that would mostly be given one other label.
 
@@ -77,32 +75,29 @@ def believed(
     return tempered
 
 
-def assumed(matrix: Floats, impurity: npt.ArrayLike, wrong: float) -> Floats:
+def assumed(matrix: Float64, impurity: npt.ArrayLike, wrong: float) -> Float64:
     """The matrix (class, class), row = true class, as far as it is ``trusted`` by the impurity
     (class,); by the rest, a share ``wrong`` of the labels goes to all other classes alike."""
     part = trusted(impurity)[:, None]
     return np.asarray(part * matrix + (1.0 - part) * _alike(1.0 - wrong, len(matrix)))
 
 
-def _symmetric(matrix: Floats, given_counts: npt.NDArray[np.integer]) -> Floats:
+def _symmetric(matrix: Float64, given_counts: Integers) -> Float64:
     """As many right labels, the wrong ones alike to all other classes."""
     c = len(matrix)
     share = given_counts / max(1, int(given_counts.sum()))
     return _alike(float(np.clip(np.diag(matrix) @ share, 1 / c + 0.25 * (1 - 1 / c), 0.95)), c)
 
 
-def _alike(right: float, c: int) -> Floats:
+def _alike(right: float, c: int) -> Float64:
     alike = np.full((c, c), (1.0 - right) / (c - 1))
     np.fill_diagonal(alike, right)
     return alike
 
 
 def change_gains(
-    plain: npt.NDArray[np.integer],
-    corrected: npt.NDArray[np.integer],
-    given_label: npt.NDArray[np.integer],
-    inverse: Floats,
-) -> Floats:
+    plain: Integers, corrected: Integers, given_label: Integers, inverse: Float64
+) -> Float64:
     """(2,) sum and sum of squares of what changed predictions are worth; blocks' sums add up.
 
     All (row,) codes; votes leave the row's own label out. ``inverse`` is that of the transition
@@ -115,10 +110,10 @@ def change_gains(
 
 
 def worth(
-    of_one_k: npt.NDArray[np.integer],
-    weighed: npt.NDArray[np.integer],
-    given_label: npt.NDArray[np.integer],
-    matrix: Floats,
+    of_one_k: Integers,
+    weighed: Integers,
+    given_label: Integers,
+    matrix: Float64,
     error: npt.ArrayLike,
 ) -> Worth:
     """What the predictions (row,) of a weighed vote are worth beside those of one k, on a sample.
@@ -139,7 +134,7 @@ def worth(
     return Worth(float(gain), float(np.sqrt(square)), float(matrix_error))
 
 
-def choose_part(sums: Floats, support: Support) -> MatrixDecision:
+def choose_part(sums: Float64, support: Support) -> MatrixDecision:
     """The part that surely pays most; the plain vote where none does.
 
     ``sums`` is (len(PARTS), 2) from ``change_gains``.

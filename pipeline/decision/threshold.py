@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Float64, Floating, Int8, Int64, Integers
 from pipeline.noise.rates import NoiseRates, clean_shares
-
-Floats = NDArray[np.floating]
 
 TIE = 8
 """An average this many units of rounding below the threshold meets it."""
@@ -89,9 +87,7 @@ class Decision:
     """The threshold of accuracy, where both classes are as likely; None: ``threshold``."""
 
 
-def vote_table(
-    count: NDArray[np.integer], given_label: NDArray[np.integer], k: int
-) -> NDArray[np.int64]:
+def vote_table(count: Integers, given_label: Integers, k: int) -> Int64:
     """Rows by ones among the k nearest others and by own given label: (k + 1, 2) int64.
 
     ``count`` is (row,) in 0..k without the row's own label. Tables of blocks add up.
@@ -100,7 +96,7 @@ def vote_table(
     return np.bincount(cell, minlength=2 * (k + 1)).astype(np.int64).reshape(k + 1, 2)
 
 
-def contradicted(votes: Sequence[NDArray[np.int64]]) -> float:
+def contradicted(votes: Sequence[Int64]) -> float:
     """Share of rows whose given label the plain vote contradicts, by the size of which it is least,
     from 0.05 to 0.45; ``votes`` as from ``vote_table``, of some sizes."""
     shares = []
@@ -110,7 +106,7 @@ def contradicted(votes: Sequence[NDArray[np.int64]]) -> float:
     return float(np.clip(min(shares), 0.05, 0.45))
 
 
-def credible(rates: NoiseRates, votes: Sequence[NDArray[np.int64]]) -> NoiseRates:
+def credible(rates: NoiseRates, votes: Sequence[Int64]) -> NoiseRates:
     """The rates that decisions rest on: in place of doubtful ones a rate of both classes alike, by
     which the plain vote decides; ``votes`` as in ``contradicted``."""
     if not rates.doubtful:
@@ -119,7 +115,7 @@ def credible(rates: NoiseRates, votes: Sequence[NDArray[np.int64]]) -> NoiseRate
     return replace(rates, p0=wrong, p1=wrong, method="contradicted", reason=DOUBTED)
 
 
-def tempered(rates: NoiseRates, votes: NDArray[np.int64], objective: str = "accuracy") -> Decision:
+def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> Decision:
     """The threshold that surely serves the objective best.
 
     ``votes`` is (k + 1, 2) from ``vote_table``, at the k of the predictions. Given rates and the
@@ -169,13 +165,13 @@ class _Moved:
     """What changes where rows with c ones among their neighbors, or more, are predicted 1, for each
     c in 0..k + 1: (k + 2,) float64 of each."""
 
-    sign: Floats
+    sign: Floating
     """1 where rows move to class 1, -1 where to class 0."""
-    rows: Floats
+    rows: Floating
     """Rows that move."""
-    truly: Floats
+    truly: Floating
     """Those that are truly 1, as estimated; no more join a class than it has."""
-    noise: Floats
+    noise: Floating
     """Standard error of the number of given 1s among them."""
     keep: float
     """``1 - p0 - p1``."""
@@ -184,7 +180,7 @@ class _Moved:
     ones: float
 
 
-def _moved(votes: NDArray[np.int64], start: int, rates: tuple[float, float]) -> _Moved:
+def _moved(votes: Int64, start: int, rates: tuple[float, float]) -> _Moved:
     """Away from a cut ``start``, of the bins ``votes``."""
     (p0, p1), n = rates, max(1.0, float(votes.sum()))
     zeros, ones = (max(1.0, n * s) for s in clean_shares(p0, p1, float(votes[:, 1].sum()) / n))
@@ -200,7 +196,7 @@ def _moved(votes: NDArray[np.int64], start: int, rates: tuple[float, float]) -> 
     return _Moved(sign, rows, truly, np.sqrt(variance), 1.0 - p0 - p1, zeros, ones)
 
 
-def predict(eta_corr: Floats, at: float) -> NDArray[np.int8]:
+def predict(eta_corr: Floating, at: float) -> Int8:
     """1 where ``eta_corr`` (row,) reaches the threshold ``at``, else 0; int8.
 
     ``eta_corr`` is a count divided by k and ``at`` a rounded number, so 0.6 may be met a few units
@@ -210,9 +206,7 @@ def predict(eta_corr: Floats, at: float) -> NDArray[np.int8]:
     return (eta_corr.astype(np.float64) >= at - slack).astype(np.int8)
 
 
-def posterior(
-    eta_corr: Floats, p0: float, p1: float, even: float | None = None
-) -> NDArray[np.float64]:
+def posterior(eta_corr: Floating, p0: float, p1: float, even: float | None = None) -> Float64:
     """P(clean label is 1) of each row, float64: 0 up to ``p0``, and 1 from ``1 - p1``.
 
     Without ``even`` it is ``clip((eta_corr - p0) / (1 - p0 - p1), 0, 1)``; otherwise it is 1/2 at

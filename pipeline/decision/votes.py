@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from pipeline.arrays import Float64, Int8, Int32, Integers
 
 FEWEST_NEIGHBORS = 5
 """The least k that is chosen."""
@@ -14,7 +15,7 @@ def k_grid(k: int) -> tuple[int, ...]:
     return tuple(sorted({*range(FEWEST_NEIGHBORS, k, 5), k}))
 
 
-def counts(neighbor_label: npt.NDArray[np.int8], grid: tuple[int, ...]) -> npt.NDArray[np.int32]:
+def counts(neighbor_label: Int8, grid: tuple[int, ...]) -> Int32:
     """Neighbors given 1 among the first k of each list, for each k of the grid.
 
     Parameters
@@ -31,7 +32,7 @@ def counts(neighbor_label: npt.NDArray[np.int8], grid: tuple[int, ...]) -> npt.N
     return np.ascontiguousarray(running[:, np.asarray(grid) - 1])
 
 
-def share_of_ones(neighbor_label: npt.NDArray[np.int8]) -> npt.NDArray[np.float64]:
+def share_of_ones(neighbor_label: Int8) -> Float64:
     """Share of each row's neighbors given 1, among those its list has.
 
     Parameters
@@ -49,17 +50,13 @@ def share_of_ones(neighbor_label: npt.NDArray[np.int8]) -> npt.NDArray[np.float6
     return share
 
 
-def certain_as(
-    chance: npt.NDArray[np.float64], k: int, n_classes: int | npt.NDArray[np.integer] = 2
-) -> npt.NDArray[np.float64]:
+def certain_as(chance: Float64, k: int, n_classes: int | Integers = 2) -> Float64:
     """Chances that k labels tell, no more certain than so many labels can be: as if one label more
     were shared by the classes (Perks' prior)."""
     return np.asarray((k * chance + 1.0 / n_classes) / (k + 1.0))
 
 
-def extremes_with_self(
-    given_label: npt.NDArray[np.int8], neighbor_label: npt.NDArray[np.int8], grid: tuple[int, ...]
-) -> npt.NDArray[np.int32]:
+def extremes_with_self(given_label: Int8, neighbor_label: Int8, grid: tuple[int, ...]) -> Int32:
     """Least and greatest number of ones among a training row itself and its k-1 nearest others.
 
     The enumeration of a training row begins with that row in Algorithm 2 of Reeve & Kabán 2019.

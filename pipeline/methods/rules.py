@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.arrays import Float64, Int8
+from pipeline.arrays import Float64, Floating, Int8
 from pipeline.decision import threshold
-from pipeline.decision.threshold import Decision, Floats, bounded
+from pipeline.decision.threshold import Decision, bounded
 from pipeline.decision.votes import certain_as, k_grid
 from pipeline.methods import rknn
 from pipeline.noise.rates import NoiseRates
@@ -26,7 +26,7 @@ class Kind:
     """(k or None, rows, builder) → neighbors kept per row."""
     sizes: Callable[[int | None, int], tuple[int, ...]]
     """(k or None, list length) → sizes whose averages are taken."""
-    predict: Callable[[Floats, float, float, float], Int8]
+    predict: Callable[[Floating, float, float, float], Int8]
     """(averages (row,), threshold, p0, p1) → labels (row,) int8."""
     own_pass: bool = False
     """The module `flows.steps.labels.NAME` has a function `select`, a pass over the graph that
@@ -61,11 +61,11 @@ class Rule:
     even: float | None = None
     """The average at which both classes are as likely; None: the threshold."""
 
-    def predict(self, eta_corr: Floats) -> Int8:
+    def predict(self, eta_corr: Floating) -> Int8:
         """(row,) int8 labels of averages (row,) of k given labels."""
         return RULES[self.rule].predict(eta_corr, self.threshold, self.p0, self.p1)
 
-    def posterior(self, eta_corr: Floats, k: int) -> Float64:
+    def posterior(self, eta_corr: Floating, k: int) -> Float64:
         """P(clean label is 1) of averages (row,) of k given labels."""
         even = self.threshold if self.even is None else self.even
         return certain_as(threshold.posterior(eta_corr, self.p0, self.p1, even), k)

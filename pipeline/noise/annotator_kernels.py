@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
+from pipeline.arrays import Float64, Int32, Int64
+
+Codes = Int32
 CANDIDATES = 32
 """Classes looked at per row: all, or those that its and its neighbors' annotators say most."""
 MIXED = 5
@@ -26,7 +25,7 @@ _WRONG = -30.0
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _scale(x: Floats) -> None:
+def _scale(x: Float64) -> None:
     """Make numbers add up to 1."""
     total = 0.0
     for a in range(len(x)):
@@ -38,14 +37,14 @@ def _scale(x: Floats) -> None:
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _candidates(
     i: int,
-    own: Ints,
-    near: Ints,
-    weight: Floats,
-    start: Ints,
+    own: Int64,
+    near: Int64,
+    weight: Float64,
+    start: Int64,
     label: Codes,
     c: int,
-    votes: Ints,
-    out: Ints,
+    votes: Int64,
+    out: Int64,
 ) -> int:
     """Fill ``out`` with the classes to look at, ascending; their number. ``votes`` is 0 before and
     after."""
@@ -75,7 +74,13 @@ def _candidates(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _likelihood(
-    row: int, codes: Ints, start: Ints, annotator: Codes, label: Codes, logs: Floats, out: Floats
+    row: int,
+    codes: Int64,
+    start: Int64,
+    annotator: Codes,
+    label: Codes,
+    logs: Float64,
+    out: Float64,
 ) -> None:
     """Fill ``out`` with the chances of a row's annotations by class, scaled to add up to 1."""
     top = -np.inf
@@ -93,7 +98,9 @@ def _likelihood(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _mixture(like: Floats, weight: Floats, used: int, share: Floats, f: Floats, g: Floats) -> None:
+def _mixture(
+    like: Float64, weight: Float64, used: int, share: Float64, f: Float64, g: Float64
+) -> None:
     """Fill ``f`` with the mixture of classes that neighbors say."""
     n = len(share)
     for a in range(n):
@@ -113,7 +120,7 @@ def _mixture(like: Floats, weight: Floats, used: int, share: Floats, f: Floats, 
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _believed(f: Floats, top: int, chance: float) -> None:
+def _believed(f: Float64, top: int, chance: float) -> None:
     """Give the class ``top`` of a mixture its learned chance; the others share the rest."""
     if np.isnan(chance):
         return
@@ -126,23 +133,23 @@ def _believed(f: Floats, top: int, chance: float) -> None:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def expect_rows(
-    own: Ints,
-    near: Ints,
-    weight: Floats,
-    start: Ints,
+    own: Int64,
+    near: Int64,
+    weight: Float64,
+    start: Int64,
     annotator: Codes,
     label: Codes,
-    logs: Floats,
-    prior: Floats,
-    sure: Floats,
-    edges: Floats,
-    counts: Floats,
-    sure_sums: Floats,
-    prior_sums: Floats,
-    right: Floats,
-    checked: Floats,
+    logs: Float64,
+    prior: Float64,
+    sure: Float64,
+    edges: Float64,
+    counts: Float64,
+    sure_sums: Float64,
+    prior_sums: Float64,
+    right: Float64,
+    checked: Float64,
     consensus: Codes,
-    certainty: Floats,
+    certainty: Float64,
     n_annotations: Codes,
     n_agreeing: Codes,
 ) -> None:

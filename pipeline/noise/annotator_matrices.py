@@ -17,20 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
+from pipeline.arrays import Float64, Int64, Integers
 from pipeline.noise.annotator_kernels import LEAST
-from pipeline.noise.annotators import (
-    EDGES,
-    Expected,
-    Floats,
-    Ints,
-    Judged,
-    RowLabels,
-    Skills,
-    expect,
-)
+from pipeline.noise.annotators import EDGES, Expected, Judged, RowLabels, Skills, expect
 
 DRAWN = 10.0
 """Labels of each true class that an annotator's skill counts for."""
@@ -70,7 +61,7 @@ class Agreement:
     """Those that say the same."""
 
     @staticmethod
-    def of(start: Ints, label: npt.NDArray[np.integer], c: int) -> Agreement:
+    def of(start: Int64, label: Integers, c: int) -> Agreement:
         """start : (row + 1,) where the labels (annotation,) of each row begin"""
         n = np.diff(start)
         row = np.repeat(np.arange(len(n)), n)
@@ -92,13 +83,13 @@ class Agreement:
 class PriorMatrix:
     """What annotators are taken for before a row is judged."""
 
-    matrix: Floats
+    matrix: Float64
     """(class, class) P(given | true)."""
     weight: float
     """That of its logarithm in the mean of all annotators."""
 
     @staticmethod
-    def of(agreement: Agreement, n_rows: int, given: Floats) -> PriorMatrix:
+    def of(agreement: Agreement, n_rows: int, given: Float64) -> PriorMatrix:
         """Where rows have several annotations, annotators who err as often as their agreement says,
         each other class alike; else those of the matrix (class, class) of the labels given, but
         right in `TYPICAL` of the labels of each class at least: the further it is below, the more
@@ -127,7 +118,7 @@ def is_shared(agreement: Agreement, n_rows: int) -> bool:
     return agreement.rows >= SHARED * n_rows
 
 
-def started(matrix: Floats, n_annotators: int, shares: Floats) -> Skills:
+def started(matrix: Float64, n_annotators: int, shares: Float64) -> Skills:
     """All annotators alike, with the shares (class,) of the labels given."""
     c = len(matrix)
     whole = np.broadcast_to(matrix, (n_annotators, c, c))
@@ -144,7 +135,7 @@ def together(before: Expected, part: Expected) -> Expected:
     )
 
 
-def known_share(labels: Floats, right: Floats, open_: Floats) -> Floats:
+def known_share(labels: Float64, right: Float64, open_: Float64) -> Float64:
     """Share of labels, or of rows, that counts as known, given how many are right and the variance
     of this number: a row whose class is open takes from what it tells (Louis, *Finding the observed
     information matrix when using the EM algorithm*, 1982)."""
@@ -164,14 +155,14 @@ def maximize(sums: Expected, first: PriorMatrix) -> Skills:
     return Skills(_matrices(sums, first), sums.prior / sums.prior.sum(), sure)
 
 
-def _drawn(sums: Floats, to: Floats) -> Floats:
+def _drawn(sums: Float64, to: Float64) -> Float64:
     """Shares of the sums (..., 3), drawn to others as if `LEVELED` rows had said these."""
     rows, right, open_ = np.moveaxis(sums, -1, 0)
     known = known_share(rows, right, open_)
     return np.asarray((known * right + LEVELED * to) / (known * rows + LEVELED))
 
 
-def _matrices(sums: Expected, first: PriorMatrix) -> Floats:
+def _matrices(sums: Expected, first: PriorMatrix) -> Float64:
     """(annotator, class, class) rates of the counts, drawn as told above. As far as the first
     matrix weighs, labels count as they are known; those of checked rows count as they are."""
     c = len(first.matrix)
@@ -193,7 +184,7 @@ def _matrices(sums: Expected, first: PriorMatrix) -> Floats:
     return np.asarray((counts + DRAWN * alike) / (of_class + DRAWN)[:, :, None])
 
 
-def _skills(of_class: Floats, right: Floats, mean: Floats) -> Floats:
+def _skills(of_class: Float64, right: Float64, mean: Float64) -> Float64:
     """(annotator, class) share that each is to have right: the mean's (class,), moved in log-odds
     by one number per annotator, found by halving."""
     labels = of_class.sum(axis=1)
@@ -211,7 +202,7 @@ def _skills(of_class: Floats, right: Floats, mean: Floats) -> Floats:
     return np.asarray(1.0 / (1.0 + np.exp(-(odds + ((low + high) / 2.0)[:, None]))))
 
 
-def change(before: Skills, after: Skills, counts: Floats) -> float:
+def change(before: Skills, after: Skills, counts: Float64) -> float:
     """How far matrices moved: sum of the absolute differences of a row, mean of all labels."""
     moved = np.abs(after.matrix - before.matrix).sum(axis=2)
     of_class = counts.sum(axis=2)
@@ -219,12 +210,12 @@ def change(before: Skills, after: Skills, counts: Floats) -> float:
 
 
 def consensus_of(
-    near: Ints,
-    weight: Floats,
+    near: Int64,
+    weight: Float64,
     labels: RowLabels,
     n_annotators: int,
-    given: Floats,
-    shares: Floats,
+    given: Float64,
+    shares: Float64,
 ) -> tuple[Judged, Expected, Skills]:
     """All rounds over a pool in memory.
 

@@ -17,13 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import Float64, Floating, Int32, Int64
 from pipeline.noise.annotator_kernels import LEAST, expect_rows
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
+Codes = Int32
 NEAR = 50
 """Neighbors whose annotations are looked at."""
 REACH = 1.5
@@ -38,7 +36,7 @@ CERTAIN = -1
 class RowLabels:
     """The annotations of some rows, one row after the other."""
 
-    start: Ints
+    start: Int64
     """(row + 1,) where those of each row begin."""
     annotator: Codes
     """(annotation,) codes; ``CERTAIN`` for a label that is known to be right."""
@@ -50,11 +48,11 @@ class RowLabels:
 class Skills:
     """What is believed of annotators and of neighbors."""
 
-    matrix: Floats
+    matrix: Float64
     """(annotator, true class, given class); rows add up to 1."""
-    prior: Floats
+    prior: Float64
     """(class,) shares of the classes."""
-    sure: Floats
+    sure: Float64
     """(class, level) chance that neighbors who say this class as clearly are right; NaN: as they
     say."""
 
@@ -63,17 +61,17 @@ class Skills:
 class Expected:
     """Sums over rows, given what was believed."""
 
-    counts: Floats
+    counts: Float64
     """(annotator, true class, given class) labels."""
-    sure: Floats
+    sure: Float64
     """(class, level, 3) rows by what neighbors say, those where they are right, and the variance of
     their number."""
-    prior: Floats
+    prior: Float64
     """(class,) rows."""
-    right: Floats
+    right: Float64
     """(annotator, 4) labels, the right ones, the variance of their number, and the right ones where
     a row's own annotations count half."""
-    checked: Floats
+    checked: Float64
     """(true class, given class) labels of rows whose class is certain."""
 
     @staticmethod
@@ -89,7 +87,7 @@ class Judged:
 
     consensus: Codes
     """(row,) the likeliest class; of several, the first."""
-    certainty: Floats
+    certainty: Float64
     """(row,) its chance."""
     n_annotations: Codes
     """(row,)"""
@@ -97,7 +95,7 @@ class Judged:
     """(row,) annotations that are the consensus."""
 
 
-def distance_weights(distance: npt.NDArray[np.floating]) -> Floats:
+def distance_weights(distance: Floating) -> Float64:
     """(row, rank) weights of neighbors, nearest first; 0 where the distance is infinite."""
     near = distance[:, :NEAR].astype(np.float64)
     there = np.isfinite(near)
@@ -108,7 +106,7 @@ def distance_weights(distance: npt.NDArray[np.floating]) -> Floats:
 
 
 def expect(
-    own: Ints, near: Ints, weight: Floats, labels: RowLabels, skills: Skills
+    own: Int64, near: Int64, weight: Float64, labels: RowLabels, skills: Skills
 ) -> tuple[Judged, Expected]:
     """The likeliest class of some rows, and what they say of annotators and neighbors.
 

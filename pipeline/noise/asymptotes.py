@@ -18,10 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr
 
-Floats = NDArray[np.float64]
+from pipeline.arrays import Float64
 
 RIDGE = 1e-3
 """Penalty on squared slopes of standardized columns; only keeps a separable fit finite."""
@@ -33,9 +32,9 @@ SLOPE_LIMIT = 50.0
 class HeldOutLabels:
     """Held-out labels of m rows, row i's own labels not used in row i's score."""
 
-    ones: Floats
+    ones: Float64
     """(m,) weight of the held-out labels equal to 1."""
-    trials: Floats
+    trials: Float64
     """(m,) weight of the held-out labels, positive. A label held out by c rows weighs 1/c in each,
     so that weights add up to numbers of distinct labels."""
 
@@ -53,11 +52,11 @@ class Asymptotes:
     lower_se: float
     """Standard error against the rate realized in the pool."""
     upper_se: float
-    clean: Floats
+    clean: Float64
     """(m,) F at each row: the chance that the row's clean label is 1."""
 
 
-def _curve(free: Floats, design: Floats, probit: bool) -> tuple[float, float, Floats, Floats]:
+def _curve(free: Float64, design: Float64, probit: bool) -> tuple[float, float, Float64, Float64]:
     """Lower and upper asymptote, F and dF/dz; ``free`` = (logit L, logit (U-L)/(1-L), bend...)."""
     lower = float(expit(free[0]))
     upper = lower + (1.0 - lower) * float(expit(free[1]))
@@ -69,8 +68,8 @@ def _curve(free: Floats, design: Floats, probit: bool) -> tuple[float, float, Fl
 
 
 def _loss(
-    free: Floats, design: Floats, sample: HeldOutLabels, probit: bool
-) -> tuple[float, Floats]:
+    free: Float64, design: Float64, sample: HeldOutLabels, probit: bool
+) -> tuple[float, Float64]:
     """Negative log likelihood of the held-out labels with its gradient."""
     lower, upper, f, df = _curve(free, design, probit)
     p = np.clip(lower + (upper - lower) * f, 1e-9, 1.0 - 1e-9)
@@ -87,7 +86,7 @@ def _loss(
     return loss, np.concatenate([head, [gz.sum()], design.T @ gz + 2 * RIDGE * free[3:]])
 
 
-def _fit(design: Floats, sample: HeldOutLabels, slopes: Floats, probit: bool) -> Floats:
+def _fit(design: Float64, sample: HeldOutLabels, slopes: Float64, probit: bool) -> Float64:
     """Most likely free parameters; ``slopes`` are the starting slopes, kept >= 0 for the probit."""
     rate = sample.ones / sample.trials
     order = np.argsort(design @ slopes, kind="stable")
@@ -104,13 +103,13 @@ def _fit(design: Floats, sample: HeldOutLabels, slopes: Floats, probit: bool) ->
     return np.asarray(result.x, dtype=np.float64)
 
 
-def _standardized(columns: Floats) -> Floats:
+def _standardized(columns: Float64) -> Float64:
     spread = columns.std(axis=0)
-    centered: Floats = columns - columns.mean(axis=0)
+    centered: Float64 = columns - columns.mean(axis=0)
     return centered / np.where(spread > 0, spread, 1.0)
 
 
-def fit_index(features: Floats, sample: HeldOutLabels) -> Floats:
+def fit_index(features: Float64, sample: HeldOutLabels) -> Float64:
     """One score per row out of several: ``(m,)`` float64, higher = more surely positive.
 
     ``features`` is (m, g) float64, averages of the labels of g neighborhoods, none using the row's
@@ -121,7 +120,7 @@ def fit_index(features: Floats, sample: HeldOutLabels) -> Floats:
     return np.asarray(design @ _fit(design, sample, slopes, probit=False)[3:], dtype=np.float64)
 
 
-def fit_asymptotes(index: Floats, sample: HeldOutLabels, n_rows: int) -> Asymptotes:
+def fit_asymptotes(index: Float64, sample: HeldOutLabels, n_rows: int) -> Asymptotes:
     """The two asymptotes of the label rate over ``index`` (m,), for a pool of ``n_rows`` rows."""
     t = _standardized(index[:, None])[:, 0]
     design = np.stack([t, t**3], axis=1)
@@ -150,7 +149,7 @@ def fewest_rows(m: int) -> int:
     return min(m, max(40, m // 200))
 
 
-def read_plateau(score: Floats, sample: HeldOutLabels, z: float) -> tuple[float, float, int]:
+def read_plateau(score: Float64, sample: HeldOutLabels, z: float) -> tuple[float, float, int]:
     """Lowest honest label rate: (rate, its standard error, number of rows it averages).
 
     Rows are taken in order of ``score`` (m,), ties in row order; of a geometric grid of counts the

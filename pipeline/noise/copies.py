@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Floating, Int64, Integers
 from pipeline.noise.rates import Support
 
 APART = 8.0
@@ -38,8 +39,8 @@ class OneEach:
 
     anchor: NDArray[np.intp]
     """Places of these anchors."""
-    neighbor: NDArray[np.int64]
-    label: NDArray[np.integer]
+    neighbor: Int64
+    label: Integers
     exact: bool
     """Whether all copies are at distance 0."""
     share: float
@@ -82,7 +83,7 @@ class OneEach:
         )
 
 
-def copies(distance: NDArray[np.floating]) -> NDArray[np.int64]:
+def copies(distance: Floating) -> Int64:
     """(anchor,) how many of the nearest rows, of the first half of a list, are a group with the
     anchor, apart from all others.
 
@@ -94,7 +95,7 @@ def copies(distance: NDArray[np.floating]) -> NDArray[np.int64]:
     return np.concatenate([_copies(distance[a : a + _AT_ONCE]) for a in starts])
 
 
-def _copies(distance: NDArray[np.floating]) -> NDArray[np.int64]:
+def _copies(distance: Floating) -> Int64:
     """The same of some anchors."""
     half = distance.shape[1] // 2
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -109,10 +110,7 @@ def _copies(distance: NDArray[np.floating]) -> NDArray[np.int64]:
 
 
 def one_of_each(
-    neighbor: NDArray[np.int64],
-    label: NDArray[np.integer],
-    distance: NDArray[np.floating],
-    n_classes: int,
+    neighbor: Int64, label: Integers, distance: Floating, n_classes: int
 ) -> OneEach | None:
     """One anchor of each group, its copies left out of its list; None where there are hardly any
     groups, or copies disagree about as often as rows farther away do. A group that is not at

@@ -4,9 +4,9 @@ labels say: whether wrong ones lie together."""
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from pipeline.arrays import Bools, Float64, Floating, Int64
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.rows import nearest_rows
 
@@ -24,7 +24,7 @@ RARE = 0.05
 """Rows likelier of the other class, for each of the class, below which that one is rare."""
 
 
-def near_anchors(x: NDArray[np.floating]) -> NDArray[np.int64]:
+def near_anchors(x: Floating) -> Int64:
     """The nearest anchors of each, among at most `AMONG` of them, evenly spaced.
 
     Each dense column counts by its standard deviation, so that units do not matter.
@@ -50,7 +50,7 @@ def near_anchors(x: NDArray[np.floating]) -> NDArray[np.int64]:
     return np.where(nearest == ABSENT, ABSENT, among[nearest])
 
 
-def in_core(wrong: NDArray[np.bool_], even: float, near: NDArray[np.int64]) -> NDArray[np.bool_]:
+def in_core(wrong: Bools, even: float, near: Int64) -> Bools:
     """Which anchors lie away from where the other class is in the majority.
 
     Where a class is by itself an anchor is of its core as long as its labels are right more often
@@ -72,7 +72,7 @@ def in_core(wrong: NDArray[np.bool_], even: float, near: NDArray[np.int64]) -> N
     return np.asarray(~other & ~(other[near] & (near != ABSENT)).any(axis=1))
 
 
-def blends(chance: NDArray[np.float64]) -> bool:
+def blends(chance: Float64) -> bool:
     """Whether overlap may pass for mistakes: a part of the class lies where the other one is
     likelier, or the other one is so rare that it may be likelier nowhere.
 
@@ -83,9 +83,7 @@ def blends(chance: NDArray[np.float64]) -> bool:
     return bool(rare or chance[~mine].sum() >= BLENDED * np.count_nonzero(mine))
 
 
-def clustering(
-    wrong: NDArray[np.bool_], core: NDArray[np.bool_], near: NDArray[np.int64]
-) -> tuple[float, float]:
+def clustering(wrong: Bools, core: Bools, near: Int64) -> tuple[float, float]:
     """Variance of the rate of wrong labels between places, and its standard errors from 0.
 
     The mean product of the deviations of near anchors' own labels from the core's rate, of which

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from pipeline.arrays import Float64, Floating, Int8, Int64, Integers
 from pipeline.noise.asymptotes import (
     Asymptotes,
     HeldOutLabels,
@@ -42,7 +42,6 @@ from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 
 __all__ = ["CrossfitParams", "NoiseRates", "anchor_plan", "crossfit", "minmax"]
 
-Floats = NDArray[np.float64]
 Plateau = tuple[float, float, int]
 """(rate, standard error, rows averaged)."""
 SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
@@ -65,7 +64,7 @@ class CrossfitParams:
     """Most held-out labels per anchor; fewer where fewer already cover the pool once."""
 
 
-def minmax(eta_corr: Floats, k: int, n_rows: int = FEWEST_ROWS) -> NoiseRates:
+def minmax(eta_corr: Float64, k: int, n_rows: int = FEWEST_ROWS) -> NoiseRates:
     """Algorithm 2, steps 1 and 2: the least and greatest average of k given labels of ``n_rows``.
 
     ``eta_corr`` is (row,) float64, each row's own label among its k; blocks' minima and maxima,
@@ -83,12 +82,12 @@ def minmax(eta_corr: Floats, k: int, n_rows: int = FEWEST_ROWS) -> NoiseRates:
 
 
 def crossfit(
-    neighbor: NDArray[np.int64],
-    label: NDArray[np.int8],
+    neighbor: Int64,
+    label: Int8,
     n_rows: int,
     params: CrossfitParams = CrossfitParams(),
-    x: NDArray[np.floating] | None = None,
-    distance: NDArray[np.floating] | None = None,
+    x: Floating | None = None,
+    distance: Floating | None = None,
 ) -> NoiseRates:
     """Noise rates from anchors' neighbor lists, bit-identical in whatever order anchors come.
 
@@ -142,9 +141,7 @@ def crossfit(
     return rates
 
 
-def _one_each(
-    one: OneEach, n_rows: int, params: CrossfitParams, x: NDArray[np.floating] | None
-) -> NoiseRates:
+def _one_each(one: OneEach, n_rows: int, params: CrossfitParams, x: Floating | None) -> NoiseRates:
     """The rates of distinct rows, each anchor's own label held out alone."""
     if not one.enough:
         return _unknown(0.0, 0.0, one.too_few)
@@ -166,8 +163,8 @@ def _differ(rates: NoiseRates) -> float:
 
 
 def held_out(
-    neighbor: NDArray[np.int64], label: NDArray[np.int8], n_rows: int, coverage: int
-) -> tuple[HeldOutLabels, Floats, list[int]]:
+    neighbor: Int64, label: Int8, n_rows: int, coverage: int
+) -> tuple[HeldOutLabels, Float64, list[int]]:
     """Held-out labels of each anchor, its (anchor, g) averages without them, and the g sizes."""
     kept, sizes = _plan(neighbor.shape, n_rows, coverage)
     edges = kept + np.array([0, *sizes[:-1]])
@@ -185,12 +182,8 @@ def held_out(
 
 
 def held_out_classes(
-    neighbor: NDArray[np.int64],
-    label: NDArray[np.integer],
-    n_classes: int,
-    n_rows: int,
-    coverage: int,
-) -> tuple[Floats, Floats]:
+    neighbor: Int64, label: Integers, n_classes: int, n_rows: int, coverage: int
+) -> tuple[Float64, Float64]:
     """``held_out`` of each class against all others: (anchor, class) held-out labels, and averages
     (g, anchor, class) without them; ``label`` (anchor, K) in [0, n_classes)."""
     kept, sizes = _plan(neighbor.shape, n_rows, coverage)
@@ -217,18 +210,14 @@ def _plan(shape: tuple[int, ...], n_rows: int, coverage: int) -> tuple[int, list
     return kept, [k for k in SIZES if k <= limit]
 
 
-def _weights(neighbor: NDArray[np.int64]) -> Floats:
+def _weights(neighbor: Int64) -> Float64:
     """One over the number of anchors that hold a row's label out, for each of the rows given."""
     _, where, count = np.unique(neighbor, return_inverse=True, return_counts=True)
     return np.asarray((1.0 / count)[where].reshape(neighbor.shape))
 
 
 def _regions(
-    x: NDArray[np.floating],
-    label: NDArray[np.int8],
-    kept: int,
-    curve: Asymptotes,
-    sample: HeldOutLabels,
+    x: Floating, label: Int8, kept: int, curve: Asymptotes, sample: HeldOutLabels
 ) -> tuple[RegionTest | None, RegionTest | None]:
     """The test of class 0, whose wrong labels are 1, and of class 1; ``kept`` columns of ``label``
     are held out."""
@@ -263,7 +252,7 @@ def honest_range(
 
 
 def _side(
-    fitted: tuple[float, float], plateaus: list[Plateau], of_class: Floats, params: CrossfitParams
+    fitted: tuple[float, float], plateaus: list[Plateau], of_class: Float64, params: CrossfitParams
 ) -> dict[str, float]:
     """One rate: the curve's asymptote and the best plateau, weighed by their variances."""
     plateau, plateau_se, rows = min(plateaus, key=lambda v: v[0] + params.z * v[1])

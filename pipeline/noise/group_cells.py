@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from pipeline.arrays import Bools, Float64, Int8, Int64, Integers
+
 CERTAIN = 0.9
 """Chance of its class from which a row is nearly certain."""
 NEAREST = 10
@@ -27,24 +26,24 @@ LEVELS = 10
 class GroupCells(NamedTuple):
     """Rows by cell; each cell once, ascending. Cells of parts add up (`together`)."""
 
-    cell: Ints
+    cell: Int64
     """(cell,) number of the cell, see `Layout`"""
-    rows: Ints
+    rows: Int64
     """(cell,)"""
-    wrong: Ints
+    wrong: Int64
     """(cell,) those given another class than the cell's"""
-    suspect: Ints
+    suspect: Int64
     """(cell,) those whose label is suspect"""
 
 
 class Places(NamedTuple):
     """Where cells lie."""
 
-    group: Ints
+    group: Int64
     """(cell,) `n_groups` is nobody"""
-    kind: Ints
+    kind: Int64
     """(cell,) class; `n_classes` is unsure, `n_classes + 1` checked"""
-    level: Ints
+    level: Int64
     """(cell,)"""
 
 
@@ -61,12 +60,12 @@ class Layout:
 
     def count(
         self,
-        group: npt.NDArray[np.integer],
-        likely: npt.NDArray[np.integer],
-        level: npt.NDArray[np.integer],
-        given: npt.NDArray[np.integer],
-        suspect: npt.NDArray[np.bool_],
-        checked: npt.NDArray[np.int64],
+        group: Integers,
+        likely: Integers,
+        level: Integers,
+        given: Integers,
+        suspect: Bools,
+        checked: Int64,
     ) -> GroupCells:
         """Count the rows of one part.
 
@@ -105,7 +104,7 @@ def together(parts: Iterable[GroupCells]) -> GroupCells:
     return total
 
 
-def table(at: tuple[Ints, ...], count: Ints, shape: tuple[int, ...]) -> Ints:
+def table(at: tuple[Int64, ...], count: Int64, shape: tuple[int, ...]) -> Int64:
     """Sums of counts (cell,) by their places in an array."""
     counts = np.zeros(shape, np.int64)
     np.add.at(counts, at, count)
@@ -118,7 +117,7 @@ def _summed(cells: GroupCells) -> GroupCells:
     return GroupCells(cell, *(table((where,), count, cell.shape) for count in cells[1:]))
 
 
-def apart(group: npt.NDArray[np.integer], near: npt.NDArray[np.integer]) -> float:
+def apart(group: Integers, near: Integers) -> float:
     """How far groups live apart: how much oftener a row's neighbor is of its own group than some
     other row is; 0 is not at all, 1 is always.
 
@@ -136,7 +135,7 @@ def apart(group: npt.NDArray[np.integer], near: npt.NDArray[np.integer]) -> floa
     return max(0.0, (same - chance) / (1.0 - chance))
 
 
-def level_of(chance: Floats) -> npt.NDArray[np.int8]:
+def level_of(chance: Float64) -> Int8:
     """(row,) level of the chance of each row's likeliest class; -1 below a half."""
     level = np.floor((chance - 0.5) * 2 * LEVELS)
     return np.clip(level, -1, LEVELS - 1).astype(np.int8)
@@ -146,17 +145,17 @@ def level_of(chance: Floats) -> npt.NDArray[np.int8]:
 class Certain:
     """The nearly certain rows of each class."""
 
-    level: Ints
+    level: Int64
     """(class,) level from which rows are nearly certain; `n_levels` where none are"""
-    purity: Floats
+    purity: Float64
     """(class,) share of them that are truly of the class; NaN where there are none"""
-    right: Floats
+    right: Float64
     """(class,) P(given the class | truly of it), in the whole"""
-    other: Floats
+    other: Float64
     """(class,) P(given the class | truly of another), in the whole"""
 
 
-def certain_rows(rows: Ints, wrong: Ints, matrix: Floats, prior: Floats) -> Certain:
+def certain_rows(rows: Int64, wrong: Int64, matrix: Float64, prior: Float64) -> Certain:
     """From which level on rows are nearly certain, by what all groups' labels say of them.
 
     The share of right labels at a level is ``purity * right + (1 - purity) * other``; it is

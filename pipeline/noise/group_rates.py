@@ -11,12 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betaln, gammaincc
 
+from pipeline.arrays import Float64
 from pipeline.noise.group_cells import Certain
 
-Floats = npt.NDArray[np.float64]
 MIXED = 0.25
 """Part of what is taken off for rows of other classes that is its standard error."""
 STEADY = 5.0
@@ -33,22 +32,22 @@ LEAST = 1e-4
 class Rates:
     """Rates of all groups; (group, class) each, NaN where there is no row."""
 
-    rows: Floats
-    wrong: Floats
-    purity: Floats
-    mixed: Floats
+    rows: Float64
+    wrong: Float64
+    purity: Float64
+    mixed: Float64
     """Standard error of what is taken off for rows of other classes."""
-    lean: Floats
+    lean: Float64
     """How much more a group's rate moves than the whole's where that is off by a standard error."""
-    estimate: Floats
-    low: Floats
-    high: Floats
-    shrunk: Floats
+    estimate: Float64
+    low: Float64
+    high: Float64
+    shrunk: Float64
 
 
 def estimates(
-    rows: Floats, wrong: Floats, certain: Certain, error: Floats
-) -> tuple[Rates, Floats, Floats]:
+    rows: Float64, wrong: Float64, certain: Certain, error: Float64
+) -> tuple[Rates, Float64, Float64]:
     """Rates of the groups; what they are drawn to, (class,), and by how many rows.
 
     Parameters
@@ -81,7 +80,7 @@ def estimates(
     return Rates(n, bad, purity, mixed, lean, middle, low, high, shrunk), drawn, weight
 
 
-def _purity(rows: Floats, certain: Certain) -> tuple[Floats, Floats]:
+def _purity(rows: Float64, certain: Certain) -> tuple[Float64, Float64]:
     """(group + 1, class) share of the nearly certain rows that are truly of the class, and how many
     times as high as in the whole the odds are that one is not: where a group has fewer of a class,
     more of what looks like it is of another."""
@@ -97,12 +96,12 @@ def _purity(rows: Floats, certain: Certain) -> tuple[Floats, Floats]:
     return purity, times
 
 
-def _odds(share: Floats) -> Floats:
+def _odds(share: Float64) -> Float64:
     share = np.clip(share, 1e-6, 1.0 - 1e-6)
     return np.asarray(share / (1.0 - share))
 
 
-def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
+def _wilson(share: Float64, n: Float64) -> tuple[Float64, Float64]:
     """Ends of the 95 % Wilson intervals, element by element."""
     z = 1.96
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
@@ -110,7 +109,7 @@ def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
     return middle - half, middle + half
 
 
-def _prior(wrong: Floats, rows: Floats) -> tuple[float, float]:
+def _prior(wrong: Float64, rows: Float64) -> tuple[float, float]:
     """Mean and weight, in rows, of the beta distribution that makes the counts likeliest, of some
     weights; the mean is that of the least variance. (group,) each, not whole numbers after what was
     taken off."""

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import Float64, Int64
 from pipeline.labels import ClassName
-from pipeline.noise.group_cells import Certain, GroupCells, Ints, Layout, certain_rows, table
+from pipeline.noise.group_cells import Certain, GroupCells, Layout, certain_rows, table
 from pipeline.noise.group_rates import Rates, differ, estimates, p_value
 from pipeline.noise.rates import UNSUPPORTED, WEAK, Support, worst
 
-Floats = npt.NDArray[np.float64]
 FEW, TOO_FEW = 30, 10
 """Nearly certain rows of a rate for full, or any, support."""
 APART = 0.3
@@ -85,11 +84,11 @@ class Whole:
     """What is known of the noise of all groups together."""
 
     classes: Sequence[ClassName]
-    matrix: Floats
+    matrix: Float64
     """(class, class) P(given | true), row = true class"""
-    prior: Floats
+    prior: Float64
     """(class,) shares of the clean classes"""
-    error: Floats
+    error: Float64
     """(class,) standard errors of the diagonal"""
     support: Sequence[Support]
     """(class,)"""
@@ -107,12 +106,12 @@ class Whole:
 class _Of:
     """The rates of one group, (class,) each."""
 
-    def __init__(self, rates: Rates, g: int, total: Floats) -> None:
+    def __init__(self, rates: Rates, g: int, total: Float64) -> None:
         self._total = total
         self.rows, self.wrong, self.estimate = rates.rows[g], rates.wrong[g], rates.estimate[g]
         self.low, self.high, self.shrunk = rates.low[g], rates.high[g], rates.shrunk[g]
 
-    def share(self, prior: Floats) -> Floats:
+    def share(self, prior: Float64) -> Float64:
         """Clean shares of the classes that it has rows of, if its rows are as often nearly certain
         as the whole's."""
         there = self.rows > 0
@@ -184,7 +183,7 @@ def _support(half: float, gap: float, rows: float, whole: Support) -> Support:
     return worst((own, whole))
 
 
-def _group(value: ClassName, counts: Ints, of: _Of, certain: Certain, whole: Whole) -> Group:
+def _group(value: ClassName, counts: Int64, of: _Of, certain: Certain, whole: Whole) -> Group:
     """One group, its classes by rows; `counts` are rows, checked ones and suspects."""
     gap = certain.right - certain.other
     half = (of.high - of.low) / 2.0

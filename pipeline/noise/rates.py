@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.arrays import Float64
+
 Support = Literal["supported", "weak", "unsupported"]
 WEAK, UNSUPPORTED = 0.2, 0.45
 """Half-width over range above which a rate is weakly supported, or not at all."""
@@ -99,7 +101,7 @@ def too_few(n_rows: int) -> str:
     return f"{n_rows} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
 
 
-def trusted(impurity: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def trusted(impurity: npt.ArrayLike) -> Float64:
     """(class,) part of each class' rates that label qualities take: the more other classes lie
     where it does, the more of what looks like its mistakes may be theirs."""
     return TRUSTED + (1.0 - TRUSTED) * np.exp(-FADING * np.asarray(impurity, np.float64))

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
+from pipeline.arrays import Bools, Float64, Floating
 from pipeline.noise.rates import NoiseRates
 
-Floats = NDArray[np.float64]
 LEAVES = 5
 """Regions of a class at most."""
 FEWEST = 60
@@ -150,11 +150,7 @@ def at_most_weak(rates: NoiseRates, tests: tuple[RegionTest | None, ...]) -> Noi
 
 
 def region_test(
-    features: NDArray[np.floating],
-    chance: Floats,
-    wrong: Floats,
-    trials: Floats,
-    core: NDArray[np.bool_] | None = None,
+    features: Floating, chance: Float64, wrong: Float64, trials: Float64, core: Bools | None = None
 ) -> RegionTest | None:
     """Compare the rates of one class over regions of the feature space.
 
@@ -188,10 +184,10 @@ def region_test(
 class _Class(NamedTuple):
     """The anchors of a class, as `region_test` has them."""
 
-    features: NDArray[np.floating]
-    chance: Floats
-    wrong: Floats
-    trials: Floats
+    features: Floating
+    chance: Float64
+    wrong: Float64
+    trials: Float64
 
 
 class _Half(NamedTuple):
@@ -227,7 +223,9 @@ def _half(of: _Class, grow: NDArray[np.intp], read: NDArray[np.intp], fewest: in
     return _Half(regions, difference, high[1] ** 2 + low[1] ** 2)
 
 
-def _slope(sides: list[NDArray[np.intp]], chance: Floats, wrong: Floats, trials: Floats) -> float:
+def _slope(
+    sides: list[NDArray[np.intp]], chance: Float64, wrong: Float64, trials: Float64
+) -> float:
     """By how much wrong labels grow with the chance of other classes, within the sides: about 1
     where classes overlap, 0 where a side's mistakes have nothing to do with it."""
     both = spread = 0.0
@@ -239,7 +237,7 @@ def _slope(sides: list[NDArray[np.intp]], chance: Floats, wrong: Floats, trials:
     return both / spread if spread > 0 else 0.0
 
 
-def _tree(x: NDArray[np.floating], rate: Floats, weight: Floats, fewest: int) -> Any:
+def _tree(x: Floating, rate: Float64, weight: Float64, fewest: int) -> Any:
     from sklearn.tree import DecisionTreeRegressor  # here: importing it costs half a second
 
     tree = DecisionTreeRegressor(
@@ -249,7 +247,7 @@ def _tree(x: NDArray[np.floating], rate: Floats, weight: Floats, fewest: int) ->
 
 
 def _read(
-    rows: NDArray[np.intp], chance: Floats, wrong: Floats, trials: Floats, bounds: Any
+    rows: NDArray[np.intp], chance: Float64, wrong: Float64, trials: Float64, bounds: Any
 ) -> tuple[Region, float, float]:
     """A region, the standard error of its rate, and the part that overlap may explain."""
     order = rows[np.argsort(-chance[rows], kind="stable")]
@@ -264,7 +262,7 @@ def _read(
     return Region(bounds, len(rows), rate, other, interval), error, granted
 
 
-def _rate(rows: NDArray[np.intp], wrong: Floats, trials: Floats) -> tuple[float, float]:
+def _rate(rows: NDArray[np.intp], wrong: Float64, trials: Float64) -> tuple[float, float]:
     total = float(trials[rows].sum())
     rate = float(wrong[rows].sum()) / total
     smooth = (rate * total + 1.0) / (total + 2.0)

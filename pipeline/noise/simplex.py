@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pipeline.arrays import Float64, Int64, Integers
 
 
-def posterior_simplex(eta_corr: Floats, matrix: Floats) -> Floats:
+def posterior_simplex(eta_corr: Float64, matrix: Float64) -> Float64:
     """Clean class chances: the q on the simplex with ``q @ matrix`` nearest to ``eta_corr``.
 
     ``eta_corr`` is (row, class) float64, shares of given labels; ``matrix`` (class, class), row =
@@ -28,7 +27,7 @@ def posterior_simplex(eta_corr: Floats, matrix: Floats) -> Floats:
     return _ascend(answer, todo, lambda x, rows: _project(x - step * (x @ gram - pull[rows])))
 
 
-def posterior_of_candidates(code: NDArray[np.integer], eta_corr: Floats, matrix: Floats) -> Floats:
+def posterior_of_candidates(code: Integers, eta_corr: Float64, matrix: Float64) -> Float64:
     """``posterior_simplex`` where clean classes are sought among a few candidates of each row.
 
     ``code`` is (row, candidate), -1 where a row has fewer; ``eta_corr`` (row, candidate) shares of
@@ -45,23 +44,21 @@ def posterior_of_candidates(code: NDArray[np.integer], eta_corr: Floats, matrix:
 
 
 def _among(
-    code: NDArray[np.integer], eta_corr: Floats, matrix: Floats, gram: Floats, step: float
-) -> Floats:
+    code: Integers, eta_corr: Float64, matrix: Float64, gram: Float64, step: float
+) -> Float64:
     """``posterior_of_candidates`` of a few rows."""
     there, slot = code >= 0, np.maximum(code, 0)
     pull = np.einsum("rl,rcl->rc", eta_corr * there, matrix[slot[:, :, None], slot[:, None, :]])
     inner = gram[slot[:, :, None], slot[:, None, :]]
 
-    def forward(x: Floats, rows: NDArray[np.int64]) -> Floats:
+    def forward(x: Float64, rows: Int64) -> Float64:
         slope = np.einsum("rc,rcd->rd", x, inner[rows]) - pull[rows]
         return _project(np.where(there[rows], x - step * slope, -np.inf))
 
     return _ascend(_project(np.where(there, pull, -np.inf)), np.arange(len(code)), forward)
 
 
-def _ascend(
-    answer: Floats, todo: NDArray[np.int64], forward: Callable[[Floats, NDArray[np.int64]], Floats]
-) -> Floats:
+def _ascend(answer: Float64, todo: Int64, forward: Callable[[Float64, Int64], Float64]) -> Float64:
     """Accelerated projected gradient from ``answer`` on, in the rows ``todo``; ``forward`` takes a
     step from points of some rows and projects it."""
     last, ahead, speed = answer[todo], answer[todo], 1.0
@@ -76,7 +73,7 @@ def _ascend(
     return answer
 
 
-def _project(point: Floats) -> Floats:
+def _project(point: Float64) -> Float64:
     """Nearest point of the simplex to each row (Duchi et al. 2008)."""
     ranked = np.sort(point, axis=1)[:, ::-1]
     excess = (np.cumsum(ranked, axis=1) - 1.0) / np.arange(1, point.shape[1] + 1)

@@ -13,16 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from pipeline.arrays import Float64, Floating, Int64, Integers
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.extrema import CrossfitParams, crossfit, held_out_classes
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst
 from pipeline.noise.regions import SURELY, RegionTest, region_test
 from pipeline.noise.transition_fit import TransitionParams, fit
 
-Floats = NDArray[np.float64]
 FEW, TOO_FEW = 100.0, 25.0
 """Least rows * (diagonal's lead over its column)**2 of a class for full, or any, support."""
 SAMPLED, OVERLAP, LEAST = 0.6, 0.25, 0.002
@@ -43,7 +42,7 @@ FIT = TransitionParams()
 class Transition:
     """The matrix and how far it can be trusted."""
 
-    matrix: Floats
+    matrix: Float64
     """(true class, given class) float64; rows add up to 1."""
     support: Support
     """The verdict of the class worst off."""
@@ -52,20 +51,20 @@ class Transition:
     """``crossfit``'s full answer where there are two classes."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     """Numbers and lists for the report; JSON as it stands."""
-    interval: Floats | None = None
+    interval: Float64 | None = None
     """(true class, given class, 2) 95 % interval of each entry as realized in the pool."""
     class_support: tuple[Support, ...] = ()
     """The verdict of each true class."""
     regions: tuple[RegionTest | None, ...] = ()
     """For each class, the test whether its mistakes depend on the features; empty: not tested."""
-    prior: Floats | None = None
+    prior: Float64 | None = None
     """(class,) shares of the clean classes; None for two classes, whose rates give them."""
-    impurity: Floats | None = None
+    impurity: Float64 | None = None
     """(class,) chance that a row where a class lies belongs to others, 1 where nothing is known of
     it; None for two classes."""
 
     @property
-    def standard_errors(self) -> Floats:
+    def standard_errors(self) -> Float64:
         """(class,) of the diagonal, as its intervals have them; 0 where the matrix is given."""
         if self.interval is None:
             return np.zeros(len(self.matrix))
@@ -73,13 +72,13 @@ class Transition:
 
 
 def transition_matrix(
-    neighbor: NDArray[np.int64],
-    label: NDArray[np.integer],
+    neighbor: Int64,
+    label: Integers,
     n_rows: int,
     n_classes: int,
     params: TransitionParams = FIT,
-    x: NDArray[np.floating] | None = None,
-    distance: NDArray[np.floating] | None = None,
+    x: Floating | None = None,
+    distance: Floating | None = None,
     coverage: int = CrossfitParams.coverage,
 ) -> Transition:
     """P(given | true) from anchors' neighbor lists, the same in whatever order anchors come.
@@ -131,11 +130,7 @@ def transition_matrix(
 
 
 def _one_each(
-    one: OneEach,
-    n_rows: int,
-    n_classes: int,
-    params: TransitionParams,
-    x: NDArray[np.floating] | None,
+    one: OneEach, n_rows: int, n_classes: int, params: TransitionParams, x: Floating | None
 ) -> Transition:
     """The matrix of distinct rows."""
     if not one.enough:
@@ -183,7 +178,7 @@ def _nothing(n_classes: int, reason: str = "Every label is the same.") -> Transi
     )
 
 
-def _half_widths(fitted: Floats, clean: Floats, n_rows: int) -> Floats:
+def _half_widths(fitted: Float64, clean: Float64, n_rows: int) -> Float64:
     """(c, c) half of the 95 % intervals: few labels, and other classes' labels mixed in."""
     size = np.maximum(clean.sum(axis=0), 1.0)
     shared = clean.T @ clean / size[:, None]
@@ -196,8 +191,8 @@ def _half_widths(fitted: Floats, clean: Floats, n_rows: int) -> Floats:
 
 
 def _averaged(
-    fitted: Floats, clean: Floats, counts: Floats, tests: tuple[RegionTest | None, ...]
-) -> Floats:
+    fitted: Float64, clean: Float64, counts: Float64, tests: tuple[RegionTest | None, ...]
+) -> Float64:
     """The matrix with the rows of classes whose regions disagree averaged over these regions.
 
     One row for all places takes a region of more mistakes for a mixture of classes, and is that of
@@ -212,10 +207,10 @@ def _averaged(
 
 
 def _judge(
-    fitted: Floats,
-    clean: Floats,
+    fitted: Float64,
+    clean: Float64,
     shape: tuple[int, int],
-    observed: NDArray[np.integer],
+    observed: Integers,
     tests: tuple[RegionTest | None, ...],
 ) -> Transition:
     """Intervals, and a verdict per class: how many informative rows, and how pure they are."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 
+from pipeline.arrays import Float64
 from pipeline.noise.extrema import SIZES
 
-Floats = NDArray[np.float64]
 ALL_WORK = 30_000_000_000
 """Anchors times classes squared times the steps of each of the two fits, at most: of many classes
 there are fewer steps."""
@@ -46,8 +45,8 @@ class TransitionParams:
 
 
 def fit(
-    share: Floats, counts: Floats, n_rows: int, params: TransitionParams
-) -> tuple[Floats, Floats]:
+    share: Float64, counts: Float64, n_rows: int, params: TransitionParams
+) -> tuple[Float64, Float64]:
     """Matrix (c, c), row = true class, and chances of clean classes (m, c).
 
     ``share`` is (g, m, c) float64, label shares of m anchors in g neighborhoods of ``SIZES`` rows;
@@ -70,13 +69,13 @@ def fit(
 
 
 def loss(
-    free: Floats,
-    share: Floats,
-    counts: Floats,
-    target: Floats,
+    free: Float64,
+    share: Float64,
+    counts: Float64,
+    target: Float64,
     mixing_penalty: float,
     params: TransitionParams,
-) -> tuple[float, Floats]:
+) -> tuple[float, Float64]:
     """Negative log likelihood of the held-out labels, penalized, with its gradient."""
     g, _, c = share.shape
     of_matrix, mixing, weight, bias = np.split(free, [c * c, 2 * c * c, 2 * c * c + g])
@@ -98,11 +97,11 @@ def loss(
     return value, np.concatenate([d_free, d_mixing.ravel(), d_weight, d_index.sum(axis=0)])
 
 
-def _softmax_gradient(of: Floats, gradient: Floats) -> Floats:
+def _softmax_gradient(of: Float64, gradient: Float64) -> Float64:
     return np.asarray(of * (gradient - (of * gradient).sum(axis=1, keepdims=True)))
 
 
-def first_matrix(share: Floats, counts: Floats, n_rows: int, params: TransitionParams) -> Floats:
+def first_matrix(share: Float64, counts: Float64, n_rows: int, params: TransitionParams) -> Float64:
     """Held-out labels of the rows richest in each class; (c, c), every entry positive.
 
     Diagonals below the average, that of the log odds, are lifted towards it as far as their
@@ -117,8 +116,8 @@ def first_matrix(share: Floats, counts: Floats, n_rows: int, params: TransitionP
     at = np.maximum((sizes[:, None] <= most).sum(axis=0) - 1, 0)
     richness = share[at, :, np.arange(c)].T
     anchors = np.argsort(-richness, axis=0, kind="stable")[:rows]
-    labels: Floats = counts[anchors].sum(axis=0) + 0.5 / c
-    matrix: Floats = labels / labels.sum(axis=1, keepdims=True)
+    labels: Float64 = counts[anchors].sum(axis=0) + 0.5 / c
+    matrix: Float64 = labels / labels.sum(axis=1, keepdims=True)
     kept = np.diag(matrix)
     chance = kept * (1.0 - kept) / labels.sum(axis=1)
     lift = np.maximum(expit(logit(kept).mean()) - kept, 0.0)

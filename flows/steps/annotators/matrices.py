@@ -27,7 +27,7 @@ from flows.engine.results import LabelValue, Result
 from flows.steps.ingest.pool import annotations_of, certain
 from flows.steps.labels.classes import ClassEstimates
 from flows.steps.labels.rates import RateEstimates
-from pipeline.arrays import Int32, Int64
+from pipeline.arrays import Float64, Int32, Int64
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
     ROUNDS,
@@ -45,7 +45,6 @@ from pipeline.noise.annotators import (
     CERTAIN,
     NEAR,
     Expected,
-    Floats,
     RowLabels,
     Skills,
     distance_weights,
@@ -263,7 +262,7 @@ def _believed(run: Run, number: int) -> dict[str, Skills]:
     return {"skills": read_skills(run, number)}
 
 
-def _flat(sums: Expected) -> Floats:
+def _flat(sums: Expected) -> Float64:
     """(cell,) all sums, one after the other."""
     return np.concatenate([column.ravel() for column in vars(sums).values()])
 
