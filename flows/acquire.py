@@ -13,10 +13,9 @@ from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
 from flows.kinds import labels_of
 from flows.options.params import AcquireParams, Selected
-from flows.orchestration.config import check_same, describe
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import to_make
-from flows.orchestration.session import claimed, open_job
+from flows.orchestration.session import check_same, claimed, describe, open_job
 from flows.report.review import LOG
 from flows.review import take
 from flows.review.purchases import (

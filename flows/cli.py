@@ -16,8 +16,7 @@ from click.core import ParameterSource
 
 from flows.engine import stdout
 from flows.engine.deadline import Terminated, terminated_by_signal
-from flows.engine.guard import check_handles
-from flows.engine.spared import collecting_seldom, without_unused
+from flows.engine.spared import check_handles, collecting_seldom, without_unused
 from flows.options.command_line import completed, of_model, path, quiet
 from flows.options.extras import needs
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError, did_you_mean

@@ -16,10 +16,15 @@ from flows.intake.health import Health
 from flows.intake.labels import FEWEST_IN_ALL, refuse_quantity
 from flows.kinds import LabeledGraph, labels_of
 from flows.options.params import TrainParams
-from flows.orchestration.config import check_same, defaults, describe
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest, to_make
-from flows.orchestration.session import claimed, open_job, worker_memory
+from flows.orchestration.session import (
+    check_same,
+    claimed,
+    defaults,
+    describe,
+    open_job,
+)
 from flows.report import content as reports
 from flows.report.compare import drift, since_text
 from flows.report.compose import Results, composed
@@ -167,7 +172,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
 
     def write(run: Run) -> Output:
         results = Results(builder, graph, checked, segments, judged)
-        report = composed(job, params, ingested, results, worker_memory(job))
+        report = composed(job, params, ingested, results)
         report = _since(job, report, params.compare_with)
         written = reports.save(run, report, reports.train_text(report))
         return Output([*written, *reports.describe(run, report)])

@@ -1,5 +1,5 @@
 """The Dask cluster of a run: one given by address, to which all is encrypted, a local one of
-processes, or none."""
+processes, or none; and Dask's performance report of what it does, on demand."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import ipaddress
 import logging
 import multiprocessing
 import os
+import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver
@@ -18,12 +19,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from flows.engine.guard import IMPORTED, MESSAGE
 from flows.engine.parts import FIRST
 from flows.engine.progress.reporter import Reporter
+from flows.engine.progress.run_log import error_text
+from flows.engine.spared import IMPORTED, MESSAGE
 from flows.engine.threads import machine_memory, n_cores
 from flows.options.params import Compute
 from storage.errors import ClusterError, InputError
+from storage.files.location import Location
+from storage.redaction import without_known
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster, Security
@@ -335,3 +339,43 @@ def _start_fork_server() -> None:
 
 def _nothing() -> None:
     """What the first process forked runs."""
+
+
+_REPORT = "performance.html"
+
+
+class Performance:
+    """Records what a cluster does from `start` to `finish`, and writes `performance.html`."""
+
+    def __init__(self, location: Location, complain: Callable[[str], None]) -> None:
+        self._location, self._complain = location, complain
+        self._client: Client | None = None
+        self._recording = ExitStack()
+
+    def start(self, client: Client) -> None:
+        """Begin, unless begun already."""
+        if self._client is not None:
+            return
+        from distributed import performance_report
+
+        self._client = client
+        folder = self._recording.enter_context(tempfile.TemporaryDirectory())
+        page = Path(folder) / _REPORT
+        self._recording.callback(lambda: self._location.replace(_REPORT, _clean(page)))
+        self._recording.enter_context(client.as_current())
+        # All that the page needs is in it: it can be opened without a network.
+        self._recording.enter_context(performance_report(str(page), mode="inline"))
+
+    def finish(self) -> None:
+        """Write the page, where a cluster was used and still answers."""
+        if self._client is None or self._client.status != "running":
+            return
+        try:
+            self._recording.close()
+        except Exception as error:  # a cluster that has just gone, a store that is full
+            self._complain(f"no performance report: {error_text(error)}")
+
+
+def _clean(page: Path) -> bytes:
+    """The page without secrets: Dask quotes the code that called it."""
+    return without_known(page.read_text()).encode()

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from flows.engine.cluster import Machine, Workers, address_of
+from flows.engine.cluster import Machine, Performance, Workers, address_of
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, count_workers, lost_cluster, run_parts
-from flows.engine.performance import Performance
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome, Result
 from flows.engine.tasks import as_task

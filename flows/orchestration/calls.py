@@ -7,8 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from flows.engine.guard import check_addresses
-from flows.engine.spared import started
+from flows.engine.spared import check_addresses, started
 from flows.engine.tasks import server_configured
 from flows.options import params as models
 from storage.errors import ClusterError

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows.engine.cluster import check_reachable
-from flows.engine.guard import refuse_while_imported
+from flows.engine.spared import refuse_while_imported
 from flows.options.extras import needs
 from flows.options.params import Compute, as_keywords
 

@@ -16,7 +16,9 @@ from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.building import Graph
 from flows.steps.ingest.pool import Ingested, corrections_used
 from flows.steps.ingest.transform import metric_used, pca_used
+from flows.steps.sets.stages import stages
 from pipeline.diagnostics.segments import Segment
+from pipeline.knn.recall import Recall
 from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
 
@@ -58,10 +60,28 @@ class Results(NamedTuple):
     judged: LabelsJudged
 
 
-def composed(
-    job: Job, params: TrainParams, ingested: Ingested, results: Results, peak_mb: float
-) -> PoolReport:
-    """The report of a training whose largest worker took `peak_mb` MB."""
+def costs(job: Job, recall: Recall) -> dict[str, Any]:
+    """Fields of a report on time and memory, that of the largest worker (where there is none, of
+    this process) from the records of all steps; on what came of these, and on the recall."""
+    workers = [
+        record.cost["peak_rss_mb"]
+        for run in (job.run, *stages(job.run))
+        for record in run.ledger.every()
+        if record.cost.get("on_worker")
+    ]
+    return {
+        "seconds": dict(job.seconds),
+        "peak_rss_mb": max(workers, default=peak_rss_mb()),
+        "driver_peak_rss_mb": peak_rss_mb(),
+        "steps": outcomes(job.run),
+        "recall": recall.value,
+        "recall_interval": recall.interval,
+        "recall_rows": recall.n_rows,
+    }
+
+
+def composed(job: Job, params: TrainParams, ingested: Ingested, results: Results) -> PoolReport:
+    """The report of a training."""
     config = RunConfig.model_validate(job.run.config())
     looked = [] if config.health is None else config.health.findings
     builder, graph, checked, segments, judged = results
@@ -73,12 +93,10 @@ def composed(
         **fields_of(ingested, "n_filled", "n_dropped", "n_unlabeled", "n_repeated", "unseen"),
         **fields_of(params, "target_recall", "block_rows", "seed", "rule", "candidate_features"),
         **fields_of(judged, "n_wrong", "groups", "annotators"),
+        **costs(job, recall),
         "label_values": ingested.label_values or [],
         "classes": ingested.label_values or [],
         "class_counts": ingested.class_counts or [],
-        "recall": recall.value,
-        "recall_interval": recall.interval,
-        "recall_rows": recall.n_rows,
         "n_blocks": len(blocks.sizes),
         "largest_block_rows": max(blocks.sizes),
         "halo": blocks.cut.halo,
@@ -98,10 +116,6 @@ def composed(
             *annotator_warnings(judged.annotators),
             *(finding.text for finding in looked if finding.kind == COARSE),
         ],
-        "seconds": dict(job.seconds),
-        "peak_rss_mb": peak_mb,
-        "driver_peak_rss_mb": peak_rss_mb(),
-        "steps": outcomes(job.run),
         "n_outliers": checked.outliers,
         "n_near_duplicates": checked.near_duplicates,
         "n_contradicting": checked.contradicting,

@@ -9,12 +9,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from flows.engine.job import Job, Output, outcomes, peak_rss_mb
+from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute, Written
-from flows.orchestration.config import describe
-from flows.orchestration.session import job_below, worker_memory
+from flows.orchestration.session import describe, job_below
 from flows.report import content as reports
+from flows.report.compose import costs
 from flows.report.content import UNLABELED, UNLABELED_TABLE, recall_warning
 from flows.report.findings import in_training
 from flows.report.model import PoolReport, RunConfig, Scoring, Training
@@ -272,9 +272,6 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
             "n_predicted_1": training.ones(predicted),
             **total.more,
             "candidates": source.label_name,
-            "recall": recall.value,
-            "recall_interval": recall.interval,
-            "recall_rows": recall.n_rows,
             "target_recall": target,
             "probes": searched.probes,
             "n_equal_to_training": total.equal,
@@ -283,10 +280,7 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
                 *recall_warning(recall.value, target, "train again with larger --block-rows"),
                 *in_training(total.equal, total.near, queries.n_rows, training),
             ],
-            "seconds": dict(job.seconds),
-            "peak_rss_mb": worker_memory(job),
-            "driver_peak_rss_mb": peak_rss_mb(),
-            "steps": outcomes(job.run),
+            **costs(job, recall),
             "out": "",
             "n_filled": ingested.n_filled,
             "n_dropped": ingested.n_dropped,

@@ -49,6 +49,12 @@ def reach(limit: Float64, unit: float, own: Float64) -> Float32:
         return np.asarray(np.nextafter(most, np.float32(np.inf)))
 
 
+def halves(keys: Keys) -> tuple[UInt32, Float32]:
+    """(query, 2 * width) views of the halves of keys: rows at even places, distances at odd."""
+    return keys.view(np.uint32), keys.view(np.float32)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def collect(
     query: Float32,
     x: Float32,
@@ -61,6 +67,8 @@ def collect(
     most: Float32,
     filled: Int64,
     keys: Keys,
+    row: UInt32,
+    far: Float32,
 ) -> None:
     """Take the rows of one tile into the keys of every query.
 
@@ -77,32 +85,8 @@ def collect(
     own : (query,) the other summand
     unit : 1 / spread
     most, filled : (query,) greatest summand that is looked at, places taken; changed in place
-    keys : (query, any) changed in place
+    keys, row, far : (query, any) changed in place, and their `halves`
     """
-    _collect(query, x, bounds, first, left_out, own, unit, k, most, filled, keys, *_parts(keys))
-
-
-def _parts(keys: Keys) -> tuple[UInt32, Float32]:
-    """(query, 2 * width) views of the halves of keys: rows at even places, distances at odd."""
-    return keys.view(np.uint32), keys.view(np.float32)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _collect(
-    query: Float32,
-    x: Float32,
-    bounds: Float32,
-    first: int,
-    left_out: Integers,
-    own: Float64,
-    unit: float,
-    k: int,
-    most: Float32,
-    filled: Int64,
-    keys: Keys,
-    row: UInt32,
-    far: Float32,
-) -> None:
     width, below = keys.shape[1], np.empty(bounds.shape[1], np.int32)
     for i in range(len(query)):
         for p in range(_below(bounds[i], most[i], below)):

@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pipeline.arrays import Float32, Float64, Int64, Integers
-from pipeline.knn.closest import collect, lists_of, no_keys, reach
+from pipeline.knn.closest import collect, halves, lists_of, no_keys, reach
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.threads import ALONE, Threads
@@ -158,7 +158,10 @@ class _Tiles:
         keys = no_keys(len(query), min(len(self.x), 2 * k + _ROOM))
         query, x = np.ascontiguousarray(query), np.ascontiguousarray(self.x)
         for first, bounds in tiles:
-            collect(query, x, bounds, first, left_out, own, self.unit, k, most, filled, keys)
+            collect(
+                *(query, x, bounds, first, left_out, own, self.unit, k, most, filled),
+                *(keys, *halves(keys)),
+            )
         return lists_of(keys, k)
 
 

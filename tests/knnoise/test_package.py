@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import knnoise
-from flows.engine.guard import MESSAGE
+from flows.engine.spared import MESSAGE
 from storage.errors import InputError
 from storage.version import VERSION
 

@@ -17,7 +17,16 @@ from flows.report.lines import (
     predicted_by,
     varying_lines,
 )
-from flows.report.model import TABLED, Frozen, Headline, Interval, Scoring, Training, by_class
+from flows.report.model import (
+    TABLED,
+    Frozen,
+    Headline,
+    Interval,
+    Scoring,
+    Training,
+    by_class,
+    fields_of,
+)
 from flows.report.phrases import span
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.classes import ClassEstimates, Fitted, VoteRule
@@ -90,19 +99,14 @@ class ClassReport(Training):
         pairs = [(int(at // len(names)), int(at % len(names))) for at in order]
         report = cls(
             **common,
-            k=fitted.k,
-            k_curve=fitted.k_curve,
+            **fields_of(fitted, "k", "k_curve", "support", "reason", "class_support"),
+            **fields_of(fitted, "decision", "worth", "regions"),
             clean_prior=[
                 share if sure else None for share, sure in zip(fitted.prior, known, strict=True)
             ],
             **by_class(matrix, low, high),
-            class_support=fitted.class_support,
             noise="crossfit",
-            support=fitted.support,
-            reason=fitted.reason,
-            decision=fitted.decision,
             weighed=fitted.rule.weighed,
-            worth=fitted.worth,
             confusions=[
                 Confusion(
                     true=names[a],
@@ -114,7 +118,6 @@ class ClassReport(Training):
                 for a, b in pairs
                 if surely[a, b] >= 0.5
             ],
-            regions=fitted.regions,
         )
         report.warnings.extend(chosen_warning(report))
         return report

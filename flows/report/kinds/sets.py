@@ -10,7 +10,7 @@ import numpy as np
 from flows.engine.results import LabelValue
 from flows.report.findings import findings
 from flows.report.lines import SHOWN, about_data, classes_line
-from flows.report.model import TABLED, Frozen, Headline, PoolReport, Scoring, Training
+from flows.report.model import TABLED, Frozen, Headline, PoolReport, Scoring, Training, fields_of
 from flows.steps.ingest.pool import Ingested
 from flows.steps.queries.candidate_scores import CandidateRule
 from flows.steps.sets.candidates import CandidateEstimates
@@ -104,14 +104,11 @@ class CandidateReport(PoolReport):
         warnings = [*common["warnings"], *_length_warning(fitted, ingested.n_rows)]
         return cls(
             **{**common, "rule": NAME, "warnings": warnings},
-            k=fitted.k,
+            **fields_of(fitted, "k", "c1_tried", "stops_tried", "agreement"),
             mean_set_size=sum(ingested.class_counts or []) / ingested.n_rows,
             n_single=judged.single,
             c1=fitted.params.c1,
             delta=fitted.params.delta,
-            c1_tried=fitted.c1_tried,
-            stops_tried=fitted.stops_tried,
-            agreement=fitted.agreement,
             n_decided=judged.decided,
             n_predicted=judged.predicted,
             n_disambiguated=taken,

@@ -13,12 +13,11 @@ from flows.report.kinds import CandidateReport, ClassReport, TrainReport
 from flows.report.model import PoolReport
 from flows.report.page import pictures, words
 from flows.report.page.classes import ClassesPage
-from flows.report.page.exhibits import columns, exhibits
 from flows.report.page.gather import block_recalls, sample, scan
 from flows.report.page.kind import KindPage
 from flows.report.page.render import render
 from flows.report.page.sets import SetsPage
-from flows.report.page.suspects import STRIP, data_issues
+from flows.report.page.suspects import STRIP, columns, data_issues, exhibits
 from flows.report.page.truth import Truth, reliability
 from flows.report.page.two import TwoPage
 from flows.report.rows import Shown
