@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.engine.collectives import PoolGraph
+from flows.engine.collectives.graph import PoolGraph
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import CertifyParams

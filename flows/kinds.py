@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from flows.engine.collectives import PoolGraph
+from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.rows import LABEL_ISSUES, export
 from flows.engine.job import Job
 from flows.intake.labels import refuse_for_candidates

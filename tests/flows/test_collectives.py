@@ -15,16 +15,9 @@ import pandas as pd
 import pytest
 from runs import fit
 
-from flows.engine.collectives import (
-    Around,
-    Asks,
-    Facts,
-    PoolGraph,
-    Sendings,
-    SourceRows,
-    over_graph,
-    over_rows,
-)
+from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
+from flows.engine.collectives.rows import SourceRows, over_rows
+from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute

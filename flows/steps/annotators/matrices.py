@@ -10,18 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from flows.engine.collectives import (
-    Around,
-    Asks,
-    Facts,
-    PoolGraph,
-    Sendings,
-    SourceRows,
-    Table,
-    over_graph,
-    over_rows,
-)
-from flows.engine.collectives.rows import export
+from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
+from flows.engine.collectives.rows import SourceRows, Table, export, over_rows
+from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.steps.ingest.pool import annotations_of, certain

@@ -8,15 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import (
-    Around,
-    Facts,
-    PoolGraph,
-    SourceRows,
-    Table,
-    over_graph,
-    over_rows,
-)
+from flows.engine.collectives.graph import Around, PoolGraph, over_graph
+from flows.engine.collectives.rows import SourceRows, Table, over_rows
+from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
 from flows.steps.graph.lookup import pick, source_rows

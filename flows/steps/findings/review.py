@@ -7,7 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import Around, Facts, PoolGraph, SourceRows, over_graph, over_rows
+from flows.engine.collectives.graph import Around, PoolGraph, over_graph
+from flows.engine.collectives.rows import SourceRows, over_rows
+from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job, Output
 from flows.steps.graph.lookup import lists_of, source_rows
 from flows.steps.ingest.pool import certain

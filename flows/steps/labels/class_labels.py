@@ -7,16 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from flows.engine.collectives import (
-    Around,
-    Facts,
-    PoolGraph,
-    Sendings,
-    SourceRows,
-    Table,
-    over_graph,
-    over_rows,
-)
+from flows.engine.collectives.graph import Around, PoolGraph, over_graph
+from flows.engine.collectives.rows import SourceRows, Table, over_rows
+from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.steps.ingest.pool import certain
 from flows.steps.labels.classes import (

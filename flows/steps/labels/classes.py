@@ -8,15 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from flows.engine.collectives import (
-    Around,
-    Asks,
-    Facts,
-    PoolGraph,
-    Sendings,
-    SourceRows,
-    over_graph,
-)
+from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
+from flows.engine.collectives.rows import SourceRows
+from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.options.params import Method

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from flows.engine.collectives import Facts, PoolGraph, Sendings, SourceRows, over_rows
+from flows.engine.collectives.graph import PoolGraph
+from flows.engine.collectives.rows import SourceRows, over_rows
+from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.steps.graph.lookup import pick

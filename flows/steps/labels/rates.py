@@ -7,16 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import (
-    Around,
-    Asks,
-    Facts,
-    PoolGraph,
-    Sendings,
-    SourceRows,
-    Stored,
-    over_graph,
-)
+from flows.engine.collectives.graph import Around, Asks, PoolGraph, Stored, over_graph
+from flows.engine.collectives.rows import SourceRows
+from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.options.params import Method

@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import Around, Facts, PoolGraph, over_graph
+from flows.engine.collectives.graph import Around, PoolGraph, over_graph
+from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job
 from flows.engine.results import Result
 from flows.steps.labels.rates import OwnRates

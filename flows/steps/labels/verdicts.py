@@ -10,16 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from flows.engine.collectives import (
-    Around,
-    Facts,
-    PoolGraph,
-    Sendings,
-    SourceRows,
-    Table,
-    over_graph,
-    over_rows,
-)
+from flows.engine.collectives.graph import Around, PoolGraph, over_graph
+from flows.engine.collectives.rows import SourceRows, Table, over_rows
+from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
 from flows.steps.ingest.pool import certain

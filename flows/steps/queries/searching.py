@@ -10,8 +10,16 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import PoolGraph, Sendings
-from flows.engine.collectives.sent import Passed, Routed, ask, incoming, receive_lists, send_lists
+from flows.engine.collectives.graph import PoolGraph
+from flows.engine.collectives.sent import (
+    Passed,
+    Routed,
+    Sendings,
+    ask,
+    incoming,
+    receive_lists,
+    send_lists,
+)
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name, by_rows
 from flows.steps.graph.neighbors import block_lists, block_with_enough_rows

@@ -11,7 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import Around, Asks, Facts, PoolGraph, Sendings, over_graph
+from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
+from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
 from flows.steps.sets.verdicts import CandidatePool, Verdicts, neighbors_candidates, write_verdicts

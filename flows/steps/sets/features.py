@@ -15,17 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flows.engine.cluster import SHARED
-from flows.engine.collectives import (
-    Around,
-    Asks,
-    Facts,
-    PoolGraph,
-    Sendings,
-    SourceRows,
-    over_graph,
-    over_rows,
-)
-from flows.engine.collectives.sent import source_order
+from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
+from flows.engine.collectives.rows import SourceRows, over_rows
+from flows.engine.collectives.sent import Facts, Sendings, source_order
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
 from flows.engine.results import Result

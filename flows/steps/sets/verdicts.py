@@ -9,7 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives import Facts, PoolGraph, Sendings, SourceRows, Table, over_rows
+from flows.engine.collectives.graph import PoolGraph
+from flows.engine.collectives.rows import SourceRows, Table, over_rows
+from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from pipeline.arrays import Int64, UInt64
