@@ -99,12 +99,7 @@ def _certify(job: Job, trained: Trained, design: Design, params: CertifyParams) 
 
 
 def _report(
-    job: Job,
-    trained: Trained,
-    design: Design,
-    plain: Counts,
-    ours: Counts,
-    params: CertifyParams,
+    job: Job, trained: Trained, design: Design, plain: Counts, ours: Counts, params: CertifyParams
 ) -> CertifyReport:
     """Bounds of both rules. A k or a threshold that was chosen by the very labels is one of several
     rules that are certified at once."""

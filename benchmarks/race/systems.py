@@ -20,7 +20,7 @@ import zarr
 
 from benchmarks.race.measure import Meter
 from pipeline.knn.distance import list_distance
-from pipeline.knn.recall import row_recall
+from pipeline.knn.lists import row_recall
 
 THREADS = len(os.sched_getaffinity(0))
 GRAPH_STEPS = ("partition", "route", "blocks", "neighbors", "graph", "search")

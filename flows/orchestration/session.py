@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_job(
-    run: Run,
-    compute: Compute,
-    reporter: Reporter,
-) -> Iterator[Job]:
+def open_job(run: Run, compute: Compute, reporter: Reporter) -> Iterator[Job]:
     """A job on its cluster, its log and, in a flow run, its artifacts.
 
     Interruption becomes a `ClusterError` that says how to resume.
@@ -199,10 +195,7 @@ def defaults() -> dict[str, Any]:
 
 
 def check_same(
-    before: Mapping[str, Any],
-    params: Mapping[str, Any],
-    default: Mapping[str, Any],
-    source: Source,
+    before: Mapping[str, Any], params: Mapping[str, Any], default: Mapping[str, Any], source: Source
 ) -> None:
     """Raise `InputError` naming what differs from the run being resumed.
 

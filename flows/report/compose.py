@@ -18,7 +18,7 @@ from flows.steps.ingest.pool import Ingested, corrections_used
 from flows.steps.ingest.transform import metric_used, pca_used
 from flows.steps.sets.stages import stages
 from pipeline.diagnostics.segments import Segment
-from pipeline.knn.recall import Recall
+from pipeline.knn.lists import Recall
 from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from flows.report.model import PoolReport, Scoring, Training
 from pipeline.diagnostics.file_order import FileOrder
 from pipeline.diagnostics.segments import Segment
-from pipeline.knn.recall import wilson
+from pipeline.knn.lists import wilson
 from storage.errors import amount
 from storage.sources.request import is_place, stem
 

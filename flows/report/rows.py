@@ -41,10 +41,7 @@ class Features:
     """Features of rows of a training's pool; the last ones asked for are kept."""
 
     def __init__(
-        self,
-        run: Run,
-        place: Mapping[int, int] | None = None,
-        shape: tuple[int, int] | None = None,
+        self, run: Run, place: Mapping[int, int] | None = None, shape: tuple[int, int] | None = None
     ) -> None:
         """place : of a row in the pool, where rows of the source were left out
         shape : (height, width) where a row is the pixels of a gray image
@@ -120,12 +117,7 @@ class Shown:
     stand, as far as the review needs its rows."""
 
     def __init__(
-        self,
-        path: str,
-        column: str | None,
-        n_rows: int,
-        root: str | None,
-        dialect: Dialect = PLAIN,
+        self, path: str, column: str | None, n_rows: int, root: str | None, dialect: Dialect = PLAIN
     ) -> None:
         """n_rows : that the file is to have. No value is read yet.
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from pipeline.arrays import Floating, Integers
-from pipeline.knn.recall import wilson
+from pipeline.knn.lists import wilson
 
 BINS = 10
 

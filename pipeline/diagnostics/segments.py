@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Bools, Float32, Float64, Int64
-from pipeline.knn.recall import wilson
+from pipeline.knn.lists import wilson
 
 Bound = tuple[int, float | None, float | None]
 """(feature, low, high): low < value ≤ high; None where an end is open."""

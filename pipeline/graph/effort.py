@@ -18,8 +18,8 @@ from pipeline.graph.local_join import (
 )
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.exact import nearest
+from pipeline.knn.lists import row_recall
 from pipeline.knn.quantized import Quantized
-from pipeline.knn.recall import row_recall
 from pipeline.knn.threads import ALONE, Threads
 
 _TRIED, _TRIED_SHARE = (256, 2048), 1e-3

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.knn.recall import wilson
+from pipeline.knn.lists import wilson
 from pipeline.labels import ClassName
 from pipeline.noise.annotator_matrices import Agreement, known_share
 from pipeline.noise.annotators import Expected, Skills

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import generators
 
-from pipeline.knn.recall import row_recall, summarize
+from pipeline.knn.lists import row_recall, summarize
 
 
 @given(generators(), st.integers(1, 12), st.integers(1, 8))

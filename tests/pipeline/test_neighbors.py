@@ -14,7 +14,7 @@ from strategies import pools
 
 from pipeline.graph.build import NeighborParams, build_lists, choose_builder
 from pipeline.knn.exact import nearest
-from pipeline.knn.recall import row_recall
+from pipeline.knn.lists import row_recall
 from pipeline.knn.threads import Threads
 from pipeline.simulate import sheets
 

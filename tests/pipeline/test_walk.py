@@ -19,8 +19,7 @@ from pipeline.graph.walk import (
 )
 from pipeline.knn.distance import list_distance
 from pipeline.knn.exact import nearest
-from pipeline.knn.lists import ABSENT
-from pipeline.knn.recall import row_recall
+from pipeline.knn.lists import ABSENT, row_recall
 from pipeline.simulate import sheets
 
 Rows = npt.NDArray[np.float32]

@@ -14,7 +14,7 @@ from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import transform
 from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import Greatest
-from pipeline.knn.recall import summarize
+from pipeline.knn.lists import summarize
 from storage.arrays.groups import read_array
 from storage.errors import StorageError
 from storage.runs.pool import Rows

@@ -29,7 +29,7 @@ from flows.steps.graph.partition import (
 from pipeline.blocks.cost import Pairs, recall_wanted
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import NeighborParams, load_blas
-from pipeline.knn.recall import Recall, row_recall, summarize
+from pipeline.knn.lists import Recall, row_recall, summarize
 from storage.arrays.groups import array, read_array
 from storage.errors import amount
 from storage.runs.pool import Pool

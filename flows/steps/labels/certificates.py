@@ -31,12 +31,7 @@ class Sampled(Result):
 
 
 def sample_graph(
-    job: Job,
-    graph: PoolGraph,
-    design: Design,
-    verdicts: LabelVerdicts,
-    n_classes: int,
-    seed: int,
+    job: Job, graph: PoolGraph, design: Design, verdicts: LabelVerdicts, n_classes: int, seed: int
 ) -> tuple[Counts, Counts]:
     """Samples of all blocks: of the majority of k, and of the training's rule; twice of the
     majority where that is the rule."""

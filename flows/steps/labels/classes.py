@@ -222,11 +222,7 @@ def read_sample(counted: Sendings, n_classes: int) -> tuple[Integers, Integers, 
 
 
 def estimate_classes(
-    job: Job,
-    classes: Classes,
-    counted: Sendings,
-    grid: tuple[int, ...],
-    params: Method,
+    job: Job, classes: Classes, counted: Sendings, grid: tuple[int, ...], params: Method
 ) -> ClassEstimates:
     """k, the transition matrix, how far it corrects votes; writes the group `transition`."""
 

@@ -58,11 +58,7 @@ class Estimated(Protocol):
 
 
 def find_groups(
-    job: Job,
-    graph: PoolGraph,
-    classes: list[LabelValue],
-    counts: list[int],
-    estimated: Estimated,
+    job: Job, graph: PoolGraph, classes: list[LabelValue], counts: list[int], estimated: Estimated
 ) -> Groups:
     """How often each group's labels are wrong; one pass over the pool, no new distances.
 

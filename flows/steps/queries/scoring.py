@@ -15,8 +15,7 @@ from flows.steps.queries.class_scores import posterior_columns, write_posteriors
 from flows.steps.queries.probes import Model, Score, ScoringRule, audit_queries
 from flows.steps.queries.searching import Lists, Searched
 from pipeline.diagnostics.neighborhood import is_near
-from pipeline.knn.lists import ABSENT
-from pipeline.knn.recall import Recall, row_recall, summarize
+from pipeline.knn.lists import ABSENT, Recall, row_recall, summarize
 from storage.arrays.schema import GROUPS
 from storage.errors import StorageError
 from storage.export import read_schema, write_table
