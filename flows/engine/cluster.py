@@ -323,7 +323,7 @@ def _start_fork_server() -> None:
 
     get_mp_context()  # its first call sets the server's imports, and would undo ours later
     server: Any = forkserver._forkserver
-    modules = ["flows.engine.forked", "distributed", "flows.steps", "flows.engine.preloaded"]
+    modules = ["flows.engine.forked", "distributed", "flows.engine.preloaded"]
     if not set(modules) <= set(server._preload_modules):
         server._stop()
         server.set_forkserver_preload(modules)

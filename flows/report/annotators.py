@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flows.report.model import Training
-from flows.report.phrases import span, where
+from flows.report.model import Training, span, where
 from pipeline.noise.annotator_verdicts import Annotator, Annotators
 from storage.errors import amount
 

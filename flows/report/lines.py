@@ -6,8 +6,7 @@ import numpy as np
 
 from flows.report import annotators, groups, metric
 from flows.report.findings import findings
-from flows.report.model import PoolReport, Training
-from flows.report.phrases import span
+from flows.report.model import PoolReport, Training, span
 from flows.steps.ingest.pool import CorrectionsUsed
 from pipeline.decision.tempering import Worth
 from pipeline.noise.regions import RegionRates

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pipeline.methods.speculate_correct import Counts, Design
     from storage.runs.run import Run
 
+
 VERSION = 1
 Interval = tuple[float, float]
 FULL = 100
@@ -47,6 +48,17 @@ def predicted_text(classes: Sequence[LabelValue], rows: list[int]) -> str:
     order = sorted(range(len(rows)), key=lambda code: (-rows[code], code))[:3]
     some = ", ".join(f"{rows[code]:,} predicted {classes[code]!r}" for code in order)
     return f"{some}, …" if len(rows) > len(order) else some
+
+
+def where(*cases: tuple[object, str]) -> list[str]:
+    """The sentences whose condition, before each, holds."""
+    return [sentence for holds, sentence in cases if holds]
+
+
+def span(interval: tuple[float, float], form: str) -> str:
+    """An interval in words, its ends as `form` has it."""
+    low, high = interval
+    return f"{low:{form}} to {high:{form}}"
 
 
 class Frozen(BaseModel):

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from flows.engine.results import LabelValue
-from flows.report.model import Frozen, Interval, PoolReport
-from flows.report.phrases import span
+from flows.report.model import Frozen, Interval, PoolReport, span
 from pipeline.decision.review import answered_draws, share_interval
 from storage.answers import Answers, AnswersFile
 from storage.arrays.groups import Arrays, read_group

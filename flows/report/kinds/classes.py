@@ -26,8 +26,8 @@ from flows.report.model import (
     Training,
     by_class,
     fields_of,
+    span,
 )
-from flows.report.phrases import span
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.classes import ClassEstimates, Fitted, VoteRule
 from flows.steps.queries.class_scores import ClassRule

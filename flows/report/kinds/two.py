@@ -11,8 +11,16 @@ from flows.engine.results import LabelValue
 from flows.report.certificate import ErrorBound
 from flows.report.findings import chosen_warning
 from flows.report.lines import about_data, of_labels, predicted_by, varying_lines
-from flows.report.model import Headline, Interval, Rate, Scoring, Training, by_class, fields_of
-from flows.report.phrases import span
+from flows.report.model import (
+    Headline,
+    Interval,
+    Rate,
+    Scoring,
+    Training,
+    by_class,
+    fields_of,
+    span,
+)
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.rates import RateEstimates
 from flows.steps.labels.verdicts import TwoVerdicts
