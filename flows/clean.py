@@ -132,7 +132,8 @@ class _Cleaning:
     def of(cls, trained: Trained, source: Source, params: CleanParams) -> _Cleaning:
         """Raise `InputError` where the file wanted cannot hold the columns of the source."""
         stored, classes = stored_schema(source), trained.report.label_values
-        end, deep = ending(params.out), [f for f in stored if _is_deep(f.type)]
+        end = ending(params.out)  # a cell of CSV or of a sheet cannot hold such values
+        deep = [f for f in stored if types.is_nested(f.type) or "binary" in str(f.type)]
         if deep and end in FLAT:
             values = "lists" if is_list(deep[0].type) else deep[0].type
             raise InputError(
@@ -238,11 +239,6 @@ class _Cleaning:
             run=bare(params.run),
             out=bare(params.out),
         )
-
-
-def _is_deep(kind: pa.DataType) -> bool:
-    """Whether a cell of CSV or of a sheet cannot hold values of this type."""
-    return bool(types.is_nested(kind)) or "binary" in str(kind)
 
 
 def clean_text(report: CleanReport) -> str:

@@ -31,11 +31,6 @@ class Deadline:
         """Seconds until then, at least 0."""
         return max(0.0, self._end - time.monotonic())
 
-    @property
-    def left_or_none(self) -> float | None:
-        """The same; None where there is no limit."""
-        return self.left if math.isfinite(self.seconds) else None
-
     def passed(self, *parts: str) -> StepTimeoutError:
         """The error that names the parts which have not ended."""
         shown = ", ".join(parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "")
@@ -53,7 +48,7 @@ class Deadline:
         process is ended.
         """
         in_main = threading.current_thread() is threading.main_thread()
-        if not in_main or self.left_or_none is None:
+        if not in_main or math.isinf(self.seconds):
             yield
             return
         watchdog = threading.Timer(self.left + GRACE, _end_process, [self.passed(part)])

@@ -127,8 +127,7 @@ def _keep_times(job: Job) -> None:
     location = job.run.location
     try:
         if location.exists("run.json"):
-            if job.run.fence is not None:
-                job.run.fence.check()  # whoever has the run now writes its times
+            job.run.check_owned()  # whoever has the run now writes its times
             location.replace("timings.json", json.dumps(job.seconds).encode(), synced=False)
     except Exception as error:  # stores raise what they like
         job.reporter.say(f"no timings.json: {error_text(error)}")

@@ -25,11 +25,6 @@ MOST_BYTES, MOST_MARKS = 32 << 20, 2 << 20
 than they are long."""
 
 
-def config_target(target: str) -> str:
-    """Where the labeling configuration of a file of tasks is written."""
-    return target[: -len(TASKS)] + ".xml"
-
-
 def write_tasks(
     target: str, tasks: Sequence[Mapping[str, Any]], labels: Sequence[Label], origin: Origin
 ) -> None:
@@ -61,7 +56,7 @@ def write_tasks(
         "</View>",
     ]
     written = [_task(task, kinds, origin) for task in tasks]
-    write_bytes(config_target(target), "\n".join([*config, ""]).encode())
+    write_bytes(f"{target[: -len(TASKS)]}.xml", "\n".join([*config, ""]).encode())
     write_bytes(target, json.dumps(written, indent=1).encode())
 
 

@@ -8,7 +8,6 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from flows.options.params import Paged
@@ -73,12 +72,7 @@ class Page:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout=10)

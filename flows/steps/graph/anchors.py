@@ -17,7 +17,8 @@ import numpy as np
 from flows.engine.collectives.sent import Routed, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
-from pipeline.arrays import Float32, Int64, Integers
+from flows.steps.graph.lookup import pick
+from pipeline.arrays import Float32, Int64
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
@@ -209,7 +210,7 @@ def merge_part(
     owner, row = received["owner"] - mine[0], anchor_rows(run, plan, scaling)["row"][mine]
     chosen, rank = select(owner, received["row"], received["distance"], plan.n_columns - 1)
     lists = empty(len(row), plan.n_columns, received["label"].dtype)
-    lists.row[:, 0], lists.distance[:, 0], lists.label[:, 0] = row, 0.0, read_labels(run, row)
+    lists.row[:, 0], lists.distance[:, 0], lists.label[:, 0] = row, 0.0, pick(run, "pool", "y", row)
     place = owner[chosen], rank + 1
     for name, column in lists._asdict().items():
         column[place] = received[name][chosen]
@@ -222,11 +223,6 @@ def merge_part(
     }
     write_group(run.scratch, f"anchor-groups/{part.name}", "anchors", columns)
     return Output([f"scratch.zarr/anchor-groups/{part.name}"])
-
-
-def read_labels(run: Run, rows: Int64) -> Integers:
-    """(row,) given labels of rows anywhere in the pool."""
-    return np.asarray(array(run.group("pool"), "y").oindex[rows])
 
 
 def _gather(run: Run, parts: list[str]) -> Output:
@@ -270,6 +266,6 @@ def few_pairs(anchor: Int64, row: Int64, n_features: int) -> tuple[Int64, Int64]
 def pair_part(run: Run, part: Part[list[int]]) -> Output:
     """Features, unscaled, of a few rows of the pool."""
     row = np.asarray(part.args, np.int64)
-    x = np.asarray(array(run.group("pool"), "x").oindex[row])
-    write_group(run.scratch, f"pairs/{part.name}", "sample", {"row": row, "x": x})
+    columns = {"row": row, "x": pick(run, "pool", "x", row)}
+    write_group(run.scratch, f"pairs/{part.name}", "sample", columns)
     return Output([f"scratch.zarr/pairs/{part.name}"])
