@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -77,20 +75,22 @@ def _read() -> Iterator[None]:
         raise Unread from error
 
 
-class _Parts(logging.Handler):
-    """Prints records of level DEBUG; of greater ones the terminal tells."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return record.levelno <= logging.DEBUG
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(redacted(record.getMessage()), file=sys.stderr, flush=True)
-
-
 @contextmanager
 def in_detail() -> Iterator[None]:
     """Print each part that is done, and the trace of the error that ends the block."""
-    logger, handler = logging.getLogger(LOGGER), _Parts()
+    import logging
+    import traceback
+
+    class Parts(logging.Handler):
+        """Prints records of level DEBUG; of greater ones the terminal tells."""
+
+        def filter(self, record: logging.LogRecord) -> bool:
+            return record.levelno <= logging.DEBUG
+
+        def emit(self, record: logging.LogRecord) -> None:
+            print(redacted(record.getMessage()), file=sys.stderr, flush=True)
+
+    logger, handler = logging.getLogger(LOGGER), Parts()
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)

@@ -4,7 +4,6 @@ in a TOML file, read, and written of a run."""
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -215,6 +214,8 @@ def read_settings(path: str, command: str, known: Mapping[str, bool]) -> dict[st
     Raises `InputError` where the file cannot be read, or the command has no such option; the
     message names it.
     """
+    import tomllib
+
     try:
         with open(path, "rb") as file:
             text = file.read(LONGEST + 1)
