@@ -38,6 +38,7 @@ def served() -> Iterator[None]:
         )
         import s3fs
 
+        s3fs.S3FileSystem.clear_instance_cache()  # of tests that had no credentials
         s3fs.S3FileSystem().mkdir(BUCKET)
         yield
 
