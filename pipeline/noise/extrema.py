@@ -202,6 +202,11 @@ def held_out_classes(
     return np.stack(counts, axis=1), share
 
 
+def n_held_out(shape: tuple[int, ...], n_rows: int, coverage: int) -> int:
+    """Labels held out per anchor, of lists (anchor, K) of a pool of ``n_rows``."""
+    return _plan(shape, n_rows, coverage)[0]
+
+
 def _plan(shape: tuple[int, ...], n_rows: int, coverage: int) -> tuple[int, list[int]]:
     """Labels held out per anchor, and the sizes of the neighborhoods after them."""
     n_anchors, width = shape

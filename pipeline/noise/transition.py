@@ -17,9 +17,10 @@ from threadpoolctl import threadpool_limits
 
 from pipeline.arrays import Float64, Floating, Int64, Integers
 from pipeline.noise.copies import OneEach, one_of_each
-from pipeline.noise.extrema import CrossfitParams, crossfit, held_out_classes
+from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
+from pipeline.noise.extrema import CrossfitParams, crossfit, held_out_classes, n_held_out
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst
-from pipeline.noise.regions import SURELY, RegionTest, region_test
+from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
 from pipeline.noise.transition_fit import TransitionParams, fit
 
 FEW, TOO_FEW = 100.0, 25.0
@@ -121,10 +122,9 @@ def transition_matrix(
         fitted, clean = fit(share, labels, n_rows, params)
     tests: tuple[RegionTest | None, ...] = ()
     if x is not None:
-        trials = labels.sum(axis=1)
-        tests = tuple(
-            region_test(x[order], clean[:, a], trials - labels[:, a], trials) for a in range(c)
-        )
+        kept = n_held_out(near.shape, n_rows, coverage)
+        around = np.searchsorted(observed, given[:, kept : kept + NEIGHBORS])
+        tests = _regions(x[order], around, fitted, clean, labels)
     fitted = _averaged(fitted, clean, labels, tests)
     return _judge(fitted, clean, (n_rows, n_classes), observed, tests)
 
@@ -204,6 +204,30 @@ def _averaged(
             labels = counts[clean[:, a] >= SURELY].sum(axis=0)
             averaged[a] = labels / labels.sum()
     return averaged
+
+
+def _regions(
+    x: NDArray[np.floating],
+    around: NDArray[np.integer],
+    fitted: Floats,
+    clean: Floats,
+    counts: Floats,
+) -> tuple[RegionTest | None, ...]:
+    """The test of each class against all others, in its core.
+
+    ``around`` is (anchor, neighbor) labels that are not held out, nearest first.
+    """
+    near, trials = near_anchors(x), counts.sum(axis=1)
+    tests: list[RegionTest | None] = []
+    for a in range(len(fitted)):
+        chance = clean[:, a]
+        if np.count_nonzero(chance >= SURELY) < 4 * FEWEST:
+            tests.append(None)
+            continue
+        other = float(np.delete(fitted[:, a], a).max())
+        core = in_core(around != a, 1.0 - 0.5 * (float(fitted[a, a]) + other), near)
+        tests.append(region_test(x, chance, trials - counts[:, a], trials, core))
+    return tuple(tests)
 
 
 def _judge(

@@ -140,3 +140,18 @@ def test_overlap_is_no_alarm_and_uneven_mistakes_are_averaged(uneven: bool) -> N
     assert told[:, [0, 2, 3]].sum() <= 1
     assert told[:, 1].sum() >= 4 if uneven else not told[:, 1].any()
     assert np.mean(errors) < 0.12
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rare_class_among_many_that_overlaps_is_no_alarm(seed: int) -> None:
+    """Three classes without a wrong label: where the rare one lies, the others are likelier."""
+    rng = np.random.default_rng(seed)
+    n = 6000
+    truth = (rng.random(n) < 0.05).astype(np.int64)
+    x = rng.normal(size=(n, 12)).astype(np.float32)
+    x[truth == 1, :3] += 2
+    truth[(truth == 0) & (x[:, 0] > 0.7)] = 2
+    index, _ = nearest(x, x, 199, exclude=np.arange(n))
+    near = np.column_stack([np.arange(n), index])
+    found = transition_matrix(near, truth[near], n, 3, x=x)
+    assert not any(test is not None and test.disagree for test in found.regions)
