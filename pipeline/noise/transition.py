@@ -19,7 +19,7 @@ from pipeline.arrays import Float64, Floating, Int64, Integers
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import CrossfitParams, crossfit, held_out_classes, n_held_out
-from pipeline.noise.rates import MIXED, NoiseRates, Support, worst
+from pipeline.noise.rates import HIDDEN, MIXED, NoiseRates, Support, worst
 from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
 from pipeline.noise.transition_fit import TransitionParams, fit
 
@@ -63,10 +63,16 @@ class Transition:
     impurity: Float64 | None = None
     """(class,) chance that a row where a class lies belongs to others, 1 where nothing is known of
     it; None for two classes."""
+    errors: Float64 | None = None
+    """(class,) standard errors of the diagonal if mistakes depend on the class alone; None: the
+    intervals'."""
 
     @property
     def standard_errors(self) -> Float64:
-        """(class,) of the diagonal, as its intervals have them; 0 where the matrix is given."""
+        """(class,) of the diagonal, if mistakes depend on the class alone, or where that is not
+        known, as its intervals have them; 0 where the matrix is given."""
+        if self.errors is not None:
+            return self.errors
         if self.interval is None:
             return np.zeros(len(self.matrix))
         return np.asarray(np.diag(self.interval[:, :, 1] - self.interval[:, :, 0]) / (2.0 * 1.96))
@@ -178,11 +184,16 @@ def _nothing(n_classes: int, reason: str = "Every label is the same.") -> Transi
     )
 
 
-def _half_widths(fitted: Float64, clean: Float64, n_rows: int) -> Float64:
+def _shared(clean: Float64) -> Float64:
+    """(c, c) chances of other classes where each lies, 0 on the diagonal."""
+    shared = clean.T @ clean / np.maximum(clean.sum(axis=0), 1.0)[:, None]
+    np.fill_diagonal(shared, 0.0)
+    return np.asarray(shared)
+
+
+def _half_widths(fitted: Float64, clean: Float64, shared: Float64, n_rows: int) -> Float64:
     """(c, c) half of the 95 % intervals: few labels, and other classes' labels mixed in."""
     size = np.maximum(clean.sum(axis=0), 1.0)
-    shared = clean.T @ clean / size[:, None]
-    np.fill_diagonal(shared, 0.0)
     mixed = np.stack([shared[a] @ np.abs(fitted - fitted[a]) for a in range(len(fitted))])
     rows = np.maximum(n_rows * clean.mean(axis=0), 1.0)
     variance = (fitted * (1.0 - fitted) + 1.0 / rows[:, None]) / size[:, None]
@@ -207,11 +218,11 @@ def _averaged(
 
 
 def _regions(
-    x: NDArray[np.floating],
-    around: NDArray[np.integer],
-    fitted: Floats,
-    clean: Floats,
-    counts: Floats,
+    x: Floating,
+    around: Integers,
+    fitted: Float64,
+    clean: Float64,
+    counts: Float64,
 ) -> tuple[RegionTest | None, ...]:
     """The test of each class against all others, in its core.
 
@@ -243,8 +254,10 @@ def _judge(
     others = np.where(np.eye(len(fitted), dtype=bool), -1.0, fitted).max(axis=0)
     gap = np.diag(fitted) - others
     informative = n_rows * clean.mean(axis=0) * np.maximum(gap, 0.0) ** 2
-    half = _half_widths(fitted, clean, n_rows)
-    low, high = np.clip(fitted - half, 0.0, 1.0), np.clip(fitted + half, 0.0, 1.0)
+    shared = _shared(clean)
+    half, hidden = _half_widths(fitted, clean, shared, n_rows), HIDDEN * shared
+    low, high = fitted - half - np.diag(hidden.sum(axis=1)), fitted + half + hidden
+    low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     verdicts: list[Support] = ["unsupported"] * n_classes
     placed: list[RegionTest | None] = [None] * n_classes
     varies = []
@@ -258,6 +271,8 @@ def _judge(
             verdicts[code] = "weak" if verdicts[code] == "supported" else verdicts[code]
     matrix, interval = np.eye(n_classes), np.zeros((n_classes, n_classes, 2))
     interval[:, :, 1] = 1.0
+    errors = np.full(n_classes, 1.0 / (2.0 * 1.96))
+    errors[observed] = np.diag(half) / 1.96
     matrix[np.ix_(observed, observed)] = fitted
     interval[np.ix_(observed, observed)] = np.stack([low, high], axis=2)
     diagnostics = {"impurity": impurity.tolist(), "informative_rows": informative.tolist()}
@@ -275,7 +290,7 @@ def _judge(
     return Transition(
         *(matrix, worst(verdicts), reason, None, diagnostics, interval, tuple(verdicts)),
         tuple(placed) if tests else (),
-        *(prior, impurities),
+        *(prior, impurities, errors),
     )
 
 

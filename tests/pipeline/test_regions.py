@@ -155,3 +155,24 @@ def test_a_rare_class_among_many_that_overlaps_is_no_alarm(seed: int) -> None:
     near = np.column_stack([np.arange(n), index])
     found = transition_matrix(near, truth[near], n, 3, x=x)
     assert not any(test is not None and test.disagree for test in found.regions)
+
+
+def test_intervals_of_many_classes_hold_mistakes_at_the_boundary() -> None:
+    """Their upper ends allow for mistakes that pass for overlap, as those of two classes do."""
+    rng = np.random.default_rng(0)
+    n = 5000
+    truth = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
+    x = (rng.normal(size=(n, 6)) + 3.5 * np.eye(6)[truth]).astype(np.float32)
+    index, _ = nearest(x, x, 199, exclude=np.arange(n))
+    alike = (truth[index[:, :25]] == truth[:, None]).mean(axis=1) - 0.02 * rng.random(n)
+    last = alike.argsort().argsort() / n
+    wrong = rng.random(n) < 0.03 + 0.5 * np.clip(1 - last / 0.4, 0, 1)
+    given = np.where(wrong, (truth + rng.integers(1, 4, n)) % 4, truth)
+    near = np.column_stack([np.arange(n), index])
+    found = transition_matrix(near, given[near], n, 4, x=x)
+    assert found.interval is not None
+    real = np.array([np.bincount(given[truth == a], minlength=4) for a in range(4)])
+    right = np.diag(real / real.sum(axis=1, keepdims=True))
+    low, high = (np.diag(found.interval[:, :, end]) for end in (0, 1))
+    assert ((low <= right) & (right <= high)).all()
+    assert (found.standard_errors < (high - low) / (2 * 1.96)).all()  # by class alone
