@@ -52,8 +52,9 @@ class Worth:
     @property
     def taken(self) -> bool:
         """Whether the weighed vote predicts: unless it surely loses, were the matrix at the worst
-        end of its interval."""
-        return self.gain - Z95 * self.matrix_error > -self.gain_error
+        end of its interval. Where it predicts the same, its chances are the better ones: shares of
+        one k carry the labels' noise."""
+        return self.gain - Z95 * self.matrix_error >= -self.gain_error
 
 
 def softened(matrix: Float64, given_counts: Integers, part: float) -> Float64:

@@ -68,7 +68,7 @@ def test_a_weighed_vote_predicts_unless_it_surely_loses() -> None:
     assert not Worth(-7.0, 6.0, 0.0).taken
     assert Worth(5.0, 6.0, 5.0).taken
     assert not Worth(5.0, 6.0, 6.0).taken
-    assert not Worth(0.0, 0.0, 0.0).taken  # the same predictions: the simpler vote
+    assert Worth(0.0, 0.0, 0.0).taken  # the same predictions: the chances that are better
 
 
 def test_gains_are_without_bias() -> None:
