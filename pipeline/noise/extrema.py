@@ -306,7 +306,6 @@ def _judge(
     width = np.array(ranges["v_max"]) - np.array(ranges["v_min"])
     error = np.hypot(ranges["v_max_se"], ranges["v_min_se"])
     k = int(ranges["k"][int(np.argmax(width - params.z * error))])
-    support, reason = verdict(gap, halves, sides)
     diagnostics: dict[str, Any] = {"range": ranges, "p0": sides[0], "p1": sides[1]}
     diagnostics["relative_error"] = max(halves) / gap
     intervals = []
@@ -314,6 +313,7 @@ def _judge(
         overlap = MINGLED * side["impurity"] + p * (1.0 - gap)
         low = p - half - overlap * min(1.0, FEW / side["informative_rows"])
         intervals.append((max(0.0, low), min(1.0, p + half + HIDDEN * side["impurity"])))
+    support, reason = verdict(gap, halves, sides, intervals)
     return NoiseRates(
         *(p0, p1, intervals[0], intervals[1], "crossfit", k, support, reason, diagnostics),
         (halves[0] / 1.96, halves[1] / 1.96),

@@ -126,12 +126,22 @@ def worst(verdicts: Iterable[Support]) -> Support:
     return min(verdicts, key=("unsupported", "weak", "supported").index)
 
 
-def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> tuple[Support, str]:
-    """Supported if both rates are known to a fraction of the range that is left between them."""
+def verdict(
+    gap: float,
+    halves: list[float],
+    sides: list[dict[str, float]],
+    intervals: list[tuple[float, float]],
+) -> tuple[Support, str]:
+    """Supported if both rates are known to a fraction of the range that is left between them, were
+    mistakes to depend on the class alone; ``intervals`` allow for those that do not."""
     relative = max(halves) / gap
     worse = 1 if halves[1] > halves[0] else 0
     rows = min(side["informative_rows"] for side in sides)
-    known = f"is known to about {halves[worse]:.3f}, if mistakes depend on the class alone,"
+    low, high = intervals[worse]
+    known = (
+        f"is known to about {halves[worse]:.3f}, if mistakes depend on the class alone, "
+        f"else within {low:.3f} to {high:.3f},"
+    )
     known = known if halves[worse] < 0.5 else "may be anything"
     detail = (
         f"rate p{worse} {known} while the share of either label differs by {gap:.3f} between the "

@@ -377,10 +377,19 @@ def test_classes_are_held_out_as_each_against_all_others(
 
 def test_a_rate_that_may_be_anything_is_not_told_to_a_thousandth() -> None:
     side = {"informative_rows": 0.0, "impurity": 0.0, "plateau_steps": 9.0}
-    support, reason = verdict(0.05, [0.2, 94.461], [side, side])
+    support, reason = verdict(0.05, [0.2, 94.461], [side, side], [(0.0, 1.0), (0.0, 1.0)])
     assert support == "unsupported"
     assert "rate p1 may be anything while" in reason
     assert "94" not in reason
+
+
+def test_how_well_a_rate_is_known_does_not_contradict_its_interval() -> None:
+    """What holds if mistakes depend on the class alone stands beside what holds if they do not."""
+    side = {"informative_rows": 3243.0, "impurity": 0.16, "plateau_steps": 9.0}
+    support, reason = verdict(0.93, [0.025, 0.02], [side, side], [(0.0, 0.147), (0.0, 0.13)])
+    assert support == "supported"
+    known = "rate p0 is known to about 0.025, if mistakes depend on the class alone, "
+    assert known + "else within 0.000 to 0.147, while" in reason
 
 
 def test_asymptotes_of_exchanged_classes_are_exchanged() -> None:
