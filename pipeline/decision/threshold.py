@@ -147,7 +147,8 @@ def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> De
     if sure.max() > 0.0:
         cut = 1 + int(np.argmax(sure))
         used = at if cut == full else (cut - 0.5) / k
-        reason = "The threshold is the one that surely pays most on the held-out labels."
+        if_so = "" if cost is None else ", if mistakes depend on the class alone"
+        reason = f"The threshold is the one that surely pays most on the held-out labels{if_so}."
     even = used if objective == "accuracy" else tempered(rates, votes).threshold
     moved = _moved(votes, half, (p0, p1))
     sign, rows, truly = moved.sign[cut], moved.rows[cut], moved.truly[cut]

@@ -106,6 +106,9 @@ def test_rates_that_pay_are_used() -> None:
     assert decision.full <= decision.threshold <= decision.full + 0.05
     assert decision.gain > 2 * decision.gain_error
     assert decision.balanced_gain > 0
+    assert decision.reason.endswith("labels, if mistakes depend on the class alone.")
+    balanced = tempered(rates(0.1, 0.3), simulated_votes(0.1, 0.3, 20_000, 50), "balanced")
+    assert "depend on the class alone" not in balanced.reason  # noise by class scales it only
 
 
 def test_a_move_that_would_lose_is_not_made() -> None:
