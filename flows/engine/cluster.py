@@ -28,6 +28,7 @@ from flows.options.params import Compute
 from storage.errors import ClusterError, InputError
 from storage.files.location import Location
 from storage.redaction import without_known
+from storage.version import VERSION
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster, Security
@@ -222,26 +223,26 @@ class Workers:
         import dask
         from distributed import Client
 
-        address = address_of(self.compute)
+        address, opened = address_of(self.compute), self._opened.enter_context
         _silence()
         try:
             if address is not None:
                 security = _own.get(address) or Tls.of(self.compute).security()
-                self._client = Client(
-                    address, timeout="10s", set_as_default=False, security=security
+                client = opened(
+                    Client(address, timeout="10s", set_as_default=False, security=security)
                 )
+                _check_versions(client)
             else:
                 # Nannies read these again whenever they restart a worker.
-                self._opened.enter_context(dask.config.set(_LOCAL))
+                opened(dask.config.set(_LOCAL))
                 _start_fork_server()
-                cluster = self._opened.enter_context(_local_cluster(self.compute.workers))
-                self._client = Client(cluster, set_as_default=False)
+                cluster = opened(_local_cluster(self.compute.workers))
+                client = opened(Client(cluster, set_as_default=False))
         except Exception as error:  # told by client(), in the thread that asks
             self._error = error
             return
-        if self._client is not None:
-            self._opened.enter_context(self._client)
-            self.reporter.say(f"Dask dashboard: {self._client.dashboard_link}")
+        self._client = client
+        self.reporter.say(f"Dask dashboard: {client.dashboard_link}")
 
     def _wait(self) -> None:
         if self.compute.workers != 0:
@@ -250,6 +251,25 @@ class Workers:
     def close(self) -> None:
         self._wait()
         self._opened.close()
+
+
+def _version() -> str:
+    return VERSION
+
+
+def _check_versions(client: Client) -> None:
+    """Raise `ClusterError` where a worker imports no knnoise, or another version."""
+    try:
+        theirs = set(client.run(_version).values()) - {VERSION}
+    except OSError:  # the connection's
+        raise
+    except Exception as error:  # without a type of its own, where they cannot import it
+        theirs = {f"none like this ({error})"}
+    if theirs:
+        raise ClusterError(
+            f"a worker of the cluster has knnoise {theirs.pop()}, this process {VERSION}; install "
+            "the same on all workers and start them again"
+        )
 
 
 @contextmanager

@@ -235,7 +235,7 @@ def lost_cluster(error: Exception) -> str | None:
     if isinstance(error, KilledWorker):
         return (
             f"a part killed its workers again and again ({error.task}); most often memory: lower "
-            "--block-rows or give workers more; run again to resume"
+            "--block-rows or give workers more; or they import other code; run again to resume"
         )
     if isinstance(error, (CommClosedError, CancelledError)):
         return "the scheduler is gone; what is done is kept: run again to resume"

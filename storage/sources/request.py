@@ -179,7 +179,10 @@ def column_hint(value: object, column: str, decimal: str = ".", *, trained: bool
     are for a training that had numbers there, whose columns cannot be chosen any more."""
     if trained:
         return "correct it: training had numbers there"
-    return f"{parse_hint(value, column, decimal)}leave it out with --exclude {shlex.quote(column)}"
+    hint = parse_hint(value, column, decimal)
+    if isinstance(value, str) and not hint:
+        hint = "if these are categories, give --encode one-hot, else "
+    return f"{hint}leave it out with --exclude {shlex.quote(column)}"
 
 
 @dataclass(frozen=True)

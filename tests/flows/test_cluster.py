@@ -10,11 +10,13 @@ import pandas as pd
 import psutil
 import pytest
 from clusters import kill_worker, separate_cluster, separate_worker
+from distributed import Client
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
 from flows.score import score
 from flows.steps.graph.partition import CutChosen
+from storage.errors import ClusterError
 from storage.files.location import Location
 from storage.runs.run import Run
 
@@ -44,6 +46,18 @@ def test_cluster_does_not_change_a_bit(
         assert results(tmp_path / name) == results(one)
         scores = pd.read_parquet(tmp_path / f"{name}.parquet")
         assert scores.equals(pd.read_parquet(tmp_path / "one.parquet"))
+
+
+def test_workers_of_another_version_are_refused(pool: PoolWriter, tmp_path: Path) -> None:
+    source = pool()
+    with (
+        separate_cluster(tmp_path, 1) as address,
+        Client(address, timeout="60s", set_as_default=False) as client,
+    ):
+        for change, theirs in (("VERSION = '0.1.0'", "0.1.0"), ("del _version", "none like this")):
+            client.run(exec, f"import flows.engine.cluster as of; exec({change!r}, vars(of))")
+            with pytest.raises(ClusterError, match=f"a worker of the cluster has knnoise {theirs}"):
+                fit(source, tmp_path / "run", workers=None, scheduler=address)
 
 
 @pytest.mark.parametrize(("n_threads", "together"), [(4, True), (1, False)])

@@ -70,6 +70,7 @@ def test_exit_codes() -> None:
         (b"a,y\n1,no\n2,\xe9t\xe9\n", ["row 1 (from 0), column 'y': not UTF-8"]),
         (b"\xe9,y\n1,no\n", ["t.csv: the header cannot be read", "utf-8"]),
         ("a,y\n1,0\n" + "9" * 200_000 + "z,1\n", ["'999", "..."]),
+        ("a,y\nred,0\n1,1\n", ["'red' at row 0", "give --encode one-hot, else leave it out"]),
     ],
 )
 def test_csv(tmp_path: Path, content: str | bytes, parts: list[str]) -> None:
