@@ -82,7 +82,7 @@ def train(
     from flows.orchestration.calls import call
 
     folder = mkdtemp(prefix="knnoise-run-") if run is None else os.fspath(run)
-    with as_files(source, options.pop("labels", None)) as files:
+    with as_files(source, options.pop("labels", None), options.get("id_column")) as files:
         given = {"source": files.path, "labels": files.labels, "run": folder}
         summary = call("train", {**files.ids, **options, **given})
     return Training(folder, summary)
@@ -108,7 +108,7 @@ def score(
 
     trained = run if isinstance(run, Training) else open_run(run)
     target = str(Path(mkdtemp(prefix="knnoise-")) / "scores.parquet") if out is None else out
-    with as_files(source) as files:
+    with as_files(source, id_column=options.get("id_column") or trained.id_column) as files:
         given = {"source": files.path, "run": trained.run, "out": os.fspath(target)}
         summary = call("score", {**files.ids, **options, **given})
     return Scores(os.fspath(target), summary, trained.label_values)
@@ -141,7 +141,7 @@ def check(source: Any, **options: Unpack[CheckOptions]) -> Any:
 
     if options.get("labels") is not None and options.get("label_column") is not None:
         raise InputError("labels and label_column: give one of them")
-    with as_files(source, options.pop("labels", None)) as files:
+    with as_files(source, options.pop("labels", None), options.get("id_column")) as files:
         content = run_check(files.path, labels=files.labels, **{**files.ids, **options})
     named = source if isinstance(source, str | os.PathLike) else type(source).__name__
     health = Health.model_validate({**content, "source": str(named)})
@@ -182,8 +182,9 @@ def clean(
     from flows.clean import run_clean
 
     target = str(Path(mkdtemp(prefix="knnoise-")) / "clean.parquet") if out is None else out
-    with as_files(source) as files:
-        given = {"source": files.path, "run": _path(run), "out": os.fspath(target)}
+    trained = run if isinstance(run, Training) else open_run(run)
+    with as_files(source, id_column=trained.id_column) as files:
+        given = {"source": files.path, "run": trained.run, "out": os.fspath(target)}
         return Cleaned(os.fspath(target), run_clean(**{**options, **given}))
 
 
@@ -227,7 +228,7 @@ def acquire(
     run : folder of the run; the same again goes on
     **options
     """
-    with as_files(source) as files:
+    with as_files(source, id_column=options.get("id_column")) as files:
         return _called(
             "acquire", {**files.ids, **options, "source": files.path, "run": os.fspath(run)}
         )

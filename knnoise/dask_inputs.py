@@ -49,9 +49,9 @@ def write_array(array: Any, target: Path) -> None:
     da.store(array, _Npy(str(target)), lock=False)
 
 
-def write_frame(frame: Any, folder: Path) -> str | None:
+def write_frame(frame: Any, folder: Path, id_column: str | None) -> str | None:
     """A Dask data frame as a folder of Arrow files, one for each partition that has rows; the name
-    of its index, if it has one.
+    of its index, if it has one and `id_column` is no column.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def write_frame(frame: Any, folder: Path) -> str | None:
     """
     import dask
 
-    name = frame.index.name
+    name = None if id_column in [*frame.columns] else frame.index.name
     folder.mkdir()
     write = dask.delayed(_write_partition)
     parts = enumerate(frame.to_delayed())
@@ -75,7 +75,7 @@ def _write_partition(frame: Any, target: Path, counts: bool) -> int:
     from knnoise.inputs import of_pandas, write_arrow
 
     if len(frame):
-        table, _ = of_pandas(frame.reset_index(drop=True) if counts else frame)
+        table, _ = of_pandas(frame.reset_index(drop=True) if counts else frame, None)
         with _reached(str(target)):
             write_arrow(table, target)
     return len(frame)

@@ -33,11 +33,13 @@ class Source:
 
 
 @contextmanager
-def as_files(source: Any, labels: Any = None) -> Iterator[Source]:
+def as_files(source: Any, labels: Any = None, id_column: str | None = None) -> Iterator[Source]:
     """A source and its labels by path: a path as it is; a data frame (pandas, polars, Dask), an
     Arrow table or record batch reader, a Dataset of Hugging Face, an array (NumPy, Dask) and
     anything with an Arrow stream, such as a relation of DuckDB, as files that are removed
     afterwards.
+
+    id_column : where the rows are named by a column, their index is left out
 
     Raises
     ------
@@ -45,8 +47,9 @@ def as_files(source: Any, labels: Any = None) -> Iterator[Source]:
         neither a path nor one of these.
     """
     with TemporaryDirectory(prefix="knnoise-") as folder, in_words_of_python(folder, source):
-        path, id_column = _source(source, Path(folder))
-        ids = {} if id_column is None else {"id_column": id_column}
+        with _as_table(f"the {type(source).__name__}"):
+            path, index = _source(source, Path(folder), id_column)
+        ids = {} if index is None else {"id_column": index}
         indexed = all(_is_of(one, "pandas") for one in (source, labels))
         if indexed and len(source) == len(labels) and not source.index.equals(labels.index):
             raise InputError(
@@ -94,26 +97,29 @@ def in_python(text: str) -> str:
     return _OPTION.sub(in_words, text)
 
 
-def _source(source: Any, folder: Path) -> tuple[str, str | None]:
+def _source(source: Any, folder: Path, id_column: str | None) -> tuple[str, str | None]:
     if isinstance(source, str | os.PathLike):
         return os.fspath(source), None
+    if _is_of(source, "xarray") and type(source).__name__ == "DataArray":
+        source = source.data
+    if isinstance(source, np.ma.MaskedArray):
+        source = np.ma.filled(source.astype(np.result_type(source, np.float32)), np.nan)
     if isinstance(source, np.ndarray):
         if source.dtype.hasobject:
             raise InputError("an array of objects cannot be read; give one of numbers")
         np.save(folder / "array.npy", source, allow_pickle=False)
         return str(folder / "array.npy"), None
     if _is_of(source, "dask") and hasattr(source, "columns"):
-        return str(folder / "table"), write_frame(source, folder / "table")
+        return str(folder / "table"), write_frame(source, folder / "table", id_column)
     if _is_of(source, "dask") and hasattr(source, "chunks"):
         write_array(source, folder / "array.npy")
         return str(folder / "array.npy"), None
     if _is_of(source, "polars") and hasattr(source, "sink_parquet"):  # lazy: streamed by itself
         source.sink_parquet(folder / "table.parquet")
         return str(folder / "table.parquet"), None
-    with _as_table(f"the {type(source).__name__}"):
-        table, id_column = _table(source)
-        write_arrow(table, folder / "table.arrow")
-    return str(folder / "table.arrow"), id_column
+    table, index = _table(source, id_column)
+    write_arrow(table, folder / "table.arrow")
+    return str(folder / "table.arrow"), index
 
 
 def _is_of(source: Any, package: str) -> bool:
@@ -131,14 +137,14 @@ def write_arrow(table: Any, target: Path) -> None:
                 writer.write_batch(batch.slice(first, BATCH_ROWS))
 
 
-def _table(source: Any) -> tuple[Any, str | None]:
-    """An Arrow table or reader, and the column of ids."""
+def _table(source: Any, id_column: str | None) -> tuple[Any, str | None]:
+    """An Arrow table or reader, and the column of the index."""
     import pyarrow as pa
 
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         return source, None
     if _is_of(source, "pandas") and hasattr(source, "columns"):
-        return of_pandas(source)
+        return of_pandas(source, id_column)
     if _is_of(source, "datasets") and getattr(source, "features", None) is not None:
         parts = source.with_format("arrow").iter(BATCH_ROWS)
         batches = (batch for part in parts for batch in part.to_batches())
@@ -151,19 +157,28 @@ def _table(source: Any) -> tuple[Any, str | None]:
     )
 
 
-def of_pandas(frame: Any) -> tuple[Any, str | None]:
-    """The table of a data frame; its index names the rows, unless it only counts them."""
+def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
+    """The table of a data frame; its index names the rows, unless it only counts them or
+    `id_column` is a column.
+
+    Raises `InputError` where the index is called as a column is.
+    """
     import pandas as pd
     import pyarrow as pa
 
-    counts = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
-    id_column = None
-    if not counts and not isinstance(frame.index, pd.MultiIndex):
-        id_column = str(frame.index.name or INDEX)
-        frame = frame.rename_axis(id_column).reset_index()
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    counts = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
+    index = None
+    if not (counts or isinstance(frame.index, pd.MultiIndex) or id_column in [*frame.columns]):
+        index = str(frame.index.name or INDEX)
+        if index in frame.columns:
+            raise InputError(
+                f"the index of the rows is called {index!r}, as a column is; rename one of them, "
+                "or give reset_index(drop=True)"
+            )
+        frame = frame.rename_axis(index).reset_index()
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    return table.replace_schema_metadata(None), id_column
+    return table.replace_schema_metadata(None), index
 
 
 @contextmanager
@@ -184,6 +199,8 @@ def _labels(labels: Any, folder: Path) -> str | None:
         array = labels.to_dask_array(lengths=True) if hasattr(labels, "to_dask_array") else labels
         write_array(array, folder / "labels.npy")
         return str(folder / "labels.npy")
+    if isinstance(labels, np.ma.MaskedArray):
+        labels = np.ma.filled(labels.astype(object), "")
     try:
         values = np.asarray(labels)
     except ValueError:  # lists of several lengths

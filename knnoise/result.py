@@ -43,6 +43,11 @@ class Training:
         return list(self.summary["label_values"])
 
     @property
+    def id_column(self) -> str | None:
+        """The column that names the rows, if there is one."""
+        return self._report.config.id_name
+
+    @property
     def rates(self) -> pd.DataFrame:
         """Noise rates p0 and p1 with their 95 % intervals; of more classes, the share of each that
         is labeled as another."""

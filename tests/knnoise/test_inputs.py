@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import xarray as xr
 from distributed import Client, LocalCluster
 
 import knnoise
@@ -149,6 +150,26 @@ def test_a_label_that_is_none_is_missing() -> None:
     assert list(chunk.label) == ["cat", "", "None", "", ""]  # as a table has no label
 
 
+def test_what_a_mask_hides_is_missing() -> None:
+    hidden = np.array([[False, True], [False, False]])
+    values, labels = (
+        np.ma.masked_array([[1, 2], [3, 4]], hidden),
+        np.ma.masked_array([7, 8], [1, 0]),
+    )
+    with as_files(values, labels) as files:
+        (chunk,) = open_source(files.path, files.labels).chunks(5)
+    assert np.array_equal(chunk.x, [[1, np.nan], [3, 4]], equal_nan=True)
+    assert list(chunk.label) == ["", "8"]
+
+
+def test_an_array_of_xarray_is_one() -> None:
+    x = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
+    for array in (x, da.from_array(x, chunks=2)):
+        with as_files(xr.DataArray(array, name="x")) as files:
+            (chunk,) = open_source(files.path, with_labels=False).chunks(5)
+        assert np.array_equal(chunk.x, x)
+
+
 def test_labels_by_another_index_are_refused() -> None:
     table = frame().drop(columns=["vector", "b"])
     labels = table.pop("sick")
@@ -166,6 +187,22 @@ def test_an_index_names_the_rows_whose_labels_are_wanted(tmp_path: Path) -> None
     assert wanted["patient"].tolist() == table.index[wanted["row"]].tolist()
 
 
+def test_an_index_is_no_feature_where_a_column_names_the_rows(tmp_path: Path) -> None:
+    table = frame()[["a", "flag", "sick"]].reset_index()
+    mixed = table.sample(frac=1.0, random_state=0)  # whose index are numbers in disorder
+    options = {"label_column": "sick", "id_column": "patient", "k": 10, **QUIET}
+    trained = knnoise.train(mixed, tmp_path / "run", **options)
+    assert trained.summary["n_features"] == 2
+    assert trained.label_issues["patient"].tolist() == mixed["patient"].tolist()
+    scores = knnoise.score(mixed.drop(columns="sick")[:9], trained, **QUIET).frame
+    assert scores["patient"].tolist() == mixed["patient"][:9].tolist()
+    assert trained.clean(mixed).frame.columns.tolist() == mixed.columns.tolist()
+    with as_files(dd.from_pandas(frame().assign(id=range(240))), id_column="id") as files:
+        assert "patient" not in open_source(files.path, with_labels=False, raw=True).feature_names
+    with pytest.raises(InputError, match="the index of the rows is called 'a', as a column is"):
+        knnoise.check(mixed.rename_axis("a"), label_column="sick")
+
+
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     array = da.from_array(np.arange(10.0).reshape(5, 2), chunks=2)
     with pytest.raises(InputError, match="call its compute_chunk_sizes"):
@@ -174,6 +211,8 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
         knnoise.check(array.astype(object))
     with pytest.raises(InputError, match="an array of objects cannot be read"):
         knnoise.check(np.array([[1, None]]))
+    with pytest.raises(InputError, match="the LazyFrame cannot be read as a table: unable to find"):
+        knnoise.check(polars_frame().lazy().select("nothing"))
 
     def gone(block: np.ndarray) -> np.ndarray:
         for file in tmp_path.glob("knnoise-*/*"):
