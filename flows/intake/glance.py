@@ -18,6 +18,7 @@ from storage.sources.formats.arrays import LabeledReader, plain_labels
 from storage.sources.formats.tables import (
     Feature,
     TablesReader,
+    check_label_type,
     is_embedding,
     is_number,
     list_values,
@@ -147,6 +148,8 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
     n_rows, whole = table.num_rows, len(starts) == 1 and table.num_rows < step and most > 0
     columns = {name: decoded(table[name].combine_chunks()) for name in table.column_names}
     label = None if source.label_name is None else columns.get(source.label_name)
+    if label is not None:
+        check_label_type(source.files[0], str(source.label_name), label.type)
     own_labels = None if label is None else to_labels(label)
     return Glance(
         list(_features(columns, reader.features, source)),

@@ -20,9 +20,11 @@ from flows.cli import main
 from flows.intake import glance, preflight
 from flows.intake.glance import look_at
 from flows.intake.labels import joins, quantity
+from flows.intake.preflight import run_check
 from flows.steps.ingest.pool import Ingested
 from flows.train import run_train
 from storage import open_run
+from storage.errors import InputError
 from storage.files.location import Location
 from storage.runs.run import Run
 from storage.sources.opening import open_source
@@ -285,6 +287,13 @@ def test_labels_that_no_training_learns_from_are_told_and_not_trained_on(
     assert "--unlabeled predict" not in told
     assert "try:" not in told
     assert main(["train", *how, "--run", str(tmp_path / "run"), "--workers", "0", "-q"]) == 2
+
+
+def test_labels_of_another_type_are_named_before_training(tmp_path: Path) -> None:
+    labels = pa.array([{"sick": i % 2} for i in range(40)])
+    pq.write_table(pa.table({"a": range(40), "y": labels}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="label column 'y' is struct<sick: int64>; labels must be"):
+        run_check(str(tmp_path / "t.parquet"), label_column="y")
 
 
 def test_so_few_rows_are_trained_on_as_check_says(
