@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from pipeline.arrays import AnyArray, Float64, Int64
 from pipeline.decision.soft import WAYS, kept, soft_labels
-from pipeline.estimator import RobustKNeighborsClassifier
+from pipeline.estimator import RobustKNeighborsClassifier, check_labels_are_there
 
 Codes = Int64
 LEAST = 0.01
@@ -101,6 +101,7 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
                 f"how={self.how!r}: fit of {type(self.estimator).__name__} takes no sample_weight; "
                 "give 'drop' or 'relabel'"
             )
+        check_labels_are_there(y)
         x, y = validate_data(self, X, y, accept_sparse="csr", ensure_min_samples=2)
         X = X if hasattr(X, "columns") else x
         check_classification_targets(y)
@@ -118,15 +119,16 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
 
     def _cleaned(self, how: str, given: Codes, likely: Codes) -> tuple[Codes, Codes, Float64]:
         """Rows to train on, which may repeat, codes of their labels, and weights."""
-        rows, quality, suspect = np.arange(len(given)), self.label_quality_, self.label_issues_
+        rows, quality = np.arange(len(given)), self.label_quality_
         if how == "soft":
             matrix = self.neighbors_.transition_matrix_
             chance = soft_labels(given, likely, quality, matrix).T
             label, rows = np.nonzero(chance >= LEAST)
             return rows, label, chance[label, rows]
+        keep = kept(given, self.label_issues_, len(self.classes_))
         if how == "drop":
-            rows = np.flatnonzero(kept(given, suspect, len(self.classes_)))
-        label = np.where(suspect, likely, given) if how == "relabel" else given
+            rows = np.flatnonzero(keep)
+        label = np.where(keep, given, likely) if how == "relabel" else given
         return rows, label[rows], quality[rows]
 
     def predict(self, X: npt.ArrayLike) -> AnyArray:

@@ -46,8 +46,20 @@ from pipeline.noise.transition import Transition, of_rates, transition_matrix
 from pipeline.streams import Stream
 
 _HAIR = 2.0**-53
+_SEEDS = 2**32
+"""Seeds that scikit-learn takes."""
 _ROWS: dict[str, Any] = {"dtype": np.float32, "order": "C", "accept_sparse": "csr"}
 """What scikit-learn makes of X."""
+_MISSING = ("None", "nan", "<NA>", "NaT")
+
+
+def check_labels_are_there(y: Any) -> None:
+    """Raise `ValueError` where a label is what Python, NumPy and pandas have in the place of one;
+    scikit-learn compares it with the others."""
+    values = np.asarray(y)
+    for row, one in enumerate(values.tolist() if y is not None and values.dtype.hasobject else ()):
+        if not isinstance(one, str) and str(one) in _MISSING:
+            raise ValueError(f"y: the label of row {row} (from 0) is missing; leave such rows out")
 
 
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -69,7 +81,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         and a row of zeros is orthogonal to all others
     builder : "auto", "exact", "join" or "pynndescent", how neighbors of training rows are found;
         sparse rows are searched exactly
-    random_state : seed of the search and of the sample of rows that the rates are read from
+    random_state : number, the seed of the search and of the sample of rows that the rates are read
+        from
     n_jobs : threads that share the search of dense rows, as scikit-learn has it: None is one unless
         joblib's context says otherwise, -1 all cores; results do not depend on it
     verbose : whether to print each stage and the seconds it takes
@@ -157,6 +170,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         ValueError
             for parameters or data that make no sense.
         """
+        check_labels_are_there(y)
         x, y = validate_data(self, X, y, **_ROWS, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, self._label = np.unique(y, return_inverse=True)
@@ -239,6 +253,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 raise ValueError(
                     f"n_neighbors={k!r}: need 'auto' or a number from 1 to {x.shape[0] - 1}"
                 )
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer) or not 0 <= seed < _SEEDS:
+            raise ValueError(f"random_state={seed!r}: need a number from 0 to {_SEEDS - 1}")
         try:
             cost_share(str(self.objective))
         except ValueError as error:
@@ -299,8 +316,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         """The matrix and how far it can be trusted."""
         n, c = self._x.shape[0], len(self.classes_)
         if not isinstance(self.noise, str):
-            matrix = np.asarray(self.noise, np.float64)
-            if matrix.shape != (c, c) or matrix.min() < 0 or np.abs(matrix.sum(1) - 1).max() > 1e-6:
+            try:
+                matrix = np.asarray(self.noise, np.float64)
+            except (TypeError, ValueError):
+                matrix = np.empty(0)
+            is_one = matrix.shape == (c, c) and matrix.min() >= 0
+            if not is_one or np.abs(matrix.sum(1) - 1).max() > 1e-6:
                 raise ValueError(f"noise: need a ({c}, {c}) matrix whose rows are distributions")
             if c == 2:
                 return of_rates(known(matrix[0, 1], matrix[1, 0]))

@@ -13,8 +13,8 @@ Codes = Integers
 
 
 def kept(given: Codes, suspect: Bools, n_classes: int) -> Bools:
-    """(row,) rows without the suspect ones; a class that had no others keeps all of its own, so
-    that a model knows it."""
+    """(row,) rows whose label is left as it is: all but the suspect ones; a class that had no
+    others keeps all of its own, so that a model knows it."""
     rest = np.bincount(given[~suspect], minlength=n_classes)
     return np.asarray(~suspect | (rest[given] == 0))
 

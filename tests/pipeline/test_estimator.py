@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from hypothesis import given as given_values
 from hypothesis import strategies as st
@@ -71,6 +72,9 @@ def test_any_classifier_learns_from_cleaned_labels() -> None:
         CleanedClassifier(nearest_few, how="weight").fit(x, given)
     with pytest.raises(ValueError, match="how='all': need 'auto', 'drop' or 'relabel'"):
         CleanedClassifier(tree, how="all").fit(x, given)
+    three = np.where(np.isin(np.arange(1500), [3, 70]), 2, given)  # all of a class are suspect
+    for how in WAYS:
+        assert CleanedClassifier(tree, how=how).fit(x, three).predict_proba(x).shape == (1500, 3)
 
 
 @given_values(
@@ -437,6 +441,9 @@ def test_same_seed_same_answer_with_pynndescent() -> None:
         ({"noise": "plain"}, "'crossfit' or 'minmax'"),
         ({"objective": "recall"}, "objective='recall': need accuracy, balanced, or two costs"),
         ({"noise": [[1, 0]]}, r"\(2, 2\) matrix"),
+        ({"noise": [[np.nan, 1], [0, 1]]}, r"\(2, 2\) matrix"),
+        ({"noise": {"a": 0.1}}, r"\(2, 2\) matrix"),
+        ({"random_state": None}, "random_state=None: need a number from 0 to 4294967295"),
         ({"noise": [[0.5, 0.4], [0, 1]]}, "distributions"),
         ({"noise": [[0.2, 0.8], [0.9, 0.1]]}, "p0 \\+ p1 < 1"),
     ],
@@ -445,3 +452,14 @@ def test_senseless_parameters_are_refused(options: dict[str, object], message: s
     x, y, _ = gao(600, 0)
     with pytest.raises(ValueError, match=message):
         RobustKNeighborsClassifier(**options).fit(x, y)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_a_missing_label_is_named(missing: object) -> None:
+    x, y, _ = gao(600, 0)
+    labels = np.array(["no", "yes"], object)[y]
+    labels[7] = missing
+    for model in (RobustKNeighborsClassifier(), CleanedClassifier(LogisticRegression())):
+        for given in (labels, pd.Series(labels, dtype="string")):
+            with pytest.raises(ValueError, match=r"the label of row 7 \(from 0\) is missing"):
+                model.fit(x, given)
