@@ -13,6 +13,9 @@ from flows.options import params as models
 from storage.errors import ClusterError
 from storage.redaction import entrust
 
+_UNREACHED = "Failed to reach API"
+"""What Prefect says of a server that is away as a flow begins."""
+
 
 def call(name: str, params: dict[str, Any]) -> dict[str, Any]:
     """The report of the flow `name`, by its keywords.
@@ -39,7 +42,9 @@ def call(name: str, params: dict[str, Any]) -> dict[str, Any]:
         raise ClusterError(
             f"a step took too long ({error}); what is done is kept: run again to resume"
         ) from error
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not str(error).startswith(_UNREACHED):
+            raise
         raise ClusterError(
             f"the Prefect server does not answer ({error}); what is done is kept: run again to "
             "resume, or without PREFECT_API_URL"

@@ -137,6 +137,20 @@ def test_command_line_reports_to_a_configured_server(
     assert "Finished in state Completed" in done.stderr
 
 
+def test_a_server_that_is_away_is_named_and_no_defect(pool: PoolWriter, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "flows.cli", "train", str(pool()), "--k", "10"]
+    done = subprocess.run(
+        [*command, "--run", str(tmp_path / "run"), "--workers", "0"],
+        env={**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert "the Prefect server does not answer (Failed to reach API at http" in done.stderr
+    assert "please report" not in done.stderr
+
+
 def test_command_line_starts_no_server_of_its_own(pool: PoolWriter, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "flows.cli", "train", str(pool()), "--k", "10"]
     clean = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
