@@ -315,6 +315,7 @@ def test_bad_input_is_one_line(
         "1,500": (run, "--scores", scores, "--truth", short),
         "none of the training's classes": (run, "--scores", scores, "--truth", other),
         "not written by knnoise score": (run, "--truth", short, "--scores", alien),
+        "write the scores as .parquet": (run, "--truth", short, "--scores", made / "two.csv"),
         "give --show-column one of": (run, "--show", made / "train.csv"),
         "no column 'absent'": (run, "--show", made / "train.csv", "--show-column", "absent"),
         "a row per training row": (run, "--show", made / "two.csv"),

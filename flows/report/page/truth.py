@@ -15,6 +15,8 @@ from storage.sources.values.labels import LabelCodes
 
 PREDICTED = "predicted_label"
 CHUNK_ROWS = 1 << 18
+COUNTED_BY_READING = (".csv", ".csv.gz", ".xlsx")
+"""Endings of tables that truth in another file cannot stand beside."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ def reliability(test: Truth, report: Training) -> Reliability:
         raise InputError(
             f"--scores {test.scores}: of another training; score the rows with this --run"
         )
+    if test.scores.lower().endswith(COUNTED_BY_READING):
+        raise InputError(f"--scores {test.scores}: write the scores as .parquet and give these")
     ours = Columns(keep=columns, group=PREDICTED)
     source = open_source(test.scores, test.truth, test.column, features=columns, columns=ours)
     known = tuple(report.classes)
