@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -35,6 +36,7 @@ from pipeline.decision.tempering import (
 )
 from pipeline.decision.threshold import cost_share, credible, tempered, vote_table
 from pipeline.decision.votes import counts, extremes_with_self, k_grid
+from pipeline.diagnostics.health import is_coarse_in_float32
 from pipeline.in_memory import training_lists
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
@@ -50,6 +52,8 @@ _SEEDS = 2**32
 """Seeds that scikit-learn takes."""
 _ROWS: dict[str, Any] = {"dtype": np.float32, "order": "C", "accept_sparse": "csr"}
 """What scikit-learn makes of X."""
+LOOKED_AT = 1000
+"""Rows, about, by which it is seen whether features lose digits."""
 _MISSING = ("None", "nan", "<NA>", "NaT")
 
 
@@ -60,6 +64,21 @@ def check_labels_are_there(y: Any) -> None:
     for row, one in enumerate(values.tolist() if y is not None and values.dtype.hasobject else ()):
         if not isinstance(one, str) and str(one) in _MISSING:
             raise ValueError(f"y: the label of row {row} (from 0) is missing; leave such rows out")
+
+
+def _warn_of_lost_digits(X: Any) -> None:
+    """Warn of features of an array or data frame that single precision rounds by much of their
+    spread."""
+    if isinstance(X, np.ndarray) or hasattr(X, "iloc"):
+        some = getattr(X, "iloc", X)[:: max(1, len(X) // LOOKED_AT)]
+        columns = np.asarray(some, np.float64).T
+        coarse = [place for place, values in enumerate(columns) if is_coarse_in_float32(values)]
+        if coarse:
+            warnings.warn(
+                f"X: {len(coarse)} of {len(columns)} features lose digits in single precision, the "
+                f"first of them column {coarse[0]} (from 0); subtract a constant before",
+                stacklevel=3,
+            )
 
 
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -172,6 +191,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         """
         check_labels_are_there(y)
         x, y = validate_data(self, X, y, **_ROWS, ensure_min_samples=2)
+        _warn_of_lost_digits(X)
         check_classification_targets(y)
         self.classes_, self._label = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

@@ -454,6 +454,14 @@ def test_senseless_parameters_are_refused(options: dict[str, object], message: s
         RobustKNeighborsClassifier(**options).fit(x, y)
 
 
+def test_digits_that_are_lost_are_told() -> None:
+    x, y, _ = gao(600, 0)
+    far = x + 1e9 * (np.arange(x.shape[1]) == 1)
+    for given in (far, pd.DataFrame(far)):
+        with pytest.warns(UserWarning, match=r"the first of them column 1 \(from 0\); subtract"):
+            RobustKNeighborsClassifier(5, metric="euclidean").fit(given, y)
+
+
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
 def test_a_missing_label_is_named(missing: object) -> None:
     x, y, _ = gao(600, 0)
