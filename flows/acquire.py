@@ -61,6 +61,10 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
         and the labels predicted for all rows
     """
     folder, reporter = Run(Location.of(to_make(params.run))), Reporter(quiet=params.quiet)
+    if not folder.location.is_local:
+        raise InputError(
+            f"--run {params.run}: labels that are bought are kept on this host; give a folder of it"
+        )
     with_labels = params.label_column is not None
     oracles = {"--oracle": params.oracle, "--label-column": params.label_column}
     given = [name for name, value in oracles.items() if value is not None]

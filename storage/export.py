@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from storage.arrays.groups import Arrays, array, read_array
 from storage.errors import InputError, StorageError
 from storage.files import durable
-from storage.files.location import Location, check_address
+from storage.files.location import OBJECT_STORES, Location, check_address
 from storage.runs.run import Run
 from storage.sources.ids import StoredIds, id_column
 from storage.sources.values.labels import Label
@@ -360,7 +360,8 @@ def _whole_file(target: str) -> Iterator[Any]:
         with tempfile.TemporaryFile() as staged:  # closing a remote file would publish half of it
             yield staged
             staged.seek(0)
-            with fsspec.open(target, "wb") as sink:
+            folders = target.partition("://")[0] not in OBJECT_STORES  # a bucket is not made
+            with fsspec.open(target, "wb", auto_mkdir=folders) as sink:
                 shutil.copyfileobj(staged, sink, _COPY_BYTES)
     except (OSError, ValueError, TypeError, pa.ArrowException) as error:
         # a protocol that fsspec does not know, or values that the format has not

@@ -27,7 +27,9 @@ from storage.files.durable import Digest, digest_of, is_lasting, note
 from storage.files.stores import RunStore
 from storage.redaction import bare, remember
 
-STORES = frozenset({"file", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
+OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
+"""Protocols whose only folders are buckets."""
+STORES = OBJECT_STORES | {"file"}
 """Protocols of what is read and written."""
 SOURCES = STORES | {"http", "https"}
 """Protocols of what is only read."""

@@ -9,8 +9,10 @@ import pytest
 from faults import s3
 from runs import PoolWriter, fit
 
+from flows.acquire import run_acquire
 from storage.arrays.exchange import Exchange, Slice
-from storage.errors import StorageError
+from storage.errors import InputError, StorageError
+from storage.export import write_bytes
 from storage.files.location import Location
 from storage.runs.run import Run
 
@@ -37,6 +39,15 @@ def test_files_in_pieces_and_their_bytes() -> None:
     assert location.read("b", 0, 9) is None
     location.write("c", [content])
     assert location.digest("a") == location.digest("c")
+
+
+def test_a_bucket_that_is_not_there_is_not_made() -> None:
+    with pytest.raises(StorageError, match=r"cannot write s3://nowhere/scores\.csv: .*bucket"):
+        write_bytes("s3://nowhere/scores.csv", b"row")
+    write_bytes(f"{s3.BUCKET}/new/folder/scores.csv", b"row")
+    assert Location.of(f"{s3.BUCKET}/new/folder").read("scores.csv") == b"row"
+    with pytest.raises(InputError, match="labels that are bought are kept on this host"):
+        run_acquire("pool.npz", f"{s3.BUCKET}/bought", budget=5)
 
 
 def test_a_training_and_what_is_said_of_a_run_cut_short(pool: PoolWriter) -> None:
