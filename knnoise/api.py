@@ -185,7 +185,8 @@ def clean(
     trained = run if isinstance(run, Training) else open_run(run)
     with as_files(source, id_column=trained.id_column) as files:
         given = {"source": files.path, "run": trained.run, "out": os.fspath(target)}
-        return Cleaned(os.fspath(target), run_clean(**{**options, **given}))
+        summary = run_clean(**{**options, **given})
+    return Cleaned(os.fspath(target), summary, files.ids.get("id_column"))
 
 
 @_with_options

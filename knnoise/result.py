@@ -305,11 +305,14 @@ class Cleaned:
     path: str
     """Its file."""
     summary: dict[str, Any] = field(repr=False)
+    index: str | None = None
+    """Column of the file that was a data frame's index."""
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The columns of the source, and what was added."""
-        return _read(self.path)
+        """The columns of the source, and what was added; the rows of a data frame by its index."""
+        table = _read(self.path)
+        return table if self.index is None else table.set_index(self.index)
 
     def __str__(self) -> str:
         from flows.clean import CleanReport, clean_text

@@ -197,6 +197,10 @@ def test_an_index_is_no_feature_where_a_column_names_the_rows(tmp_path: Path) ->
     scores = knnoise.score(mixed.drop(columns="sick")[:9], trained, **QUIET).frame
     assert scores["patient"].tolist() == mixed["patient"][:9].tolist()
     assert trained.clean(mixed).frame.columns.tolist() == mixed.columns.tolist()
+    plain = mixed.drop(columns="patient")
+    trained = knnoise.train(plain, tmp_path / "plain", label_column="sick", k=10, **QUIET)
+    clean = trained.clean(plain).frame
+    assert clean.equals(plain.loc[clean.index].rename_axis("index"))
     with as_files(dd.from_pandas(frame().assign(id=range(240))), id_column="id") as files:
         assert "patient" not in open_source(files.path, with_labels=False, raw=True).feature_names
     with pytest.raises(InputError, match="the index of the rows is called 'a', as a column is"):
