@@ -57,8 +57,8 @@ def submit(flow: str, parameters: Mapping[str, Any], deployment: str | None = No
     Raises
     ------
     InputError
-        no server is configured, it has no such deployment, or it refuses a parameter; or an
-        address in a parameter holds a password.
+        no server is configured, it has no such deployment, or one of the other flow, or it refuses
+        a parameter; or an address in a parameter holds a password.
     ClusterError
         the server does not answer.
     """
@@ -72,6 +72,9 @@ def submit(flow: str, parameters: Mapping[str, Any], deployment: str | None = No
     name = DEPLOYMENTS[flow]
     if deployment is not None:
         name = deployment if "/" in deployment else f"knnoise-{flow}/{deployment}"
+        for other in DEPLOYMENTS:
+            if other != flow and name.startswith(f"knnoise-{other}/"):
+                raise InputError(f"{name}: is a deployment of {other}, and this submits {flow}")
     if not server_configured():
         raise InputError(
             "no Prefect server is configured; set PREFECT_API_URL (docs/use/operations.md says how)"

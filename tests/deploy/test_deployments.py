@@ -110,6 +110,8 @@ def test_bad_parameters_are_refused_before_a_run(prefect: Prefect, tmp_path: Pat
     assert refused.returncode == 2
     assert "2 is less than the minimum of 5" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
+    other = prefect.call(*submit[:-1], "knnoise-score/nightly", check=False)
+    assert (other.returncode, "is a deployment of score" in other.stderr) == (2, True)
     script = tmp_path / "bad.py"
     script.write_text(SUBMIT_BAD)
     done = run([sys.executable, script], env=prefect.env, capture_output=True, text=True)
