@@ -65,6 +65,14 @@ class Tls:
             if name is not None and not Path(name).is_file():
                 raise InputError(f"--tls-{option} {name}: no such file; {_HELP}")
 
+    def check_known(self, address: str) -> None:
+        """Raise `InputError` for an encrypted address where there is no certificate to show."""
+        if self.ca is None and address.startswith("tls://") and address not in _own:
+            import dask
+
+            if dask.config.get("distributed.comm.tls.ca-file", None) is None:
+                raise InputError(f"{address}: give --tls-ca, --tls-cert and --tls-key; {_HELP}")
+
     def security(self) -> Security | None:
         """What a Dask client takes; None leaves it to Dask's configuration."""
         if self.ca is None:
@@ -135,6 +143,7 @@ def check_reachable(compute: Compute) -> None:
     address = address_of(compute)
     if address is not None:
         check_encrypted(address)
+        Tls.of(compute).check_known(address)
 
 
 def address_of(compute: Compute) -> str | None:

@@ -102,6 +102,8 @@ def test_certificates_that_are_not_there(pool: PoolWriter, tmp_path: Path) -> No
         fit(pool(), tmp_path / "run", tls_ca="ca.pem")
     with pytest.raises(InputError, match="no such file"):
         fit(pool(), tmp_path / "run", tls_ca="ca.pem", tls_cert="cert.pem")
+    with pytest.raises(InputError, match=":9: give --tls-ca, --tls-cert and --tls"):
+        fit(pool(), tmp_path / "run", workers=None, scheduler="tls://127.0.0.1:9")
 
 
 def test_good_certificates_are_kept(tmp_path: Path) -> None:

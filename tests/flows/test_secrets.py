@@ -95,7 +95,10 @@ EXITS: dict[str, tuple[int, list[str]]] = {
     "command": (2, ["https://me:{p}@{host}/"]),
     "scheduler": (2, ["train", "{pool}", "--run", "{run}", "--scheduler", "tcp://me:{p}@host:1"]),
     "address": (2, ["train", "{pool}", "--run", "{run}", "--scheduler", "me:{p}@host:1"]),
-    "port": (4, ["train", "{pool}", "--run", "{run}", "--scheduler", "tls://me:{p}@host:port"]),
+    "port": (
+        4,
+        ["train", "{pool}", "--run", "{run}", "--scheduler", "tcp://me:{p}@localhost:port"],
+    ),
     "out": (2, ["score", "{pool}", "--run", "{run}", "--out", "ftp://me:{p}@{host}/s.parquet"]),
     "submit": (2, ["submit", "train", "http://me:{p}@{host}/pool.npz"]),
 }
