@@ -19,7 +19,7 @@ from flows.steps.labels.certificates import sample_graph
 from pipeline.graph.build import pass_seconds
 from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.speculate_correct import Counts, Design
-from storage.arrays.groups import read_array
+from storage.arrays.groups import array
 from storage.errors import InputError
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -66,7 +66,7 @@ def _certified(trained: Trained, params: CertifyParams, reporter: Reporter) -> C
 def _design(trained: Trained, params: CertifyParams) -> Design:
     """(r, m) for the graph's rows and lists; looks at no label."""
     report = trained.report
-    length = read_array(trained.run.group("graph/00000"), "neighbor_label").shape[1]
+    length = array(trained.run.group("graph/00000"), "neighbor_label").shape[1]
     k = params.k or report.k
     if k > length:
         raise InputError(f"--k {k}: the graph of {params.run} has lists of {length} neighbors")

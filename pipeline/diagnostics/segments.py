@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.arrays import Bools, Float32, Float64, Int64
+from pipeline.arrays import Bools, Float32, Float64, Int64, Integers
 from pipeline.knn.lists import wilson
 
 Bound = tuple[int, float | None, float | None]
@@ -49,27 +49,30 @@ def sample_rows(n_features: int) -> int:
     return min(MOST_ROWS, max(1, MOST_CELLS // n_features))
 
 
-def worst_segments(x: Float32, suspect: Bools) -> tuple[Segment, ...]:
+def worst_segments(x: Float32, suspect: Bools, likely: Integers) -> tuple[Segment, ...]:
     """The segments of highest share, worst first; none where none is surely worse than the rest.
 
     A split counts where its likelihood ratio beats the best of so many splits by chance (twice the
     logarithm of rows times features); a segment is told where its 95 % interval lies above that of
-    the other rows.
+    the other rows, and above what its classes are suspect everywhere.
 
     Parameters
     ----------
     x : (row, feature) finite, as a person knows them; rows in random order
     suspect : (row,) whether the label is suspect
+    likely : (row,) code of the likely class
     """
     half = len(x) // 2
     grown, test = slice(0, half), slice(half, None)
     fewest = max(FEWEST, math.ceil(SMALLEST * half))
     if half < 2 * fewest or not 0 < suspect[grown].sum() < half:
         return ()
+    of_class = np.bincount(likely, suspect) / np.maximum(np.bincount(likely), 1)
+    expected = of_class[likely]
     segments = [
         segment
         for bounds in _leaves(x[grown], suspect[grown], fewest, 2 * math.log(x[grown].size))
-        if (segment := _tested(bounds, x[test], suspect[test], fewest)) is not None
+        if (segment := _tested(bounds, x[test], suspect[test], expected[test], fewest)) is not None
     ]
     return tuple(sorted(segments, key=lambda segment: -segment.share)[:SHOWN])
 
@@ -161,7 +164,9 @@ def _sorted(value: Float32, mark: Bools) -> tuple[Float32, Int64]:
     return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(np.float32), keys & 1
 
 
-def _tested(bounds: tuple[Bound, ...], x: Float32, suspect: Bools, fewest: int) -> Segment | None:
+def _tested(
+    bounds: tuple[Bound, ...], x: Float32, suspect: Bools, expected: Float64, fewest: int
+) -> Segment | None:
     """What rows that the tree has not seen say of a segment; None where it is not surely worse."""
     here = inside(x, bounds)
     n_here, n_there = int(here.sum()), int((~here).sum())
@@ -169,6 +174,6 @@ def _tested(bounds: tuple[Bound, ...], x: Float32, suspect: Bools, fewest: int) 
         return None
     share, elsewhere = float(suspect[here].mean()), float(suspect[~here].mean())
     interval = wilson(share, float(n_here))
-    if interval[0] <= wilson(elsewhere, float(n_there))[1]:
+    if interval[0] <= max(wilson(elsewhere, float(n_there))[1], expected[here].mean()):
         return None
     return Segment(bounds, n_here / len(x), share, interval, elsewhere)

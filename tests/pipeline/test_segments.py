@@ -12,6 +12,9 @@ from strategies import generators
 
 from pipeline.diagnostics.segments import best_split, inside, sample_rows, worst_segments
 
+ONE = np.zeros(4000, np.int64)
+"""All rows are likely of one class."""
+
 
 def planted(
     seed: int, high: float, n: int = 4000
@@ -27,7 +30,7 @@ def planted(
 
 def test_the_planted_segment_is_named_and_counted_on_other_rows() -> None:
     x, suspect = planted(0, 0.31)
-    (found, *_) = worst_segments(x, suspect)
+    (found, *_) = worst_segments(x, suspect, ONE)
     assert sorted(found.bounds) == [(2, 0.0, None), (3, 60.0, None)]
     other, wrong = x[2000:], suspect[2000:]
     here = (other[:, 2] == 1) & (other[:, 3] > 60)
@@ -35,14 +38,25 @@ def test_the_planted_segment_is_named_and_counted_on_other_rows() -> None:
     assert found.elsewhere == pytest.approx(wrong[~here].mean())
     assert found.size == pytest.approx(here.mean())
     assert found.interval[0] < 0.31 < found.interval[1]
-    assert worst_segments(x, suspect) == worst_segments(x.copy(), suspect.copy())
+    assert worst_segments(x, suspect, ONE) == worst_segments(x.copy(), suspect.copy(), ONE)
+
+
+def test_a_segment_that_is_a_class_is_told_only_where_the_class_is_worse() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4000, 3)).astype(np.float32)
+    likely = (x[:, 0] > 0).astype(np.int64)
+    for more in (0.0, 0.3):
+        rate = np.where(likely == 1, 0.3, 0.1) + more * (likely * (x[:, 1] > 0.5))
+        told = worst_segments(x, rng.random(4000) < rate, likely)
+        assert bool(told) == bool(more)
+        assert all(1 in [feature for feature, *_ in segment.bounds] for segment in told)
 
 
 def test_power_and_false_alarms() -> None:
     found = dict.fromkeys((0.04, 0.2), 0)
     for high in found:
         for seed in range(40):
-            found[high] += bool(worst_segments(*planted(seed, high)))
+            found[high] += bool(worst_segments(*planted(seed, high), ONE))
     assert found[0.04] <= 2
     assert found[0.2] >= 38
 
@@ -76,8 +90,8 @@ def test_bounds_are_kept_row_by_row(rng: np.random.Generator, n: int) -> None:
 
 def test_few_rows_or_one_verdict_tell_nothing() -> None:
     x, suspect = planted(0, 0.9)
-    assert worst_segments(x[:60], suspect[:60]) == ()
-    assert worst_segments(x, np.zeros_like(suspect)) == ()
-    assert worst_segments(x, np.ones_like(suspect)) == ()
+    assert worst_segments(x[:60], suspect[:60], ONE[:60]) == ()
+    assert worst_segments(x, np.zeros_like(suspect), ONE) == ()
+    assert worst_segments(x, np.ones_like(suspect), ONE) == ()
     assert sample_rows(32) == 1 << 15
     assert sample_rows(1 << 16) == 64

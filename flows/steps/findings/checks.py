@@ -154,8 +154,10 @@ def find_segments(job: Job, pool: Pool) -> list[Segment]:
         rows = slice(0, sample_rows(pool.n_features))
         x, row = read_array(sample, "x", rows), read_array(sample, "row", rows)
         order = np.argsort(row)
-        suspect = np.empty(len(row), np.bool_)
-        suspect[order] = pick(run, "labels", "is_label_issue", row[order])
-        return Output([], Segments(list(worst_segments(x, suspect))))
+        suspect, likely = (
+            pick(run, "labels", name, row[order]) for name in ("is_label_issue", "predicted_label")
+        )
+        back = np.argsort(order)
+        return Output([], Segments(list(worst_segments(x, suspect[back], likely[back]))))
 
     return Segments.of(job.once("segments", find)).found
