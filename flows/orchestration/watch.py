@@ -21,6 +21,8 @@ from storage.errors import ClusterError, InputError, KnnoiseError, StorageError,
 
 PATIENCE = 120.0
 """Seconds for which a server that is watched may be away."""
+IDLE = 30.0
+"""Seconds after which it is told that no worker takes a run that is due."""
 _PAUSE = 5.0
 _SOON = 0.5
 """Seconds between two looks at a run: as a rule, and when its stream told of its end."""
@@ -68,13 +70,16 @@ async def _follow(run_id: UUID) -> FlowRun:
     Raises what is `_LOST` if the server is away for `PATIENCE`, or refuses.
     """
     stories = asyncio.create_task(_tell(run_id))
-    heard = time.monotonic()
+    heard, idle = time.monotonic(), False
     try:
         while True:
             try:
                 async with get_client() as client:
                     run = await client.read_flow_run(run_id)
                 heard = time.monotonic()
+                if not idle and (idle := _is_idle(run)):
+                    start = f"prefect worker start --pool {run.work_pool_name}"
+                    print(f"no worker takes the run; start one: {start}", file=sys.stderr)
                 if run.state is not None and run.state.is_final():
                     await asyncio.wait([stories], timeout=_PAUSE)  # its last lines
                     return run
@@ -90,6 +95,12 @@ async def _follow(run_id: UUID) -> FlowRun:
                 await asyncio.sleep(_SOON)
     finally:
         stories.cancel()
+
+
+def _is_idle(run: FlowRun) -> bool:
+    """Whether the run should have begun a while ago."""
+    waits = run.state is not None and run.state.is_scheduled()
+    return waits and run.estimated_start_time_delta.total_seconds() > IDLE
 
 
 async def _tell(run_id: UUID) -> None:

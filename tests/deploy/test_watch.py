@@ -16,7 +16,7 @@ import sys
 from flows.orchestration import watch
 from storage import ClusterError
 
-watch.PATIENCE = float(sys.argv[3])
+watch.PATIENCE, watch.IDLE = float(sys.argv[3]), 2.0
 try:
     watch.watch(watch.Submitted(*sys.argv[1:3], "knnoise-train/slow", None, None, {}, None, None))
 except ClusterError as error:
@@ -53,6 +53,7 @@ def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(server:
         run = server.knnoise(*submit)  # which no worker takes up
         with watching(server, run, patience=120) as log:
             wait_for(lambda: BEGUN.search(log.read_text()), 120)
+            wait_for(lambda: f"prefect worker start --pool {POOL}" in log.read_text(), 120)
             kill_tree(first.pid)
             wait_for(lambda: "does not answer" in log.read_text(), 120)
             second = servers.enter_context(serving(server))
