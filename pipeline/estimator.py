@@ -386,7 +386,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             matrix, error = self._believed(noise), noise.standard_errors
         else:
             matrix = of_rates(known(self._rule.p0, self._rule.p1)).matrix
-            error = np.array(noise.rates.standard_errors)
+            error = noise.rates.risk(float(self._label.mean()))
         return worth(one_k, weighed, self._label[rows], matrix, error)
 
     def _believed(self, noise: Transition) -> Float64:

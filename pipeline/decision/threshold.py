@@ -138,7 +138,7 @@ def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> De
         return Decision(at, at, None, None, reason, objective, even=even)
     average = np.arange(k + 1) / k
     start, half, full = (int((predict(average, t) == 0).sum()) for t in (plain, 0.5, at))
-    e0, e1 = rates.standard_errors
+    e0, e1 = rates.risk(given).tolist()
     moved = _moved(votes, start, (0.0, 0.0) if cost is None else (p0, p1))
     pays = moved.keep * moved.sign * (moved.truly - (given if cost is None else cost) * moved.rows)
     error = 0.0 if cost is None else float(np.hypot((1.0 - cost) * e0, cost * e1))

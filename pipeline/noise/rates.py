@@ -38,6 +38,9 @@ MINGLED = 0.3
 share ``p0 + p1`` of its rate, where it has at most ``FEW`` informative rows, and less as it has
 more: the curve of few rows is a step wherever the range between the rates is narrow. The lower end
 allows for both."""
+RARE = 0.15, 0.25
+"""Share of the rarer class up to which, and from which on not, decisions allow for mistakes that
+depend on the features."""
 TRUSTED, FADING = 0.5, 6.0
 """Part of a class' rates that label qualities take where other classes lie all over it, and how
 fast it falls there from 1 with its impurity."""
@@ -72,6 +75,22 @@ class NoiseRates:
         intervals = (self.p0_interval, self.p1_interval)
         e0, e1 = ((high - low) / (2.0 * 1.96) for low, high in intervals)
         return e0, e1
+
+    def risk(self, given: float) -> Float64:
+        """(2,) errors of (p0, p1) that decisions count with, where a share `given` of the labels is
+        1: standard errors, which hold if mistakes depend on the class alone; where that is not
+        supported and one class is rare, half of the intervals.
+
+        Labels that are mixed around a rare class are as like mistakes that depend on the features,
+        and by the rates of the class alone many rows of the other one would move to it.
+        """
+        errors = np.array(self.standard_errors)
+        if self.support == "supported":
+            return errors
+        rarest = min(given, 1.0 - given, *clean_shares(self.p0, self.p1, given))
+        part = float(np.interp(rarest, RARE, (1.0, 0.0)))
+        intervals = np.array([self.p0_interval, self.p1_interval])
+        return np.asarray((1.0 - part) * errors + part * 0.5 * np.ptp(intervals, axis=1))
 
     @property
     def impurity(self) -> tuple[float, float]:

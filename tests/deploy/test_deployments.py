@@ -173,8 +173,8 @@ def test_cancelled_and_crashed_runs_say_how_to_resume(
         assert prefect.flow_run(submitted)["state_name"] == "Cancelled"
         told = f"prefect flow-run retry {submitted}"
         wait_for(lambda: told in prefect.log(submitted), 60, every=1.0)
-        prefect.call("prefect", "flow-run", "retry", submitted)
         begun = committed(folder)
+        prefect.call("prefect", "flow-run", "retry", submitted)
         wait_for(lambda: committed(folder) > begun)
         for process in psutil.Process(worker.pid).children():  # of the flow run
             kill_tree(process.pid)

@@ -201,7 +201,7 @@ def estimate_rates(
             predicted = (weighed.log_odds(of_sizes) >= 0).astype(np.int8)
             matrix = of_rates(known(rule.p0, rule.p1)).matrix
             of_one_k = rule.predict(count[:, at] / k)
-            worth_it = worth(of_one_k, predicted, given, matrix, rates.standard_errors)
+            worth_it = worth(of_one_k, predicted, given, matrix, rates.risk(given.mean()))
         return Output(
             [],
             RateEstimates(
