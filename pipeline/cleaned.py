@@ -101,11 +101,13 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
                 f"how={self.how!r}: fit of {type(self.estimator).__name__} takes no sample_weight; "
                 "give 'drop' or 'relabel'"
             )
+        judge = RobustKNeighborsClassifier() if self.neighbors is None else clone(self.neighbors)
+        if not isinstance(judge, RobustKNeighborsClassifier):
+            raise ValueError(f"neighbors={judge!r}: need a RobustKNeighborsClassifier")
         check_labels_are_there(y)
         x, y = validate_data(self, X, y, accept_sparse="csr", ensure_min_samples=2)
         X = X if hasattr(X, "columns") else x
         check_classification_targets(y)
-        judge = RobustKNeighborsClassifier() if self.neighbors is None else clone(self.neighbors)
         self.neighbors_ = judge.fit(X, y)
         self.classes_ = judge.classes_
         self.label_quality_, self.label_issues_ = judge.label_quality_, judge.label_issues_

@@ -70,6 +70,9 @@ def test_any_classifier_learns_from_cleaned_labels() -> None:
     assert CleanedClassifier(nearest_few).fit(x, given).predict_proba(x).shape == (1500, 2)
     with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight; give 'drop"):
         CleanedClassifier(nearest_few, how="weight").fit(x, given)
+    judged_by = CleanedClassifier(LogisticRegression(), neighbors=KNeighborsClassifier())
+    with pytest.raises(ValueError, match="need a RobustKNeighborsClassifier"):
+        judged_by.fit(x, y)
     with pytest.raises(ValueError, match="how='all': need 'auto', 'drop' or 'relabel'"):
         CleanedClassifier(tree, how="all").fit(x, given)
     three = np.where(np.isin(np.arange(1500), [3, 70]), 2, given)  # all of a class are suspect
