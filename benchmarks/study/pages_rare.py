@@ -102,10 +102,10 @@ def _untuned(rows: Rows) -> Rows:
 def _decided(row: dict[str, Any]) -> dict[str, Any]:
     """What the plain vote, the default and the objective `balanced` are worth on the test rows."""
     votes, tested = np.array(row["votes"]), np.array(row["tested"])
-    interval = (0.0, 1.0)
+    p0, p1 = row["intervals"]
     errors = row["errors"][0], row["errors"][1]
     rates = NoiseRates(
-        *row["rates"], interval, interval, "crossfit", 0, "weak", "", errors=errors
+        *row["rates"], p0, p1, "crossfit", 0, row["support"], "", errors=errors
     )  # fmt: skip
     average = np.arange(len(votes)) / (len(votes) - 1)
     cuts = [0.5, *(tempered(rates, votes, o).threshold for o in ("accuracy", "balanced"))]

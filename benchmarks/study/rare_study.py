@@ -230,6 +230,8 @@ def _cases(pool: Pool, about: str) -> Iterator[dict[str, Any]]:
             "realized": [float(v) for v in data.realized(clean, given)],
             "rates": [rates.p0, rates.p1],
             "errors": list(rates.standard_errors),
+            "intervals": [list(rates.p0_interval), list(rates.p1_interval)],
+            "support": rates.support,
             "k": k,
             "votes": vote_table(count[:, grid.index(k)], given, k).tolist(),
             "tested": vote_table(tested, truth, k).tolist(),

@@ -38,9 +38,9 @@ MINGLED = 0.3
 share ``p0 + p1`` of its rate, where it has at most ``FEW`` informative rows, and less as it has
 more: the curve of few rows is a step wherever the range between the rates is narrow. The lower end
 allows for both."""
-RARE = 0.15, 0.25
+RARE, RISKED = (0.15, 0.25), 0.4
 """Share of the rarer class up to which, and from which on not, decisions allow for mistakes that
-depend on the features."""
+depend on the features; and the part of an interval that is at risk then."""
 TRUSTED, FADING = 0.5, 6.0
 """Part of a class' rates that label qualities take where other classes lie all over it, and how
 fast it falls there from 1 with its impurity."""
@@ -79,7 +79,7 @@ class NoiseRates:
     def risk(self, given: float) -> Float64:
         """(2,) errors of (p0, p1) that decisions count with, where a share `given` of the labels is
         1: standard errors, which hold if mistakes depend on the class alone; where that is not
-        supported and one class is rare, half of the intervals.
+        supported and one class is rare, most of half of the intervals.
 
         Labels that are mixed around a rare class are as like mistakes that depend on the features,
         and by the rates of the class alone many rows of the other one would move to it.
@@ -90,7 +90,7 @@ class NoiseRates:
         rarest = min(given, 1.0 - given, *clean_shares(self.p0, self.p1, given))
         part = float(np.interp(rarest, RARE, (1.0, 0.0)))
         intervals = np.array([self.p0_interval, self.p1_interval])
-        return np.asarray((1.0 - part) * errors + part * 0.5 * np.ptp(intervals, axis=1))
+        return np.maximum(errors, RISKED * part * np.ptp(intervals, axis=1))
 
     @property
     def impurity(self) -> tuple[float, float]:
