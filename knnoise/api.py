@@ -59,9 +59,7 @@ def _path(run: Folder) -> str:
 
 @_with_options
 def train(
-    source: Any,
-    run: str | os.PathLike[str] | None = None,
-    **options: Unpack[TrainOptions],
+    source: Any, run: str | os.PathLike[str] | None = None, **options: Unpack[TrainOptions]
 ) -> Training:
     """Train on a noisily labeled source, or resume or open a training.
 

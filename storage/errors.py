@@ -90,10 +90,7 @@ def no_column(name: object, columns: Iterable[str]) -> str:
 
 
 def did_you_mean(
-    name: object,
-    known: Iterable[str],
-    before: str = ", ",
-    written: Callable[[str], str] = str,
+    name: object, known: Iterable[str], before: str = ", ", written: Callable[[str], str] = str
 ) -> str:
     """The end of a sentence on a name that is not known: which may be meant; else nothing."""
     meant = difflib.get_close_matches(str(name), list(known), 1)

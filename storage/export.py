@@ -299,10 +299,7 @@ PAGES = (".html", ".htm")
 
 
 def check_target(
-    target: str,
-    page: bool = False,
-    other: str | None = None,
-    inputs: Iterable[object] = (),
+    target: str, page: bool = False, other: str | None = None, inputs: Iterable[object] = ()
 ) -> None:
     """Raise `InputError` where the system tells beforehand that no file can be written, its name is
     of another format than a table's or, if so, a page's, or it is one of the `inputs`, paths of

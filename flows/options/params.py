@@ -693,8 +693,7 @@ class AcquireParams(Compute, Selected, Written, Paged):
         None, description="labels that people gave: CSV, Parquet or the answers of a review"
     )
     page: bool = Field(
-        False,
-        description="ask people on a page of this host, until all labels are bought",
+        False, description="ask people on a page of this host, until all labels are bought"
     )
     label_values: Names = Field(
         None, description="a label that people can give; the option may be given again"

@@ -79,10 +79,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "id": _ID,
         "candidates": replace(_CANDIDATES, optional=True),
     },
-    "sample": {
-        "x": _X,
-        "row": _int64("training row, in the order of its sampling hash"),
-    },
+    "sample": {"x": _X, "row": _int64("training row, in the order of its sampling hash")},
     "corrections": {
         "row": _int64("position in the source, ascending"),
         "y": _int32("label that somebody checked, as a class"),
@@ -136,9 +133,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "distance": _number("Euclidean, ascending", "rank"),
         "neighbor_label": _int32("code of its given label", "rank"),
     },
-    "bounds": {
-        "bound": _number("distance that holds all neighbors"),
-    },
+    "bounds": {"bound": _number("distance that holds all neighbors")},
     "partition": {
         "centroid": Column(("block", "feature"), "float32", nan, "block centers, scaled"),
         "region": Column(("block",), "int32", 0, "region of each: lists are made at once"),
@@ -226,9 +221,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "top_label": _int16("likeliest true classes, likeliest first", "top"),
         "top_posterior": _number("P(true label) of each", "top"),
     },
-    "posteriors": {
-        "posterior": Column(("row", "true"), "float32", 0.0, "P(true label), by class"),
-    },
+    "posteriors": {"posterior": Column(("row", "true"), "float32", 0.0, "P(true label), by class")},
     "transition": {
         "matrix": _parameter("P(given | true)", "true", "given"),
         "low": _parameter("95 % interval, lower end", "true", "given"),

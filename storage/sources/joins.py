@@ -15,24 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from storage.answers import (
-    ANSWER_COLUMNS,
-    LONGEST_LINE,
-    SUFFIX,
-    Answers,
-    source_identity,
-)
+from storage.answers import ANSWER_COLUMNS, LONGEST_LINE, SUFFIX, Answers, source_identity
 from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
-from storage.sources.blocks import (
-    ROW,
-    Annotations,
-    Codes,
-    Corrections,
-    Repeats,
-    keys,
-    majority,
-)
+from storage.sources.blocks import ROW, Annotations, Codes, Corrections, Repeats, keys, majority
 from storage.sources.files import FileOfSource, SourcePath, read_once, readable, stamped
 from storage.sources.formats.tables import batches, check_label_type, to_labels
 from storage.sources.ids import IdsOfLines, Numbers, RowIds, id_column
@@ -234,12 +220,7 @@ class _AnnotationTable:
         return self.codes.encode(raw, first).astype(np.int16)
 
     def _order(
-        self,
-        row: Numbers,
-        line: Numbers,
-        annotator: Codes,
-        ids: pa.DictionaryArray,
-        first: int = 0,
+        self, row: Numbers, line: Numbers, annotator: Codes, ids: pa.DictionaryArray, first: int = 0
     ) -> Numbers:
         """Places of annotations in the order of row and annotator; `InputError` where one is there
         twice.

@@ -197,10 +197,7 @@ def data_issues(run: Run, report: PoolReport, shown: list[ShownColumn]) -> dict[
         apart = read_array(group, "nearest_distance", span)[other].astype(np.float64)
         far.see(rows.start + outlier, -score)
         alike.see(rows.start + other, -apart)
-    return {
-        "outliers": _issues(run, far, shown),
-        "duplicates": _issues(run, alike, shown),
-    }
+    return {"outliers": _issues(run, far, shown), "duplicates": _issues(run, alike, shown)}
 
 
 def _issues(run: Run, greatest: Greatest, shown: list[ShownColumn]) -> list[Issue]:

@@ -28,13 +28,7 @@ from storage.errors import InputError, shown
 from storage.sources.base import Source
 from storage.sources.files import PACKED, SourcePath, readable, unpacked
 from storage.sources.formats.tables import Look, TableRows, TablesReader
-from storage.sources.request import (
-    Dialect,
-    Request,
-    check_width,
-    number_hint,
-    separator_hint,
-)
+from storage.sources.request import Dialect, Request, check_width, number_hint, separator_hint
 
 HEADER_CHARS = 4 << 20
 """Characters within which the first row has to end, blank lines before it included."""
