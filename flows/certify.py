@@ -13,7 +13,7 @@ from flows.orchestration.run_folders import latest
 from flows.orchestration.session import job_below
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify_text
-from flows.report.page.truth import Truth, reliability
+from flows.report.truth import Truth, reliability
 from flows.scorings.scored import Trained
 from flows.steps.labels.certificates import sample_graph
 from pipeline.graph.build import pass_seconds

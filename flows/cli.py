@@ -214,8 +214,7 @@ def _train(**params: Any) -> Called:
 )
 def _check(**params: Any) -> Called:
     from flows.intake.health import Health, health_text
-    from flows.intake.preflight import run_check
-    from flows.intake.remedies import command
+    from flows.intake.preflight import command, run_check
 
     content = run_check(**params)
     health = Health.model_validate(content)
@@ -427,7 +426,7 @@ def _compare(before: str, after: str, html: str | None) -> Called:
     text = compare_text(comparison)
     if html is None:
         return comparison.as_json(), text
-    from flows.report.page.comparison import write_comparison
+    from flows.report.page.build import write_comparison
 
     write_comparison(comparison, html)
     return comparison.as_json(), text + f"page: {html}\n"

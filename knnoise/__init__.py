@@ -6,9 +6,9 @@ Nothing is imported before it is used.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from knnoise._shadows import check_shadows
 
 if TYPE_CHECKING:
     from knnoise.api import acquire, certify, check, clean, open_run, review, score, train
@@ -40,6 +40,26 @@ _ALONE = {
     "RobustKNeighborsClassifier": "pipeline.estimator",
 }
 """Where names come from that need no extra."""
+
+OURS = ("flows", "pipeline", "storage")
+
+
+def check_shadows() -> None:
+    """Raise `ImportError` where another package of that name would be imported instead of ours."""
+    home = Path(__file__).resolve().parent.parent
+    for name in OURS:
+        spec = find_spec(name)
+        places = list(spec.submodule_search_locations or []) if spec else []
+        if spec and spec.origin and not places:
+            places = [spec.origin]
+        if any(Path(place).resolve() == home / name for place in places):
+            continue
+        problem = f"{places[0]} hides it" if places else "it is not there"
+        raise ImportError(
+            f"knnoise needs its package {name!r}, and {problem}: rename that, or start Python in "
+            "another folder"
+        )
+
 
 check_shadows()
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from shlex import quote
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +15,8 @@ from flows.engine.results import LabelValue
 from flows.intake.coding import annotated, own_source
 from flows.intake.glance import FeatureCandidate, Glance, look_at
 from flows.intake.health import COARSE, SHOWN, Finding, Health, named
-from flows.intake.labels import alike, cleaned, joins, quantity, refused, too_few
-from flows.intake.remedies import DECIMAL, READING, mended, remedies
-from flows.options.params import CheckParams, Method, TrainParams, as_keywords
+from flows.intake.labels import NO_CLASSES, alike, cleaned, joins, quantity, refused, too_few
+from flows.options.params import CheckParams, Method, TrainParams, as_keywords, is_many, option
 from pipeline.arrays import AnyArray, Int64
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
 from pipeline.diagnostics.health import (
@@ -32,6 +34,75 @@ from storage.redaction import bare
 from storage.sources.request import Coding, is_place
 from storage.sources.values.labels import LabelCodes, joined_by, label_value
 from storage.sources.values.texts import parse_options
+
+_GIVEN = re.compile(r"give (--[a-z-]+ (?:'[^']*'|[^\s;]+))")
+READING, DECIMAL = "reading", "decimal"
+"""Kinds of findings without whose remedy nothing else can be looked at."""
+
+
+def mended(params: CheckParams, message: str) -> CheckParams | None:
+    """The parameters with the option that a refusal names; None where it names none that helps."""
+    match = _GIVEN.search(message)
+    options = _typed(match[1]) if match else {}
+    new = {name: value for name, value in options.items() if name in CheckParams.model_fields}
+    if not new or any(getattr(params, name) is not None for name in new):
+        return None
+    return params.model_copy(update=new)
+
+
+def remedies(params: CheckParams, health: Health) -> dict[str, Any] | None:
+    """The parameters of a training on the source, with what is given and every remedy; None where
+    no label is known to be one."""
+    if health.label_name is None or any(finding.kind in NO_CLASSES for finding in health.findings):
+        return None
+    options = params.model_dump(exclude_defaults=True)
+    for finding in health.findings:
+        if finding.option is not None and not finding.left_out:
+            _add(options, finding)
+    if options.get("noise") == "minmax" and "by" in options:  # its rates are too low for groups
+        options["exclude"] = [*options.get("exclude", []), options.pop("by")]
+    return options
+
+
+def _add(given: dict[str, Any], finding: Finding) -> None:
+    """The first of a finding's options that can still be given."""
+    for words in re.split(r" or (?=--)", finding.option or ""):
+        options = _typed(words)
+        if not options or not options.keys() <= TrainParams.model_fields.keys():
+            continue
+        many = {name for name in options if is_many(TrainParams.model_fields[name])}
+        if any(
+            given.get(name, value) != value for name, value in options.items() if name not in many
+        ):
+            continue
+        for name, value in options.items():
+            before = given.get(name) or []
+            given[name] = list(dict.fromkeys([*before, value])) if name in many else value
+        return
+
+
+def _typed(words: str) -> dict[str, Any]:
+    """Parameters by name, of options as they are typed."""
+    options: dict[str, Any] = {}
+    name = ""
+    for word in shlex.split(words):
+        if word.startswith("--"):
+            name = word[2:].replace("-", "_")
+            options[name] = True
+        elif name:
+            options[name] = word
+    return options
+
+
+def command(options: dict[str, Any]) -> str:
+    """A training as the shell takes it."""
+    words = ["knnoise", "train", options["source"]]
+    for name, value in options.items():
+        if name != "source":
+            for one in value if isinstance(value, list) else [value]:
+                words += [option(name)] if one is True else [option(name), str(one)]
+    return shlex.join([*words, "--run", "run"])
+
 
 MOST_COLUMNS = 4096
 """Columns that are looked at, one by one."""

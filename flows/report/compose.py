@@ -8,9 +8,9 @@ from flows.engine.job import Job, outcomes, peak_rss_mb
 from flows.engine.results import Result
 from flows.intake.health import COARSE
 from flows.options.params import TrainParams
-from flows.report.annotators import warnings as annotator_warnings
 from flows.report.content import builder_reason, recall_warning
 from flows.report.findings import order_warning
+from flows.report.labelers import warnings as annotator_warnings
 from flows.report.model import PoolReport, RunConfig, fields_of
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.building import Graph

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.report import annotators, groups, metric
+from flows.report import metric
 from flows.report.findings import findings
+from flows.report.labelers import annotator_lines, group_lines
 from flows.report.model import PoolReport, Training, span
 from flows.steps.ingest.pool import CorrectionsUsed
 from pipeline.decision.tempering import Worth
@@ -29,8 +30,8 @@ def of_labels(report: Training) -> list[str]:
         *findings(report),
         *_corrections(report.corrections),
         *report.since,
-        *groups.lines(report),
-        *annotators.lines(report),
+        *group_lines(report),
+        *annotator_lines(report),
     ]
 
 

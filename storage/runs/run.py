@@ -22,8 +22,7 @@ import zarr
 from storage.arrays.groups import undamaged
 from storage.errors import BusyError, InputError, StorageError
 from storage.files.durable import digest_of, parsed, seal, unseal
-from storage.files.location import Location
-from storage.files.stores import RecordedStore, RunStore
+from storage.files.location import Location, RecordedStore, RunStore
 from storage.runs.lease import Fence
 from storage.runs.ledger import Ledger, Record, digest
 from storage.version import FORMAT_VERSION, VERSION

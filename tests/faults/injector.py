@@ -17,8 +17,7 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import WrapperStore
 
-from storage.files.location import Location, _stored
-from storage.files.stores import RunStore
+from storage.files.location import Location, RunStore, _stored
 
 T = TypeVar("T")
 

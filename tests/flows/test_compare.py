@@ -15,11 +15,10 @@ from runs import PoolWriter, fit
 from selenium.webdriver.common.by import By
 
 from flows.cli import main
-from flows.report.compare import compare, compare_text, drift
-from flows.report.flips import Incomparable
+from flows.report.compare import Incomparable, compare, compare_text, drift
 from flows.report.kinds import TrainReport
 from flows.report.model import RunConfig
-from flows.report.page.comparison import verdict
+from flows.report.page.build import verdict
 
 N = 6000
 

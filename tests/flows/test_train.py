@@ -20,7 +20,7 @@ from flows.engine.collectives.sent import receive_lists, send_lists
 from flows.engine.job import Output
 from flows.engine.parts import Part
 from flows.report.content import load
-from flows.report.page.words import percent
+from flows.report.page.render import percent
 from flows.score import run_score
 from flows.steps.ingest.pool import _Reading as Pass
 from flows.steps.ingest.pool import _Write

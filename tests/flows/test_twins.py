@@ -15,8 +15,7 @@ from flows.engine.results import Result
 from storage import StorageError
 from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import read_group, write_group
-from storage.files.location import Location
-from storage.files.stores import RunStore
+from storage.files.location import Location, RunStore
 from storage.runs.pool import ChunkWriter
 from storage.runs.run import Run
 

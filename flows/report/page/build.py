@@ -1,4 +1,4 @@
-"""A finished run → its page, which names and links the tables of the run."""
+"""A finished run → its page, which names and links the tables of the run; a comparison as one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from urllib.parse import quote
 
 from flows.report import content as reports
 from flows.report import metric
+from flows.report.compare import NUMBERS, SHOWN, Comparison, Incomparable, shared
 from flows.report.findings import order_sentence, segment_sentences
 from flows.report.kinds import CandidateReport, ClassReport, TrainReport
 from flows.report.model import PoolReport
-from flows.report.page import pictures, words
+from flows.report.page import pictures
 from flows.report.page.classes import ClassesPage
 from flows.report.page.gather import block_recalls, sample, scan
-from flows.report.page.kind import KindPage
-from flows.report.page.render import render
+from flows.report.page.kind import Compared, KindPage
+from flows.report.page.render import parameters, percent, render
 from flows.report.page.sets import SetsPage
 from flows.report.page.suspects import STRIP, columns, data_issues, exhibits
-from flows.report.page.truth import Truth, reliability
 from flows.report.page.two import TwoPage
 from flows.report.rows import Shown
+from flows.report.truth import Truth, reliability
 from storage.export import write_bytes
 from storage.files.location import Location
 from storage.runs.run import Run, below
@@ -87,7 +88,7 @@ def write_page(
         page.template,
         report=report,
         name=run.location.name.rsplit("/", 1)[-1],
-        parameters=words.parameters(report),
+        parameters=parameters(report),
         reliability=None if checked is None else pictures.reliability(checked),
         checked=checked,
         answers=[] if measures is None else measures.sentences(),
@@ -119,3 +120,57 @@ PAGES: dict[type[PoolReport], KindPage] = {
     ClassReport: ClassesPage(),
     CandidateReport: SetsPage(),
 }
+
+
+def write_comparison(comparison: Comparison, target: str) -> None:
+    """Write a comparison to `target`, a path or URL, as one self-contained page.
+
+    Raises `InputError` where one of the runs is not there any more; `StorageError` where the target
+    cannot be written.
+    """
+    sides = [
+        reports.load(Run(Location.of(folder))) for folder in (comparison.before, comparison.after)
+    ]
+    of_kind: Compared = PAGES.get(shared(*sides), Compared())
+    labels = comparison.label_values or (0, 1)
+    page = render(
+        "compare.html",
+        comparison=comparison,
+        names=[f.rsplit("/", 1)[-1] for f in (comparison.before, comparison.after)],
+        verdict=verdict(comparison),
+        label_values=sides[1].label_values,
+        number_names=NUMBERS,
+        most=SHOWN,
+        facts=[(name.format(*labels), field) for name, field in of_kind.changed],
+        rates=of_kind.rates(list(zip(("before", "after"), sides, strict=True))),
+    )
+    write_bytes(target, page.encode())
+
+
+def verdict(comparison: Comparison) -> str:
+    """The whole comparison in one plain sentence."""
+    verdicts = {c.verdict for c in comparison.rates.values()}
+    if "drifted" in verdicts:
+        changes = [
+            f"{rate} {'rose' if c.change > 0 else 'fell'} from {percent(c.before)} to "
+            f"{percent(c.after)}"
+            for rate, c in comparison.rates.items()
+            if c.verdict == "drifted"
+        ]
+        begin = f"The noise has drifted: {' and '.join(changes)}"
+        if comparison.features is not None:
+            begin = (
+                f"T{comparison.features[1:]}, and the rates with them, which need not be "
+                f"the noise: {' and '.join(changes)}"
+            )
+    elif "unknown" in verdicts:
+        begin = "Whether the noise has drifted cannot be told from these two trainings"
+    else:
+        begin = "The noise rates are the same within their intervals"
+    rows = comparison.rows
+    if isinstance(rows, Incomparable):
+        return f"{begin}; the rows are not comparable one by one."
+    return (
+        f"{begin}; {rows.flipped:,} of {rows.n_rows:,} verdicts on single rows flipped "
+        f"({percent(rows.share)})."
+    )

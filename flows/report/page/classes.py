@@ -14,8 +14,8 @@ from flows.report.lines import varying
 from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage, of_labels
 from flows.report.page.pictures import k_curve, qualities
+from flows.report.page.render import percent, sizes, wrong_in_all
 from flows.report.page.suspects import Suspect, listed
-from flows.report.page.words import percent, sizes, wrong_in_all
 from flows.steps.graph.lookup import lists_of, pick
 from pipeline.arrays import Int64
 from storage.arrays.groups import read_array

@@ -1,4 +1,4 @@
-"""What a page takes from the kind of labels."""
+"""What a page takes from the kind of labels; of single ones who gave them, too."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from flows.report.labelers import agreed, consensus, remarks, verdict
 from flows.report.model import Training
-from flows.report.page import groups, words
 from flows.report.page.gather import Tally
-from flows.report.page.svg import Drawing
+from flows.report.page.pictures import C, Drawing, axes, drawing
+from flows.report.page.render import next_steps, percent, with_controls_shown
+from pipeline.noise.groups import Groups
+from storage.errors import amount
 from storage.runs.run import Run
 
 
@@ -49,7 +52,80 @@ class KindPage(Compared, ABC):
 def of_labels(run: Run, report: Training) -> dict[str, Any]:
     """What the pages of single labels show of those who labeled, and what to do next."""
     return {
-        "next": words.next_steps(run.location.name, report),
-        "several": groups.annotators_shown(report),
-        "whose": groups.groups_shown(report),
+        "next": next_steps(run.location.name, report),
+        "several": annotators_shown(report),
+        "whose": groups_shown(report),
+    }
+
+
+DRAWN = 15
+"""Groups in the figure."""
+LISTED = 200
+"""Groups, or annotators, in the table."""
+CLASSES = 6
+"""Classes up to which that of annotators has a column for each."""
+_LONGEST = 18
+
+
+def groups_shown(report: Training) -> dict[str, Any] | None:
+    """What the section of the groups shows; None where there are none."""
+    groups = report.groups
+    if groups is None:
+        return None
+    return {
+        "counted": amount(len(groups.groups), "group"),
+        "verdict": verdict(groups),
+        "remarks": remarks(groups),
+        "figure": _figure(groups),
+        "groups": groups.groups[:LISTED],
+        "rates": [{r.true: r for r in group.rates} for group in groups.groups[:LISTED]],
+    }
+
+
+def _figure(groups: Groups) -> Drawing:
+    """Share of wrong labels of the worst groups, with intervals."""
+    worst = groups.groups[:DRAWN]
+    with axes("whose", height=0.9 + 0.24 * len(worst)) as (ax, figure):
+        for y, group in enumerate(worst):
+            color = C["muted"] if group.support == "unsupported" else C["one"]
+            ax.plot(group.wrong_interval, [y, y], color=color, lw=5, alpha=0.35)
+            ax.plot(group.wrong, y, "o", color=color, ms=6)
+            ax.plot(group.wrong_shrunk, y, "|", color=C["accent"], ms=11, mew=1.8)
+        ax.set_yticks(range(len(worst)), [_name(group.value) for group in worst])
+        ax.set_ylim(len(worst) - 0.4, -0.6)
+        ax.set_xlim(0, 1.05 * max(0.05, *(group.wrong_interval[1] for group in worst)))
+        ax.grid(axis="y", visible=False)
+        ax.grid(axis="x", visible=True)
+        ax.set_xlabel("share of wrong labels")
+        text = "; ".join(
+            f"{_name(group.value)}: {percent(group.wrong)}, from {percent(group.wrong_interval[0])}"
+            f" to {percent(group.wrong_interval[1])}"
+            for group in worst
+        )
+        caption = (
+            "Points are estimates, bars their 95 % intervals, strokes the shrunken estimates. "
+            "Gray: too few rows to tell."
+        )
+        title = "The worst groups" if len(groups.groups) > DRAWN else "Groups, the worst first"
+        return drawing(figure, "whose", title, caption, f"{text}.")
+
+
+def _name(value: object) -> str:
+    """A group on an axis."""
+    text = str(with_controls_shown(" ".join(str(value).split())))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def annotators_shown(report: Training) -> dict[str, Any] | None:
+    """What the section of the annotators shows; None where labels are single."""
+    people = report.annotators
+    if people is None:
+        return None
+    some = people.annotators[:LISTED]
+    few = len(report.classes) <= CLASSES and all(one.matrix is not None for one in some)
+    return {
+        "agreed": agreed(people),
+        "consensus": consensus(report, people),
+        "annotators": some,
+        "classes": list(enumerate(report.classes)) if few else [],
     }

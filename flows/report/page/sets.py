@@ -10,10 +10,9 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from flows.report.kinds import CandidateReport
 from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage
+from flows.report.page.pictures import C, Drawing, axes, drawing
+from flows.report.page.render import percent
 from flows.report.page.suspects import Suspect, listed
-from flows.report.page.svg import COLORS as C
-from flows.report.page.svg import Drawing, axes, drawing
-from flows.report.page.words import percent
 from flows.steps.graph.lookup import lists_of, pick
 from pipeline.arrays import Int64
 from pipeline.methods.partial_labels import unpack

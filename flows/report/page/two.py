@@ -14,11 +14,9 @@ from flows.report.kinds.two import TrainReport, served
 from flows.report.lines import varying
 from flows.report.page.gather import Tally
 from flows.report.page.kind import Compared, KindPage, of_labels
-from flows.report.page.pictures import k_curve
+from flows.report.page.pictures import C, Drawing, axes, drawing, k_curve
+from flows.report.page.render import percent, sizes, wrong_in_all
 from flows.report.page.suspects import Suspect, listed
-from flows.report.page.svg import COLORS as C
-from flows.report.page.svg import Drawing, axes, drawing
-from flows.report.page.words import percent, sizes, wrong_in_all
 from flows.steps.graph.lookup import lists_of, pick
 from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import Greatest

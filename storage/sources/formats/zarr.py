@@ -11,7 +11,7 @@ import zarr
 from zarr.storage import FsspecStore, LocalStore
 
 from storage.errors import InputError, KnnoiseError
-from storage.files.stores import StrictStore
+from storage.files.location import StrictStore
 from storage.sources.base import Source
 from storage.sources.files import FileOfSource, SourcePath, readable
 from storage.sources.formats.arrays import ArrayRows, open_arrays
