@@ -213,13 +213,13 @@ def _train(**params: Any) -> Called:
     of_model("CheckParams", tells=False),
 )
 def _check(**params: Any) -> Called:
-    from flows.intake.health import Health, health_text
+    from flows.intake.health import Health
     from flows.intake.preflight import command, run_check
 
     content = run_check(**params)
     health = Health.model_validate(content)
     more = f"try: {command(health.remedies)}\n" if health.remedies else ""
-    return content, health_text(health) + more
+    return content, f"{health}{more}"
 
 
 @_command(cli, "score", "score new rows with a finished run", of_model("ScoreParams"))

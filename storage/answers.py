@@ -132,7 +132,8 @@ class Answers:
     _n_lines: int = 0
     _n_questions: int = 0
     _by_row: dict[int, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
-    _known: set[str] = field(default_factory=set)
+    known: set[str] = field(default_factory=set)
+    """Ids of all answers, those taken back among them."""
 
     @classmethod
     def of(cls, where: str, file: IO[bytes]) -> Answers:
@@ -148,7 +149,7 @@ class Answers:
 
     def check(self, where: str) -> None:
         """Raise `StorageError` where lines are damaged, and `InputError` where it is no log."""
-        if self.damaged and (self.origin or self._known):
+        if self.damaged and (self.origin or self.known):
             more = f" and {len(self.damaged) - 1:,} more" if len(self.damaged) > 1 else ""
             raise StorageError(
                 f"{where}: line {self.damaged[0]:,}{more} is damaged or cut off, what it said is "
@@ -180,7 +181,7 @@ class Answers:
                 self.damaged.append(number)
 
     def _add(self, answer: Answer) -> None:
-        if answer.id in self._known:
+        if answer.id in self.known:
             return
         self._n_questions += len(answer.rows)
         if self._n_questions > MOST_ROWS:
@@ -188,22 +189,18 @@ class Answers:
                 f"{self.where}: answers on more than {MOST_ROWS:,} rows, which are not held in "
                 "memory; give --answers another file from here on"
             )
-        self._known.add(answer.id)
+        self.known.add(answer.id)
         self.answers[answer.id] = answer
         for one in answer.rows:
             self._by_row[one.row][answer.id] = None
 
     def _forget(self, name: str) -> None:
-        self._known.add(name)
+        self.known.add(name)
         answer = self.answers.pop(name, None)
         for one in answer.rows if answer else ():
             del self._by_row[one.row][name]
             if not self._by_row[one.row]:
                 del self._by_row[one.row]
-
-    def is_known(self, name: str) -> bool:
-        """Whether an answer of this id was given, taken back or not."""
-        return name in self._known
 
     def __contains__(self, row: int) -> bool:
         """Whether anybody was asked about a row and said something, if only `not known`."""
@@ -293,7 +290,7 @@ class AnswersFile:
     def add(self, answer: Answer) -> bool:
         """Keep an answer; on the disk when this returns. False where it is known already."""
         self.refresh()
-        if self.answers.is_known(answer.id):
+        if answer.id in self.answers.known:
             return False
         self._append(asdict(answer))
         return True

@@ -203,7 +203,8 @@ def write_table(
         )
     beside = () if more is None else tuple(more[0](slice(0, 0)))
     named = None if ids is None else StoredIds.of(run.group(ids))
-    names = None if classes is None or are_codes(classes) else label_names(classes)
+    coded = all(type(value) is int and value == code for code, value in enumerate(classes or ()))
+    names = None if classes is None or coded else label_names(classes)
 
     def table(rows: slice) -> pa.Table:
         data = {name: read_array(group, name, rows) for name in columns}
@@ -236,11 +237,6 @@ def write_tables(target: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> 
     write = FORMATS[ending(target)]
     with _whole_file(target) as sink:
         write(sink, schema, (table.cast(schema) for table in tables))
-
-
-def are_codes(classes: Sequence[Label]) -> bool:
-    """Whether labels are their own codes, 0, 1, 2, …"""
-    return all(type(value) is int and value == code for code, value in enumerate(classes))
 
 
 def label_names(classes: Sequence[Label]) -> pa.Array:

@@ -55,7 +55,23 @@ class Health(BaseModel):
     """What `check` would train with: what it was given, and the options that its findings name."""
 
     def __str__(self) -> str:
-        return health_text(self)
+        """One screen of what a look at the source found."""
+        rows = "rows" if self.n_rows is None else f"{self.n_rows:,} rows"
+        looked = "all" if self.n_rows == self.looked_at else f"{self.looked_at:,} of them"
+        lines = [f"{self.source} ({self.kind}): {rows}, {looked} looked at"]
+        lines.append(f"features: {self.n_features:,}")
+        if self.id_name is not None:
+            lines.append(f"ids: {self.id_name!r}")
+        if self.label_name is not None:
+            total = sum(count for _, count in self.label_counts) or 1
+            shares = [
+                f"{value!r} {count / total:.1%}" for value, count in self.label_counts[:SHOWN]
+            ]
+            more = len(self.label_counts) - SHOWN
+            shares += [f"and {more} more values"] if more > 0 else []
+            lines.append(f"label {self.label_name!r}: {', '.join(shares) or 'no values'}")
+        lines += self.lines() or ["nothing suspicious"]
+        return "\n".join(lines) + "\n"
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -69,24 +85,6 @@ class Health(BaseModel):
             + (f"; give {f.option}" if f.option else "")
             for f in self.findings
         ]
-
-
-def health_text(health: Health) -> str:
-    """One screen of what a look at a source found."""
-    rows = "rows" if health.n_rows is None else f"{health.n_rows:,} rows"
-    looked = "all" if health.n_rows == health.looked_at else f"{health.looked_at:,} of them"
-    lines = [f"{health.source} ({health.kind}): {rows}, {looked} looked at"]
-    lines.append(f"features: {health.n_features:,}")
-    if health.id_name is not None:
-        lines.append(f"ids: {health.id_name!r}")
-    if health.label_name is not None:
-        total = sum(count for _, count in health.label_counts) or 1
-        shares = [f"{value!r} {count / total:.1%}" for value, count in health.label_counts[:SHOWN]]
-        more = len(health.label_counts) - SHOWN
-        shares += [f"and {more} more values"] if more > 0 else []
-        lines.append(f"label {health.label_name!r}: {', '.join(shares) or 'no values'}")
-    lines += health.lines() or ["nothing suspicious"]
-    return "\n".join(lines) + "\n"
 
 
 def named(columns: list[str]) -> str:

@@ -125,7 +125,8 @@ class Params(BaseModel):
         try:
             return cls(**given, **kwargs)
         except ValidationError as error:
-            raise InputError(_one_line(error, cls.model_fields)) from error
+            problems = (_sentence(problem, cls.model_fields) for problem in error.errors())
+            raise InputError("; ".join(problems)) from error
 
     @classmethod
     def signature(cls) -> inspect.Signature:
@@ -778,12 +779,8 @@ def metavar(field: FieldInfo) -> str | None:
     return next((note.word for note in _notes(field) if isinstance(note, Metavar)), None)
 
 
-def _one_line(error: ValidationError, known: Iterable[str]) -> str:
-    """What pydantic found, in terms of the command line."""
-    return "; ".join(_sentence(error_of, known) for error_of in error.errors())
-
-
 def _sentence(problem: Any, known: Iterable[str]) -> str:
+    """What pydantic found, in terms of the command line."""
     context = problem.get("ctx", {})
     if problem["type"] == "value_error":
         return str(context["error"])

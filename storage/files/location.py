@@ -149,21 +149,14 @@ def check_address(address: str, *, to_read: bool = False) -> None:
     check_name(address)
     allowed = set(SOURCES if to_read else STORES)
     allowed |= {name.strip() for name in os.environ.get(MORE, "").split(",")} - {""}
-    for protocol in _protocols(address):
+    links = address.split("::")
+    for link in links:  # as fsspec would take it
+        protocol = split_protocol(link)[0] or (link if len(links) > 1 else "file")
         if protocol not in allowed:
             raise InputError(
                 f"{address}: the protocol {protocol} is not allowed here, only "
                 f"{', '.join(sorted(allowed))}; if you trust it, name it in {MORE} (operations.md)"
             )
-
-
-def _protocols(address: str) -> list[str]:
-    """The protocol of each link of an address, as fsspec would take it."""
-    links = address.split("::")
-    protocols = [split_protocol(link)[0] for link in links]
-    if len(links) == 1:
-        return [protocols[0] or "file"]
-    return [protocol or link for protocol, link in zip(protocols, links, strict=True)]
 
 
 _EXTRAS = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}

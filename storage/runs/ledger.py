@@ -122,7 +122,8 @@ class Ledger:
         Raises `StorageError` where a file named is missing or not as it was written, or the part
         was committed before with other bytes.
         """
-        meant = {self._relative(path): digest for path, digest in (noted or {}).items()}
+        root = f"{self.location.url}/"
+        meant = {path.removeprefix(root): digest for path, digest in (noted or {}).items()}
         files: dict[str, Digest] = {}
         for prefix in written:
             keys = sorted(key for key in meant if f"{key}/".startswith(f"{prefix}/"))
@@ -162,9 +163,6 @@ class Ledger:
         above = {str(up) for key in files for up in PurePosixPath(key).parents}
         keys = (f"{up}/zarr.json" for up in above if ".zarr" in up)
         return [key for key in keys if self.location.is_local and self.location.exists(key)]
-
-    def _relative(self, path: str) -> str:
-        return path.removeprefix(f"{self.location.url}/")
 
     def forget(self, step: str, part: str) -> None:
         self.location.remove(self._key(step, part))

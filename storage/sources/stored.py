@@ -43,7 +43,8 @@ def stored_schema(source: Source) -> pa.Schema:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if column.null_count < len(column):
                 kinds.setdefault(name, set()).add(_kind(_point(column, source)))
-    return pa.schema([(name, _type(kinds.get(name, {3}))) for name in batch.schema.names])
+    patterns = [(name, kinds.get(name, {3})) for name in batch.schema.names]
+    return pa.schema([(n, next(kind for of, kind in _TYPES if own <= of)) for n, own in patterns])
 
 
 def stored_cells(source: Source, schema: pa.Schema) -> Iterator[tuple[int, pa.Table]]:
@@ -99,7 +100,3 @@ def _kind(text: pa.Array) -> int:
     """Place of the first of `_PATTERNS` that all text is of."""
     are = (pc.all(pc.match_substring_regex(text, pattern)).as_py() for pattern in _PATTERNS)
     return next(at for at, fits in enumerate(are) if fits)
-
-
-def _type(kinds: set[int]) -> pa.DataType:
-    return next(kind for among, kind in _TYPES if kinds <= among)

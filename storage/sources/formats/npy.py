@@ -42,7 +42,9 @@ class NpyRows(ArrayRows):
             stack.enter_context(readable(self.name))
             file = stack.enter_context(_open(self.location, self.member))
             if self.by_column and self.member:  # a member is slow to seek in
-                file = _on_disk(stack, file)
+                packed, file = file, stack.enter_context(tempfile.TemporaryFile())
+                shutil.copyfileobj(packed, file, 1 << 20)
+                file.seek(0)
             for first in range(start, self.shape[0], rows):
                 yield self._piece(file, first, min(first + rows, self.shape[0]))
             if self.member and not self.by_column:
@@ -84,14 +86,6 @@ def _open(location: SourcePath, member: str | None) -> Iterator[IO[bytes]]:
             name = _name(location, member)
             file = stack.enter_context(open_member(name, archive, member))
         yield file
-
-
-def _on_disk(stack: ExitStack, file: IO[bytes]) -> IO[bytes]:
-    """The same bytes in a temporary file that lives as long as the stack."""
-    copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-    shutil.copyfileobj(file, copy, 1 << 20)
-    copy.seek(0)
-    return copy
 
 
 def read_npy(location: SourcePath, member: str | None = None) -> NpyRows:

@@ -194,15 +194,6 @@ def _sets(column: pa.Array) -> Labels:
     return np.fromiter(sets, object, len(ends))
 
 
-def stored_columns(where: str, schema: pa.Schema) -> list[str]:
-    """Column names in file order, without the row index that pandas adds by itself."""
-    with readable(where, "its pandas metadata are not as pandas writes them", "write it again"):
-        pandas = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-        index = {name for name in pandas.get("index_columns", []) if isinstance(name, str)}
-    unnamed = {name for name in index if name.startswith("__index_level_")}
-    return [name for name in schema.names if name not in unnamed]
-
-
 def is_list(kind: pa.DataType) -> bool:
     """Whether columns of this Arrow type hold lists."""
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
@@ -291,10 +282,16 @@ class Look:
 
     @classmethod
     def of(cls, table: TableRows, schema: pa.Schema) -> "Look":
-        """The columns of a file that has a schema of Arrow's."""
-        names = stored_columns(table.location.name, schema)
+        """The columns of a file that has a schema of Arrow's, without the row index that pandas
+        adds by itself."""
+        problem = "its pandas metadata are not as pandas writes them"
+        with readable(table.location.name, problem, "write it again"):
+            pandas = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+            index = {name for name in pandas.get("index_columns", []) if isinstance(name, str)}
+        unnamed = {name for name in index if name.startswith("__index_level_")}
+        names = tuple(name for name in schema.names if name not in unnamed)
         twice = len(set(names)) < len(names)
-        return cls(table, tuple(names), {} if twice else {n: schema.field(n).type for n in names})
+        return cls(table, names, {} if twice else {n: schema.field(n).type for n in names})
 
     def given(self, constants: Constants) -> "Look":
         """The same with the columns that its path gives."""
@@ -327,20 +324,16 @@ class Look:
                 features |= {f"{name}={value}": Feature(name, category=value) for value in values}
                 continue
             kind = None if name in (request.label, request.ignore) else self.kinds.get(name)
-            length = self._length(name) if kind is not None and is_embedding(kind) else 0
+            length = 0
+            if kind is not None and is_embedding(kind):  # as the first row has, if not the type
+                fixed = types.is_fixed_size_list(kind)
+                length = int(kind.list_size) if fixed else len(self.first(name) or ())
             if length:
                 features |= {f"{name}[{i}]": Feature(name, i, length) for i in range(length)}
             else:
                 spelling = request.coding.spelling(name, request.dialect.decimal)
                 features[name] = Feature(name, spelling=spelling)
         return features
-
-    def _length(self, name: str) -> int:
-        """Values in each list of a column; 0 where its first row has none."""
-        kind = self.kinds[name]
-        if types.is_fixed_size_list(kind):
-            return int(kind.list_size)
-        return len(self.first(name) or ())
 
     def check(self, wanted: Selection) -> None:
         """Raise `InputError` unless the columns can be features, label, ids and groups."""
