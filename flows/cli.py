@@ -381,8 +381,9 @@ def _report(run: str, html: str | None, **more: str | None) -> Called:
             raise InputError("--scores, --truth and --show are for the page: give --html FILE too")
         folder.check(below())
         return report.as_json(), train_text(report) + _besides(folder, report)
-    from flows.report.page import Truth, write_page
+    from flows.report.page.build import write_page
     from flows.report.rows import shown_of
+    from flows.report.truth import Truth
 
     test = Truth.of(more["scores"], more["truth"], more["truth_column"])
     shown = shown_of(report.n_source_rows, more["show"], more["show_column"], more["image_root"])

@@ -128,26 +128,18 @@ class Training:
         import pandas as pd
 
         rows = [
-            {
-                "annotator": one["value"],
-                "labels": one["labels"],
-                "accuracy": one["accuracy"],
-                "low": one["interval"][0],
-                "high": one["interval"][1],
-                "support": one["support"],
-            }
+            (one["value"], one["labels"], one["accuracy"], *one["interval"], one["support"])
             for one in self._several()["annotators"]
         ]
-        return pd.DataFrame(rows).set_index("annotator")
+        names = ["annotator", "labels", "accuracy", "low", "high", "support"]
+        return pd.DataFrame(rows, columns=names).set_index("annotator")
 
     @property
     def consensus(self) -> pd.DataFrame:
         """A row for each training row: the likeliest label by annotators and neighbors, and how
         certain it is; raises as `annotators`."""
-        import pandas as pd
-
         self._several()
-        return pd.read_parquet(f"{self.run.rstrip('/')}/consensus.parquet")
+        return self._table("consensus")
 
     def _several(self) -> dict[str, Any]:
         annotators: dict[str, Any] | None = self.summary["annotators"]
@@ -158,17 +150,15 @@ class Training:
     @property
     def label_issues(self) -> pd.DataFrame:
         """A row for each training row: ids, given and predicted label, quality (low is bad)."""
-        import pandas as pd
-
-        path = f"{self.run.rstrip('/')}/label_issues.parquet"
-        return pd.read_parquet(path)
+        return self._table("label_issues")
 
     @property
     def data_issues(self) -> pd.DataFrame:
         """A row for each training row: ids, outlier score, near duplicates and data value."""
-        import pandas as pd
+        return self._table("data_issues")
 
-        return pd.read_parquet(f"{self.run.rstrip('/')}/data_issues.parquet")
+    def _table(self, name: str) -> pd.DataFrame:
+        return _read(f"{self.run.rstrip('/')}/{name}.parquet")
 
     def suspects(self, n: int = 20) -> pd.DataFrame:
         """The n rows whose given label is most likely wrong, the worst first."""
@@ -217,7 +207,7 @@ class Training:
         """
         needs("report", "the page")
         from flows.report.content import load_any
-        from flows.report.page import write_page
+        from flows.report.page.build import write_page
         from flows.report.rows import shown_of
         from storage.export import check_target
         from storage.files.location import Location

@@ -147,14 +147,17 @@ class Params(BaseModel):
             return_annotation=dict[str, Any],
         )
 
-    heading: ClassVar[str] = "This command"
+    heading: ClassVar[str]
     """Of the fields of a class in the command line's help."""
+
+    def __init_subclass__(cls, heading: str = "This command") -> None:
+        cls.heading = heading
 
     @classmethod
     def heading_of(cls, name: str | None) -> str:
         """The heading of a field, or of what all commands have."""
         owners = (c for c in cls.__mro__ if name in inspect.get_annotations(c))
-        return str(next((vars(c).get("heading", Params.heading) for c in owners), Params.heading))
+        return str(getattr(next(owners, None), "heading", "This command"))
 
     @classmethod
     def help(cls) -> str:
@@ -162,10 +165,8 @@ class Params(BaseModel):
         return "\n".join(f"    {name}: {described(f)}" for name, f in cls.model_fields.items())
 
 
-class Written(Params):
+class Written(Params, heading="Text files"):
     """How text files are written, those of labels included."""
-
-    heading: ClassVar[str] = "Text files"
 
     sep: Annotated[str, Metavar("CHAR")] | None = Field(
         None,
@@ -193,10 +194,8 @@ class Written(Params):
         )
 
 
-class Given(Written):
+class Given(Written, heading="Source and labels"):
     """A source and its labels."""
-
-    heading: ClassVar[str] = "Source and labels"
 
     source: Text = Field(
         description="CSV, Parquet (file or folder), Excel, npy, npz or Zarr; a path or fsspec URL"
@@ -205,10 +204,8 @@ class Given(Written):
     label_column: Name = Field(None, description="column (or array) of the labels")
 
 
-class Labeled(Given):
+class Labeled(Given, heading="Source and labels"):
     """A labeled source and the run that learns from it."""
-
-    heading: ClassVar[str] = "Source and labels"
 
     run: Folder = Field(
         description="folder of the run, new or begun by the same call; "
@@ -216,10 +213,8 @@ class Labeled(Given):
     )
 
 
-class Selected(Params):
+class Selected(Params, heading="Columns"):
     """Which columns of a source are features."""
-
-    heading: ClassVar[str] = "Columns"
 
     id_column: Name = Field(
         None, description="column (or array) that names the rows: no feature, but in every output"
@@ -263,10 +258,8 @@ class Selected(Params):
         return Columns(self.id_column, keep, leave, left_out)
 
 
-class Chosen(Selected):
+class Chosen(Selected, heading="Columns"):
     """Which columns of a labeled source are features, and what is known of its labels."""
-
-    heading: ClassVar[str] = "Columns"
 
     candidates: Annotated[str, Metavar("SEPARATOR")] | None = Field(
         None,
@@ -325,10 +318,8 @@ class Chosen(Selected):
         return replace(super().columns(left_out), group=self.by)
 
 
-class Method(Chosen):
+class Method(Chosen, heading="Method"):
     """What decides the results of a training, besides its source; recorded with the run."""
-
-    heading: ClassVar[str] = "Method"
 
     encode: Literal["none", "one-hot"] = Field(
         "none",
@@ -466,10 +457,8 @@ class Method(Chosen):
         return self
 
 
-class Compute(Params):
+class Compute(Params, heading="Computing"):
     """Where and how a flow computes; no part of what it computes."""
-
-    heading: ClassVar[str] = "Computing"
 
     workers: Annotated[int, Field(ge=0), Metavar("N")] | None = Field(
         None, description="local processes; auto is one per core, 0 computes in the flow's process"
@@ -544,11 +533,9 @@ class TrainParams(Compute, Method, Labeled):
         return self
 
 
-class Unscored(Written):
+class Unscored(Written, heading="Source and labels"):
     """New rows and the finished run that scores them; text is written as that of the training,
     where nothing else is given."""
-
-    heading: ClassVar[str] = "Source and labels"
 
     source: Text = Field(
         description="rows with the features of training; its label column, if any, is ignored"
@@ -622,10 +609,8 @@ class CertifyParams(Compute):
     seed: Seed = Field(0, description="seed of the sampling")
 
 
-class Paged(Params):
+class Paged(Params, heading="The page"):
     """The page on which people label rows, and what it shows of them."""
-
-    heading: ClassVar[str] = "The page"
 
     port: Annotated[int, Field(ge=0, le=65535), Metavar("P")] = Field(
         0, description="port of the page on this host; 0 takes a free one"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flows.engine.results import Outcome
-from flows.report.model import Frozen, Interval, Saved
+from flows.report.model import Frozen, Interval, Saved, fields_of
 from pipeline.diagnostics.reliability import clopper_pearson
 from pipeline.methods.speculate_correct import Certificate
 
@@ -26,17 +26,9 @@ class ErrorBound(Frozen):
     @classmethod
     def of(cls, bound: Certificate, n_rules: int) -> ErrorBound:
         """A certificate as a report holds it."""
-        return cls(
-            estimate=bound.estimate,
-            lower=bound.lower,
-            upper=bound.upper,
-            epsilon=bound.half_width,
-            epsilon_validation=bound.epsilon.validation,
-            epsilon_remainder=bound.epsilon.remainder,
-            epsilon_cutoff=bound.epsilon.cutoff,
-            epsilon_sampling=bound.epsilon.sampling,
-            n_rules=n_rules,
-        )
+        fields = fields_of(bound, "estimate", "lower", "upper")
+        fields |= {f"epsilon_{name}": size for name, size in vars(bound.epsilon).items()}
+        return cls(**fields, epsilon=bound.half_width, n_rules=n_rules)
 
 
 class HeldOut(Frozen):
@@ -104,13 +96,7 @@ def certify_text(report: CertifyReport) -> str:
 
 
 def _line(name: str, bound: ErrorBound) -> str:
-    parts = (
-        bound.epsilon_validation,
-        bound.epsilon_remainder,
-        bound.epsilon_cutoff,
-        bound.epsilon_sampling,
-    )
-    made_of = " + ".join(f"{part:.4f}" for part in parts)
+    made_of = " + ".join(f"{size:.4f}" for name, size in bound if name.startswith("epsilon_"))
     return (
         f"  {name}: {bound.lower:.4f} to {bound.upper:.4f}, estimate {bound.estimate:.4f} "
         f"± {bound.epsilon:.4f} ({made_of})"
@@ -120,7 +106,12 @@ def _line(name: str, bound: ErrorBound) -> str:
 def _corrected(report: CertifyReport) -> list[str]:
     if report.trained_rule is None:
         return [f"  corrected rule, clean labels: {report.clean_reason}"]
-    return [_line(f"threshold {report.threshold:.4f}", report.trained_rule), _clean(report)]
+    line = _line(f"threshold {report.threshold:.4f}", report.trained_rule)
+    if report.clean_error is None:
+        return [line, f"  against clean labels: {report.clean_reason}"]
+    low, high = report.clean_error
+    clean = f"  the same against clean labels: {low:.4f} to {high:.4f}; {report.clean_reason}"
+    return [line, clean]
 
 
 def _held_out(report: CertifyReport) -> list[str]:
@@ -138,10 +129,3 @@ def _held_out(report: CertifyReport) -> list[str]:
         f"{would.upper - would.lower:.4f}; the majority's bound is "
         f"{report.majority.upper - report.majority.lower:.4f} wide"
     ]
-
-
-def _clean(report: CertifyReport) -> str:
-    if report.clean_error is None:
-        return f"  against clean labels: {report.clean_reason}"
-    low, high = report.clean_error
-    return f"  the same against clean labels: {low:.4f} to {high:.4f}; {report.clean_reason}"

@@ -310,7 +310,17 @@ def compare_text(comparison: Comparison) -> str:
     lines += ["", *(f"{kind}: {line}" for line in comparison.warnings)]
     for what, pairs in comparison.differences.items():
         lines += [f"{what}: {line}" for line in _changed(pairs)]
-    return "\n".join([*lines, *rows_text(comparison.rows, comparison.label_values)]) + "\n"
+    rows = comparison.rows
+    if isinstance(rows, Incomparable):
+        lines.append(f"rows: not comparable one by one: {rows.reason}")
+    else:
+        lines += [
+            f"rows: {rows.flipped:,} of {rows.n_rows:,} verdicts flipped ({rows.share:.2%})",
+            f"  predicted label: {_moves(rows, comparison.label_values)}",
+            f"  given label: {rows.newly_suspect:,} newly suspect, {rows.no_longer_suspect:,} "
+            f"no longer; {rows.given_changed:,} were changed in the source",
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def _changed(pairs: Mapping[str, Pair]) -> Iterable[str]:
@@ -333,15 +343,3 @@ def _moves(rows: Flips, labels: list[LabelValue] | None) -> str:
         zero, one = labels or (0, 1)
         return f"{rows.predicted_to_1:,} became {one}, {rows.predicted_to_0:,} became {zero}"
     return f"{rows.predicted_changed:,} changed"
-
-
-def rows_text(rows: Flips | Incomparable, labels: list[LabelValue] | None = None) -> list[str]:
-    """What became of the rows, in a few lines."""
-    if isinstance(rows, Incomparable):
-        return [f"rows: not comparable one by one: {rows.reason}"]
-    return [
-        f"rows: {rows.flipped:,} of {rows.n_rows:,} verdicts flipped ({rows.share:.2%})",
-        f"  predicted label: {_moves(rows, labels)}",
-        f"  given label: {rows.newly_suspect:,} newly suspect, {rows.no_longer_suspect:,} "
-        f"no longer; {rows.given_changed:,} were changed in the source",
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from flows.engine.job import Job, outcomes, peak_rss_mb
 from flows.engine.results import Result
@@ -23,23 +23,12 @@ from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
 
 
-class Estimates(Protocol):
-    """What a training takes from the estimates, of whatever kind labels are."""
-
-    @property
-    def k(self) -> int:
-        """Neighbors whose labels are averaged."""
-
-    @property
-    def n_neighbors(self) -> int:
-        """Neighbors that the prediction of a row takes."""
-
-
 class LabelsJudged(NamedTuple):
     """What was found about the labels of a pool."""
 
     kind: type[PoolReport]
-    estimated: Estimates
+    estimated: Any
+    """What was estimated, as `kind` takes it."""
     n_issues: int
     """Suspect labels."""
     n_wrong: float | None = None

@@ -26,7 +26,7 @@ from selenium.webdriver.support.select import Select
 
 from flows.cli import main
 from flows.report.kinds import TrainReport
-from flows.report.page import write_page
+from flows.report.page.build import write_page
 from flows.report.page.gather import BlockRecall
 from flows.report.page.pictures import recall
 from flows.report.page.render import with_controls_shown

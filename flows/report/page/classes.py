@@ -42,7 +42,9 @@ class ClassesPage(KindPage):
     template: ClassVar = "classes.html"
 
     def shown(self, run: Run, report: ClassReport, tally: Tally) -> dict[str, Any]:
-        listed, codes = suspects(run, report, tally.suspects), shown_classes(report)
+        listed = suspects(run, report, tally.suspects)
+        wrong = np.asarray(report.class_noise) * report.class_counts
+        codes = sorted(np.argsort(-wrong, kind="stable")[:SHOWN].tolist())
         pairs = Counter((one.verdict["given"], one.verdict["likely"]) for one in listed)
         return {
             "verdict": verdict(report),
@@ -83,13 +85,6 @@ def suspects(run: Run, report: ClassReport, rows: Int64) -> list[Suspect]:
             }
         )
     return listed(run, report, rows, lists, verdicts)
-
-
-def shown_classes(report: ClassReport) -> list[int]:
-    """Codes of the classes shown: all, or those of most wrong labels, in order."""
-    wrong = np.asarray(report.class_noise) * report.class_counts
-    most = np.argsort(-wrong, kind="stable")[:SHOWN]
-    return sorted(most.tolist())
 
 
 def heat_map(run: Run, codes: list[int], names: list[LabelValue]) -> list[list[Cell]]:

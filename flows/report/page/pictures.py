@@ -113,6 +113,12 @@ def drawing(figure: Figure, name: str, title: str, caption: str, text: str) -> D
     return Drawing(name, title, caption, text, Markup(svg))
 
 
+def named_at_right(ax: Axes, name: str, y: float, color: str) -> None:
+    """Write what a line across the figure is above its right end."""
+    there: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    ax.annotate(name, (1.0, y), (0, 4), ha="right", color=color, **there)
+
+
 def k_curve(report: Training) -> Drawing:
     """Leave-one-out score against k, the chosen k marked."""
     grid, score = report.k_curve.grid, report.k_curve.score
@@ -126,8 +132,7 @@ def k_curve(report: Training) -> Drawing:
         )
         ax.margins(y=0.18)
         ax.yaxis.set_major_locator(MaxNLocator(5))
-        ax.set_xlabel("k, neighbors averaged")
-        ax.set_ylabel("Brier score, leave-one-out")
+        ax.set(xlabel="k, neighbors averaged", ylabel="Brier score, leave-one-out")
         text = "; ".join(f"k {a}: {b:.5f}" for a, b in zip(grid, score, strict=True))
         given = report.config.parameters["k"] is not None
         how = "The marked size was asked for." if given else "The marked size was chosen."
@@ -163,10 +168,8 @@ def reliability(curve: Reliability) -> Drawing:
         ax.vlines(curve.posterior, low, high, color=C["one"], lw=2.5, alpha=0.4)
         size = 12 + 110 * np.sqrt(np.array(curve.rows) / max(curve.rows))
         ax.scatter(curve.posterior, curve.share, s=size, color=C["one"], lw=0, zorder=3)
-        ax.set_xlim(-0.04, 1.04)
-        ax.set_ylim(-0.04, 1.04)
-        ax.set_xlabel("posterior, mean of the bin")
-        ax.set_ylabel("share truly 1")
+        ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))
+        ax.set(xlabel="posterior, mean of the bin", ylabel="share truly 1")
         text = "; ".join(
             f"posterior {p:.2f}: {percent(s)} of {n:,} rows"
             for p, s, n in zip(curve.posterior, curve.share, curve.rows, strict=True)
@@ -200,8 +203,7 @@ def pool(x: Float32, quality: Float32) -> Drawing:
                 alpha=0.75,
                 label=f"{bounds[i]:.1f}–{bounds[i + 1]:.1f}",
             )
-        ax.set_xticks([])
-        ax.set_yticks([])
+        ax.set(xticks=[], yticks=[])
         ax.spines["bottom"].set_visible(False)
         first, second = plane.share
         ax.set_xlabel(f"first component, {percent(first)} of variance")
@@ -246,21 +248,12 @@ def recall(blocks: Sequence[BlockRecall], report: PoolReport) -> Drawing | None:
             ax.vlines(at, low, high, color=C["one"], lw=2.5, alpha=0.35)
         ax.plot(at, value, "o", color=C["one"], ms=2.5 if many else 4.5, mew=0)
         ax.axhline(target, color=C["accent"], lw=1.2, ls="--")
-        ax.annotate(
-            f"target {target:g}",
-            (1.0, target),
-            (0, 4),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            ha="right",
-            color=C["accent"],
-        )
+        named_at_right(ax, f"target {target:g}", target, C["accent"])
         least = min(target, float(value.min() if many else low.min()))
         ax.set_ylim(least - 0.15 * (1.0 - least) - 1e-3, 1.0 + 0.06 * (1.0 - least) + 1e-3)
         ax.set_xlim(0.2, len(blocks) + 0.8)
         ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        ax.set_xlabel("blocks, lowest recall first")
-        ax.set_ylabel("share of true neighbors found")
+        ax.set(xlabel="blocks, lowest recall first", ylabel="share of true neighbors found")
         worst = blocks[0]
         text = (
             f"{amount(len(blocks), 'block')}; the lowest recall is {worst.recall:.4f} in block "

@@ -14,7 +14,7 @@ from flows.report.kinds.two import TrainReport, served
 from flows.report.lines import varying
 from flows.report.page.gather import Tally
 from flows.report.page.kind import Compared, KindPage, of_labels
-from flows.report.page.pictures import C, Drawing, axes, drawing, k_curve
+from flows.report.page.pictures import C, Drawing, axes, drawing, k_curve, named_at_right
 from flows.report.page.render import percent, sizes, wrong_in_all
 from flows.report.page.suspects import Suspect, listed
 from flows.steps.graph.lookup import lists_of, pick
@@ -213,20 +213,12 @@ def honest_range(report: TrainReport) -> Drawing | None:
             ax.fill_between(k, value - error, value + error, color=color, alpha=0.18, lw=0)
             ax.plot(k, value, "o-", color=color, ms=3.5)
             ax.axhline(rate, color=color, lw=1, ls=(0, (2, 3)))
-            ax.annotate(
-                f"{name} = {rate:.3f}",
-                (1.0, max(rate, float((value + error)[-2:].max()))),
-                (0, 4),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                ha="right",
-                color=ink,
-            )
+            above = max(rate, float((value + error)[-2:].max()))
+            named_at_right(ax, f"{name} = {rate:.3f}", above, ink)
         ax.set_xscale("log")
         ax.set_xticks(k, [f"{v:.0f}" for v in k])
         ax.xaxis.set_minor_locator(NullLocator())
-        ax.set_ylim(0, 1)
-        ax.set_xlabel("k, neighbors averaged")
+        ax.set(ylim=(0, 1), xlabel="k, neighbors averaged")
         ax.set_ylabel(f"share given {report.label_values[1]}")
         text = "; ".join(
             f"k {a:.0f}: from {b:.3f} to {c:.3f}" for a, b, c in zip(k, low, high, strict=True)
