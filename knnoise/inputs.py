@@ -1,7 +1,5 @@
 """Sources that are in memory, as files for the time of a call; those of Dask part by part."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

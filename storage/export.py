@@ -1,8 +1,6 @@
 """Groups in source order and small tables as files of other tools, streamed; the format is told by
 the ending of the name."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Text without secrets: what is logged, shown or kept on disk passes through here."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

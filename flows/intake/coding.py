@@ -1,7 +1,5 @@
 """What text columns and gaps become, learned from all training rows before they are read."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from shlex import quote
 

@@ -1,7 +1,5 @@
 """The health of a source: what was understood of it, and what is wrong or may be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict

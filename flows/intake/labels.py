@@ -1,7 +1,5 @@
 """Single labels: what goes with them only, and what no classes are."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 

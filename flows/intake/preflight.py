@@ -1,7 +1,5 @@
 """A look at a source before anything is computed."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter

@@ -1,7 +1,5 @@
 """Packages that a small installation is without, by the extra that brings them."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 

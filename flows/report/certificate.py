@@ -1,7 +1,5 @@
 """The report of a certificate."""
 
-from __future__ import annotations
-
 from flows.engine.results import Outcome
 from flows.report.model import Frozen, Interval, Saved, fields_of
 from pipeline.diagnostics.reliability import clopper_pearson
@@ -24,7 +22,7 @@ class ErrorBound(Frozen):
     """Rules that are certified at once, as the labels chose this one among them."""
 
     @classmethod
-    def of(cls, bound: Certificate, n_rules: int) -> ErrorBound:
+    def of(cls, bound: Certificate, n_rules: int) -> "ErrorBound":
         """A certificate as a report holds it."""
         fields = fields_of(bound, "estimate", "lower", "upper")
         fields |= {f"epsilon_{name}": size for name, size in vars(bound.epsilon).items()}
@@ -41,7 +39,7 @@ class HeldOut(Frozen):
     """Clopper & Pearson's interval; it fails with the certificate's delta at most."""
 
     @classmethod
-    def of(cls, n_rows: int, error: float, delta: float) -> HeldOut:
+    def of(cls, n_rows: int, error: float, delta: float) -> "HeldOut":
         """What `n_rows` rows with this share of wrong predictions say."""
         low, high = clopper_pearson(round(error * n_rows), n_rows, delta)
         return cls(n_rows=n_rows, error=error, lower=low, upper=high)

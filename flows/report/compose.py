@@ -1,7 +1,5 @@
 """What the steps of a training found, as its report."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from flows.engine.job import Job, outcomes, peak_rss_mb

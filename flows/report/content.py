@@ -1,7 +1,5 @@
 """What a run found, for machines and as a short text."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """What the neighbor graph tells besides the labels, in sentences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Who gave the labels, in words: groups whose labels are wrong; annotators and their consensus."""
 
-from __future__ import annotations
-
 from flows.report.model import Training, span, where
 from pipeline.noise.annotator_verdicts import Annotator, Annotators
 from pipeline.noise.groups import APART, Group, Groups

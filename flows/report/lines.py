@@ -1,7 +1,5 @@
 """Lines of the text of a training that kinds of labels share."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flows.report import metric

@@ -1,7 +1,5 @@
 """What is near, and which columns matter: in sentences, and as bars."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from flows.report.model import PoolReport

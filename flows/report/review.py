@@ -1,7 +1,5 @@
 """What checked labels say of all labels: precision of the suspects, true share of wrong labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is shown of a row: its features, and a text or an image where a file has them."""
 
-from __future__ import annotations
-
 import struct
 import threading
 import zlib
@@ -103,7 +101,7 @@ def _short(value: float) -> float:
 
 def shown_of(
     n_rows: int, show: str | None, column: str | None, image_root: str | None
-) -> Shown | None:
+) -> "Shown | None":
     """What `--show` and the options that belong to it ask for; raises `InputError`."""
     if show is not None:
         return Shown(show, column, n_rows, image_root)

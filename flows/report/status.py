@@ -1,7 +1,5 @@
 """How far a run is: which steps are done, what is damaged, what comes next."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

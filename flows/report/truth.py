@@ -1,7 +1,5 @@
 """Scores against clean labels, streamed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from flows.report.model import Training
@@ -31,7 +29,7 @@ class Truth:
     """Column of the labels where the file has several."""
 
     @classmethod
-    def of(cls, scores: str | None, truth: str | None, column: str | None) -> Truth | None:
+    def of(cls, scores: str | None, truth: str | None, column: str | None) -> "Truth | None":
         """What the command line was given; None where it was nothing.
 
         Raises `InputError` where one of the two files is missing.

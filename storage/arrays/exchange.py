@@ -4,8 +4,6 @@ A producer writes its rows as one run, sorted by destination, and returns a tabl
 consumer reads its own slice of every run that has rows for it. A run is one file of packed records,
 so that a slice costs one read however many columns the rows have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +48,7 @@ class _Head:
     checksums: list[int]
 
     @classmethod
-    def of(cls, about: Mapping[str, Any] | None) -> _Head:
+    def of(cls, about: Mapping[str, Any] | None) -> "_Head":
         """As it was written; ValueError for anything else."""
         try:
             fields = dict(about or {})

@@ -1,7 +1,5 @@
 """Groups of arrays on disk, created, written and read as the schema says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

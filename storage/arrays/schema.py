@@ -1,7 +1,5 @@
 """What every Zarr group of a run holds: dimensions, types, fill values, meaning."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import nan

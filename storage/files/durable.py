@@ -1,8 +1,6 @@
 """Files that survive a power cut and show damage: whole or not there, synced and in which order,
 noted as a part writes them, sealed with a digest."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,8 +1,6 @@
 """A folder anywhere fsspec reaches, with the few operations that durability rests on; and which
 protocols an address may use, as a submitted address decides what code opens it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno
@@ -189,11 +187,11 @@ _PIECE_BYTES = 16 << 20
 """Bytes of a file that are in memory at once while it is checked."""
 
 
-def _stored(method: Callable[Concatenate[Location, str, P], T]) -> Callable[..., T]:
+def _stored(method: Callable[Concatenate["Location", str, P], T]) -> Callable[..., T]:
     """A failure of the disk or store becomes a `StorageError` that names the file."""
 
     @functools.wraps(method)
-    def call(self: Location, key: str = "", *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: "Location", key: str = "", *args: P.args, **kwargs: P.kwargs) -> T:
         with stored(self.path(key)):
             return method(self, key, *args, **kwargs)
 
@@ -220,7 +218,7 @@ class Location:
     url: str
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str]) -> Location:
+    def of(cls, path: str | os.PathLike[str]) -> "Location":
         """Local paths become absolute, so that a worker elsewhere on the host sees the same.
 
         Raises `InputError` for what cannot be a path, or is of a protocol that is not allowed.

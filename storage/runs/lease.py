@@ -6,8 +6,6 @@ run one gets it. An owner that has lost its lease finds its own file gone. No cl
 whether an owner elsewhere lives is seen by watching its beat.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -82,13 +80,13 @@ class Owner:
     released: bool = False
 
     @classmethod
-    def this(cls) -> Owner:
+    def this(cls) -> "Owner":
         now = datetime.now(UTC).isoformat(timespec="seconds")
         pid = os.getpid()
         return cls(uuid.uuid4().hex, socket.gethostname(), machine(), pid, birth(pid), now)
 
     @classmethod
-    def of(cls, content: bytes | None) -> Owner | None:
+    def of(cls, content: bytes | None) -> "Owner | None":
         """None for what is no lease."""
         with contextlib.suppress(ValueError, TypeError):
             owner = cls(**parsed(content or b""))

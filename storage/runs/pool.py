@@ -1,7 +1,5 @@
 """Rows in source order on disk: the training pool, and the queries of a scoring."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock

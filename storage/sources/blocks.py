@@ -2,8 +2,6 @@
 of rows besides: that features are finite, labels that somebody checked, and several labels per
 row by the keys of their rows, with their majority."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -55,7 +53,7 @@ class Chunk(NamedTuple):
         """`(row,)` positions in the source."""
         return np.arange(self.start, self.start + len(self.x)) if self.row is None else self.row
 
-    def at(self, rows: slice | npt.NDArray[np.bool_]) -> Chunk:
+    def at(self, rows: slice | npt.NDArray[np.bool_]) -> "Chunk":
         """Some of the rows; of a slice views."""
         columns: list[Any] = [None if column is None else column[rows] for column in self[:-1]]
         return Chunk(*columns)

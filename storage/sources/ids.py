@@ -1,8 +1,6 @@
 """Ids of rows: those of a source, and those that stand beside the rows of a stored group. Lines of
 other tables are matched to rows by them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -54,7 +52,7 @@ class RowIds(NamedTuple):
     """Whether an id may stand on several rows, of which the first counts."""
 
     @staticmethod
-    def of_source(source: Source) -> RowIds | None:
+    def of_source(source: Source) -> "RowIds | None":
         """The ids of a source, which are read again, alone; None where it has none."""
         if source.id_name is None:
             return None
@@ -137,7 +135,7 @@ class StoredIds:
     whole: bool
 
     @classmethod
-    def of(cls, group: zarr.Group) -> StoredIds | None:
+    def of(cls, group: zarr.Group) -> "StoredIds | None":
         """None where the rows have no ids."""
         if "id" not in group:
             return None

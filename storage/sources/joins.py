@@ -1,8 +1,6 @@
 """Read what belongs to the rows of a source: annotations (row, annotator, label) of a long table,
 and labels that somebody checked, which replace those of the source and are certain."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

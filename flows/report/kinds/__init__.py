@@ -1,7 +1,5 @@
 """The kinds of labels: the reports of a training and of a scoring on each, and what they say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flows.report.kinds.classes import ClassReport

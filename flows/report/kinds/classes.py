@@ -1,7 +1,5 @@
 """More than two classes: the reports of a training and of a scoring, and what is said of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, ClassVar
 
@@ -86,7 +84,7 @@ class ClassReport(Training):
     @classmethod
     def of(
         cls, common: dict[str, Any], run: Run, fitted: ClassEstimates, ingested: Ingested, _: None
-    ) -> ClassReport:
+    ) -> "ClassReport":
         group = run.group("transition")
         matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
         names, given = ingested.label_values or [], np.asarray(ingested.class_counts)

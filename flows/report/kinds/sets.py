@@ -1,7 +1,5 @@
 """Candidate sets: the reports of a training and of a scoring, and what is said of them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 
@@ -99,7 +97,7 @@ class CandidateReport(PoolReport):
         fitted: CandidateEstimates,
         ingested: Ingested,
         judged: Verdicts,
-    ) -> CandidateReport:
+    ) -> "CandidateReport":
         names, taken = ingested.label_values or [], judged.disambiguated
         warnings = [*common["warnings"], *_length_warning(fitted, ingested.n_rows)]
         return cls(

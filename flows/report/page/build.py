@@ -1,7 +1,5 @@
 """A finished run → its page, which names and links the tables of the run; a comparison as one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote

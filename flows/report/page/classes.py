@@ -1,7 +1,5 @@
 """What the page shows of more than two classes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """What the page shows beyond report.json, read from a finished run part by part."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

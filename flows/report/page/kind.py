@@ -1,7 +1,5 @@
 """What a page takes from the kind of labels; of single ones who gave them, too."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Figures as inline SVG that takes its colors and fonts from the page; those of several kinds."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Templates of the pages: all that comes from data is escaped. Their sentences and small tables."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What the page shows of a training on candidate sets."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The most suspect training rows, with their neighbors and columns, and what else is shown of rows;
 outliers, and near duplicates of another label."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the page shows of two classes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

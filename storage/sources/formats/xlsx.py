@@ -1,7 +1,5 @@
 """Sheets of Excel workbooks, streamed; openpyxl is needed, and an extra."""
 
-from __future__ import annotations
-
 import io
 import shlex
 import warnings

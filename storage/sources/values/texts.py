@@ -1,7 +1,5 @@
 """Ids, and numbers, times and truth values, that a table holds as text."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from typing import Any, NamedTuple
