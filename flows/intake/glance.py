@@ -93,15 +93,10 @@ def look_at(source: Source) -> Glance:
     if glance.label is not None:
         glance = replace(glance, label=source.labels(glance.label))
     if glance.n_rows > most and len(starts) == 1:
-        return _cut(glance, most)
+        cut = [replace(column, values=column.values[:most]) for column in glance.columns]
+        label = None if glance.label is None else glance.label[:most]
+        return Glance(cut, label, None if glance.ids is None else glance.ids[:most], most, False)
     return glance
-
-
-def _cut(glance: Glance, rows: int) -> Glance:
-    cut = [replace(column, values=column.values[:rows]) for column in glance.columns]
-    label = None if glance.label is None else glance.label[:rows]
-    ids = None if glance.ids is None else glance.ids[:rows]
-    return Glance(cut, label, ids, rows, False)
 
 
 def _arrays(source: Source, starts: list[int], step: int) -> Glance:

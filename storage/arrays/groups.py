@@ -20,9 +20,9 @@ CHUNK_BYTES = 4 << 20
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def chunk_rows(bytes_per_row: int, chunk_bytes: int = CHUNK_BYTES) -> int:
-    """Rows to a chunk of about `chunk_bytes`, at least 1."""
-    return max(1, chunk_bytes // max(1, bytes_per_row))
+def chunk_rows(bytes_per_row: int) -> int:
+    """Rows to a chunk of about `CHUNK_BYTES`, at least 1."""
+    return max(1, CHUNK_BYTES // max(1, bytes_per_row))
 
 
 def create_group(

@@ -60,8 +60,6 @@ def whole(
 
 def sync(path: Path) -> None:
     """Return when the bytes of a file, or the names in a folder, are on the disk."""
-    if os.name != "posix" and path.is_dir():
-        return  # Windows syncs no folders
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

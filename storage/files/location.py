@@ -260,18 +260,16 @@ class Location:
     @_stored
     def create(self, key: str, content: bytes) -> bool:
         """Publish a file at once and whole; False, and nothing changed, where it exists."""
+        target = Path(self.path(key))
         if self.is_local:
-            target = Path(self.path(key))
             durable.make_folder(target.parent)  # a file in its place is a failure
-            try:
+        try:
+            if self.is_local:
                 with durable.whole(target, publish=os.link) as file:
                     file.write(content)
-            except FileExistsError:
-                return False
-            return True
-        fs, path = self._fs(key)
-        try:
-            fs.pipe_file(path, content, mode="create")
+            else:
+                fs, path = self._fs(key)
+                fs.pipe_file(path, content, mode="create")
         except FileExistsError:
             return False
         return True

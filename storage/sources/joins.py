@@ -323,16 +323,12 @@ def read_answers(path: str, ids: RowIds | None = None) -> LatestLabels:
     """
     location = SourcePath.of(path)
     reading = _LabelFile(location, ids)
-    return reading.log() if _is_log(location) else reading.table(path)
-
-
-def _is_log(location: SourcePath) -> bool:
-    """Whether a file holds answers, not a line for each label."""
-    if not location.basename.lower().endswith(SUFFIX):
-        return False
-    with readable(location.name), location.open() as file:
-        start = file.readline(LONGEST_LINE)
-    return b'"origin"' in start or f'"{ROW}"'.encode() not in start
+    if location.basename.lower().endswith(SUFFIX):
+        with readable(location.name), location.open() as file:
+            start = file.readline(LONGEST_LINE)
+        if b'"origin"' in start or f'"{ROW}"'.encode() not in start:  # not a line for each label
+            return reading.log()
+    return reading.table(path)
 
 
 class _LabelFile:
@@ -375,7 +371,9 @@ class _LabelFile:
                 texts = self._ids(cells[self.id_column])
                 ids.see(texts.dictionary_encode())
             numbers = self._rows(cells, first, texts)
-            rows.append(_narrow(numbers) if texts is None else numbers)
+            if texts is None:  # in no more bytes than they need
+                numbers = numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
+            rows.append(numbers)
             labels.append(self.codes.encode(to_labels(cells["label"]), first).astype(np.int16))
             reviewers.append(self._reviewers(cells.get("reviewer", pa.nulls(len(rows[-1])))))
             if "source" in cells:
@@ -480,11 +478,6 @@ class _LabelFile:
             )
         place = np.asarray(coded.indices.fill_null(len(codes)))
         return np.array([*codes, NOBODY], np.int16).take(place)
-
-
-def _narrow(numbers: Numbers) -> npt.NDArray[np.integer]:
-    """The same in no more bytes than they need."""
-    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 def _joined(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:

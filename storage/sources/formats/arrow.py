@@ -80,20 +80,16 @@ def look(location: SourcePath, *_: Any) -> Look:
     names = schema.names
     narrow = names[:1] if len(set(names)) == len(names) else []
     rows = [batch.num_rows for batch in _batches(location, narrow)]
-    n_bytes = max(rows, default=0) * _row_bytes(schema)
+    width = 0  # bytes of a row, lists and text counted as one value
+    for kind in schema.types:
+        fixed = pa.types.is_fixed_size_list(kind)
+        inner = kind.value_type if fixed else kind
+        size = inner.bit_width // 8 if pa.types.is_primitive(inner) else 8
+        width += size * (kind.list_size if fixed else 1)
+    n_bytes = max(rows, default=0) * width
     if n_bytes > BATCH_BYTES:
         raise InputError(
             f"{location.name}: batches of {max(rows):,} rows, {n_bytes:,} bytes each; write it "
             "with a smaller chunksize"
         )
     return Look.of(ArrowTable(location, sum(rows)), schema)
-
-
-def _row_bytes(schema: pa.Schema) -> int:
-    """Bytes of a row, lists and text counted as one value."""
-    widths = []
-    for kind in schema.types:
-        length = kind.list_size if pa.types.is_fixed_size_list(kind) else 1
-        inner = kind.value_type if pa.types.is_fixed_size_list(kind) else kind
-        widths.append(length * (inner.bit_width // 8 if pa.types.is_primitive(inner) else 8))
-    return sum(widths)

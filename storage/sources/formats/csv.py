@@ -43,7 +43,7 @@ class Header:
     blank_lines: int
     """Lines before it."""
     has_rows: bool
-    """Whether anything follows it."""
+    """Whether anything but blank lines follows it."""
 
 
 @contextmanager
@@ -66,7 +66,8 @@ def read_header(location: SourcePath, dialect: Dialect) -> Header:
                     stripped = tuple(cell.strip() for cell in cells)
                     "".join(stripped).encode()  # UnicodeEncodeError where it was not UTF-8
                     check_width(location.name, len(stripped))
-                    return Header(stripped, blank_lines, _goes_on(text))
+                    rest = iter(lambda: text.read(1 << 16), "")
+                    return Header(stripped, blank_lines, any(piece.strip("\r\n") for piece in rest))
                 blank_lines = reader.line_num
         except UnicodeError as error:
             raise InputError(
@@ -99,14 +100,6 @@ def _first_lines(where: str, text: io.TextIOWrapper) -> Iterator[str]:
                 "CSV file with a header, and look for a quote that is not closed"
             )
         yield line
-
-
-def _goes_on(text: io.TextIOWrapper) -> bool:
-    """Whether anything but blank lines follows."""
-    while piece := text.read(1 << 16):
-        if piece.strip("\r\n"):
-            return True
-    return False
 
 
 @dataclass(frozen=True)

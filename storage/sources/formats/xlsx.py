@@ -62,20 +62,18 @@ class XlsxTable(TableRows):
             next(every, None)
             while piece := list(islice(every, size)):
                 for row, cells in enumerate(piece, start):
-                    self._check_length(cells, row)
-                columns = [
-                    self._column(name, [_at(cells, place[name]) for cells in piece], start)
-                    for name in wanted
-                ]
+                    if len(cells) > len(self.columns):
+                        raise InputError(
+                            f"{self.location.name}: row {row} (from 0) has {len(cells)} cells, the "
+                            f"header has {len(self.columns)}; name the columns, or clear what "
+                            "stands beside the table"
+                        )
+                columns = []
+                for name, at in place.items():
+                    cells_there = [cells[at] if at < len(cells) else None for cells in piece]
+                    columns.append(self._column(name, cells_there, start))
                 yield pa.RecordBatch.from_arrays(columns, names=wanted)
                 start += len(piece)
-
-    def _check_length(self, cells: Cells, row: int) -> None:
-        if len(cells) > len(self.columns):
-            raise InputError(
-                f"{self.location.name}: row {row} (from 0) has {len(cells)} cells, the header has "
-                f"{len(self.columns)}; name the columns, or clear what stands beside the table"
-            )
 
     def _column(self, name: str, cells: list[Any], start: int) -> pa.Array:
         if name in self.selection.texts:
@@ -97,10 +95,6 @@ class XlsxTable(TableRows):
                 f"{self.location.name}: feature column {name!r} is not numeric: {shown(text)} at "
                 f"row {row} (from 0); {hint}"
             ) from error
-
-
-def _at(cells: Cells, place: int) -> Any:
-    return cells[place] if place < len(cells) else None
 
 
 def _text(cell: Any) -> str | None:
@@ -151,7 +145,10 @@ def _book(
         texts = reader.package.find(SHARED_STRINGS)
         if texts is not None:
             part = _Part(location.name, opened(texts.PartName[1:]), TEXT_BYTES)
-            reader.shared_strings = _shared_texts(part)
+            taken = XMLParser(target=_Texts())
+            while piece := part.read(1 << 16):
+                taken.feed(piece)
+            reader.shared_strings = taken.close()
         reader.read_workbook()
         apply_stylesheet(archive, reader.wb)
         every = {one.name: rel.target for one, rel in reader.parser.find_sheets()}
@@ -222,14 +219,6 @@ class _Texts:
 
     def close(self) -> list[str]:
         return self._texts
-
-
-def _shared_texts(part: _Part) -> list[str]:
-    parser = XMLParser(target=_Texts())
-    while piece := part.read(1 << 16):
-        parser.feed(piece)
-    texts: Any = parser.close()
-    return list(texts)
 
 
 def _filled(where: str, parser: Any, part: _Part) -> Iterator[Cells]:
