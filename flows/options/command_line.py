@@ -44,23 +44,15 @@ class OfModel(click.Command):
         fields = getattr(params, self.model).model_fields
         wanted = not self.to_submit
         made = [one for name, field in fields.items() for one in _options(name, field, wanted)]
+        first: dict[str, Any] = {"is_eager": True, "expose_value": False}
+        about = "TOML file of options, those of this command in a table of its name"
         config = click.Option(
-            ["--config"],
-            metavar="FILE",
-            is_eager=True,
-            expose_value=False,
-            callback=_configured,
-            help="TOML file of options, those of this command in a table of its name",
+            ["--config"], metavar="FILE", callback=_configured, help=about, **first
         )
-        everything = click.Option(
-            [_ALL],
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_with_everything,
-            help="show all options and exit",
+        first |= {"is_flag": True, "help": "show all options and exit"}
+        more = (
+            [click.Option([_ALL], callback=_with_everything, **first)] if len(made) > _LONG else []
         )
-        more = [everything] if len(made) > _LONG else []
         return [*made, config, *super().get_params(ctx), *more]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

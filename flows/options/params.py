@@ -516,7 +516,7 @@ class TrainParams(Compute, Method, Labeled):
     )
 
     @model_validator(mode="after")
-    def _probabilities_are_a_metric(self) -> TrainParams:
+    def _belong_to_another(self) -> TrainParams:
         given = self.model_probabilities
         if self.metric == "probabilities" and given is None:
             raise ValueError("--metric probabilities is by --model-probabilities: give both")
@@ -524,10 +524,6 @@ class TrainParams(Compute, Method, Labeled):
             raise ValueError(f"--model-probabilities is no part of --metric {self.metric}")
         if given is not None and self.pca is not None:
             raise ValueError("--pca would mix --model-probabilities with features: leave one out")
-        return self
-
-    @model_validator(mode="after")
-    def _waits_for_a_list(self) -> TrainParams:
         if self.review_wait is not None and self.publish_review is None:
             raise ValueError("--review-wait is for --publish-review: give both")
         return self

@@ -30,17 +30,6 @@ def id_column(name: str, columns: Sequence[str]) -> str:
     return f"{name}_id" if name in columns else name
 
 
-class Matched(NamedTuple):
-    """Lines of a table by the rows of a source."""
-
-    row: Numbers
-    """(line,) -1 where no row has its id, or several and none of them its number."""
-    again: Numbers
-    """(line,) the second row that has its id, -1 for none."""
-    n_rows: int
-    """Rows of the source."""
-
-
 class RowIds(NamedTuple):
     """What lines of another table are matched by."""
 
@@ -68,8 +57,9 @@ class RowIds(NamedTuple):
 
         return RowIds(source.id_name, pieces, several is not None and several.repeats is not None)
 
-    def match(self, ids: pa.DictionaryArray, number: Numbers) -> Matched:
-        """The rows of the lines of a table.
+    def match(self, ids: pa.DictionaryArray, number: Numbers) -> tuple[Numbers, Numbers, int]:
+        """(line,) the rows of the lines of a table, -1 where no row has its id, or several and none
+        of them its number; (line,) the second row that has its id, -1 for none; rows of the source.
 
         ids : (line,) text, each once in the dictionary; number : (line,) row numbers, -1 where a
         line has none, which say of several rows with its id which one it is
@@ -97,7 +87,7 @@ class RowIds(NamedTuple):
         if self.repeats:
             again[:] = -1
         row = np.where(again[code] < 0, first[code], np.where(has_number, number, -1))
-        return Matched(row, again[code], n_rows)
+        return row, again[code], n_rows
 
 
 class IdsOfLines:

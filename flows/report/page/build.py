@@ -13,7 +13,7 @@ from flows.report.model import PoolReport
 from flows.report.page import pictures
 from flows.report.page.classes import ClassesPage
 from flows.report.page.gather import block_recalls, sample, scan
-from flows.report.page.kind import Compared, KindPage
+from flows.report.page.kind import KindPage
 from flows.report.page.render import parameters, percent, render
 from flows.report.page.sets import SetsPage
 from flows.report.page.suspects import STRIP, columns, data_issues, exhibits
@@ -129,7 +129,7 @@ def write_comparison(comparison: Comparison, target: str) -> None:
     sides = [
         reports.load(Run(Location.of(folder))) for folder in (comparison.before, comparison.after)
     ]
-    of_kind: Compared = PAGES.get(shared(*sides), Compared())
+    of_kind = PAGES.get(shared(*sides), KindPage())
     labels = comparison.label_values or (0, 1)
     page = render(
         "compare.html",

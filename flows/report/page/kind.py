@@ -1,6 +1,5 @@
 """What a page takes from the kind of labels; of single ones who gave them, too."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -14,10 +13,11 @@ from storage.errors import amount
 from storage.runs.run import Run
 
 
-class Compared:
-    """What the page of a comparison takes from the kind that two trainings share; here, from
-    none."""
+class KindPage:
+    """The page of a training, and of a comparison, on labels of a kind; itself of a comparison of
+    trainings that share none."""
 
+    template: ClassVar[str]
     changed: ClassVar = [
         ("flipped", "flipped"),
         ("predicted another now", "predicted_changed"),
@@ -32,19 +32,13 @@ class Compared:
         them."""
         return None
 
-
-class KindPage(Compared, ABC):
-    """The page of a training, and of a comparison, on labels of a kind."""
-
-    template: ClassVar[str]
-
     def tally(self, report: Any) -> Tally:
         """What is to be found in one pass over the verdicts."""
         return Tally(report.seed)
 
-    @abstractmethod
     def shown(self, run: Run, report: Any, tally: Tally) -> dict[str, Any]:
         """What the page shows besides what all pages do."""
+        return {}
 
 
 def of_labels(run: Run, report: Training) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from flows.report.kinds.two import TrainReport, served
 from flows.report.lines import varying
 from flows.report.page.gather import Tally
-from flows.report.page.kind import Compared, KindPage, of_labels
+from flows.report.page.kind import KindPage, of_labels
 from flows.report.page.pictures import C, Drawing, axes, drawing, k_curve, named_at_right
 from flows.report.page.render import percent, sizes, wrong_in_all
 from flows.report.page.suspects import Suspect, listed
@@ -41,10 +41,10 @@ class TwoPage(KindPage):
 
     template: ClassVar = "two.html"
     changed: ClassVar = [
-        Compared.changed[0],
+        KindPage.changed[0],
         ("predicted {1} now", "predicted_to_1"),
         ("predicted {0} now", "predicted_to_0"),
-        *Compared.changed[2:],
+        *KindPage.changed[2:],
     ]
 
     def tally(self, report: TrainReport) -> Tally:
