@@ -8,7 +8,7 @@ from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.content import builder_reason, recall_warning
 from flows.report.findings import order_warning
-from flows.report.labelers import warnings as annotator_warnings
+from flows.report.lines import warnings as annotator_warnings
 from flows.report.model import PoolReport, RunConfig, fields_of
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.building import Graph

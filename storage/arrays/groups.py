@@ -32,7 +32,6 @@ def create_group(
     sizes: Mapping[str, int],
     *,
     rows_per_chunk: int,
-    attributes: Mapping[str, Any] | None = None,
     optional: Iterable[str] = (),
     label: npt.DTypeLike = np.int8,
 ) -> zarr.Group:
@@ -44,7 +43,7 @@ def create_group(
     Chunks that lie there already are left as they are; metadata that a power cut has torn are
     written again.
     """
-    about = _about(kind, attributes)
+    about = _about(kind)
     try:
         group = zarr.open_group(store, path=path, mode="a")
     except ValueError:
@@ -72,9 +71,8 @@ def retype_labels(group: zarr.Group, kind: str, name: str, label: np.dtype[Any])
     _create_arrays(group, kind, [name], sizes, old.chunks[0], label)
 
 
-def _about(kind: str, attributes: Mapping[str, Any] | None) -> dict[str, Any]:
-    about = {"coordinates": "source_id"} if "source_id" in GROUPS[kind] else {}
-    return {**about, **(attributes or {})}
+def _about(kind: str) -> dict[str, Any]:
+    return {"coordinates": "source_id"} if "source_id" in GROUPS[kind] else {}
 
 
 def _create_arrays(
@@ -134,7 +132,7 @@ def write_group(
             label = label_dtype(data[name].dtype)
         row_bytes = column.stored(label)[0].itemsize * int(np.prod(data[name].shape[1:], dtype=int))
         widest = max(widest, row_bytes)
-    about = _about(kind, attributes)
+    about = {**_about(kind), **(attributes or {})}
     group = zarr.create_group(store, path=path, attributes=about, overwrite=True)
     made = _create_arrays(group, kind, GROUPS[kind], sizes, chunk_rows(widest), label)
     for name, written in made.items():

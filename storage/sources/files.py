@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import posixpath
+import re
 import stat
 import struct
 import time
@@ -84,13 +85,6 @@ def _unreached(error: FileNotFoundError) -> str | None:
     return f"its server does not give it ({reason_of(cause)}); check the address"
 
 
-def _before_pattern(text: str) -> str:
-    """The folder that the first pattern of a path is in."""
-    first = min(text.index(mark) for mark in "*?[" if mark in text)
-    folder = text[:first].rpartition("/")[0]
-    return folder or ("/" if text.startswith("/") else ".")
-
-
 @dataclass(frozen=True)
 class SourcePath:
     """One file or folder of a filesystem."""
@@ -139,14 +133,16 @@ class SourcePath:
     def is_pattern(self) -> bool:
         """Whether the path is a pattern of several; never of an HTTP address, nor where a file or
         folder has this very name."""
-        if "http" in self.fs.protocol or not has_magic(self.path):
-            return False
-        return not self.fs.exists(self.path)
+        magic = "http" not in self.fs.protocol and has_magic(self.path)
+        return magic and not self.fs.exists(self.path)
 
     def before_pattern(self) -> "SourcePath":
         """The folder that all files lie below which this pattern matches."""
-        fixed = (_before_pattern(text) for text in (self.path, self.name, self.url))
-        return SourcePath(self.fs, *fixed)
+        names = []
+        for text in (self.path, self.name, self.url):
+            folder = re.split(r"[*?[]", text)[0].rpartition("/")[0]
+            names.append(folder or ("/" if text.startswith("/") else "."))
+        return SourcePath(self.fs, *names)
 
     def entries(self) -> list[tuple["SourcePath", bool]]:
         """The direct children of this folder, ordered by name, and whether each is a folder

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from flows.report.labelers import agreed, consensus, remarks, verdict
+from flows.report.lines import agreed, consensus, remarks, verdict
 from flows.report.model import Training
 from flows.report.page.gather import Tally
 from flows.report.page.pictures import C, Drawing, axes, drawing
@@ -77,7 +77,7 @@ def groups_shown(report: Training) -> dict[str, Any] | None:
 def _figure(groups: Groups) -> Drawing:
     """Share of wrong labels of the worst groups, with intervals."""
     worst = groups.groups[:DRAWN]
-    with axes("whose", height=0.9 + 0.24 * len(worst)) as (ax, figure):
+    with axes("whose", height=0.9 + 0.24 * len(worst), grid="x") as (ax, figure):
         for y, group in enumerate(worst):
             color = C["muted"] if group.support == "unsupported" else C["one"]
             ax.plot(group.wrong_interval, [y, y], color=color, lw=5, alpha=0.35)
@@ -86,8 +86,6 @@ def _figure(groups: Groups) -> Drawing:
         ax.set_yticks(range(len(worst)), [_name(group.value) for group in worst])
         ax.set_ylim(len(worst) - 0.4, -0.6)
         ax.set_xlim(0, 1.05 * max(0.05, *(group.wrong_interval[1] for group in worst)))
-        ax.grid(axis="y", visible=False)
-        ax.grid(axis="x", visible=True)
         ax.set_xlabel("share of wrong labels")
         text = "; ".join(
             f"{_name(group.value)}: {percent(group.wrong)}, from {percent(group.wrong_interval[0])}"

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -52,7 +52,6 @@ _STYLE: Any = {
     "axes.axisbelow": True,
     "axes.unicode_minus": True,
     "axes.grid": True,
-    "axes.grid.axis": "y",
     "grid.color": C["line"],
     "grid.linewidth": 0.7,
     "xtick.color": C["line"],
@@ -80,9 +79,11 @@ class Drawing:
 
 
 @contextmanager
-def axes(name: str, *, height: float = HEIGHT) -> Iterator[tuple[Axes, Figure]]:
+def axes(
+    name: str, *, height: float = HEIGHT, grid: Literal["x", "y"] = "y"
+) -> Iterator[tuple[Axes, Figure]]:
     """One set of axes in the page's style; equal drawings give equal bytes."""
-    with rc_context({**_STYLE, "svg.hashsalt": name}):
+    with rc_context({**_STYLE, "svg.hashsalt": name, "axes.grid.axis": grid}):
         figure = Figure(figsize=(WIDTH, height), dpi=72, layout="constrained")
         figure.get_layout_engine().set(w_pad=0.02, h_pad=0.03)  # type: ignore[call-arg, union-attr]
         yield figure.add_subplot(), figure

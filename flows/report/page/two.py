@@ -169,7 +169,7 @@ def suspects(run: Run, report: TrainReport, rows: Int64) -> list[Suspect]:
 
 def rates(series: Sequence[tuple[str, TrainReport]]) -> Drawing:
     """Both noise rates with their intervals; `series` is (name, report), one or two of them."""
-    with axes("rates", height=1.35 + 0.35 * len(series)) as (ax, figure):
+    with axes("rates", height=1.35 + 0.35 * len(series), grid="x") as (ax, figure):
         ticks, names, texts, furthest = [], [], [], 0.01
         for at, rate in enumerate(("p0", "p1")):
             for i, (name, report) in enumerate(series):
@@ -189,8 +189,6 @@ def rates(series: Sequence[tuple[str, TrainReport]]) -> Drawing:
         ax.set_yticks(ticks, names)
         ax.set_ylim(min(ticks) - 0.7, 0.7)
         ax.set_xlim(0, 1.18 * furthest)
-        ax.grid(axis="y", visible=False)
-        ax.grid(axis="x", visible=True)
         ax.set_xlabel("share of labels given wrongly")
         caption = "Points are estimates, bars their 95 % intervals."
         return drawing(figure, "rates", "Noise rates", caption, "; ".join(texts) + ".")
