@@ -115,6 +115,11 @@ def test_other_extras_are_named_too(
     )
 
 
+def test_a_certificate_is_not_drawn() -> None:
+    done = without(EXTRAS["report"], "import flows.certify")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("package", "extra", "store"),
     [

@@ -1,8 +1,6 @@
 """Options of the command line: those of a model in `flows.options.params`, and paths; and options
 in a TOML file, read, and written of a run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -171,7 +169,7 @@ def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:
     )
 
 
-def completed(word: str | None) -> Callable[..., list[CompletionItem]] | None:
+def completed(word: str | None) -> Callable[..., "list[CompletionItem]"] | None:
     """What completes a value: files or folders of the shell, else what click has."""
     kind = {"FILE": "file", "PEM": "file", "DIR": "dir"}.get(word or "")
     if kind is None:
@@ -179,7 +177,7 @@ def completed(word: str | None) -> Callable[..., list[CompletionItem]] | None:
 
     def complete(
         context: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    ) -> "list[CompletionItem]":
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type=kind)]

@@ -8,8 +8,6 @@ scratch.zarr/         runs of the exchange
 label_issues.parquet  report.json  report.txt
 scores/ID/            the same again for each scored source"""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -260,7 +258,7 @@ class Run:
         return written
 
 
-def open_run(path: str) -> xr.DataTree:
+def open_run(path: str) -> "xr.DataTree":
     """All results of a finished run as a DataTree of lazy arrays.
 
     Raises `InputError` where the folder is not a run; `StorageError` where its results are missing

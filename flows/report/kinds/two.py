@@ -1,7 +1,5 @@
 """Two classes: the reports of a training and of a scoring, and what is said of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -85,7 +83,7 @@ class TrainReport(Training):
     @classmethod
     def of(
         cls, common: dict[str, Any], run: Run, estimated: RateEstimates, ingested: Ingested, _: None
-    ) -> TrainReport:
+    ) -> "TrainReport":
         rates, class_counts = estimated.rates, ingested.class_counts or []
         matrix = of_rates(rates)
         assert matrix.interval is not None
@@ -201,7 +199,7 @@ class TrainReport(Training):
     def grouped_classes(self) -> list[LabelValue]:
         return self.classes
 
-    def plot_posterior(self, ax: Axes, issues: pd.DataFrame) -> None:
+    def plot_posterior(self, ax: "Axes", issues: "pd.DataFrame") -> None:
         ax.hist(issues["eta_corr"], bins=min(50, self.k + 1), color="0.7")
         ax.axvline(self.threshold, color="black", linestyle="--", label="threshold")
         ax.set(xlabel=f"share of the {self.k} neighbors given {self.label_values[1]}")
