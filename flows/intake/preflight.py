@@ -1,4 +1,4 @@
-"""A look at a source before anything is computed."""
+"""A look at a source before anything is computed; the options that its sentences name, joined."""
 
 import re
 import shlex

@@ -1,4 +1,5 @@
-"""A folder anywhere fsspec reaches, with the few operations that durability rests on; and which
+"""A folder anywhere fsspec reaches, with the few operations that durability rests on, and its Zarr
+stores: a missing chunk is an error, those of runs note what is written and delete nothing. Which
 protocols an address may use, as a submitted address decides what code opens it."""
 
 import asyncio
