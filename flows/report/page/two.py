@@ -58,7 +58,7 @@ class TwoPage(KindPage):
             "k_curve": k_curve(report),
             "estimates": estimates(report),
             "varying": varying(report),
-            "rates": rates([("", report)]),
+            "rates": self.rates([("", report)]),
             "range": honest_range(report),
             "histogram": histogram(report, tally.histogram),
             "suspects": suspects(run, report, tally.suspects),
@@ -66,7 +66,30 @@ class TwoPage(KindPage):
         }
 
     def rates(self, series: Sequence[tuple[str, TrainReport]]) -> Drawing:
-        return rates(series)
+        """Both noise rates with their intervals; `series` is (name, report), one or two of them."""
+        with axes("rates", height=1.35 + 0.35 * len(series), grid="x") as (ax, figure):
+            ticks, names, texts, furthest = [], [], [], 0.01
+            for at, rate in enumerate(("p0", "p1")):
+                for i, (name, report) in enumerate(series):
+                    value = getattr(report, rate)
+                    low, high = interval(report, rate) or (value, value)
+                    y, furthest = -at * (len(series) + 0.6) - i, max(furthest, high)
+                    color = C["one"] if i == len(series) - 1 else C["muted"]
+                    ax.plot([low, high], [y, y], color=color, lw=5, alpha=0.35)
+                    ax.plot(value, y, "o", color=color, ms=7)
+                    ax.annotate(
+                        f"{value:.3f}", (high, y), (7, 0), textcoords="offset points", va="center"
+                    )
+                    ticks.append(y)
+                    names.append(f"p{at} {name}".strip())
+                    span = f", from {low:.3f} to {high:.3f}" if low < high else ""
+                    texts.append(f"{names[-1]}: {value:.3f}{span}")
+            ax.set_yticks(ticks, names)
+            ax.set_ylim(min(ticks) - 0.7, 0.7)
+            ax.set_xlim(0, 1.18 * furthest)
+            ax.set_xlabel("share of labels given wrongly")
+            caption = "Points are estimates, bars their 95 % intervals."
+            return drawing(figure, "rates", "Noise rates", caption, "; ".join(texts) + ".")
 
 
 class VoteTally(Tally):
@@ -165,33 +188,6 @@ def suspects(run: Run, report: TrainReport, rows: Int64) -> list[Suspect]:
         for (given, predicted, share), near in zip(stored, lists["neighbor_label"], strict=True)
     )
     return listed(run, report, rows, lists, verdicts)
-
-
-def rates(series: Sequence[tuple[str, TrainReport]]) -> Drawing:
-    """Both noise rates with their intervals; `series` is (name, report), one or two of them."""
-    with axes("rates", height=1.35 + 0.35 * len(series), grid="x") as (ax, figure):
-        ticks, names, texts, furthest = [], [], [], 0.01
-        for at, rate in enumerate(("p0", "p1")):
-            for i, (name, report) in enumerate(series):
-                value = getattr(report, rate)
-                low, high = interval(report, rate) or (value, value)
-                y, furthest = -at * (len(series) + 0.6) - i, max(furthest, high)
-                color = C["one"] if i == len(series) - 1 else C["muted"]
-                ax.plot([low, high], [y, y], color=color, lw=5, alpha=0.35)
-                ax.plot(value, y, "o", color=color, ms=7)
-                ax.annotate(
-                    f"{value:.3f}", (high, y), (7, 0), textcoords="offset points", va="center"
-                )
-                ticks.append(y)
-                names.append(f"p{at} {name}".strip())
-                span = f", from {low:.3f} to {high:.3f}" if low < high else ""
-                texts.append(f"{names[-1]}: {value:.3f}{span}")
-        ax.set_yticks(ticks, names)
-        ax.set_ylim(min(ticks) - 0.7, 0.7)
-        ax.set_xlim(0, 1.18 * furthest)
-        ax.set_xlabel("share of labels given wrongly")
-        caption = "Points are estimates, bars their 95 % intervals."
-        return drawing(figure, "rates", "Noise rates", caption, "; ".join(texts) + ".")
 
 
 def honest_range(report: TrainReport) -> Drawing | None:
