@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from flows.engine.results import LabelValue
 
@@ -14,10 +14,8 @@ COARSE = "coarse"
 """The kind of finding that is a warning of the training, too."""
 
 
-class Finding(BaseModel):
+class Finding(BaseModel, frozen=True):
     """Something wrong, or suspicious."""
-
-    model_config = ConfigDict(frozen=True)
 
     kind: str
     columns: list[str]
@@ -29,10 +27,8 @@ class Finding(BaseModel):
     """Whether the columns are no features because of it."""
 
 
-class Health(BaseModel):
+class Health(BaseModel, frozen=True):
     """What a look at a source found."""
-
-    model_config = ConfigDict(frozen=True)
 
     source: str
     kind: str

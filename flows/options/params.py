@@ -28,7 +28,6 @@ from typing import (
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     ValidationError,
@@ -104,10 +103,8 @@ else:
     RuleName = Literal[tuple(RULES)]
 
 
-class Params(BaseModel):
+class Params(BaseModel, frozen=True, extra="forbid", defer_build=True):
     """Parameters of one flow."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     @classmethod
     def of(cls: type[P], *args: Any, **kwargs: Any) -> P:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, computed_field, model_validator
+from pydantic import BaseModel, computed_field, model_validator
 
 from flows.engine.results import LabelValue, Outcome
 from flows.intake.health import Health
@@ -61,20 +61,16 @@ def span(interval: tuple[float, float], form: str) -> str:
     return f"{low:{form}} to {high:{form}}"
 
 
-class Frozen(BaseModel):
+class Frozen(BaseModel, frozen=True):
     """Values that do not change any more."""
-
-    model_config = ConfigDict(frozen=True)
 
     def as_json(self) -> dict[str, Any]:
         """The content of report.json, or what a command prints with `--json`."""
         return self.model_dump(mode="json")
 
 
-class SourceFile(Frozen):
+class SourceFile(Frozen, extra="allow"):
     """One file of a source, as it was when the run began."""
-
-    model_config = ConfigDict(extra="allow")
 
     role: str
     name: str
@@ -82,19 +78,15 @@ class SourceFile(Frozen):
     digest: str
 
 
-class SourceFiles(Frozen):
+class SourceFiles(Frozen, extra="allow"):
     """A source by its files."""
-
-    model_config = ConfigDict(extra="allow")
 
     kind: str
     files: list[SourceFile]
 
 
-class RunConfig(Frozen):
+class RunConfig(Frozen, extra="allow"):
     """The content of run.json."""
-
-    model_config = ConfigDict(extra="allow")
 
     parameters: dict[str, Any]
     source: SourceFiles
@@ -476,10 +468,8 @@ class Scoring(Report):
         return {"predicted": self.predicted()}
 
 
-class ScoredFile(Frozen):
+class ScoredFile(Frozen, extra="allow"):
     """What the scoring of one file of a folder found, besides the fields of its report."""
-
-    model_config = ConfigDict(extra="allow")
 
     source: str
     n_rows: int
