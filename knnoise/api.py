@@ -12,15 +12,6 @@ from typing import Any, TypeVar, Unpack
 from flows.options import params
 from knnoise import options as typed
 from knnoise.inputs import as_files, in_python, in_words_of_python
-from knnoise.options import (
-    AcquireOptions,
-    CertifyOptions,
-    CheckOptions,
-    CleanOptions,
-    ReviewOptions,
-    ScoreOptions,
-    TrainOptions,
-)
 from knnoise.result import Cleaned, Scores, Training
 from storage.errors import InputError
 
@@ -59,7 +50,7 @@ def _path(run: Folder) -> str:
 
 @_with_options
 def train(
-    source: Any, run: str | os.PathLike[str] | None = None, **options: Unpack[TrainOptions]
+    source: Any, run: str | os.PathLike[str] | None = None, **options: Unpack[typed.TrainOptions]
 ) -> Training:
     """Train on a noisily labeled source, or resume or open a training.
 
@@ -91,7 +82,7 @@ def score(
     source: Any,
     run: Folder,
     out: str | os.PathLike[str] | None = None,
-    **options: Unpack[ScoreOptions],
+    **options: Unpack[typed.ScoreOptions],
 ) -> Scores:
     """Score new rows with a finished training.
 
@@ -125,7 +116,7 @@ def open_run(run: str | os.PathLike[str]) -> Training:
 
 
 @_with_options
-def check(source: Any, **options: Unpack[CheckOptions]) -> Any:
+def check(source: Any, **options: Unpack[typed.CheckOptions]) -> Any:
     """Look at a source: what is understood of it, and what is suspicious; printing it shows one
     screen, and `train(source, **found.remedies)` trains with every remedy.
 
@@ -161,7 +152,7 @@ def clean(
     source: Any,
     run: Folder,
     out: str | os.PathLike[str] | None = None,
-    **options: Unpack[CleanOptions],
+    **options: Unpack[typed.CleanOptions],
 ) -> Cleaned:
     """Write what a training learned from without its suspect labels, for other models.
 
@@ -188,7 +179,7 @@ def clean(
 
 
 @_with_options
-def certify(run: Folder, **options: Unpack[CertifyOptions]) -> dict[str, Any]:
+def certify(run: Folder, **options: Unpack[typed.CertifyOptions]) -> dict[str, Any]:
     """Bounds of the error of a finished training's neighbors; the report.
 
     Parameters
@@ -200,7 +191,7 @@ def certify(run: Folder, **options: Unpack[CertifyOptions]) -> dict[str, Any]:
 
 
 @_with_options
-def review(run: Folder, **options: Unpack[ReviewOptions]) -> dict[str, Any]:
+def review(run: Folder, **options: Unpack[typed.ReviewOptions]) -> dict[str, Any]:
     """Serve a page on which people judge suspect labels, until it is interrupted; what their
     answers measure.
 
@@ -217,7 +208,7 @@ def review(run: Folder, **options: Unpack[ReviewOptions]) -> dict[str, Any]:
 
 @_with_options
 def acquire(
-    source: Any, run: str | os.PathLike[str], **options: Unpack[AcquireOptions]
+    source: Any, run: str | os.PathLike[str], **options: Unpack[typed.AcquireOptions]
 ) -> dict[str, Any]:
     """Choose which rows without labels are worth one, ask for these, and predict all; the report.
 

@@ -29,7 +29,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
@@ -475,7 +474,7 @@ class Compute(Params, heading="Computing"):
         STEP_TIMEOUT, description="seconds that one try of a step may take"
     )
     quiet: bool = Field(False, description="print no progress on stderr")
-    _threads: int = PrivateAttr(1)
+    _threads: int = 1
 
     @property
     def threads(self) -> int:

@@ -7,9 +7,9 @@ from flows.engine.results import Result
 from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.content import builder_reason, recall_warning
-from flows.report.findings import order_warning
+from flows.report.findings import chosen_warning, order_warning
 from flows.report.lines import warnings as annotator_warnings
-from flows.report.model import PoolReport, RunConfig, fields_of
+from flows.report.model import PoolReport, RunConfig, Training, fields_of
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.building import Graph
 from flows.steps.ingest.pool import Ingested, corrections_used
@@ -111,4 +111,7 @@ def composed(job: Job, params: TrainParams, ingested: Ingested, results: Results
         "config": config,
         "corrections": corrections_used(job.run),
     }
-    return judged.kind.of(common, job.run, judged.estimated, ingested, judged.verdicts)
+    report = judged.kind.of(common, job.run, judged.estimated, ingested, judged.verdicts)
+    if isinstance(report, Training):
+        report.warnings.extend(chosen_warning(report))
+    return report

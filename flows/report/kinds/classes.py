@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flows.engine.results import LabelValue
-from flows.report.findings import chosen_warning
 from flows.report.lines import (
     SHOWN,
     about_data,
@@ -95,7 +94,7 @@ class ClassReport(Training):
         surely = np.where(low > 0.0, rows, 0.0)
         order = np.argsort(-surely, axis=None, kind="stable")[:MOST_CONFUSIONS]
         pairs = [(int(at // len(names)), int(at % len(names))) for at in order]
-        report = cls(
+        return cls(
             **common,
             **fields_of(fitted, "k", "k_curve", "support", "reason", "class_support"),
             **fields_of(fitted, "decision", "worth", "regions"),
@@ -117,8 +116,6 @@ class ClassReport(Training):
                 if surely[a, b] >= 0.5
             ],
         )
-        report.warnings.extend(chosen_warning(report))
-        return report
 
     @property
     def tests(self) -> list[Regions | None]:

@@ -7,7 +7,6 @@ import numpy as np
 
 from flows.engine.results import LabelValue
 from flows.report.certificate import ErrorBound
-from flows.report.findings import chosen_warning
 from flows.report.lines import about_data, of_labels, predicted_by, varying_lines
 from flows.report.model import (
     Headline,
@@ -89,7 +88,7 @@ class TrainReport(Training):
         assert matrix.interval is not None
         by = estimated.decision_rule if rates.doubtful else rates
         prior = clean_shares(by.p0, by.p1, class_counts[1] / sum(class_counts))
-        report = cls(
+        return cls(
             **common,
             **fields_of(estimated, "k", "k_curve", "noise", "folds", "decision_rule", "decision"),
             **fields_of(estimated, "worth", "estimates"),
@@ -101,8 +100,6 @@ class TrainReport(Training):
             weighed=estimated.taken,
             threshold=estimated.decision_rule.threshold,
         )
-        report.warnings.extend(chosen_warning(report))
-        return report
 
     @property
     def tests(self) -> list[Regions | None]:
