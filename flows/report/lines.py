@@ -44,6 +44,8 @@ def predicted_by(worth: Worth | None) -> dict[str, str]:
     rows = f"{abs(worth.gain):,.0f} ± {error:,.0f} {more} of the sampled rows right, as estimated"
     if worth.taken:
         by = "new rows are predicted by several sizes of neighborhoods together, not by one k"
+        if error == 0.0:
+            return {"predictions": f"{by}, which predicts the sampled rows alike"}
         by += "" if worth.gain >= 0 else ", which is not surely better"
     else:
         by = "new rows are predicted by one k, beside which several sizes together may lose"

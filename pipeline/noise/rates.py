@@ -90,7 +90,7 @@ class NoiseRates:
         rarest = min(given, 1.0 - given, *clean_shares(self.p0, self.p1, given))
         part = float(np.interp(rarest, RARE, (1.0, 0.0)))
         intervals = np.array([self.p0_interval, self.p1_interval])
-        return np.maximum(errors, RISKED * part * np.ptp(intervals, axis=1))
+        return np.asarray(np.maximum(errors, RISKED * part * np.ptp(intervals, axis=1)))
 
     @property
     def impurity(self) -> tuple[float, float]:

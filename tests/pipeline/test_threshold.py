@@ -66,6 +66,13 @@ def test_posterior_inverts_the_noise(p0: float, p1: float, eta: float) -> None:
         assert predict(eta_corr, threshold(p0, p1))[0] == (eta > 0.5)
 
 
+def test_towards_a_rare_class_the_interval_is_at_risk() -> None:
+    weak = replace(rates(0.05, 0.4, "weak", half=0.2), errors=(0.01, 0.02))
+    assert weak.risk(0.3).tolist() == [0.01, 0.02]
+    assert weak.risk(0.1) == pytest.approx([0.4 * 0.25, 0.4 * 0.4])
+    assert replace(weak, support="supported").risk(0.1).tolist() == [0.01, 0.02]
+
+
 @given(st.integers(1, 500), RATE, RATE)
 def test_votes_make_nothing_certain(k: int, p0: float, p1: float) -> None:
     """The likelier class stays the likelier one, and chances keep their order."""
