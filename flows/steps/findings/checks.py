@@ -153,11 +153,9 @@ def find_segments(job: Job, pool: Pool) -> list[Segment]:
         sample = as_read(run).group("samples/partition")
         rows = slice(0, sample_rows(pool.n_features))
         x, row = read_array(sample, "x", rows), read_array(sample, "row", rows)
-        order = np.argsort(row)
         suspect, likely = (
-            pick(run, "labels", name, row[order]) for name in ("is_label_issue", "predicted_label")
+            pick(run, "labels", name, row) for name in ("is_label_issue", "predicted_label")
         )
-        back = np.argsort(order)
-        return Output([], Segments(list(worst_segments(x, suspect[back], likely[back]))))
+        return Output([], Segments(list(worst_segments(x, suspect, likely))))
 
     return Segments.of(job.once("segments", find)).found

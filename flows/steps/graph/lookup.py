@@ -12,7 +12,7 @@ from storage.runs.run import Run
 
 
 def pick(run: Run, path: str, name: str, rows: Int64) -> AnyArray:
-    """Single rows of one array in source order, chunk by chunk."""
+    """Single rows, in any order, of one array in source order, chunk by chunk."""
     group = run.group(path)
     with undamaged(f"{group.store_path}/{name}"):
         return np.asarray(array(group, name).oindex[rows])

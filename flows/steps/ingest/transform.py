@@ -271,9 +271,7 @@ def learn_part(threads: Threads, run: Run, part: Part[Learn]) -> Output:
     how = part.args
     sample = run.group("samples/partition")
     x, row = (read_array(sample, name, slice(0, SAMPLE_ROWS)) for name in ("x", "row"))
-    order = np.argsort(row)
-    y = np.empty(len(row), np.int64)
-    y[order] = pick(run, "pool", "y", row[order])
+    y = pick(run, "pool", "y", row).astype(np.int64)
     angles = how.scaling == Scaling()  # else they are about a mean
     logits, spread = None, 1.0
     if how.columns:
