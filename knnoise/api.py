@@ -48,6 +48,10 @@ def _path(run: Folder) -> str:
     return run.run if isinstance(run, Training) else os.fspath(run)
 
 
+def _trained(run: Folder) -> Training:
+    return run if isinstance(run, Training) else open_run(run)
+
+
 @_with_options
 def train(
     source: Any, run: str | os.PathLike[str] | None = None, **options: Unpack[typed.TrainOptions]
@@ -95,7 +99,7 @@ def score(
     """
     from flows.orchestration.calls import call
 
-    trained = run if isinstance(run, Training) else open_run(run)
+    trained = _trained(run)
     target = str(Path(mkdtemp(prefix="knnoise-")) / "scores.parquet") if out is None else out
     with as_files(source, id_column=options.get("id_column") or trained.id_column) as files:
         given = {"source": files.path, "run": trained.run, "out": os.fspath(target)}
@@ -171,7 +175,7 @@ def clean(
     from flows.clean import run_clean
 
     target = str(Path(mkdtemp(prefix="knnoise-")) / "clean.parquet") if out is None else out
-    trained = run if isinstance(run, Training) else open_run(run)
+    trained = _trained(run)
     with as_files(source, id_column=trained.id_column) as files:
         given = {"source": files.path, "run": trained.run, "out": os.fspath(target)}
         summary = run_clean(**{**options, **given})

@@ -171,14 +171,20 @@ def group_lines(report: Training) -> list[str]:
     groups = report.groups
     if groups is None:
         return []
-    n, more = len(groups.groups), len(groups.groups) - GROUPS
+    each = [_group_line(report, group) for group in groups.groups]
     return [
         "",
-        f"whose labels, by {groups.column!r}: {amount(n, 'group')}, {verdict(groups)}",
-        *(f"  {_group_line(report, group)}" for group in groups.groups[:GROUPS]),
-        *([f"  {more:,} more groups in report.json"] if more > 0 else []),
+        f"whose labels, by {groups.column!r}: {amount(len(each), 'group')}, {verdict(groups)}",
+        *_first(each, GROUPS, "groups"),
         *(f"  {line}" for line in remarks(groups)),
     ]
+
+
+def _first(each: list[str], most: int, kind: str) -> list[str]:
+    """At most so many lines of a list, and how many it has beyond."""
+    more = len(each) - most
+    rest = [f"{more:,} more {kind} in report.json"] if more > 0 else []
+    return [f"  {line}" for line in [*each[:most], *rest]]
 
 
 def _group_line(report: Training, group: Group) -> str:
@@ -268,12 +274,11 @@ def annotator_lines(report: Training) -> list[str]:
     panel = report.annotators
     if panel is None:
         return []
-    n, more = len(panel.annotators), len(panel.annotators) - ANNOTATORS
+    each = [_annotator_line(one) for one in panel.annotators]
     return [
         "",
-        f"annotators: {n:,}, {panel.n_annotations:,} annotations; {agreed(panel)}",
-        *(f"  {_annotator_line(one)}" for one in panel.annotators[:ANNOTATORS]),
-        *([f"  {more:,} more annotators in report.json"] if more > 0 else []),
+        f"annotators: {len(each):,}, {panel.n_annotations:,} annotations; {agreed(panel)}",
+        *_first(each, ANNOTATORS, "annotators"),
         consensus(report, panel),
         "  look first at rows "
         + ", ".join(f"{row.row:,} ({row.certainty:.0%})" for row in panel.look_first[:FIRST]),

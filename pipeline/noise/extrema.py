@@ -134,9 +134,8 @@ def crossfit(
     ranges = honest_range(lows[1:], highs[1:], sizes)
     rates = _judge(sides, ranges, n_rows, params)
     if x is not None:
-        tests = _regions(
-            x[order], rarer[order], _plan(neighbor.shape, n_rows, params.coverage)[0], curve, sample
-        )
+        kept = n_held_out(neighbor.shape, n_rows, params.coverage)
+        tests = _regions(x[order], rarer[order], kept, curve, sample)
         rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
     return rates
 
