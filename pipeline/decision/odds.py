@@ -27,8 +27,10 @@ from pipeline.decision.quality import (
     SHRINK,
     SMOOTHED,
     Correction,
+    Reach,
     correction,
     near_weights,
+    reach_of,
     soft_log,
 )
 from pipeline.decision.threshold import bounded, contradicted
@@ -37,12 +39,6 @@ from pipeline.noise.rates import NoiseRates, trusted
 
 SIZES = (5, 10, 20, 35, 50, 100)
 """Neighborhood sizes whose counts are weighed."""
-REACHED = 5
-"""Neighbor whose distance says how dense it is around a row."""
-DENSEST = 0.05
-"""Part of the typical distance that is added before logarithms: equal rows are no further apart."""
-FAR = 4.0
-"""Standard deviations at which the logarithm of a distance is cut."""
 BYTE = 255
 
 
@@ -68,11 +64,7 @@ class OddsWeights:
     weight: tuple[float, ...]
     """By feature: sizes; of the second pass also smoothing, reach, and smoothing times reach."""
     bias: float
-    typical: float = 1.0
-    """Median reach of the sample."""
-    center: float = 0.0
-    spread: float = 1.0
-    """Mean and standard deviation of its logarithm."""
+    reach: Reach | None = None
 
 
 @dataclass(frozen=True)
@@ -158,17 +150,15 @@ def first_pass(log_odds: Float64, given: Integers, by: Correction) -> UInt8:
 
 def smoothed_odds(chance: UInt8, distance: Floating) -> tuple[Float32, Float32]:
     """(row,) log odds of class 1 by the neighbors' average posterior, near ones first; and (row,)
-    the distance to the neighbor ``REACHED``, or the last one there is.
+    their reach.
 
     ``chance`` is (row, rank) what the first pass says of the neighbors, any number in empty places;
     ``distance`` (row, rank), ascending, inf in empty places.
     """
     near = distance[:, :SMOOTHED]
     average = (near_weights(near) * chance[:, :SMOOTHED]).sum(axis=1) / BYTE
-    listed = np.isfinite(distance[:, :REACHED]).sum(axis=1)
-    last = np.take_along_axis(distance, np.maximum(listed - 1, 0)[:, None], axis=1)[:, 0]
-    reach = np.where(listed > 0, last, 0.0).astype(np.float32)
-    return (soft_log(average) - soft_log(1.0 - average)).astype(np.float32), reach
+    odds = (soft_log(average) - soft_log(1.0 - average)).astype(np.float32)
+    return odds, reach_of(distance)
 
 
 def fit_second(
@@ -176,15 +166,10 @@ def fit_second(
 ) -> OddsWeights:
     """Weights of the second pass from a sample of rows: ``count_odds``, ``smoothed_odds`` and given
     labels."""
-    there = reach[reach > 0]
-    typical = float(np.median(there)) if len(there) else 1.0
-    far = _log_reach(reach, typical)
-    scale = OddsWeights((), 0.0, typical, float(far.mean()), max(float(far.std()), 1e-9))
-    sizes = odds.shape[1]
+    sizes, scale = odds.shape[1], Reach.of(reach)
     start = np.concatenate([np.full(sizes, 0.5 / sizes), [0.5, 0.0, 0.0]])
     features = _features(odds, smoothed, reach, scale)
-    weight, bias = _fit(features, given, by, start, sizes + 1)
-    return OddsWeights(weight, bias, scale.typical, scale.center, scale.spread)
+    return OddsWeights(*_fit(features, given, by, start, sizes + 1), scale)
 
 
 def second_pass(
@@ -197,19 +182,16 @@ def second_pass(
 ) -> Float64:
     """(row,) chance that the given label, itself among the evidence, is the clean one; low is
     bad."""
-    z = _features(odds, smoothed, reach, weights) @ np.asarray(weights.weight) + weights.bias
+    assert weights.reach is not None
+    features = _features(odds, smoothed, reach, weights.reach)
+    z = features @ np.asarray(weights.weight) + weights.bias
     z += _own(given, by)
     return np.asarray(expit(np.where(given == 1, z, -z)), np.float64)
 
 
-def _features(odds: Float64, smoothed: Float32, reach: Float32, scale: OddsWeights) -> Float64:
-    far = (_log_reach(reach, scale.typical) - scale.center) / scale.spread
-    far = np.clip(far, -FAR, FAR)
+def _features(odds: Float64, smoothed: Float32, reach: Float32, scale: Reach) -> Float64:
+    far = scale.scores(reach)
     return np.column_stack([odds, smoothed, far, far * smoothed])
-
-
-def _log_reach(reach: Float32, typical: float) -> Float64:
-    return np.asarray(np.log(reach.astype(np.float64) / typical + DENSEST))
 
 
 def _own(given: Integers, by: Correction) -> Float64:

@@ -2,10 +2,12 @@
 
 A row's clean class is given a softmax of what its neighborhoods say: the logarithms of the label
 shares after the noise is taken out, one per neighborhood size, and of the average of its
-neighbors' own clean posteriors (one round of smoothing over the graph). The weights are fitted by
-maximum likelihood of the rows' given labels, ``P(given b) = Σ_a F_a T[a, b]`` with T the transition
-matrix (rows: true class). No row's features contain its own label, so the fit is held out and the
-probabilities are calibrated by what labels there are. Bayes' rule then adds the row's own label.
+neighbors' own clean posteriors (one round of smoothing over the graph), which counts by how far
+neighbors are, since one class often lives closer together than the others. The weights are fitted
+by maximum likelihood of the rows' given labels, ``P(given b) = Σ_a F_a T[a, b]`` with T the
+transition matrix (rows: true class). No row's features contain its own label, so the fit is held
+out and the probabilities are calibrated by what labels there are. Bayes' rule then adds the row's
+own label.
 """
 
 from __future__ import annotations
@@ -31,8 +33,14 @@ RIDGE = 10.0
 BIAS_RIDGE = 0.5
 SMOOTHED = 60
 """Neighbors whose posteriors are averaged."""
-REACH = 1.5
+WIDTH = 1.5
 """Standard deviation of the distance weights, in distances to the tenth part of the neighbors."""
+REACHED = 5
+"""Neighbor whose distance says how dense it is around a row."""
+DENSEST = 0.05
+"""Part of the typical distance that is added before logarithms: equal rows are no further apart."""
+FAR = 4.0
+"""Standard deviations at which the logarithm of a distance is cut."""
 KEPT = 4
 """Classes of a posterior that travel to the neighbors; the rest is one number."""
 FIT_ROWS = 20_000
@@ -53,15 +61,43 @@ class Correction:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """How the distance to the neighbor ``REACHED`` is a standard score."""
+
+    typical: float = 1.0
+    """Median of a sample."""
+    center: float = 0.0
+    spread: float = 1.0
+    """Mean and standard deviation of its logarithm."""
+
+    @classmethod
+    def of(cls, reach: Float32) -> Reach:
+        """That of the rows of a sample (row,)."""
+        there = reach[reach > 0]
+        typical = float(np.median(there)) if len(there) else 1.0
+        log = cls(typical)._log(reach)
+        return cls(typical, float(log.mean()), max(float(log.std()), 1e-9))
+
+    def scores(self, reach: Float32) -> Float64:
+        """(row,) how far neighbors are, by `reach_of` rows (row,)."""
+        return np.clip((self._log(reach) - self.center) / self.spread, -FAR, FAR)
+
+    def _log(self, reach: Float32) -> Float64:
+        return np.asarray(np.log(reach.astype(np.float64) / self.typical + DENSEST))
+
+
+@dataclass(frozen=True)
 class Weights:
     """A fitted softmax."""
 
     weight: Float64
-    """(feature,) at least 0."""
+    """(feature,) at least 0; with a reach, one more of the last feature times how far neighbors
+    are, of any sign."""
     bias: Float64
-    """(class,)"""
+    """(1, class); with a reach (2, class), the second times how far neighbors are."""
     loss: float
     """Mean negative log likelihood of the given labels the weights were fitted on."""
+    reach: Reach | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +148,16 @@ def vote_features(votes: ClassVotes, by: Correction) -> Float64:
     return soft_log(share)
 
 
+def reach_of(distance: Floating) -> Float32:
+    """(row,) distance to the neighbor ``REACHED``, or to the last one there is.
+
+    ``distance`` is (row, rank), ascending, inf in empty places.
+    """
+    listed = np.isfinite(distance[:, :REACHED]).sum(axis=1)
+    last = np.take_along_axis(distance, np.maximum(listed - 1, 0)[:, None], axis=1)[:, 0]
+    return np.where(listed > 0, last, 0.0).astype(np.float32)
+
+
 def near_weights(distance: Floating) -> Float64:
     """(row, rank) weights of neighbors, which add up to 1 in a row; near ones weigh more.
 
@@ -121,7 +167,7 @@ def near_weights(distance: Floating) -> Float64:
     there = np.isfinite(near)
     scale = np.maximum(near[:, min(4, near.shape[1] - 1)], 1e-12)[:, None]
     scale = np.where(np.isfinite(scale), scale, 1.0)
-    weight = np.where(there, np.exp(-0.5 * (np.where(there, near, 0.0) / scale / REACH) ** 2), 0.0)
+    weight = np.where(there, np.exp(-0.5 * (np.where(there, near, 0.0) / scale / WIDTH) ** 2), 0.0)
     weight += 1e-3 * there
     weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
     return weight
@@ -176,50 +222,56 @@ def _add_chances(
 
 
 def fit_weights(
-    features: Float64, votes: ClassVotes, by: Correction, *, smoothed: bool = False
+    features: Float64, votes: ClassVotes, by: Correction, reach: Float32 | None = None
 ) -> Weights:
     """The likeliest weights for the given labels of some rows (a fixed random sample of a pool).
 
-    ``features`` is (row, candidate, feature); ``smoothed`` says that the last one averages the
-    neighbors' posteriors. Rows without a label teach nothing.
+    ``features`` is (row, candidate, feature); with the ``reach_of`` the rows, the last one averages
+    the neighbors' posteriors. Rows without a label teach nothing.
     """
-    n_features, c = features.shape[2], len(by.matrix)
-    rows = np.flatnonzero(votes.own != NONE)[:FIT_ROWS]
-    x, code = np.ascontiguousarray(features[rows]), votes.code[rows]
+    c, rows = len(by.matrix), np.flatnonzero(votes.own != NONE)[:FIT_ROWS]
+    scale = None if reach is None else Reach.of(reach)
+    x, about = _terms(features[rows], scale, None if reach is None else reach[rows])
+    n_features, n_sizes, n_terms = x.shape[2], features.shape[2] - 1, about.shape[1]
+    code = votes.code[rows]
     own = code[np.arange(len(rows)), votes.own[rows]]
     there, slot = code != NONE, np.maximum(code, 0)
     chance, other = by.matrix[slot, own[:, None]] * there, by.elsewhere[own]
     start = np.full(n_features, 1.0 / n_features)
-    if smoothed:
-        start = np.append(np.full(n_features - 1, 0.5 / (n_features - 1)), 0.5)
-    outside = _outside(there, c)
+    if scale is not None:
+        start = np.array([0.5 / n_sizes] * n_sizes + [0.5, 0.0])
+    floor, ridge = _floor(about, n_features), np.array([[BIAS_RIDGE], [RIDGE]])[:n_terms]
 
     def loss(free: Float64) -> tuple[float, Float64]:
-        weight, bias = free[:n_features], free[n_features:]
-        f, rest = _softmax(x, there, slot, outside, weight, bias)
+        weight, bias = free[:n_features], free[n_features:].reshape(n_terms, c)
+        f, rest = _softmax(x, about, there, slot, Weights(weight, bias, 0.0))
         p = np.maximum((f * chance).sum(axis=1) + rest * other, 1e-12)
         away = weight - start
-        value = -np.log(p).sum() + RIDGE * away @ away + BIAS_RIDGE * bias @ bias
+        value = -np.log(p).sum() + RIDGE * away @ away + (ridge * bias * bias).sum()
         slope = f - f * chance / p[:, None]
-        of_rest = (rest - rest * other / p).sum() * float(np.log(1.5 * FLOOR))
-        d_weight = np.tensordot(slope, x, 2) + of_rest + 2.0 * RIDGE * away
-        d_bias = np.bincount(slot[there], slope[there], c) + 2.0 * BIAS_RIDGE * bias
-        return float(value), np.concatenate([d_weight, d_bias])
+        d_weight = np.tensordot(slope, x, 2) + (rest - rest * other / p) @ floor
+        d_weight += 2.0 * RIDGE * away
+        each = [np.bincount(slot[there], (slope * t[:, None])[there], c) for t in about.T]
+        d_bias = np.stack(each) + 2.0 * ridge * bias
+        return float(value), np.concatenate([d_weight, d_bias.ravel()])
 
-    bounds = [(0.0, None)] * n_features + [(None, None)] * c
-    free = np.concatenate([start, np.zeros(c)])
+    rising = n_features if scale is None else n_features - 1
+    free = np.concatenate([start, np.zeros(n_terms * c)])
+    bounds = [(0.0 if i < rising else None, None) for i in range(len(free))]
     with threadpool_limits(1, user_api="blas"):  # the number of threads decides the last bits
         best = minimize(loss, free, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100})
     weight, bias = np.split(np.asarray(best.x, np.float64), [n_features])
-    return Weights(weight, bias, float(loss(best.x)[0]) / max(1, len(rows)))
+    fitted = float(loss(best.x)[0]) / max(1, len(rows))
+    return Weights(weight, bias.reshape(n_terms, c), fitted, scale)
 
 
-def chances(features: Float64, code: Int32, weights: Weights) -> Chances:
-    """Chances of the clean class from the neighbors alone, the row's own label left out."""
-    there = code != NONE
-    outside = _outside(there, len(weights.bias))
-    f, rest = _softmax(features, there, np.maximum(code, 0), outside, weights.weight, weights.bias)
-    return Chances(f, rest)
+def chances(
+    features: Float64, code: Int32, weights: Weights, reach: Float32 | None = None
+) -> Chances:
+    """Chances of the clean class from the neighbors alone, the row's own label left out; ``reach``
+    as the weights were fitted with."""
+    x, about = _terms(features, weights.reach, reach)
+    return Chances(*_softmax(x, about, code != NONE, np.maximum(code, 0), weights))
 
 
 def among_candidates(chances: Chances) -> Float64:
@@ -263,18 +315,37 @@ def soft_log(share: Float64) -> Float64:
     return np.asarray(np.log(bent + FLOOR))
 
 
-def _outside(there: Bools, n_classes: int) -> Float64:
-    return np.asarray(n_classes - there.sum(axis=1), np.float64)
+def _terms(
+    features: Float64, scale: Reach | None, reach: Float32 | None
+) -> tuple[Float64, Float64]:
+    """(row, candidate, feature) what is weighed alike for all classes, and (row, term) what is
+    weighed for each: 1, and with a reach how far neighbors are."""
+    if scale is None or reach is None:
+        return np.ascontiguousarray(features), np.ones((len(features), 1))
+    far = scale.scores(reach)
+    product = features[:, :, -1:] * far[:, None, None]
+    return np.concatenate([features, product], axis=2), np.stack([np.ones(len(far)), far], axis=1)
+
+
+def _floor(about: Float64, n_features: int) -> Float64:
+    """(row, feature) features of the classes that are no candidates."""
+    of_row = np.ones((len(about), n_features))
+    of_row[:, n_features + 1 - about.shape[1] :] = about[:, 1:]
+    return float(np.log(1.5 * FLOOR)) * of_row
 
 
 def _softmax(
-    features: Float64, there: Bools, slot: Int32, outside: Float64, weight: Float64, bias: Float64
+    features: Float64, about: Float64, there: Bools, slot: Int32, by: Weights
 ) -> tuple[Float64, Float64]:
     """Chances of the candidates, and of all other classes, whose features are the floor's."""
-    z = np.where(there, features @ weight + bias[slot], -np.inf)
+    z = features @ by.weight
+    for term, bias in zip(about.T, by.bias, strict=True):
+        z += term[:, None] * bias[slot]
+    z = np.where(there, z, -np.inf)
     top = z.max(axis=1, keepdims=True)
     raw = np.exp(z - top)
-    floor = float(np.log(1.5 * FLOOR)) * float(weight.sum())
+    floor = _floor(about, len(by.weight)) @ by.weight
+    outside = np.asarray(by.bias.shape[1] - there.sum(axis=1), np.float64)
     rest = outside * np.exp(np.minimum(floor - top[:, 0], 500.0))
     total = raw.sum(axis=1) + rest
     return raw / total[:, None], rest / total

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.arrays import Bools, Float64, Floating, Int32, Int64, Integers
+from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Int64, Integers
 from pipeline.decision import odds
 from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
 from pipeline.decision.odds import WeighedVote
@@ -25,6 +25,7 @@ from pipeline.decision.quality import (
     chances,
     fit_weights,
     label_quality,
+    reach_of,
     smoothed_feature,
     top_classes,
     vote_features,
@@ -65,7 +66,7 @@ def first_pass(votes: ClassVotes, by: Correction, weights: Weights) -> TopClasse
 def smoothed_features(
     votes: ClassVotes, by: Correction, neighbor: TopClasses, distance: Floating
 ) -> Float64:
-    """(row, candidate, size + 1) features of the second pass.
+    """(row, candidate, size + 1) features of the second pass, beside their ``reach_of``.
 
     ``neighbor`` holds (row, rank, ...) what the first pass says about each neighbor; ``distance``
     (row, rank).
@@ -74,14 +75,11 @@ def smoothed_features(
     return np.concatenate([vote_features(votes, by), average], axis=2)
 
 
-def fit_second(features: Float64, sample: ClassVotes, by: Correction) -> Weights:
-    """Weights of the second pass from the ``smoothed_features`` of a sample of rows."""
-    return fit_weights(features, sample, by, smoothed=True)
-
-
-def second_pass(features: Float64, votes: ClassVotes, by: Correction, weights: Weights) -> Suspects:
-    """Qualities of the rows' given labels from their ``smoothed_features``."""
-    after = with_own_label(chances(features, votes.code, weights), votes, by)
+def second_pass(
+    features: Float64, reach: Float32, votes: ClassVotes, by: Correction, weights: Weights
+) -> Suspects:
+    """Qualities of the rows' given labels from their ``smoothed_features`` and ``reach_of``."""
+    after = with_own_label(chances(features, votes.code, weights, reach), votes, by)
     return judge(after, votes)
 
 
@@ -129,9 +127,11 @@ def suspects_of(
         )
 
     few = np.array_split(sample, -(-len(sample) // PORTION))
-    sampled = np.concatenate([features(rows) for rows in few])
-    second = fit_second(sampled, take(votes, sample), by)
-    judged = [second_pass(features(rows), take(votes, rows), by, second) for rows in portions]
+    sampled, reach = np.concatenate([features(rows) for rows in few]), reach_of(distance)
+    second = fit_weights(sampled, take(votes, sample), by, reach[sample])
+    judged = [
+        second_pass(features(rows), reach[rows], take(votes, rows), by, second) for rows in portions
+    ]
     suspects = Suspects(
         np.concatenate([part.label_quality for part in judged]),
         np.concatenate([part.is_label_issue for part in judged]),

@@ -12,7 +12,7 @@ from scipy.optimize import approx_fprime
 from scipy.special import expit
 
 from pipeline.decision import odds
-from pipeline.decision.quality import FLOOR, REACH, SHRINK, SMOOTHED
+from pipeline.decision.quality import FLOOR, REACHED, SHRINK, SMOOTHED, WIDTH
 from pipeline.decision.suspects import Suspects, suspects_of_two
 from pipeline.decision.threshold import vote_table
 from pipeline.knn.exact import nearest
@@ -97,11 +97,11 @@ def test_smoothing_is_a_weighted_average(seed: int, width: int) -> None:
         there = [j for j in range(min(width, SMOOTHED)) if np.isfinite(far[j])]
         scale = float(far[min(4, min(width, SMOOTHED) - 1)])
         scale = max(scale, 1e-12) if math.isfinite(scale) else 1.0
-        weight = [math.exp(-0.5 * (float(far[j]) / scale / REACH) ** 2) + 1e-3 for j in there]
+        weight = [math.exp(-0.5 * (float(far[j]) / scale / WIDTH) ** 2) + 1e-3 for j in there]
         share = sum(w * bytes_[j] / 255 for w, j in zip(weight, there, strict=True))
         share /= sum(weight) or 1.0
         assert around[i] == pytest.approx(bent(share) - bent(1.0 - share), abs=1e-4)
-        assert reach[i] == (far[there[: odds.REACHED]][-1] if there else 0.0)
+        assert reach[i] == (far[there[:REACHED]][-1] if there else 0.0)
 
 
 def test_the_slope_is_that_of_the_loss() -> None:

@@ -12,16 +12,20 @@ from scipy.optimize import check_grad
 from pipeline.decision import quality
 from pipeline.decision.class_votes import CANDIDATES, NONE, ClassVotes, class_votes
 from pipeline.decision.quality import (
+    DENSEST,
+    FAR,
     FLOOR,
     KEPT,
     SHRINK,
     Chances,
+    Reach,
     TopClasses,
     Weights,
     chances,
     correction,
     fit_weights,
     label_quality,
+    reach_of,
     smoothed_feature,
     top_classes,
     vote_features,
@@ -30,7 +34,6 @@ from pipeline.decision.quality import (
 from pipeline.decision.suspects import (
     first_pass,
     fit_first,
-    fit_second,
     second_pass,
     smoothed_features,
     take,
@@ -54,15 +57,23 @@ def soft_log(share: float) -> float:
     return float(np.log(0.5 * (share + np.sqrt(share**2 + FLOOR**2)) + FLOOR))
 
 
-@given(st.sampled_from([2, 3, 9, 40]), st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
-def test_each_step_is_its_definition(c: int, seed: int) -> None:
+@given(st.sampled_from([2, 3, 9, 40]), st.booleans(), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_each_step_is_its_definition(c: int, reaching: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     votes, near = votes_of(c, 6, rng)
     by = correction(matrix_of(c, rng), rng.integers(1, 50, c))
     features = vote_features(votes, by)
-    weights = Weights(rng.random(len(SIZES)), rng.normal(size=c), 0.0)
-    before = chances(features, votes.code, weights)
+    reach = rng.exponential(2.0, 6).astype(np.float32)
+    scale = Reach(*rng.uniform(0.5, 2.0, 3).tolist())
+    far = np.log(reach.astype(np.float64) / scale.typical + DENSEST) - scale.center
+    far = np.clip(far / scale.spread, -FAR, FAR) * reaching
+    weight, slope = rng.random(len(SIZES) + 1), rng.normal(size=(2, c))
+    before = chances(
+        *(features, votes.code),
+        Weights(weight, slope, 0.0, scale) if reaching else Weights(weight[:-1], slope[:1], 0.0),
+        reach if reaching else None,
+    )
     after = with_own_label(before, votes, by)
     said = top_classes(after, votes.code)
     for i in range(6):
@@ -73,8 +84,9 @@ def test_each_step_is_its_definition(c: int, seed: int) -> None:
                 clean = sum(by.inverse[a, b] for a in near[i, :k])
                 share = (clean + SHRINK * by.prior[b]) / (k + SHRINK)
                 assert features[i, p, g] == pytest.approx(soft_log(share), abs=1e-9)
-            z[p] = features[i, p] @ weights.weight + weights.bias[b]
-        floor = np.exp(np.log(1.5 * FLOOR) * weights.weight.sum())
+            z[p] = features[i, p] @ weight[:-1] + slope[0, b]
+            z[p] += far[i] * (features[i, p, -1] * weight[-1] + slope[1, b])
+        floor = np.exp(np.log(1.5 * FLOOR) * (weight[:-1].sum() + far[i] * weight[-1]))
         total = np.exp(z).sum() + (c - len(code)) * floor
         np.testing.assert_allclose(before.chance[i, : len(code)], np.exp(z) / total)
         assert before.rest[i] == pytest.approx((c - len(code)) * floor / total)
@@ -100,7 +112,7 @@ def test_smoothing_is_a_weighted_average(c: int, seed: int) -> None:
     found = smoothed_feature(votes.code, TopClasses(code, chance), distance, c)
     for i in range(5):
         there = np.isfinite(distance[i])
-        weight = np.exp(-0.5 * (distance[i][there] / distance[i, 4] / quality.REACH) ** 2) + 1e-3
+        weight = np.exp(-0.5 * (distance[i][there] / distance[i, 4] / quality.WIDTH) ** 2) + 1e-3
         for p, b in enumerate(votes.code[i]):
             if b == NONE:
                 continue
@@ -110,8 +122,9 @@ def test_smoothing_is_a_weighted_average(c: int, seed: int) -> None:
             assert found[i, p, 0] == pytest.approx(soft_log(average), abs=1e-6)
 
 
+@pytest.mark.parametrize("reaching", [False, True])
 @pytest.mark.parametrize("c", [3, 50])
-def test_the_gradient_is_the_slope(monkeypatch: pytest.MonkeyPatch, c: int) -> None:
+def test_the_gradient_is_the_slope(monkeypatch: pytest.MonkeyPatch, c: int, reaching: bool) -> None:
     rng = np.random.default_rng(3)
     caught = []
 
@@ -124,8 +137,9 @@ def test_the_gradient_is_the_slope(monkeypatch: pytest.MonkeyPatch, c: int) -> N
     features = vote_features(votes, by)
     monkeypatch.setattr(quality, "minimize", catch)
     with pytest.raises(RuntimeError):
-        fit_weights(features, votes, by)
-    free = np.concatenate([0.2 + rng.random(len(SIZES)), 0.1 * rng.normal(size=c)])
+        fit_weights(features, votes, by, rng.random(40).astype(np.float32) if reaching else None)
+    weight, bias = 0.2 + rng.random(len(SIZES) + reaching), 0.1 * rng.normal(size=c + reaching * c)
+    free = np.concatenate([weight, bias])
     off = check_grad(lambda v: caught[0](v)[0], lambda v: caught[0](v)[1], free)
     assert off < 1e-3 * float(np.linalg.norm(caught[0](free)[1]))
 
@@ -149,9 +163,9 @@ def test_qualities_are_calibrated_and_nearly_continuous(c: int) -> None:
     votes = class_votes(label[index], label, c, (4, 8, 16, 32))
     first = first_pass(votes, by, fit_first(votes, by))
     neighbor = TopClasses(first.code[index], first.chance[index])
-    features = smoothed_features(votes, by, neighbor, distance)
-    weights = fit_second(features, votes, by)
-    found = second_pass(features, votes, by, weights)
+    features, reach = smoothed_features(votes, by, neighbor, distance), reach_of(distance)
+    weights = fit_weights(features, votes, by, reach)
+    found = second_pass(features, reach, votes, by, weights)
     right = label == y
     for low in (0.0, 0.25, 0.5, 0.75):
         some = (found.label_quality >= low) & (found.label_quality < low + 0.25)
@@ -162,7 +176,7 @@ def test_qualities_are_calibrated_and_nearly_continuous(c: int) -> None:
     assert found.is_label_issue.tolist() == (found.label_quality < 0.5).tolist()
     assert (found.likely_class == y).mean() > (label == y).mean()
     half = np.arange(1500, 3000)
-    part = second_pass(features[half], take(votes, half), by, weights)
+    part = second_pass(features[half], reach[half], take(votes, half), by, weights)
     np.testing.assert_allclose(part.label_quality, found.label_quality[half], rtol=1e-12)
 
 

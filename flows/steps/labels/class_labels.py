@@ -32,10 +32,12 @@ from pipeline.decision.quality import (
     Correction,
     TopClasses,
     chances,
+    fit_weights,
+    reach_of,
     smoothed_feature,
     vote_features,
 )
-from pipeline.decision.suspects import first_pass, fit_second, second_pass
+from pipeline.decision.suspects import first_pass, second_pass
 from pipeline.decision.suspects import smoothed_features as features_of
 from pipeline.streams import Stream
 from storage.arrays.groups import Arrays
@@ -113,29 +115,31 @@ def tops_around(at: Around) -> TopClasses:
 
 
 def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Facts:
-    """The neighbors' average posterior of the sampled rows."""
+    """The neighbors' average posterior of the sampled rows, and how far they are."""
     drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT)
     if not drawn.any():
         return Facts()
     some = at.take(drawn)
     code, distance = votes_of(some, n_classes).code, some.of_row["distance"]
     feature = smoothed_feature(code, tops_around(some), distance, n_classes)
-    return Facts(drawn={"row": some.row, "feature": feature})
+    return Facts(drawn={"row": some.row, "feature": feature, "reach": reach_of(distance)})
 
 
 def _fit(run: Run, n_classes: int, counted: Sendings, smoothed: Sendings) -> Output:
     """Weights of the second pass."""
     _, _, votes = read_sample(counted, n_classes)
     by = read_correction(run)
-    features = np.concatenate([vote_features(votes, by), smoothed.drawn()["feature"]], axis=2)
-    return Output([], Fitted.from_weights(fit_second(features, votes, by)))
+    around = smoothed.drawn()
+    features = np.concatenate([vote_features(votes, by), around["feature"]], axis=2)
+    return Output([], Fitted.from_weights(fit_weights(features, votes, by, around["reach"])))
 
 
 def judge(at: Around, rule: VoteRule, second: Fitted, by: Correction, matrix: Any) -> Arrays:
     """Qualities and predictions of some rows."""
     votes, near = votes_of(at, rule.n_classes), neighbor_codes(at)
-    features = features_of(votes, by, tops_around(at), at.of_row["distance"])
-    suspects = second_pass(features, votes, by, second.weights())
+    distance = at.of_row["distance"]
+    features = features_of(votes, by, tops_around(at), distance)
+    suspects = second_pass(features, reach_of(distance), votes, by, second.weights())
     if rule.weighed is None:
         predicted = decide(near, rule.n_classes, rule.k, matrix).predicted
     else:

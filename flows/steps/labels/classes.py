@@ -28,7 +28,7 @@ from pipeline.decision.class_votes import (
     contradicted,
     vote_sizes,
 )
-from pipeline.decision.quality import FIT_ROWS, Correction, Weights, correction
+from pipeline.decision.quality import FIT_ROWS, Correction, Reach, Weights, correction
 from pipeline.decision.suspects import fit_first
 from pipeline.decision.tempering import (
     MatrixDecision,
@@ -76,15 +76,16 @@ class Fitted(Result):
     """Fitted weights of label qualities."""
 
     weight: list[float]
-    bias: list[float]
+    bias: list[list[float]]
     loss: float
+    reach: Reach | None
 
     @classmethod
-    def from_weights(cls, weights: Weights) -> Fitted:
-        return cls(weights.weight.tolist(), weights.bias.tolist(), weights.loss)
+    def from_weights(cls, by: Weights) -> Fitted:
+        return cls(by.weight.tolist(), by.bias.tolist(), by.loss, by.reach)
 
     def weights(self) -> Weights:
-        return Weights(np.asarray(self.weight), np.asarray(self.bias), self.loss)
+        return Weights(np.asarray(self.weight), np.asarray(self.bias), self.loss, self.reach)
 
 
 @dataclass(frozen=True)
