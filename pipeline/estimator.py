@@ -311,7 +311,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         rows = order[:SAMPLE_ROWS]
         with self._timed(f"metric, on {len(rows):,} rows"):
             self.metric_choice_, self._weights = choose_metric(
-                x[rows], self._label[rows], self.random_state, self.metric
+                x[rows], self._label[rows], self.random_state, self.metric, n_rows=len(x)
             )
         if self.metric_choice_.metric != AS_SCALED:
             self.metric_ = self.metric_choice_.metric

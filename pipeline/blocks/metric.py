@@ -31,6 +31,8 @@ FEWEST_ROWS = 100
 """Rows below which nothing is learned."""
 SIZES = (5, 9, 15, 25, 40, 65, 100)
 """Neighbors whose labels predict a row's; each metric is judged at the best of them."""
+NARROW = 15
+"""The same, of samples of large pools: fewer are chance more than nearness."""
 SAMPLE_ROWS = 24_000
 """Rows among which neighbors are sought, at most."""
 JUDGED_ROWS = 4000
@@ -117,6 +119,7 @@ def choose_metric(
     angles: bool = True,
     weigh: bool = True,
     logits: Float32 | None = None,
+    n_rows: int = 0,
     threads: Threads = ALONE,
 ) -> tuple[MetricChoice, Scaling]:
     """The metric to take, and what it makes of features; as scaled where no feature tells anything.
@@ -131,21 +134,22 @@ def choose_metric(
         nothing where columns were centered
     weigh : whether "auto" may weigh features; the scale of embeddings means something
     logits : (row, column) float32 by a model of the user's, of spread 1, to try beside the features
+    n_rows : rows of the pool, if they are more than those given
     threads : that share the searches and the trees; no part of what is chosen
     """
     x, y = x[:SAMPLE_ROWS], y[:SAMPLE_ROWS]
-    n_judged = min(len(x), JUDGED_ROWS)
-    losses = {AS_SCALED: label_losses(x, y, np.arange(n_judged), threads)}
+    n_judged, k = min(len(x), JUDGED_ROWS), sizes(len(x), n_rows)
+    losses = {AS_SCALED: label_losses(x, y, np.arange(n_judged), k, threads)}
     directions = Scaling(directions=True)
     if requested == COSINE or (angles and not of_one_length(x)):
-        losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), threads)
+        losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), k, threads)
     beyond: Floats = np.zeros(0)
     if weigh or requested in LEARNED:
         shares, loss = [], np.empty((2, *losses[AS_SCALED].shape))
         for judged, learned in folds(len(x), n_judged):
             shares.append(relevance(x[learned], y[learned], seed, threads))
             for each, share in zip(loss, shares[-1], strict=True):
-                each[judged] = label_losses(weights(x, share).apply(x), y, judged, threads)
+                each[judged] = label_losses(weights(x, share).apply(x), y, judged, k, threads)
         strict = int(loss[1].mean(axis=0).min() < loss[0].mean(axis=0).min())
         share, beyond = np.mean(shares, axis=0)
     parts, forests = [(np.arange(n_judged), unweighted(x))], None
@@ -162,8 +166,8 @@ def choose_metric(
             losses[name] = np.empty_like(losses[AS_SCALED])
             for judged, by in parts:
                 z = np.hstack([by.apply(x), columns])
-                losses[name][judged] = label_losses(z, y, judged, threads)
-    tried = compared(losses, sizes(len(x)))
+                losses[name][judged] = label_losses(z, y, judged, k, threads)
+    tried = compared(losses, k)
     best = next(metric for metric in tried if metric.behind <= metric.standard_error)
     taken = requested if requested in losses else best.metric
     choice = MetricChoice(taken, tried, beyond.tolist(), n_judged)
@@ -237,15 +241,20 @@ def unweighted(x: Float32) -> Scaling:
     return Scaling((0.0,) * n_features, (1.0 / spread if spread > 0 else 1.0,) * n_features)
 
 
-def sizes(n_rows: int) -> tuple[int, ...]:
-    """The sizes of `SIZES` that leave half of the rows out, the first in any case."""
-    return SIZES[:1] + tuple(k for k in SIZES[1:] if 2 * k <= n_rows)
+def sizes(n_rows: int, n_pool: int = 0) -> tuple[int, ...]:
+    """The sizes of `SIZES` that leave half of the rows out, the first in any case, and reach no
+    farther in a sample than the largest does in its pool: what wins by wide neighborhoods alone
+    wins nothing where they are narrow."""
+    most = max(NARROW, SIZES[-1] * min(1.0, n_rows / max(1, n_pool)))
+    return SIZES[:1] + tuple(k for k in SIZES[1:] if 2 * k <= n_rows and k <= most)
 
 
-def label_losses(x: Float32, y: Codes, judged: Rows, threads: Threads = ALONE) -> Floats:
+def label_losses(
+    x: Float32, y: Codes, judged: Rows, sizes: tuple[int, ...], threads: Threads = ALONE
+) -> Floats:
     """(judged, size) log loss of each row's label, as predicted by its nearest other rows and, as
     one neighbor more, the shares of all labels."""
-    k = np.array(sizes(len(x)))
+    k = np.array(sizes)
     index, _ = nearest(x[judged], x, int(k[-1]), exclude=judged, threads=threads)
     own = y[judged]
     votes = np.cumsum(y[index] == own[:, None], axis=1)[:, k - 1]

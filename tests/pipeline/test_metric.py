@@ -14,6 +14,8 @@ from pipeline.blocks.logits import fit_forests, fold_of
 from pipeline.blocks.metric import (
     FOLDS,
     LEARNING_ROWS,
+    NARROW,
+    SIZES,
     Tried,
     choose_metric,
     compared,
@@ -105,7 +107,7 @@ def test_losses_are_those_of_all_distances(n: int, classes: int, seed: int) -> N
     x = rng.integers(0, 40, (n, 2)).astype(np.float32)
     y = np.r_[np.arange(classes), rng.integers(0, classes, n - classes)]
     judged = np.sort(rng.permutation(n)[: n // 2])
-    found = label_losses(x, y, judged)
+    found = label_losses(x, y, judged, sizes(n))
     for place, row in enumerate(judged):
         distance = np.square(x - x[row]).sum(axis=1)
         distance[row] = np.inf
@@ -113,6 +115,14 @@ def test_losses_are_those_of_all_distances(n: int, classes: int, seed: int) -> N
         for at, k in enumerate(sizes(n)):
             votes = (near[:k] == y[row]).sum() + (y == y[row]).mean()
             assert found[place, at] == pytest.approx(-np.log(votes / (k + 1)))
+
+
+@given(st.integers(100, 24_000), st.integers(1, 10_000))
+def test_a_sample_is_judged_no_farther_away_than_its_pool(n: int, more: int) -> None:
+    found, every = sizes(n, n * more), sizes(n)
+    assert found == every[: len(found)]
+    assert all(k * more <= max(SIZES[-1], NARROW * more) for k in found)
+    assert found == every or every[len(found)] > max(NARROW, SIZES[-1] / more)
 
 
 @pytest.mark.parametrize("n", [100, 4000, 4001, 11_999, 12_000, 24_000])

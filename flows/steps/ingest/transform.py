@@ -279,9 +279,13 @@ def learn_part(threads: Threads, run: Run, part: Part[Learn]) -> Output:
         spread = spread_of(logits) or 1.0
         logits /= np.float32(spread)
     x, weigh = _without(how.scaling, how.columns, x.shape[1]).apply(x), not how.embedded
-    seed, requested = how.seed, how.requested
     chosen, by = choose_metric(
-        x, y, seed, requested, angles=angles, weigh=weigh, logits=logits, threads=threads
+        *(x, y, how.seed, how.requested),
+        angles=angles,
+        weigh=weigh,
+        logits=logits,
+        n_rows=how.pool.n_rows,
+        threads=threads,
     )
     metric = Metric(chosen, Scaling(by.offset, by.factor, by.directions), "", how.columns, spread)
     if not isinstance(by, Modeled) or by.forests is None:
