@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from flows.engine.results import LabelValue
-from flows.intake.coding import annotated, own_source
+from flows.intake.coding import MOST_CATEGORIES, annotated, own_source
 from flows.intake.glance import FeatureCandidate, Glance, look_at
 from flows.intake.health import COARSE, SHOWN, Finding, Health, named
 from flows.intake.labels import NO_CLASSES, alike, cleaned, joins, quantity, refused, too_few
@@ -354,7 +354,8 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
             doubts.append(_one("id-like", name, f"{what}: it looks like an id", either))
         elif column.is_text and method.encode == "none":
             text = f"text, such as {column.example!r}: distances need numbers"
-            doubts.append(_one("text", name, text, f"--encode one-hot or --exclude {quote(name)}"))
+            encoded = "--encode one-hot or " if np.nanmax(values) < MOST_CATEGORIES else ""
+            doubts.append(_one("text", name, text, f"{encoded}--exclude {quote(name)}"))
         elif nearly_tells(values, y):
             text = "its order alone all but tells the label; was it made from the label?"
             doubts.append(_one("near leak", name, text, f"--exclude {quote(name)}"))

@@ -601,7 +601,10 @@ def test_text_of_too_many_values_is_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, run = tmp_path / "t.csv", str(tmp_path / "run")
-    wild().to_csv(path, index=False)
+    wild().assign(notes=[f"note {i % 65}" for i in range(N)]).to_csv(path, index=False)
+    remedies = run_check(str(path), label_column="sick")["remedies"]
+    assert remedies["encode"] == "one-hot"
+    assert "notes" in remedies["exclude"]
     train = ["train", str(path), "--label-column", "sick", "--run", run, "-q"]
     assert main([*train, "--encode", "one-hot"]) == 2
     assert "'patient' has more than 64 values" in capsys.readouterr().err
