@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -325,18 +327,35 @@ def _group(group: dict[str, Any], classes: list[Any]) -> dict[str, Any]:
     return row
 
 
+_CELL = re.compile(r'("(?:[^"]|"")*"|[^",\n]*)[,\n]')
+_HEAD = 1 << 16
+"""Characters of a CSV by which its text is known."""
+
+
 def _read(path: str) -> pd.DataFrame:
-    """A table of the format that its extension tells."""
+    """A table of the format that its extension tells, text as it was written."""
+    import fsspec
     import pandas as pd
 
     name = path.lower()
     if name.endswith((".csv", ".csv.gz")):
-        return pd.read_csv(path)
+        names = [*pd.read_csv(path, nrows=0)]
+        with fsspec.open(path, "rt", compression="infer", encoding="utf-8", newline="") as file:
+            scanner = _CELL.scanner(file.read(_HEAD))  # type: ignore[attr-defined]
+        quoted = [cell[1][:1] == '"' for cell in iter(scanner.match, None)]  # as text alone is
+        texts = {one for at, one in enumerate(names, len(names)) if any(quoted[at :: len(names)])}
+        absent = {one: [""] if one in texts else ["", "nan"] for one in names}
+        kinds = dict.fromkeys(texts, str)
+        return pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=absent)
     if name.endswith((".feather", ".arrow")):
         return pd.read_feather(path)
     if name.endswith(".jsonl"):
-        return pd.read_json(path, lines=True)
-    return pd.read_excel(path) if name.endswith(".xlsx") else pd.read_parquet(path)
+        with fsspec.open(path, "rt", encoding="utf-8") as file:
+            return pd.DataFrame(map(json.loads, file))
+    if name.endswith(".xlsx"):
+        book = pd.read_excel(path, dtype=object, keep_default_na=False, na_values=[""])
+        return book.infer_objects()
+    return pd.read_parquet(path)
 
 
 def _axes(ax: Axes | None, inches: float = 2.5) -> Axes:

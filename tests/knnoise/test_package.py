@@ -16,7 +16,9 @@ import pytest
 
 import knnoise
 from flows.engine.spared import MESSAGE
+from knnoise.result import Scores
 from storage.errors import InputError
+from storage.export import FORMATS, write_tables
 from storage.version import VERSION
 
 QUIET = {"workers": 0, "quiet": True}
@@ -91,6 +93,19 @@ def test_scores_of_frames_tables_and_arrays_agree(trained: knnoise.Training) -> 
         found = knnoise.score(source, trained.run, **QUIET).frame
         assert "patient" not in found
         assert np.allclose(found["posterior"], scores["posterior"])
+
+
+@pytest.mark.parametrize("end", FORMATS)
+def test_text_is_read_back_as_it_was_written(end: str, tmp_path: Path) -> None:
+    written = {
+        "id": ["007", "1e3", 'a "b",\nc'],
+        "predicted_label": ["NA", "null", "true"],
+        "row": [0, 1, 2**40],
+        "posterior": [0.25, 0.5, 1.0],
+    }
+    path, table = str(tmp_path / f"t{end}"), pa.table(written)
+    write_tables(path, table.schema, [table])
+    assert Scores(path, {}, []).frame.to_dict("list") == written
 
 
 def test_arrays_with_labels_beside(tmp_path: Path) -> None:
