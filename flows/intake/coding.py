@@ -107,7 +107,7 @@ def _medians(source: Source, seed: int) -> dict[str, float]:
     sample = RowSample(size, seed, Stream.CODING)
     for chunk in source.chunks(min(_PIECE, size)):
         sample.see(chunk.start, chunk.x)
-    x = sample.x
+    x = np.where(np.isfinite(sample.x), sample.x, np.nan)
     empty = np.flatnonzero(np.isnan(x).all(axis=0))
     if len(empty):
         raise InputError(

@@ -35,7 +35,7 @@ BATCH_ROWS = 1024
 """Rows read at a time: texts may be long."""
 PIECES = 8
 """Places of a long source that are looked at, where it can be read from any row on."""
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:inf(inity)?|nan))$"
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ class Source:
             if self.only == "unlabeled":
                 block = block._replace(label=None, group=None)
             if fills is not None or drop:
-                gap = np.isnan(block.x) & keep[:, None]
+                gap = ~np.isfinite(block.x) & keep[:, None]
                 lost = np.asarray(gap.any(axis=1) & drop)
                 keep &= ~lost
                 gaps.dropped += int(lost[new].sum())

@@ -548,6 +548,7 @@ def gappy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     )
     table.loc[3, "a"] = None
+    table.loc[8, "a"] = np.inf
     table.loc[[3, 5], "color"] = None
     table.to_csv(folder / "t.csv", index=False)
     table.astype({"color": "category"}).to_parquet(folder / "t.parquet")
@@ -566,11 +567,11 @@ def test_text_and_gaps_are_coded_as_training_learned(
     report = json.loads(capsys.readouterr().out)
     names = ["a", "color=blue", "color=green", "color=red", "smoker=false", "smoker=true"]
     assert report["config"]["feature_names"] == names
-    assert report["n_filled"] == 1
+    assert report["n_filled"] == 2
     assert report["unseen"] == {"color": 2}
     x = open_run(run)["pool"]["x"].values
     table = pd.read_csv(gappy / "t.csv")
-    assert x[3, 0] == np.float32(table["a"].median())
+    assert (x[[3, 8], 0] == np.float32(table["a"].drop(8).median())).all()
     for column in ("color", "smoker"):
         for value in sorted(set(table[column].dropna().astype(str).str.lower())):
             expected = table[column].astype(str).str.lower() == value
@@ -578,7 +579,7 @@ def test_text_and_gaps_are_coded_as_training_learned(
     out = ["--out", str(tmp_path / "s.parquet"), *more[:3], "--json"]
     assert main(["score", str(gappy / "new.csv"), "--run", run, *out]) == 0
     scored = json.loads(capsys.readouterr().out)
-    assert (scored["n_filled"], scored["unseen"]) == (1, {"color": 1})
+    assert (scored["n_filled"], scored["unseen"]) == (2, {"color": 1})
 
 
 def test_rows_with_gaps_are_left_out_and_rows_keep_their_place(
@@ -588,13 +589,13 @@ def test_rows_with_gaps_are_left_out_and_rows_keep_their_place(
     train = ["train", str(gappy / "t.csv"), "--label-column", "y", "--run", run, *more]
     assert main([*train, "--encode", "one-hot", "--impute", "drop", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert (report["n_rows"], report["n_dropped"]) == (N - 1, 1)
+    assert (report["n_rows"], report["n_dropped"]) == (N - 2, 2)
     issues = pd.read_parquet(tmp_path / "run" / "label_issues.parquet")
-    assert issues["row"].tolist() == [row for row in range(N) if row != 3]
+    assert issues["row"].tolist() == [row for row in range(N) if row not in (3, 8)]
     assert (issues["given_label"] == pd.read_csv(gappy / "t.csv")["y"][issues["row"]].values).all()
     score = ["score", str(gappy / "new.csv"), "--run", run, "--out", str(tmp_path / "s.parquet")]
     assert main([*score, *more[:3]]) == 0
-    assert pd.read_parquet(tmp_path / "s.parquet")["row"].tolist() == [0, 1, 2, *range(4, 20)]
+    assert pd.read_parquet(tmp_path / "s.parquet")["row"].tolist() == [0, 1, 2, *range(4, 8), *range(9, 20)]
 
 
 def test_text_of_too_many_values_is_refused_by_name(
