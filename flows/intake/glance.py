@@ -26,7 +26,14 @@ from storage.sources.formats.tables import (
 )
 from storage.sources.stored import as_stored
 from storage.sources.values.labels import Labels
-from storage.sources.values.texts import Spelling, decoded, plain_texts, plain_values, spellings_of
+from storage.sources.values.texts import (
+    Spelling,
+    can_be_id,
+    decoded,
+    plain_texts,
+    plain_values,
+    spellings_of,
+)
 
 MOST_ROWS = 100_000
 MOST_BYTES = 8 << 20
@@ -56,6 +63,8 @@ class FeatureCandidate:
     """Digest of what the codes stand for; none of numbers."""
     has_commas: bool = False
     """Whether its text is numbers with decimal commas, where points were expected."""
+    names_rows: bool = False
+    """Whether values of its type can be ids."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +182,7 @@ def _features(
     lists: dict[str, np.ndarray] = {}
     for name, place, length, _, spelling in features:
         column = columns[name]
+        names_rows = can_be_id(column.type)
         if spelling is not None:
             yield _parsed(name, column, spelling)
         elif place is not None and is_embedding(column.type):
@@ -183,17 +193,20 @@ def _features(
             )
         elif is_number(column.type):
             numbers = np.asarray(column.cast(pa.float64(), safe=False))
-            yield FeatureCandidate(name, numbers, False)
+            yield FeatureCandidate(name, numbers, False, names_rows=names_rows)
         elif types.is_string(column.type) or types.is_large_string(column.type):
-            yield _of_text(name, column, source.dialect.decimal, typed)
+            text = _of_text(name, column, source.dialect.decimal, typed)
+            yield replace(text, names_rows=names_rows)
         else:
             known = column.drop_null()
             example = str(plain_values(known[:1])[0])[:40] if len(known) else ""
             nested = types.is_nested(column.type)
-            values, coded = (np.full(len(column), np.nan), b"") if nested else _coded(column)
+            values, coded = _uncompared(column, name) if nested else _coded(column)
             is_time = types.is_timestamp(column.type) or types.is_date(column.type)
             spellings = ("datetime",) if is_time else ()
-            yield FeatureCandidate(name, values, True, example, spellings, coded=coded)
+            yield FeatureCandidate(
+                name, values, True, example, spellings, nested, coded, names_rows=names_rows
+            )
 
 
 def _of_text(name: str, column: pa.Array, decimal: str, typed: bool) -> FeatureCandidate:
@@ -237,6 +250,12 @@ def _coded(column: pa.Array) -> tuple[Float64, bytes]:
     for value in plain_values(values.dictionary):
         state.update(repr(value).encode(errors="surrogatepass") + b"\0")
     return _codes(values), state.digest()
+
+
+def _uncompared(column: pa.Array, name: str) -> tuple[Float64, bytes]:
+    """Codes of values of which no two are compared, and what makes them those of this column."""
+    known = np.asarray(column.is_valid())
+    return np.where(known, np.arange(len(column)), np.nan), name.encode()
 
 
 def _codes(column: pa.Array) -> Float64:

@@ -344,13 +344,17 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
         if column.has_commas and not column.spellings:
             text = f"numbers with a decimal comma, such as {column.example!r}"
             doubts.append(_one("decimal", name, text, "--decimal ,"))
+        elif column.refused and not column.spellings:
+            text = f"neither numbers nor text, but {column.example}"
+            doubts.append(_one("nested", name, text, f"--exclude {quote(name)}"))
         elif column.spellings and (method.encode == "none" or "boolean" not in column.spellings):
             doubts.append(_spelled(column))
         elif is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
             what = (
                 "texts, no two of them equal" if column.is_text else "whole numbers, no two equal"
             )
-            either = f"--id-column {quote(name)} or --exclude {quote(name)}"
+            either = f"--id-column {quote(name)} or " if column.names_rows else ""
+            either += f"--exclude {quote(name)}"
             doubts.append(_one("id-like", name, f"{what}: it looks like an id", either))
         elif column.is_text and method.encode == "none":
             text = f"text, such as {column.example!r}: distances need numbers"

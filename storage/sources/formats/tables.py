@@ -163,7 +163,7 @@ def list_values(column: pa.Array, length: int, where: str) -> Floats:
     if (lengths != length).any():
         other = int(lengths[lengths != length][0])
         raise InputError(
-            f"{where} has a list of {other:,} values, its first row one of {length:,}; "
+            f"{where} has a list of {other:,} values, its first one of {length:,}; "
             "give lists of one length"
         )
     values = np.full((len(column), length), np.nan, np.float32)
@@ -301,14 +301,15 @@ class Look:
         names = (*self.names, *kinds)
         return replace(self, kinds={**self.kinds, **kinds}, names=names, constants=constants)
 
-    def first(self, name: str) -> Any:
-        """The first value of a column; None where there are no rows."""
+    def first(self, name: str) -> tuple[int, Any]:
+        """The first value that is there of a column, and its row; None where there is none."""
         if name in self.constants:
-            return self.constants[name]
+            return 0, self.constants[name]
         alone = replace(self.table, selection=Selection((Feature(name),), raw=True))
-        for _, batch in alone.read(0, 1):
-            return plain_values(batch.column(name)[:1])[0]
-        return None
+        for start, batch in alone.read(0, _FEW):
+            for row in np.flatnonzero(batch.column(name).is_valid())[:1].tolist():
+                return start + row, plain_values(batch.column(name)[row : row + 1])[0]
+        return 0, None
 
     def expanded(self, request: Request) -> dict[str, Feature]:
         """Where each name that a feature can have lies: a list of numbers has one for each place,
@@ -325,9 +326,9 @@ class Look:
                 continue
             kind = None if name in (request.label, request.ignore) else self.kinds.get(name)
             length = 0
-            if kind is not None and is_embedding(kind):  # as the first row has, if not the type
+            if kind is not None and is_embedding(kind):  # as the first list has, if not the type
                 fixed = types.is_fixed_size_list(kind)
-                length = int(kind.list_size) if fixed else len(self.first(name) or ())
+                length = int(kind.list_size) if fixed else len(self.first(name)[1] or ())
             if length:
                 features |= {f"{name}[{i}]": Feature(name, i, length) for i in range(length)}
             else:
@@ -341,11 +342,11 @@ class Look:
             kind = self.kinds.get(feature.column)
             plain = feature == Feature(feature.column)
             if kind is not None and plain and not is_number(kind):
-                value = self.first(feature.column)
+                row, value = self.first(feature.column)
                 hint = column_hint(value, feature.column, trained=wanted.trained)
                 raise InputError(
                     f"{self.table.location.name}: feature column {feature.column!r} is {kind}, not "
-                    f"numeric: {shown(value)} at row 0; {hint}"
+                    f"numeric: {shown(value)} at row {row}; {hint}"
                 )
         for column, check in (
             (wanted.label, check_label_type),
@@ -357,6 +358,8 @@ class Look:
 
 
 _PIECE = 1 << 16
+_FEW = 1024
+"""Rows at a time in which the first value of a column is sought."""
 
 
 @dataclass(frozen=True)

@@ -166,9 +166,16 @@ WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
 
 def check_id_type(where: str, name: str, kind: pa.DataType) -> None:
     """Raise `InputError` unless columns of this Arrow type can be ids."""
+    if not can_be_id(kind):
+        raise InputError(
+            f"{where}: id column {name!r} is {plain_type(kind)}; ids are text or whole numbers"
+        )
+
+
+def can_be_id(kind: pa.DataType) -> bool:
+    """Whether columns of this Arrow type can be ids."""
     kind = plain_type(kind)
-    if types.is_nested(kind) or types.is_floating(kind) or types.is_binary(kind):
-        raise InputError(f"{where}: id column {name!r} is {kind}; ids are text or whole numbers")
+    return not (types.is_nested(kind) or types.is_floating(kind) or types.is_binary(kind))
 
 
 def text_ids(column: Any, where: str) -> Labels:

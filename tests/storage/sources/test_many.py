@@ -199,15 +199,17 @@ def test_lists_that_are_no_embedding(tmp_path: Path) -> None:
     for lists, words in (
         (
             [[1.0, 2.0], [3.0]],
-            r"t\.parquet: column 'e' has a list of 1 values, its first row one of 2",
+            r"t\.parquet: column 'e' has a list of 1 values, its first one of 2",
         ),
-        ([None, [3.0]], "feature column 'e' is list<.*>, not numeric: None at row 0"),
+        ([None, ["a"]], r"feature column 'e' is list<.*>, not numeric: \['a'\] at row 1"),
         ([[], []], "feature column 'e' is list<.*>, not numeric"),
         ([["a"], ["b"]], r"not numeric: \['a'\] at row 0; leave it out with --exclude e"),
     ):
         pq.write_table(pa.table({"a": [1.0, 2.0], "e": lists, "y": [0, 1]}), path)
         with pytest.raises(InputError, match=words):
             read(open_source(path, label_column="y"))
+    pq.write_table(pa.table({"e": [None, [3.0, 4.0]], "y": [0, 1]}), path)
+    np.testing.assert_array_equal(read(open_source(path, label_column="y"))[0][1], [3.0, 4.0])
 
 
 @pytest.mark.parametrize("extension", ["parquet", "feather"])
