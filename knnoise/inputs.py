@@ -175,6 +175,9 @@ def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
                 "or give reset_index(drop=True)"
             )
         frame = frame.rename_axis(index).reset_index()
+    kinds = {name: getattr(kind, "categories", kind) for name, kind in frame.dtypes.items()}
+    ranges = [n for n, kind in kinds.items() if str(getattr(kind, "dtype", kind))[:8] == "interval"]
+    frame = frame.astype(dict.fromkeys(ranges, "string"))  # of which Arrow has no type
     table = pa.Table.from_pandas(frame, preserve_index=False)
     return table.replace_schema_metadata(None), index
 

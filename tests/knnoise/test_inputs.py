@@ -150,6 +150,15 @@ def test_a_label_that_is_none_is_missing() -> None:
     assert list(chunk.label) == ["cat", "", "None", "", ""]  # as a table has no label
 
 
+def test_ranges_of_pandas_are_text() -> None:
+    ages = pd.cut([10.0, 40.0, np.nan], [0, 18, 65])
+    table = pd.DataFrame({"a": ages, "b": pd.arrays.IntervalArray(ages), "n": [1, 2, 3]})
+    with as_files(table) as files:
+        read = pd.read_feather(files.path)
+    for name in ("a", "b"):
+        assert read[name].fillna("").tolist() == ["(0.0, 18.0]", "(18.0, 65.0]", ""]
+
+
 def test_what_a_mask_hides_is_missing() -> None:
     hidden = np.array([[False, True], [False, False]])
     values, labels = (
