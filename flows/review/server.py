@@ -24,6 +24,8 @@ from storage.errors import InputError, KnnoiseError
 HERE = Path(__file__).parent / "page"
 SCRIPTS = ("main.js", "card.js", "desk.js")
 PORTS = range(20_000, 30_000)
+MOST_BYTES = 1 << 16
+"""Of what a page sends."""
 NO_TOKEN = "this page is opened by the address that knnoise review printed, with its token"
 
 
@@ -136,6 +138,11 @@ def application(desk: Desk, exhibit: Exhibit, about: About, token: str) -> FastA
         known = len(parts) == 3 and secrets.compare_digest(parts[1].encode(), token.encode())
         own = host in ("127.0.0.1", "localhost")
         same = origin in (None, f"http://{request.headers.get('host', '')}")
+        length = request.headers.get("content-length", "0")
+        if "transfer-encoding" in request.headers or int(length) > MOST_BYTES:
+            return PlainTextResponse(
+                f"at most {MOST_BYTES:,} bytes, of a length that is said\n", 413
+            )
         if not (known and own and same):
             return PlainTextResponse(f"{NO_TOKEN}\n", 403)
         response = await call(request)

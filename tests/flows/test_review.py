@@ -466,6 +466,15 @@ def test_the_same_answer_sent_twice_counts_once(page: Served) -> None:
     assert len(page.answers().answers.answers) == 1
 
 
+def test_a_body_that_no_page_sends_is_refused_unread(page: Served) -> None:
+    def endless() -> Iterator[bytes]:
+        yield from [b" " * 1000] * 1000
+
+    for body in (b" " * 200_000, endless()):
+        assert httpx.post(page.url + "api/answer", content=body).status_code == 413
+    assert page.get("api/state")["answered"] == 0
+
+
 def test_a_group_is_answered_and_undone_as_one(page: Served) -> None:
     cards = page.get("api/next", tab="t", n=48)["cards"]
     card = next(card for card in cards if len(card["alike"]) >= 2)
