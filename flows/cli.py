@@ -321,6 +321,9 @@ def _submit_group() -> None:
 
 def _submit(flow: str, deployment: str | None, watch: bool, params: dict[str, Any]) -> Called:
     needs("prefect", "knnoise submit")
+    from flows.engine.tasks import server_configured
+
+    server_configured()  # tells of settings that an import of Prefect would fail by
     from flows.orchestration import submit
 
     if params.get("out") == STDOUT:

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from flows.options.extras import needs
+from storage.errors import InputError, reason_of
 
 if TYPE_CHECKING:
     from prefect.context import FlowRunContext, TaskRunContext
@@ -59,7 +61,8 @@ def task_run_context() -> TaskRunContext | None:
 def server_configured() -> bool:
     """True where the environment or a profile names a Prefect server.
 
-    Raises `MissingExtra` where the environment does, and Prefect is not installed.
+    Raises `MissingExtra` where the environment does, and Prefect is not installed; `InputError`
+    where the settings of Prefect are none.
     """
     if sys.modules.get("prefect") is None and find_spec("prefect") is None:
         if os.environ.get("PREFECT_API_URL"):
@@ -67,9 +70,17 @@ def server_configured() -> bool:
         return False
     if "prefect" not in sys.modules and not _settings_anywhere():
         return False
-    from prefect.settings import PREFECT_API_URL
+    try:
+        from prefect.settings import PREFECT_API_URL
 
-    return bool(PREFECT_API_URL.value())
+        url = PREFECT_API_URL.value()
+        urlsplit(url or "").port  # noqa: B018
+    except ValueError as error:  # pydantic's are such
+        raise InputError(
+            f"Prefect's settings cannot be used ({reason_of(error)}); mend PREFECT_API_URL, or "
+            "what else of Prefect the environment or a profile sets"
+        ) from error
+    return bool(url)
 
 
 def _settings_anywhere() -> bool:

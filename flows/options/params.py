@@ -456,10 +456,10 @@ class Method(Chosen, heading="Method"):
 class Compute(Params, heading="Computing"):
     """Where and how a flow computes; no part of what it computes."""
 
-    workers: Annotated[int, Field(ge=0), Metavar("N")] | None = Field(
+    workers: Annotated[int, Field(ge=0, le=1024), Metavar("N")] | None = Field(
         None, description="local processes; auto is one per core, 0 computes in the flow's process"
     )
-    scheduler: Annotated[str, Metavar("ADDRESS")] | None = Field(
+    scheduler: Annotated[str, Field(min_length=1), Metavar("ADDRESS")] | None = Field(
         None, description="address of a Dask scheduler; default DASK_SCHEDULER_ADDRESS"
     )
     tls_ca: Pem = Field(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from glob import has_magic
+from posixpath import basename
 from typing import Any
 
 import httpx
@@ -68,7 +70,10 @@ def submit(flow: str, parameters: Mapping[str, Any], deployment: str | None = No
                 f"{parameter} {value}: the server would keep the password or signature in it; give "
                 "it to the worker, by its environment or fsspec's configuration"
             )
-    dated(parameters.get("run", ""))  # as the worker will refuse it
+    if "run" in parameters:  # as the worker will refuse it
+        run = dated(parameters["run"])
+        if flow == "train" and has_magic(basename(run)):
+            raise InputError(f"run {run}: *, ? and [ stand for patterns of runs; name one folder")
     name = DEPLOYMENTS[flow]
     if deployment is not None:
         name = deployment if "/" in deployment else f"knnoise-{flow}/{deployment}"
@@ -80,7 +85,7 @@ def submit(flow: str, parameters: Mapping[str, Any], deployment: str | None = No
             "no Prefect server is configured; set PREFECT_API_URL (docs/use/operations.md says how)"
         )
     try:
-        run = asyncio.run(_submit(name, dict(parameters)))
+        submitted = asyncio.run(_submit(name, dict(parameters)))
     except ObjectNotFound as error:
         raise InputError(
             f"no deployment {name} on {PREFECT_API_URL.value()}; deploy it with "
@@ -90,7 +95,7 @@ def submit(flow: str, parameters: Mapping[str, Any], deployment: str | None = No
         raise InputError(f"{name}: refused: {_reason(error.response)}") from error
     except httpx.HTTPError as error:
         raise unreachable(error) from error
-    return described(run, name)
+    return described(submitted, name)
 
 
 async def _submit(name: str, parameters: dict[str, Any]) -> FlowRun:

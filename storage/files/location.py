@@ -126,8 +126,9 @@ MORE = "KNNOISE_PROTOCOLS"
 
 def check_name(address: str) -> None:
     """Raise `InputError` for what can be no path or URL, whoever opens it."""
-    if "\0" in address:
-        raise InputError(f"{address!r}: a path cannot hold a zero byte; check it")
+    if not address or "\0" in address:
+        what = "cannot hold a zero byte" if address else "cannot be empty"
+        raise InputError(f"{address!r}: a path {what}; check it")
     if "://" in address:
         return
     if "::" in address and address.partition("::")[0] not in known_implementations:
@@ -226,7 +227,14 @@ class Location:
         """
         url = remember(os.fspath(path)).removeprefix("file://")
         check_address(url)
-        return cls(url.rstrip("/") if "://" in url else str(Path(url).absolute()))
+        if "://" in url:
+            return cls(url.rstrip("/"))
+        try:
+            return cls(str(Path(url).absolute()))
+        except FileNotFoundError as error:
+            raise InputError(
+                f"{url}: the current folder has been deleted; change to another one"
+            ) from error
 
     @property
     def name(self) -> str:

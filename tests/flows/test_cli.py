@@ -84,6 +84,9 @@ def bad_sources(folder: Path) -> dict[str, tuple[list[object], str]]:
         "few": ([folder / "short.csv", "--label-column", "y"], "too few"),
         "builder": ([folder / "good.csv", "--label-column", "y", "--builder", "x"], "builder"),
         "workers": ([folder / "good.csv", "--label-column", "y", "--workers", -2], "--workers -2"),
+        "crowd": ([folder / "good.csv", "--workers", 100_000], "must be 1024 or less"),
+        "nowhere": ([folder / "good.csv", "--scheduler", ""], "--scheduler '': "),
+        "no name": (["", "--label-column", "y"], "'': a path cannot be empty"),
         "constant": ([folder / "constant.csv", "--label-column", "y"], "every feature is constant"),
         "k": ([folder / "good.csv", "--label-column", "y", "--k", 2], "--k 2"),
     }
@@ -92,7 +95,48 @@ def bad_sources(folder: Path) -> dict[str, tuple[list[object], str]]:
 CASES = (
     *("absent", "empty", "header", "column", "one class", "three"),
     *("nan", "objects", "complex", "few", "builder", "k", "workers", "constant"),
+    *("crowd", "nowhere", "no name"),
 )
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"PREFECT_API_URL": "http://127.0.0.1:99999/api"}, "Port out of range"),
+        (
+            {"PREFECT_LOGGING_LEVEL": "loud", "PREFECT_API_URL": "http://[::1/api"},
+            "PREFECT_API_URL",
+        ),
+    ],
+)
+def test_settings_of_prefect_that_are_none_are_named(
+    environment: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "knnoise", "submit", "train", "--run", "run"],
+        env={**os.environ, "PREFECT_HOME": str(tmp_path), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("knnoise: Prefect's settings cannot be used")
+    assert said in done.stderr
+
+
+def test_a_pattern_of_runs_is_not_submitted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["submit", "train", "--run", "runs/*"]) == 2
+    assert "patterns of runs; name one folder" in capsys.readouterr().err
+
+
+def test_a_deleted_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["status", "--run", "run"]) == 2
+    assert "run: the current folder has been deleted" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("case", CASES)
