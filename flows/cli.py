@@ -97,8 +97,7 @@ def _main(args: list[str]) -> int:
 
 
 def _fail(message: str, status: int) -> int:
-    with contextlib.suppress(OSError):  # of a terminal that was closed
-        print(f"knnoise: {redacted(' '.join(message.splitlines()))}", file=sys.stderr, flush=True)
+    print(f"knnoise: {redacted(' '.join(message.splitlines()))}", file=sys.stderr, flush=True)
     return status
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TextIO
 from urllib.parse import parse_qsl, quote, unquote
@@ -137,14 +138,20 @@ def _parts(address: str) -> list[tuple[str, set[str]]]:
 
 
 class RedactedStream:
-    """A text stream that redacts what is written to it."""
+    """A text stream that redacts what is written to it, for people: that nobody sees it any more,
+    as their terminal was closed, is no error."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        self._stream.write(redacted(text))
+        with suppress(OSError):
+            self._stream.write(redacted(text))
         return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
     def writelines(self, lines: list[str]) -> None:
         for line in lines:

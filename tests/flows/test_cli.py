@@ -8,13 +8,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TextIO, cast
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from runs import PoolWriter
 
 from flows.cli import main
+from storage.redaction import RedactedStream
 
 
 def knnoise(*args: object) -> subprocess.CompletedProcess[str]:
@@ -309,7 +312,10 @@ def test_a_line_that_nobody_sees_changes_no_status(tmp_path: Path) -> None:
     os.close(master)  # as a terminal's that was closed
     command = [sys.executable, "-m", "knnoise", "status", "--run", tmp_path / "nowhere"]
     assert subprocess.run(command, stderr=slave, check=False).returncode == 2
-    os.close(slave)
+    terminal = os.fdopen(slave, "w")
+    Console(file=cast(TextIO, RedactedStream(terminal)), force_terminal=True).print("a line")
+    with pytest.raises(OSError, match="Input/output error"):
+        terminal.close()  # which is not told of by the stream that people read
 
 
 @pytest.mark.parametrize("given", [([], 100), (["--k", "30"], 60)], ids=["by default", "k"])
