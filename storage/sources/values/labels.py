@@ -21,11 +21,15 @@ LABEL_BYTES = 4096
 """Longest label, as it is stored."""
 
 
+_CODE = re.compile("[+-]?0[0-9]")
+"""Beginning of text that is no number, but a code."""
+
+
 def label_value(raw: object) -> Label | None:
     """The label a raw value stands for: 1, 1.0 and "1" are one; None if it is missing.
 
     Missing are None, NaN and strings that are empty or "nan". Nothing is rounded: a number that no
-    label can be is the text of it, so that no two become one label.
+    label can be is the text of it, and so is a code such as "01", so that no two become one label.
     """
     if isinstance(raw, bytes):
         raw = raw.decode("utf-8", "backslashreplace")
@@ -33,7 +37,9 @@ def label_value(raw: object) -> Label | None:
         raw = f"{raw:f}"
     if isinstance(raw, str):
         text = raw.strip()
-        return None if text == "" or text.lower() == "nan" else number_or_text(text)
+        if text == "" or text.lower() == "nan":
+            return None
+        return text if _CODE.match(text) else number_or_text(text)
     if isinstance(raw, bool | np.bool_):
         return bool(raw)
     if isinstance(raw, Integral):
