@@ -39,8 +39,8 @@ class _Spared(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         return ModuleSpec(fullname, self) if fullname in ("pandas", "coverage") else None
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        raise ModuleNotFoundError(f"a command does without {spec.name}", name=spec.name)
+    def exec_module(self, module: ModuleType) -> None:
+        raise ModuleNotFoundError(f"a command does without {module.__name__}", name=module.__name__)
 
 
 class _Later(ModuleType):

@@ -307,6 +307,13 @@ except Terminated:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == status
 
 
+def test_warnings_as_errors_end_no_command(tmp_path: Path) -> None:
+    pd.DataFrame({"a": range(9), "y": [0, 1, 0] * 3}).to_csv(tmp_path / "t.csv", index=False)
+    command = [sys.executable, "-W", "error", "-m", "flows.cli", "check", str(tmp_path / "t.csv")]
+    done = subprocess.run([*command, "--label-column", "y"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_line_that_nobody_sees_changes_no_status(tmp_path: Path) -> None:
     master, slave = os.openpty()
     os.close(master)  # as a terminal's that was closed
