@@ -165,7 +165,7 @@ def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
     import pyarrow as pa
 
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-    counts = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
+    counts = frame.index.name is None and frame.index.equals(pd.RangeIndex(len(frame)))
     index = None
     if not (counts or isinstance(frame.index, pd.MultiIndex) or id_column in [*frame.columns]):
         index = str(frame.index.name or INDEX)
@@ -173,6 +173,11 @@ def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
             raise InputError(
                 f"the index of the rows is called {index!r}, as a column is; rename one of them, "
                 "or give reset_index(drop=True)"
+            )
+        if frame.index.dtype.kind == "f":
+            raise InputError(
+                f"the index of the rows is {frame.index.dtype}, and ids are text or whole numbers; "
+                "give reset_index(), or reset_index(drop=True) where it names nothing"
             )
         frame = frame.rename_axis(index).reset_index()
     kinds = {name: getattr(kind, "categories", kind) for name, kind in frame.dtypes.items()}

@@ -150,6 +150,23 @@ def test_a_label_that_is_none_is_missing() -> None:
     assert list(chunk.label) == ["cat", "", "None", "", ""]  # as a table has no label
 
 
+def test_an_index_that_does_not_count_from_0_names_the_rows(tmp_path: Path) -> None:
+    table = frame().drop(columns=["vector", "b"]).reset_index(drop=True)
+    for part in (table[40:], table[::-1]):
+        clean = knnoise.train(part, label_column="sick", **QUIET).clean(part).frame
+        pd.testing.assert_frame_equal(
+            clean, part.loc[clean.index], check_dtype=False, check_names=False
+        )
+    for same in (table, table.set_axis(np.arange(240))):
+        with as_files(same) as files:
+            assert files.ids == {}
+    with (
+        pytest.raises(InputError, match=r"the index of the rows is float64.*give reset_index\("),
+        as_files(table.set_axis(np.arange(240) / 2)),
+    ):
+        pass
+
+
 def test_ranges_of_pandas_are_text() -> None:
     ages = pd.cut([10.0, 40.0, np.nan], [0, 18, 65])
     table = pd.DataFrame({"a": ages, "b": pd.arrays.IntervalArray(ages), "n": [1, 2, 3]})
