@@ -13,7 +13,8 @@ from storage.sources.values.labels import folded
 
 QUANTITY = "quantity"
 TOO_FEW = "few labels"
-NO_CLASSES = (QUANTITY, TOO_FEW, "labels")
+NOTHING = "no features"
+NO_CLASSES = (QUANTITY, TOO_FEW, NOTHING, "labels")
 """Kinds of findings by which there is nothing to train on."""
 FEW = 20
 """Labels that are classes, whatever they look like."""

@@ -13,7 +13,16 @@ from flows.engine.results import LabelValue
 from flows.intake.coding import MOST_CATEGORIES, annotated, own_source
 from flows.intake.glance import FeatureCandidate, Glance, look_at
 from flows.intake.health import COARSE, SHOWN, Finding, Health, named
-from flows.intake.labels import NO_CLASSES, alike, cleaned, joins, quantity, refused, too_few
+from flows.intake.labels import (
+    NO_CLASSES,
+    NOTHING,
+    alike,
+    cleaned,
+    joins,
+    quantity,
+    refused,
+    too_few,
+)
 from flows.options.params import CheckParams, Method, TrainParams, as_keywords, is_many, option
 from pipeline.arrays import AnyArray, Int64
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
@@ -269,7 +278,8 @@ def _findings(
     equal = equal_columns([(c.values, c.coded) for c in rest])
     doubles = [rest[i].name for i in equal]
     known_or_double = len(known) + len(doubles)
-    if known_or_double == len(glance.columns):  # a table of nothing else is refused as such
+    nothing = known_or_double == len(glance.columns)  # else, which is refused as such
+    if nothing:
         certain = leave_out = False
     findings = [
         *_several("constant", constant, f"constant{rows}", certain),
@@ -278,6 +288,9 @@ def _findings(
         *_several("row number", numbers, f"a count of the rows{rows}", leave_out),
         *_doubles({rest[i].name: rest[j].name for i, j in equal.items()}, rows, certain),
     ]
+    if nothing:
+        text = "there is no other column, and so nothing to learn from"
+        findings.append(Finding(kind=NOTHING, columns=[], text=text))
     known |= set(doubles)
     rest = [column for column in columns if column.name not in known]
     findings += doubtful(rest, y, method)

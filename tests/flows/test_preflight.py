@@ -220,6 +220,14 @@ def test_what_no_training_reads_is_neither_constant_nor_an_id(tmp_path: Path) ->
     run_train(**found["remedies"], run=str(tmp_path / "run"), quiet=True, workers=0)
 
 
+def test_a_table_of_nothing_but_labels_gets_no_command(tmp_path: Path) -> None:
+    y = np.arange(N) % 2
+    pd.DataFrame({"a": 1 + y, "b": 1, "y": y}).to_csv(tmp_path / "t.csv", index=False)
+    found = run_check(str(tmp_path / "t.csv"), label_column="y")
+    assert found["remedies"] is None
+    assert "nothing to learn from" in str(found["findings"])
+
+
 def test_a_stream_that_ends_early_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
