@@ -8,7 +8,8 @@ class ComputeOptions(TypedDict, total=False):
     """Computing, of several commands."""
 
     workers: int | None
-    """local processes; auto is one per core, 0 computes in the flow's process (at least 0)"""
+    """local processes; auto is one per core, 0 computes in the flow's process (at least 0, at
+    most 1,024)"""
     scheduler: str | None
     """address of a Dask scheduler; default DASK_SCHEDULER_ADDRESS"""
     tls_ca: str | None
