@@ -413,7 +413,9 @@ def _settings(run: str) -> Called:
     from storage.version import OLDEST_READ
 
     config = RunConfig.model_validate(Run(Location.of(_latest(run))).config(OLDEST_READ))
-    return config.parameters, settings_text(config.parameters, config.label_name)
+    beside = [file.name for file in config.source.files if file.role == "labels"]
+    label = None if config.label_name in beside else config.label_name  # a file, no column
+    return config.parameters, settings_text(config.parameters, label)
 
 
 @_command(cli, "compare", "show what changed between two trainings")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from runs import PoolWriter
@@ -49,6 +50,17 @@ def test_options_come_from_a_file_and_go_into_one(
             "near_duplicates",
         ]
         assert found["row"].tolist() == list(range(600))
+
+
+def test_a_file_of_labels_is_no_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", rng.normal(size=(60, 2)))
+    np.save(tmp_path / "y.npy", rng.integers(0, 2, 60))
+    labels, run = str(tmp_path / "y.npy"), str(tmp_path / "run")
+    more = ["--workers", "0", "-q", "--noise", "minmax"]
+    assert main(["train", str(tmp_path / "x.npy"), "--labels", labels, "--run", run, *more]) == 0
+    assert main(["settings", "--run", run]) == 0
+    assert "label-column" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
