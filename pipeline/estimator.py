@@ -351,7 +351,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             return of_rates(minmax(extremes_with_self(own, near.astype(np.int8), (k,)) / k, k, n))
         if n < FEWEST_ROWS:
             rates = known(0.0, 0.0) if c == 2 else None
-            return Transition(np.eye(c), "unsupported", too_few(n), rates, impurity=np.ones(c))
+            return Transition(
+                *(np.eye(c), "unsupported", too_few(n), rates),
+                impurity=np.ones(c),
+                doubt=np.ones((c, c)),
+            )
         x = self._x[anchors[:, 0]]
         return transition_matrix(anchors, self._label[anchors], n, c, x=x, distance=reach)
 
@@ -365,11 +369,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             return suspects
         c = len(self.classes_)
         counts_of = np.bincount(self._label, minlength=c)
-        drawn, matrix = np.flatnonzero(self._drawn()), self._believed(noise)
-        if noise.impurity is not None:
-            wrong = contradicted(votes_among(index, self._label, c, drawn))
-            matrix = assumed(matrix, noise.impurity, wrong)
-        self._by = correction(matrix, counts_of)
+        drawn = np.flatnonzero(self._drawn())
+        wrong = contradicted(votes_among(index, self._label, c, drawn))
+        self._by = correction(assumed(noise, counts_of, wrong), counts_of)
         suspects, self._first = suspects_of(index, distance, self._label, self._by, drawn)
         return suspects
 
@@ -391,8 +393,6 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
     def _believed(self, noise: Transition) -> Float64:
         """The matrix without the rows that nothing supports."""
-        if not noise.class_support:
-            return noise.matrix
         counts_of = np.bincount(self._label, minlength=len(self.classes_))
         return believed(noise.matrix, counts_of, noise.class_support)
 

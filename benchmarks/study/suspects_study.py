@@ -107,7 +107,7 @@ def case(
         ours, _ = suspects_of_two(*lists, noise.rates, rows)
     else:
         sample = votes_among(index[:, :longest], given, c, rows)
-        by = correction(assumed(matrix, noise.impurity, contradicted(sample)), counts)
+        by = correction(assumed(noise, counts, contradicted(sample)), counts)
         ours, _ = suspects_of(*lists, by, rows)
     before = posterior_simplex(share, noise.matrix)[np.arange(n), given]
     scores = {"before": before, "ours": ours.label_quality, **_peers(share, given)}

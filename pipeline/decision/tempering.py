@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from pipeline.arrays import Float64, Integers
 from pipeline.noise.rates import Support, trusted
+from pipeline.noise.transition import Transition
 
 PARTS = (0.25, 0.5, 0.75, 1.0)
 """Parts of the correction that are tried."""
@@ -24,6 +25,9 @@ SURE = {"supported": 1.0, "weak": 1.5, "unsupported": 2.0}
 """Standard errors by which a part must pay, by verdict."""
 Z95 = 1.96
 """Standard errors of a 95 % interval."""
+MISTAKEN = 0.75
+"""Part of the contradicted labels that is taken for wrong, the rest for a wrong vote, where classes
+are read entry by entry."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,13 @@ def softened(matrix: Float64, given_counts: Integers, part: float) -> Float64:
 
 def believed(matrix: Float64, given_counts: Integers, class_support: Sequence[Support]) -> Float64:
     """The matrix, some rows replaced by those of its symmetric peer: of unsupported classes, and
-    of those that would mostly be given one other label.
+    of those that would mostly be given one other label; as it is where there are no verdicts.
 
     A class of few rows takes the mistakes of large ones for its own labels: corrected by such a
     row, votes would move whole classes to it, and the inverse of the matrix would praise that.
     """
+    if not class_support:
+        return matrix
     tempered = matrix.copy()
     weak = np.array([one == "unsupported" for one in class_support], np.bool_)
     weak |= np.diag(matrix) < matrix.max(axis=1)
@@ -76,11 +82,36 @@ def believed(matrix: Float64, given_counts: Integers, class_support: Sequence[Su
     return tempered
 
 
-def assumed(matrix: Float64, impurity: npt.ArrayLike, wrong: float) -> Float64:
-    """The matrix (class, class), row = true class, as far as it is ``trusted`` by the impurity
-    (class,); by the rest, a share ``wrong`` of the labels goes to all other classes alike."""
-    part = trusted(impurity)[:, None]
-    return np.asarray(part * matrix + (1.0 - part) * _alike(1.0 - wrong, len(matrix)))
+def assumed(noise: Transition, given_counts: Integers, wrong: float) -> Float64:
+    """The matrix (class, class) that label qualities take, where the plain vote contradicts a share
+    ``wrong`` of the labels: as it is where it is given, else the average of two readings.
+
+    One is ``believed`` and ``trusted`` class by class; by the rest, the share goes to all other
+    classes alike. The other is ``shrunk`` entry by entry.
+    """
+    if noise.impurity is None or noise.doubt is None:
+        return noise.matrix
+    part = trusted(noise.impurity)[:, None]
+    rows = believed(noise.matrix, given_counts, noise.class_support)
+    by_class = part * rows + (1.0 - part) * _alike(1.0 - wrong, len(rows))
+    by_entry = shrunk(noise.matrix, noise.doubt, MISTAKEN * wrong)
+    return np.asarray(0.5 * (by_class + by_entry))
+
+
+def shrunk(matrix: Float64, doubt: Float64, wrong: float) -> Float64:
+    """The matrix (class, class), row = true class, shrunk towards a share ``wrong`` of mistakes
+    that go to all other classes alike.
+
+    By empirical Bayes: an entry counts the less, the larger its standard error in ``doubt`` (class,
+    class) is beside how far entries lie from alike beyond their errors.
+    """
+    c = len(matrix)
+    other, alike = ~np.eye(c, dtype=np.bool_), wrong / (c - 1)
+    away, error = matrix - alike, np.maximum(doubt, 1e-6) ** 2
+    spread = float(np.maximum(away**2 - error, 0.0)[other].mean())
+    mistaken = np.where(other, alike + spread / (spread + error) * away, 0.0)
+    mistaken /= np.maximum(1.0, mistaken.sum(axis=1, keepdims=True) / (1.0 - 1.0 / c))
+    return np.asarray(mistaken + np.diag(1.0 - mistaken.sum(axis=1)))
 
 
 def _symmetric(matrix: Float64, given_counts: Integers) -> Float64:

@@ -62,7 +62,10 @@ class Transition:
     """(class,) shares of the clean classes; None for two classes, whose rates give them."""
     impurity: Float64 | None = None
     """(class,) chance that a row where a class lies belongs to others, 1 where nothing is known of
-    it; None for two classes."""
+    it; None for two classes, and where the matrix is given."""
+    doubt: Float64 | None = None
+    """(class, class) standard errors of the entries, as overlap may pass for mistakes and mistakes
+    for overlap, 1 where nothing is known; None likewise."""
     errors: Float64 | None = None
     """(class,) standard errors of the diagonal if mistakes depend on the class alone; None: the
     intervals'."""
@@ -181,6 +184,7 @@ def _nothing(n_classes: int, reason: str = "Every label is the same.") -> Transi
     return Transition(
         *(np.eye(n_classes), "unsupported", reason, None, {}, interval, tuple(none)),
         impurity=np.ones(n_classes),
+        doubt=np.ones((n_classes, n_classes)),
     )
 
 
@@ -199,6 +203,22 @@ def _half_widths(fitted: Float64, clean: Float64, shared: Float64, n_rows: int) 
     variance = (fitted * (1.0 - fitted) + 1.0 / rows[:, None]) / size[:, None]
     squares = SAMPLED * variance + (OVERLAP * mixed) ** 2 + LEAST**2
     return np.asarray(1.96 * np.sqrt(squares))
+
+
+def _doubt(fitted: Float64, half: Float64, hidden: Float64, rows: Float64) -> Float64:
+    """(c, c) standard errors of what each class is given of the others' labels.
+
+    Two classes are told apart as far as either's right labels lead those of the other. By a lead g,
+    rows (class,) tell less by about ``1 + ((1 - g) / g)**2``. What is ``hidden`` where one class
+    overlaps the other is in doubt for both, as far as it has labels.
+    """
+    lead, n = np.diag(fitted)[:, None] - fitted, rows[:, None]
+    inflated = 1.0 + (1.0 / np.clip(np.minimum(lead, lead.T), 1e-3, 1.0) - 1.0) ** 2
+    variance = (fitted * (1.0 - fitted) + 1.0 / n) / n * inflated
+    confused = np.hypot(half, hidden) / 1.96
+    given = np.maximum(rows @ fitted, 1.0)
+    confused = np.maximum(confused, confused.T * np.minimum(given / given[:, None], 1.0))
+    return np.asarray(np.sqrt(variance + confused**2))
 
 
 def _averaged(
@@ -279,6 +299,8 @@ def _judge(
     diagnostics["class_share"] = clean.mean(axis=0).tolist()
     prior, impurities = np.zeros(n_classes), np.ones(n_classes)
     prior[observed], impurities[observed] = clean.mean(axis=0), impurity
+    doubt, rows = np.ones((n_classes, n_classes)), np.maximum(n_rows * clean.mean(axis=0), 1.0)
+    doubt[np.ix_(observed, observed)] = _doubt(fitted, half, hidden, rows)
     reason = (
         f"The class that is known worst tells as much as {informative.min():.0f} clean labels; "
         f"where a class lies, up to {impurity.max():.0%} of the rows belong to others."
@@ -290,7 +312,7 @@ def _judge(
     return Transition(
         *(matrix, worst(verdicts), reason, None, diagnostics, interval, tuple(verdicts)),
         tuple(placed) if tests else (),
-        *(prior, impurities, errors),
+        *(prior, impurities, doubt, errors),
     )
 
 

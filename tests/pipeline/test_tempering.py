@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,16 +11,19 @@ from hypothesis import strategies as st
 
 from pipeline.decision.class_rule import decide
 from pipeline.decision.tempering import (
+    MISTAKEN,
     PARTS,
     Worth,
     assumed,
     believed,
     change_gains,
     choose_part,
+    shrunk,
     softened,
     worth,
 )
 from pipeline.noise.rates import Support
+from pipeline.noise.transition import Transition
 
 SUPPORTS: tuple[Support, ...] = ("supported", "weak", "unsupported")
 
@@ -97,19 +102,57 @@ def test_softened_matrices_are_stochastic_and_begin_with_the_plain_vote(
     assert softened(matrix, np.ones(c, int), 1.0) == pytest.approx(matrix)
 
 
-@given(st.integers(2, 8), st.floats(0.05, 0.45), st.integers(0, 2**32 - 1))
+@given(st.integers(3, 8), st.floats(0.05, 0.45), st.integers(0, 2**32 - 1))
 @settings(max_examples=40, deadline=None)
-def test_the_more_a_class_is_mixed_the_less_its_row_counts(c: int, wrong: float, seed: int) -> None:
+def test_entries_in_doubt_are_alike(c: int, wrong: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     matrix = 0.5 * np.eye(c) + 0.5 * rng.dirichlet(np.ones(c), c)
-    pure, mixed = (assumed(matrix, np.full(c, impurity), wrong) for impurity in (0.0, 1.0))
-    np.testing.assert_allclose(pure, matrix)
+    doubt, alike = rng.random((c, c)) ** 3, wrong / (c - 1)
+    pairs = [(a, b) for a in range(c) for b in range(c) if a != b]
+    spread = np.mean([max((matrix[p] - alike) ** 2 - doubt[p] ** 2, 0.0) for p in pairs])
+    expected = np.eye(c)
+    for p in pairs:
+        part = spread / (spread + doubt[p] ** 2)
+        expected[p] = part * matrix[p] + (1.0 - part) * alike
+        expected[p[0], p[0]] -= expected[p]
+    np.testing.assert_allclose(shrunk(matrix, doubt, wrong), expected)
+
+
+def test_a_matrix_is_taken_as_far_as_it_is_known() -> None:
+    matrix = np.array([[0.7, 0.3, 0.0], [0.1, 0.8, 0.1], [0.0, 0.2, 0.8]])
+    np.testing.assert_allclose(shrunk(matrix, np.zeros((3, 3)), 0.2), matrix, atol=1e-9)
+    alike = 0.7 * np.eye(3) + 0.1
+    np.testing.assert_allclose(shrunk(matrix, np.ones((3, 3)), 0.2), alike, atol=1e-4)
+    one = np.full((3, 3), 0.01)
+    one[0, 1] = 1.0
+    found = shrunk(matrix, one, 0.2)
+    assert found[0, 1] == pytest.approx(0.1, abs=0.01)
+    np.testing.assert_allclose(found[1:], matrix[1:], atol=0.01)
+    mostly_wrong = np.array([[0.1, 0.5, 0.4], [0.1, 0.8, 0.1], [0.0, 0.2, 0.8]])
+    found = shrunk(mostly_wrong, np.zeros((3, 3)), 0.2)
+    assert found[0, 0] == pytest.approx(1 / 3)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+@given(st.integers(3, 8), st.floats(0.05, 0.45), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_qualities_take_the_average_of_two_readings(c: int, wrong: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = 0.6 * np.eye(c) + 0.4 * rng.dirichlet(np.ones(c), c)
+    impurity, doubt, counts = rng.random(c), rng.random((c, c)) ** 3, rng.integers(1, 9, c)
+    noise = Transition(matrix, "weak", "", class_support=("weak",) * c)
+    np.testing.assert_array_equal(assumed(noise, counts, wrong), matrix)
+    found = assumed(replace(noise, impurity=impurity, doubt=doubt), counts, wrong)
     alike = np.where(np.eye(c, dtype=bool), 1.0 - wrong, wrong / (c - 1))
-    np.testing.assert_allclose(mixed, 0.5 * (matrix + alike), atol=0.002)
-    impurity = np.sort(rng.random(c))
-    away = np.abs(assumed(matrix, impurity, wrong) - matrix).sum(axis=1)
-    part = away / np.abs(alike - matrix).sum(axis=1)
-    assert (np.diff(part) > -1e-9).all()
+    part = 0.5 + 0.5 * np.exp(-6.0 * impurity[:, None])
+    other = shrunk(matrix, doubt, MISTAKEN * wrong)
+    np.testing.assert_allclose(found, 0.5 * (part * matrix + (1.0 - part) * alike + other))
+    nothing = Transition(
+        *(np.eye(c), "unsupported", ""), impurity=np.ones(c), doubt=np.ones((c, c))
+    )
+    found = assumed(nothing, counts, wrong)
+    assert np.ptp(found[~np.eye(c, dtype=bool)]) < 1e-9
+    assert (np.diag(found) < 1.0).all()
 
 
 def test_only_what_surely_pays_is_taken() -> None:

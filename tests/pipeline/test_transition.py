@@ -251,3 +251,21 @@ def test_two_classes_have_the_intervals_of_their_rates() -> None:
     assert tuple(found.interval[0, 1]) == found.rates.p0_interval
     assert tuple(found.interval[1, 0]) == found.rates.p1_interval
     np.testing.assert_allclose(found.interval[:, 0], 1.0 - found.interval[:, 1, ::-1])
+
+
+def test_what_overlapping_classes_are_given_of_each_other_is_in_doubt() -> None:
+    """Two of three clouds lie over each other, and no label is wrong."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 3, 1500)
+    center = np.array([[0.0, 0.0], [1.2, 0.0], [9.0, 0.0]])
+    x = (center[y] + rng.normal(size=(len(y), 2))).astype(np.float32)
+    near = np.column_stack([np.arange(len(y)), nearest(x, x, 100, exclude=np.arange(len(y)))[0]])
+    found = transition_matrix(near, y[near], len(y), 3)
+    assert found.doubt is not None
+    pair = found.doubt[0, 1], found.doubt[1, 0]
+    assert min(pair) > 2.0 * max(found.doubt[0, 2], found.doubt[2, 0], found.doubt[2, 1])
+    some = nearest(x[:200], x[:200], 60, exclude=np.arange(200))[0]
+    near = np.column_stack([np.arange(200), some])
+    fewer = transition_matrix(near, y[near], 200, 3)
+    assert fewer.doubt is not None
+    assert fewer.doubt[2, 0] > found.doubt[2, 0]

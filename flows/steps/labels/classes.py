@@ -246,8 +246,7 @@ def estimate_classes(
         matrix = believed(fitted.matrix, counts, fitted.class_support)
         decision = temper(near, own, k, matrix, counts, fitted.support)
         assert fitted.interval is not None
-        assert fitted.impurity is not None
-        by = correction(assumed(matrix, fitted.impurity, contradicted(votes)), counts)
+        by = correction(assumed(fitted, counts, contradicted(votes)), counts)
         prior = counts / counts.sum() if fitted.prior is None else fitted.prior
         first, worth_it = fit_first(votes, by), None
         if params.k is None:
