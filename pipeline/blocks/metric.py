@@ -48,6 +48,9 @@ LEAF = 10, 0.01
 """Rows of a leaf at least: a number, and a share of those learned on."""
 FEW_VALUES = 60_000
 """Rows times features up to which one thread fits trees sooner than several have begun."""
+ROUNDS, SURELY = 3, 2.0
+"""Times that relevance is told, each time among the features that told something before; and
+standard errors by which more than one must pay."""
 LEAST = 1e-4
 """Relevance of each feature at least, as a share of the largest: rows that differ in a feature of
 no use are not equal."""
@@ -145,18 +148,17 @@ def choose_metric(
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), k, threads)
     beyond: Floats = np.zeros(0)
     if weigh or requested in LEARNED:
-        shares, loss = [], np.empty((2, *losses[AS_SCALED].shape))
-        for judged, learned in folds(len(x), n_judged):
-            shares.append(relevance(x[learned], y[learned], seed, threads))
-            for each, share in zip(loss, shares[-1], strict=True):
-                each[judged] = label_losses(weights(x, share).apply(x), y, judged, k, threads)
-        strict = int(loss[1].mean(axis=0).min() < loss[0].mean(axis=0).min())
-        share, beyond = np.mean(shares, axis=0)
+        ways = _ways(x, y, least(losses[AS_SCALED]), k, seed, threads)
+        beyond = ways[1][0].mean(axis=0)
+        first = min(ways[:2], key=lambda way: least(way[1]))
+        ways = [first, *ways[2:]]
+        of_ways = {str(at): loss for at, (_, loss) in enumerate(ways)}
+        shares, loss = ways[int(simplest(compared(of_ways, k), SURELY).metric)]
     parts, forests = [(np.arange(n_judged), unweighted(x))], None
     if beyond.max(initial=0.0) > 0:
-        losses[WEIGHTED] = loss[strict]
+        losses[WEIGHTED] = loss
         rows = [judged for judged, _ in folds(len(x), n_judged)]
-        parts = [(mine, weights(x, p[strict])) for mine, p in zip(rows, shares, strict=True)]
+        parts = [(mine, weights(x, share)) for mine, share in zip(rows, shares, strict=True)]
         if requested != WEIGHTED:
             fitted = slice(max(FEWEST_ROWS, FITTED_VALUES // x.shape[1]))
             forests = fit_forests(x[fitted], y[fitted], seed, threads)
@@ -168,15 +170,43 @@ def choose_metric(
                 z = np.hstack([by.apply(x), columns])
                 losses[name][judged] = label_losses(z, y, judged, k, threads)
     tried = compared(losses, k)
-    best = next(metric for metric in tried if metric.behind <= metric.standard_error)
-    taken = requested if requested in losses else best.metric
+    taken = requested if requested in losses else simplest(tried).metric
     choice = MetricChoice(taken, tried, beyond.tolist(), n_judged)
     if taken == COSINE:
         return replace(choice, no_direction=float((~x.any(axis=1)).mean())), directions
     if taken == AS_SCALED:
         return choice, Scaling()
-    by = weights(x, beyond if strict else share) if WEIGHTED in losses else unweighted(x)
+    by = weights(x, shares.mean(axis=0)) if WEIGHTED in losses else unweighted(x)
     return choice, Modeled(by.offset, by.factor, forests=forests) if taken == MODEL else by
+
+
+def _ways(
+    x: Float32, y: Codes, as_scaled: float, k: tuple[int, ...], seed: int, threads: Threads
+) -> list[tuple[Floats, Floats]]:
+    """Shares (fold, feature) that each part's weights are made of and losses (judged, size), the
+    two of `relevance` first; where these do better than `as_scaled`, also of `joint_relevance`, as
+    long as the loss falls by it."""
+    n_judged = min(len(x), JUDGED_ROWS)
+    parts = list(folds(len(x), n_judged))
+
+    def judged(shares: Floats) -> tuple[Floats, Floats]:
+        loss = np.empty((n_judged, len(k)))
+        for (rows, _), share in zip(parts, shares, strict=True):
+            loss[rows] = label_losses(weights(x, share).apply(x), y, rows, k, threads)
+        return shares, loss
+
+    first = np.stack([relevance(x[rows], y[rows], seed, threads) for _, rows in parts], axis=1)
+    ways = [judged(shares) for shares in first]
+    if min(least(loss) for _, loss in ways) < as_scaled:
+        for more in range(1, ROUNDS):
+            again = [
+                joint_relevance(x[rows], y[rows], share, seed ^ more, threads)
+                for (_, rows), share in zip(parts, ways[-1][0], strict=True)
+            ]
+            ways.append(judged(np.stack(again)))
+            if least(ways[-1][1]) >= least(ways[-2][1]):
+                break
+    return ways
 
 
 def of_one_length(x: Float32) -> bool:
@@ -211,6 +241,17 @@ def relevance(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Floa
     both = np.stack([relevant, relevant - _purified(x, shuffled, seed, threads)])
     total = np.maximum(both, 0.0).sum(axis=1, keepdims=True)
     return np.asarray(np.divide(both, total, out=np.zeros_like(both), where=total > 0))
+
+
+def joint_relevance(
+    x: Float32, y: Codes, share: Floats, seed: int, threads: Threads = ALONE
+) -> Floats:
+    """(feature,) the second `relevance` among the features of shares above 0, and 0 of the others:
+    splits at useless ones hide what features tell together."""
+    use = np.flatnonzero(share > 0)
+    again = np.zeros_like(share)
+    again[use] = np.maximum(relevance(x[:, use], y, seed, threads)[1], 0.0) if len(use) else 0.0
+    return again if again.any() else share
 
 
 def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
@@ -260,6 +301,16 @@ def label_losses(
     votes = np.cumsum(y[index] == own[:, None], axis=1)[:, k - 1]
     prior = np.bincount(y)[own] / len(y)
     return np.asarray(-np.log((votes + prior[:, None]) / (k + 1.0)))
+
+
+def least(loss: Floats) -> float:
+    """Mean of losses (judged, size) at the size where it is least."""
+    return float(loss.mean(axis=0).min())
+
+
+def simplest(tried: list[Tried], z: float = 1.0) -> Tried:
+    """The first that is within `z` standard errors of the best."""
+    return next(one for one in tried if one.behind <= z * one.standard_error)
 
 
 def compared(losses: dict[str, Floats], k: tuple[int, ...]) -> list[Tried]:

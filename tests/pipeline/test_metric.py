@@ -20,6 +20,7 @@ from pipeline.blocks.metric import (
     choose_metric,
     compared,
     folds,
+    joint_relevance,
     label_losses,
     relevance,
     sizes,
@@ -55,6 +56,33 @@ def test_columns_of_no_use_are_named_and_left_aside() -> None:
     plain, _, weighted, _ = chosen.tried
     assert weighted.loss < plain.loss - 2 * plain.standard_error
     assert (weighted.behind, weighted.standard_error) == (0.0, 0.0)
+
+
+def test_what_features_tell_together_is_told_among_the_useful(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(1000, 20)).astype(np.float32)
+    y = (x[:, 0] * x[:, 1] > 0).astype(np.int64) ^ (rng.random(1000) < 0.2)
+    first = relevance(x, y, 0)[1]
+    again = joint_relevance(x, y, first, 1)
+    assert again.sum() == pytest.approx(1.0)
+    assert again.min() == 0.0
+    assert not again[first <= 0].any()
+    assert again[:USEFUL].sum() > first[:USEFUL].sum() + 0.1
+    several, by = choose_metric(x, y, 0, "weighted")
+    spread = by.apply(x).std(axis=0)
+    assert spread[:USEFUL].min() > spread[USEFUL:].max()
+    monkeypatch.setattr(metric, "ROUNDS", 1)
+    once, _ = choose_metric(x, y, 0, "weighted")
+    assert several.relevance == once.relevance
+    assert several.tried[2].loss < once.tried[2].loss - 0.02
+
+
+def test_nothing_is_left_of_joint_relevance() -> None:
+    x, y = table(400, 1)
+    for share in (np.zeros(3), np.array([-0.2, 0.0, 1.0])):
+        assert np.array_equal(joint_relevance(np.zeros_like(x), y, share, 0), share)
 
 
 def test_features_of_equal_use_stay_as_scaled() -> None:
