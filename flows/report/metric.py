@@ -44,8 +44,8 @@ def tried_sentence(report: PoolReport) -> str:
 
 
 def notes(report: PoolReport) -> list[str]:
-    """What the user's probabilities are worth, where there are such; rows without a direction,
-    where directions are compared."""
+    """What the user's probabilities are worth, where there are such; what logits hide; rows without
+    a direction, where directions are compared."""
     metric = report.metric
     if metric is None:
         return []
@@ -57,6 +57,11 @@ def notes(report: PoolReport) -> list[str]:
         texts.append(
             f"your model's probabilities predict given labels {worth} than the columns: loss "
             f"{mine:.3f} for {columns:.3f}"
+        )
+    if metric.metric == "model":
+        texts.append(
+            "where the labels of a region are often wrong, trees take that for the truth: --metric "
+            "weighted flags more of these"
         )
     if metric.no_direction > 0:
         texts.append(

@@ -332,6 +332,7 @@ def test_logits_are_kept_with_the_run_and_the_same_for_every_row(
     graph = open_run(str(run))["graph"]["00000"]
     expected = index.kneighbors(seen[graph["row"].values], return_distance=False)[:, 1:]
     assert (graph["neighbor"].values[:, :10] == expected).mean() > 0.999
+    assert "trees take that for the truth: --metric weighted" in (run / "report.txt").read_text()
 
     fit(pool, tmp_path / "workers", **options, builder="exact", k=10, workers=1)
     fit_until("metric", pool, tmp_path / "again", **options, builder="exact", k=10)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given as given_values
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer, NearestNeighbors
 from sklearn.pipeline import make_pipeline
@@ -474,3 +475,16 @@ def test_a_missing_label_is_named(missing: object) -> None:
         for given in (labels, pd.Series(labels, dtype="string")):
             with pytest.raises(ValueError, match=r"the label of row 7 \(from 0\) is missing"):
                 model.fit(x, given)
+
+
+def test_weights_alone_flag_more_of_what_is_often_wrong_in_a_region() -> None:
+    """What the report of a training with logits says."""
+    x, y = make_classification(3000, 20, n_informative=6, class_sep=1.2, flip_y=0, random_state=5)
+    region = x[:, 0] > np.quantile(x[:, 0], 0.85)
+    wrong = np.random.default_rng(3).random(3000) < np.where(region, 0.4, 0.05)
+    found = {
+        metric: RobustKNeighborsClassifier(metric=metric).fit(x, y ^ wrong).label_issues_
+        for metric in ("weighted", "model")
+    }
+    weighted, model = (found[metric][region & wrong].mean() for metric in ("weighted", "model"))
+    assert weighted > model + 0.2
