@@ -84,7 +84,8 @@ def test_step_that_hangs_is_stopped() -> None:
 def test_every_parameter_is_described_and_bounded(made: Any) -> None:
     schema = made.parameters.properties
     assert all(found.get("description") for found in schema.values()), schema
-    assert schema["workers"]["anyOf"][0] == {"minimum": 0, "type": "integer"}
+    number = {"minimum": 0, "maximum": 1024, "type": "integer"}
+    assert schema["workers"]["anyOf"][0] == number
     assert schema["step_timeout"]["exclusiveMinimum"] == 0
 
 
