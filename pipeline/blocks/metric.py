@@ -152,8 +152,8 @@ def choose_metric(
         beyond = ways[1][0].mean(axis=0)
         first = min(ways[:2], key=lambda way: least(way[1]))
         ways = [first, *ways[2:]]
-        of_ways = {str(at): loss for at, (_, loss) in enumerate(ways)}
-        shares, loss = ways[int(simplest(compared(of_ways, k), SURELY).metric)]
+        several = compared({str(at): loss for at, (_, loss) in enumerate(ways)}, k)
+        shares, loss = ways[several.index(simplest(several, SURELY))]
     parts, forests = [(np.arange(n_judged), unweighted(x))], None
     if beyond.max(initial=0.0) > 0:
         losses[WEIGHTED] = loss

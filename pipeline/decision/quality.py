@@ -13,6 +13,7 @@ own label.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -21,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Integers
 from pipeline.decision.class_votes import NONE, ClassVotes
+from pipeline.knn.lists import nearness
 
 FLOOR = 0.02
 """Share below which logarithms flatten: what looks impossible may be another kind of mistake."""
@@ -33,8 +35,6 @@ RIDGE = 10.0
 BIAS_RIDGE = 0.5
 SMOOTHED = 60
 """Neighbors whose posteriors are averaged."""
-WIDTH = 1.5
-"""Standard deviation of the distance weights, in distances to the tenth part of the neighbors."""
 REACHED = 5
 """Neighbor whose distance says how dense it is around a row."""
 DENSEST = 0.05
@@ -163,12 +163,7 @@ def near_weights(distance: Floating) -> Float64:
 
     ``distance`` is (row, rank), inf where a list is short.
     """
-    near = distance.astype(np.float64)
-    there = np.isfinite(near)
-    scale = np.maximum(near[:, min(4, near.shape[1] - 1)], 1e-12)[:, None]
-    scale = np.where(np.isfinite(scale), scale, 1.0)
-    weight = np.where(there, np.exp(-0.5 * (np.where(there, near, 0.0) / scale / WIDTH) ** 2), 0.0)
-    weight += 1e-3 * there
+    weight = nearness(distance)
     weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
     return weight
 
@@ -231,27 +226,27 @@ def fit_weights(
     """
     c, rows = len(by.matrix), np.flatnonzero(votes.own != NONE)[:FIT_ROWS]
     scale = None if reach is None else Reach.of(reach)
-    x, about = _terms(features[rows], scale, None if reach is None else reach[rows])
-    n_features, n_sizes, n_terms = x.shape[2], features.shape[2] - 1, about.shape[1]
     code = votes.code[rows]
+    of = _terms(features[rows], code, c, scale, None if reach is None else reach[rows])
+    n_features, n_sizes, n_terms = of.alike.shape[2], features.shape[2] - 1, of.apart.shape[1]
+    there, slot = of.there, of.slot
     own = code[np.arange(len(rows)), votes.own[rows]]
-    there, slot = code != NONE, np.maximum(code, 0)
     chance, other = by.matrix[slot, own[:, None]] * there, by.elsewhere[own]
     start = np.full(n_features, 1.0 / n_features)
     if scale is not None:
         start = np.array([0.5 / n_sizes] * n_sizes + [0.5, 0.0])
-    floor, ridge = _floor(about, n_features), np.array([[BIAS_RIDGE], [RIDGE]])[:n_terms]
+    ridge = np.array([[BIAS_RIDGE], [RIDGE]])[:n_terms]
 
     def loss(free: Float64) -> tuple[float, Float64]:
         weight, bias = free[:n_features], free[n_features:].reshape(n_terms, c)
-        f, rest = _softmax(x, about, there, slot, Weights(weight, bias, 0.0))
+        f, rest = _softmax(of, weight, bias)
         p = np.maximum((f * chance).sum(axis=1) + rest * other, 1e-12)
         away = weight - start
         value = -np.log(p).sum() + RIDGE * away @ away + (ridge * bias * bias).sum()
         slope = f - f * chance / p[:, None]
-        d_weight = np.tensordot(slope, x, 2) + (rest - rest * other / p) @ floor
+        d_weight = np.tensordot(slope, of.alike, 2) + (rest - rest * other / p) @ of.floor
         d_weight += 2.0 * RIDGE * away
-        each = [np.bincount(slot[there], (slope * t[:, None])[there], c) for t in about.T]
+        each = [np.bincount(slot[there], (slope * t[:, None])[there], c) for t in of.apart.T]
         d_bias = np.stack(each) + 2.0 * ridge * bias
         return float(value), np.concatenate([d_weight, d_bias.ravel()])
 
@@ -270,8 +265,8 @@ def chances(
 ) -> Chances:
     """Chances of the clean class from the neighbors alone, the row's own label left out; ``reach``
     as the weights were fitted with."""
-    x, about = _terms(features, weights.reach, reach)
-    return Chances(*_softmax(x, about, code != NONE, np.maximum(code, 0), weights))
+    of = _terms(features, code, weights.bias.shape[1], weights.reach, reach)
+    return Chances(*_softmax(of, weights.weight, weights.bias))
 
 
 def among_candidates(chances: Chances) -> Float64:
@@ -315,37 +310,45 @@ def soft_log(share: Float64) -> Float64:
     return np.asarray(np.log(bent + FLOOR))
 
 
+class _Terms(NamedTuple):
+    """What is weighed, of some rows."""
+
+    alike: Float64
+    """(row, candidate, feature) with one weight for all classes."""
+    apart: Float64
+    """(row, term) with a weight for each: 1, and with a reach how far neighbors are."""
+    floor: Float64
+    """(row, feature) `alike` of the classes that are no candidates."""
+    there: Bools
+    slot: Int32
+    """(row, candidate) whether there is one, and its class, or any."""
+    outside: Float64
+    """(row,) classes that are no candidates."""
+
+
 def _terms(
-    features: Float64, scale: Reach | None, reach: Float32 | None
-) -> tuple[Float64, Float64]:
-    """(row, candidate, feature) what is weighed alike for all classes, and (row, term) what is
-    weighed for each: 1, and with a reach how far neighbors are."""
+    features: Float64, code: Int32, n_classes: int, scale: Reach | None, reach: Float32 | None
+) -> _Terms:
+    there, slot = code != NONE, np.maximum(code, 0)
+    outside = np.asarray(n_classes - there.sum(axis=1), np.float64)
+    floor = np.full((len(features), features.shape[2]), np.log(1.5 * FLOOR))
+    apart = np.ones((len(features), 1))
     if scale is None or reach is None:
-        return np.ascontiguousarray(features), np.ones((len(features), 1))
-    far = scale.scores(reach)
-    product = features[:, :, -1:] * far[:, None, None]
-    return np.concatenate([features, product], axis=2), np.stack([np.ones(len(far)), far], axis=1)
+        return _Terms(np.ascontiguousarray(features), apart, floor, there, slot, outside)
+    far = scale.scores(reach)[:, None]
+    alike = np.concatenate([features, features[:, :, -1:] * far[:, :, None]], axis=2)
+    floor = np.hstack([floor, floor[:, -1:] * far])
+    return _Terms(alike, np.hstack([apart, far]), floor, there, slot, outside)
 
 
-def _floor(about: Float64, n_features: int) -> Float64:
-    """(row, feature) features of the classes that are no candidates."""
-    of_row = np.ones((len(about), n_features))
-    of_row[:, n_features + 1 - about.shape[1] :] = about[:, 1:]
-    return float(np.log(1.5 * FLOOR)) * of_row
-
-
-def _softmax(
-    features: Float64, about: Float64, there: Bools, slot: Int32, by: Weights
-) -> tuple[Float64, Float64]:
+def _softmax(of: _Terms, weight: Float64, bias: Float64) -> tuple[Float64, Float64]:
     """Chances of the candidates, and of all other classes, whose features are the floor's."""
-    z = features @ by.weight
-    for term, bias in zip(about.T, by.bias, strict=True):
-        z += term[:, None] * bias[slot]
-    z = np.where(there, z, -np.inf)
+    z = of.alike @ weight
+    for term, slopes in zip(of.apart.T, bias, strict=True):
+        z += term[:, None] * slopes[of.slot]
+    z = np.where(of.there, z, -np.inf)
     top = z.max(axis=1, keepdims=True)
     raw = np.exp(z - top)
-    floor = _floor(about, len(by.weight)) @ by.weight
-    outside = np.asarray(by.bias.shape[1] - there.sum(axis=1), np.float64)
-    rest = outside * np.exp(np.minimum(floor - top[:, 0], 500.0))
+    rest = of.outside * np.exp(np.minimum(of.floor @ weight - top[:, 0], 500.0))
     total = raw.sum(axis=1) + rest
     return raw / total[:, None], rest / total

@@ -12,10 +12,23 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from pipeline.arrays import Float32, Float64, Int64, Integers
+from pipeline.arrays import Float32, Float64, Floating, Int64, Integers
 
 ABSENT = -1
 """Row of an empty place in a list; its distance is infinite and its label `no_label`."""
+WIDTH = 1.5
+"""Standard deviation of ``nearness``, in distances to the fifth neighbor."""
+
+
+def nearness(distance: Floating) -> Float64:
+    """(row, rank) weights of neighbors, nearest first, near ones more; 0 where the distance is
+    infinite."""
+    near = distance.astype(np.float64)
+    there = np.isfinite(near)
+    scale = np.maximum(near[:, min(4, near.shape[1] - 1)], 1e-12)[:, None]
+    scale = np.where(np.isfinite(scale), scale, 1.0)
+    weight = np.exp(-0.5 * (np.where(there, near, 0.0) / scale / WIDTH) ** 2) + 1e-3
+    return np.asarray(np.where(there, weight, 0.0))
 
 
 class Neighbors(NamedTuple):

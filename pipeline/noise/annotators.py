@@ -19,13 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Float64, Floating, Int32, Int64
+from pipeline.knn.lists import nearness
 from pipeline.noise.annotator_kernels import LEAST, expect_rows
 
 Codes = Int32
 NEAR = 50
 """Neighbors whose annotations are looked at."""
-REACH = 1.5
-"""Standard deviation of the distance weights, in distances to the fifth neighbor."""
 EDGES = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99])
 """Lower ends of the levels of clearness."""
 CERTAIN = -1
@@ -97,12 +96,7 @@ class Judged:
 
 def distance_weights(distance: Floating) -> Float64:
     """(row, rank) weights of neighbors, nearest first; 0 where the distance is infinite."""
-    near = distance[:, :NEAR].astype(np.float64)
-    there = np.isfinite(near)
-    scale = np.maximum(near[:, min(4, near.shape[1] - 1)], 1e-12)[:, None]
-    scale = np.where(np.isfinite(scale), scale, 1.0)
-    weight = np.exp(-0.5 * (np.where(there, near, 0.0) / scale / REACH) ** 2) + 1e-3
-    return np.asarray(np.where(there, weight, 0.0))
+    return nearness(distance[:, :NEAR])
 
 
 def expect(

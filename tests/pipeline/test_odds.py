@@ -12,10 +12,11 @@ from scipy.optimize import approx_fprime
 from scipy.special import expit
 
 from pipeline.decision import odds
-from pipeline.decision.quality import FLOOR, REACHED, SHRINK, SMOOTHED, WIDTH
+from pipeline.decision.quality import FLOOR, REACHED, SHRINK, SMOOTHED
 from pipeline.decision.suspects import Suspects, suspects_of_two
 from pipeline.decision.threshold import vote_table
 from pipeline.knn.exact import nearest
+from pipeline.knn.lists import WIDTH
 from pipeline.noise.rates import NoiseRates
 from pipeline.noise.rates import given as known
 

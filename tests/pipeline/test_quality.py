@@ -39,6 +39,7 @@ from pipeline.decision.suspects import (
     take,
 )
 from pipeline.knn.exact import nearest
+from pipeline.knn.lists import WIDTH
 
 SIZES = (3, 7, 15)
 
@@ -112,7 +113,7 @@ def test_smoothing_is_a_weighted_average(c: int, seed: int) -> None:
     found = smoothed_feature(votes.code, TopClasses(code, chance), distance, c)
     for i in range(5):
         there = np.isfinite(distance[i])
-        weight = np.exp(-0.5 * (distance[i][there] / distance[i, 4] / quality.WIDTH) ** 2) + 1e-3
+        weight = np.exp(-0.5 * (distance[i][there] / distance[i, 4] / WIDTH) ** 2) + 1e-3
         for p, b in enumerate(votes.code[i]):
             if b == NONE:
                 continue

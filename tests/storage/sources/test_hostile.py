@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import refusals
 import zarr
 
 from storage.errors import InputError
@@ -23,14 +24,9 @@ HEADER = "{'descr': '<f8', 'fortran_order': False, 'shape': (4, 3), }"
 
 def refused(*parts: str, **wanted: Any) -> str:
     """The message of the error that opening and reading raises; it names all `parts`."""
-    with pytest.raises(InputError) as caught:
-        for _ in open_source(**wanted).chunks(2):
-            pass
-    message = str(caught.value)
+    message = refusals.refused(*parts, **wanted)
     assert len(message.splitlines()) == 1
     assert len(message) < 600
-    for part in parts:
-        assert part in message, message
     return message
 
 
