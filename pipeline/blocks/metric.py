@@ -255,15 +255,25 @@ def joint_relevance(
 
 
 def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
-    """(feature,) mean decrease of impurity, in units of the whole."""
-    from sklearn.ensemble import ExtraTreesClassifier  # here: importing it costs half a second
+    """(feature,) mean decrease of impurity, in units of the whole; the trees of scikit-learn's
+    `ExtraTreesClassifier`, whose own threads can lose the filters of warnings to each other."""
+    from sklearn.tree import ExtraTreeClassifier  # here: importing it costs half a second
+    from sklearn.utils import check_random_state
 
     leaf = max(LEAF[0], int(LEAF[1] * len(y)))
-    jobs = threads.number if x.size > FEW_VALUES else 1
-    trees = ExtraTreesClassifier(TREES, min_samples_leaf=leaf, random_state=seed, n_jobs=jobs)
     largest = np.frexp(np.abs(x).max(axis=0))[1]  # what spreads below 1e-7 is constant to trees
+    scaled, code = np.ldexp(x, -largest), np.unique(y, return_inverse=True)[1][:, None]
+    draws = check_random_state(seed).randint(np.iinfo(np.int32).max, size=TREES)
+    each = [
+        ExtraTreeClassifier(min_samples_leaf=leaf, max_features="sqrt", random_state=int(draw))
+        for draw in draws
+    ]
+
+    def fit(one: int, _: int) -> None:
+        each[one].fit(scaled, code, check_input=False)
+
     with warnings.catch_warnings(action="ignore"):  # that so many classes look like quantities
-        each = trees.fit(np.ldexp(x, -largest), y).estimators_
+        (threads if x.size > FEW_VALUES else ALONE).over(TREES, fit, piece=1)
     importances = [tree.tree_.compute_feature_importances(normalize=False) for tree in each]
     return np.asarray(np.mean(importances, axis=0), np.float64)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from pipeline.arrays import Float32, Float64, Int64, Integers
 from pipeline.knn.closest import collect, halves, lists_of, no_keys, reach
@@ -81,12 +82,15 @@ def nearest(
             again = again[low & (limit[again] < most[again])]
             limit[again] = most[again]
 
-    if threads.number == 1:
+    with _blas().limit(limits=1):  # products are small: their threads would wait for each other
         threads.over(len(query), search, step)
-    else:
-        with threadpool_limits(1, user_api="blas"):  # products within pieces take no more cores
-            threads.over(len(query), search, step)
     return index, distance
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """What NumPy multiplies matrices by: to look for it takes as long as a small search."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 def kth_distance_bound(query: Float32, sample: Float32, k: int, n_rows: int) -> Float32:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
 from pipeline.blocks import logits, metric
 from pipeline.blocks.logits import fit_forests, fold_of
 from pipeline.blocks.metric import (
+    FEW_VALUES,
     FOLDS,
     LEARNING_ROWS,
     NARROW,
@@ -195,6 +198,22 @@ def test_nothing_is_printed_of_classes_of_few_rows(recwarn: pytest.WarningsRecor
     x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     relevance(x, np.arange(60) % 40, 0)
     assert recwarn.list == []
+
+
+@pytest.mark.parametrize("n", [FEW_VALUES // 20, FEW_VALUES // 4])
+def test_trees_are_those_of_a_forest_and_leave_the_filters_of_warnings_alone(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """scikit-learn's forests reset them in each thread, and may not bring them back."""
+    x, y = table(n, 8)
+    leaf = max(metric.LEAF[0], int(metric.LEAF[1] * n))
+    trees = ExtraTreesClassifier(metric.TREES, min_samples_leaf=leaf, random_state=3).fit(x, y)
+    expected = [tree.tree_.compute_feature_importances(normalize=False) for tree in trees]
+    reset: list[None] = []
+    monkeypatch.setattr(warnings, "resetwarnings", lambda: reset.append(None))
+    found = relevance(x, y, 3, Threads(2))[0]
+    assert np.array_equal(found, np.mean(expected, axis=0) / np.mean(expected, axis=0).sum())
+    assert reset == []
 
 
 @pytest.mark.parametrize("exponent", [-100, -30, 40])
