@@ -19,7 +19,7 @@ from flows.engine.parts import Part, count_workers, lost_cluster, run_parts
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome, Result
 from flows.engine.tasks import as_task
-from flows.engine.threads import one_thread
+from pipeline.knn.threads import one_thread
 from storage.errors import ClusterError, StorageError
 from storage.files.durable import noted
 from storage.files.location import Location

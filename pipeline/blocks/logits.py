@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from pipeline.arrays import Float32, Float64, Int32, Int64, Integers
-from pipeline.knn.threads import ALONE, Threads
+from pipeline.knn.threads import ALONE, Threads, one_thread
 
 FOLDS = 3
 """Parts of the rows; the trees of each are fitted on the others."""
@@ -79,7 +79,6 @@ def fit_forests(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Fo
     `MOST_CLASSES`."""
     from sklearn.base import clone
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
 
     fold, classes = fold_of(x), np.unique(y)
     others = [np.flatnonzero(fold != one) for one in range(FOLDS)]
@@ -99,7 +98,7 @@ def fit_forests(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Fo
     models = [clone(boosting) for _ in others]
 
     def fit(one: int, _: int) -> None:
-        with threadpool_limits(1, user_api="openmp"):  # else their number decides the last bits
+        with one_thread():  # else their number decides the last bits
             models[one].fit(x[others[one]], y[others[one]])
 
     threads.over(FOLDS, fit, piece=1)

@@ -8,10 +8,10 @@ import numpy as np
 from numba import njit
 from scipy.linalg import eigh
 from scipy.linalg.blas import dsyr, dsyrk
-from threadpoolctl import threadpool_limits
 
 from pipeline.arrays import Float32, Float64
 from pipeline.blocks.scaling import Scaling
+from pipeline.knn.threads import one_thread
 
 MOST_FEATURES = 4096
 """Features whose covariance is held, 128 MB, and decomposed in place."""
@@ -34,7 +34,7 @@ class Covariance:
         n, mean = len(values), values.mean(axis=0)
         values -= mean
         shift, total = mean - self.mean, self.n + n
-        with threadpool_limits(1, user_api="blas"):  # else their number decides the last bits
+        with one_thread():  # else their number decides the last bits
             into = {"lower": 1, "overwrite_c": 1}
             self.scatter = dsyrk(1.0, values.T, 1.0, self.scatter, **into)
             more = self.n * n / total
@@ -54,7 +54,7 @@ class Covariance:
         scatter *= factor
         scatter *= factor[:, None]
         total, n = float(np.trace(scatter)), len(scatter)
-        with threadpool_limits(1, user_api="blas"):
+        with one_thread():
             variance, vector = eigh(
                 scatter, subset_by_index=(n - n_components, n - 1), lower=True, overwrite_a=True
             )

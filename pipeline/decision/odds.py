@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit
-from threadpoolctl import threadpool_limits
 
 from pipeline.arrays import Float32, Float64, Floating, Int8, Int64, Integers, UInt8
 from pipeline.decision.quality import (
@@ -35,6 +34,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
+from pipeline.knn.threads import one_thread
 from pipeline.noise.rates import NoiseRates, trusted
 
 SIZES = (5, 10, 20, 35, 50, 100)
@@ -205,7 +205,7 @@ def _fit(
     """The likeliest weights near ``start``, the first ``rising`` at least 0; and a bias."""
     bounds = [(0.0 if i < rising else None, None) for i in range(len(start))] + [(None, None)]
     loss = loss_of(features, given, by, start)
-    with threadpool_limits(1, user_api="blas"):  # the number of threads decides the last bits
+    with one_thread():  # the number of threads decides the last bits
         optimum = minimize(
             *(loss, np.append(start, 0.0), (), "L-BFGS-B", True),
             bounds=bounds,

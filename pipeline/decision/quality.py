@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Integers
 from pipeline.decision.class_votes import NONE, ClassVotes
 from pipeline.knn.lists import nearness
+from pipeline.knn.threads import one_thread
 
 FLOOR = 0.02
 """Share below which logarithms flatten: what looks impossible may be another kind of mistake."""
@@ -253,7 +253,7 @@ def fit_weights(
     rising = n_features if scale is None else n_features - 1
     free = np.concatenate([start, np.zeros(n_terms * c)])
     bounds = [(0.0 if i < rising else None, None) for i in range(len(free))]
-    with threadpool_limits(1, user_api="blas"):  # the number of threads decides the last bits
+    with one_thread():  # the number of threads decides the last bits
         best = minimize(loss, free, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100})
     weight, bias = np.split(np.asarray(best.x, np.float64), [n_features])
     fitted = float(loss(best.x)[0]) / max(1, len(rows))

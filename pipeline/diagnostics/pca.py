@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pipeline.arrays import Float64, Floating
+from pipeline.knn.threads import one_thread
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def principal_plane(x: Floating) -> Plane:
     if len(x) == 0:
         raise ValueError("x: no rows to see")
     centered = x.astype(np.float64) - x.mean(axis=0, dtype=np.float64)
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         wide = centered.shape[1] > len(centered)
         variance, vector = np.linalg.eigh(centered @ centered.T if wide else centered.T @ centered)
         first = vector[:, ::-1][:, :2]

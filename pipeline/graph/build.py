@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pipeline.arrays import Float32, Int32, Int64
 from pipeline.graph.carving import carve
@@ -13,7 +12,7 @@ from pipeline.graph.effort import lists_of_recall
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
-from pipeline.knn.threads import ALONE, Threads
+from pipeline.knn.threads import ALONE, Threads, one_thread
 
 BUILDERS = ("auto", "join", "pynndescent", "exact")
 
@@ -131,7 +130,7 @@ def build_lists(
     """
     if params.builder != "exact":
         load_blas()
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         if params.builder == "exact" or len(x) <= max(_EXACT_ROWS, 2 * params.k):
             index, distance = nearest(x, x, params.k, exclude=np.arange(len(x)))
             return index, distance, 0

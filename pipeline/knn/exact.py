@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from pipeline.arrays import Float32, Float64, Int64, Integers
 from pipeline.knn.closest import collect, halves, lists_of, no_keys, reach
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.lists import ABSENT
-from pipeline.knn.threads import ALONE, Threads
+from pipeline.knn.threads import ALONE, Threads, one_thread
 
 _QUERY_ROWS, _X_ROWS = 512, 512
 """Tile of the distance matrix; 1 MB in float32. Queries are more where rows are few."""
@@ -82,15 +80,9 @@ def nearest(
             again = again[low & (limit[again] < most[again])]
             limit[again] = most[again]
 
-    with _blas().limit(limits=1):  # products are small: their threads would wait for each other
+    with one_thread():  # products are small: their threads would wait for each other
         threads.over(len(query), search, step)
     return index, distance
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    """What NumPy multiplies matrices by: to look for it takes as long as a small search."""
-    return ThreadpoolController().select(user_api="blas")
 
 
 def kth_distance_bound(query: Float32, sample: Float32, k: int, n_rows: int) -> Float32:

@@ -1,4 +1,4 @@
-"""Loops over rows in pieces, on threads of this process.
+"""Loops over rows in pieces, on threads of this process; and libraries without threads of theirs.
 
 Where the pieces lie depends on the rows alone, and each is written by one thread: results have the
 same bits on any number of threads.
@@ -7,14 +7,19 @@ same bits on any number of threads.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import LibController, ThreadpoolController
 
 from pipeline.arrays import AnyArray, Integers
 
@@ -74,3 +79,64 @@ class Threads:
 
 
 ALONE = Threads()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """For the time of a block, one thread in every library that has threads of its own.
+
+    Blocks of several threads of this process may overlap: all run with one, and the last to leave
+    gives back what the first came upon.
+    """
+    libraries = _libraries(len(sys.modules))
+    with libraries.select(user_api="openmp").limit(limits=1):  # a number of each calling thread
+        _BLAS.enter(libraries.select(user_api="blas"))
+        try:
+            yield
+        finally:
+            _BLAS.leave()
+
+
+class _OneThread:
+    """Holds libraries whose number of threads is the whole process's to one, for as long as anyone
+    is within."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._within = 0
+        self._before: dict[str, tuple[LibController, int]] = {}
+        """The libraries by their file, and how many threads they had."""
+
+    def enter(self, libraries: ThreadpoolController) -> None:
+        with self._lock:
+            for library in libraries.lib_controllers:  # some were loaded since others came
+                if library.filepath not in self._before:
+                    self._before[library.filepath] = library, library.num_threads
+                    _set(library, 1)
+            self._within += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._within -= 1
+            if not self._within:
+                for library, number in self._before.values():
+                    _set(library, number)
+                self._before.clear()
+
+
+def _set(library: LibController, number: int) -> None:
+    """Set the threads of a library, whichever thread did so before: threadpoolctl lets only that
+    one, and ignores the others without a word."""
+    library.clear_controlling_thread(force=True)
+    library.set_num_threads(number)
+    library.clear_controlling_thread(force=True)
+
+
+_BLAS = _OneThread()
+
+
+@lru_cache(1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """The libraries loaded; looked for again, which takes some milliseconds, when there are other
+    modules."""
+    return ThreadpoolController()

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pipeline.arrays import Float64, Floating, Int8, Int64, Integers
+from pipeline.knn.threads import one_thread
 from pipeline.noise.asymptotes import (
     Asymptotes,
     HeldOutLabels,
@@ -119,7 +119,7 @@ def crossfit(
     sample, features, sizes = held_out(neighbor[order], rarer[order], n_rows, params.coverage)
     if label.min() == label.max():
         return _one_class(float(label[0, 0]))
-    with threadpool_limits(1, user_api="blas"):  # else the number of threads decides the last bits
+    with one_thread():  # else the number of threads decides the last bits
         index = fit_index(features, sample)
         curve = fit_asymptotes(index, sample, n_rows)
     scores = np.concatenate([index[:, None], features], axis=1)

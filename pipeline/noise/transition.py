@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pipeline.arrays import Float64, Floating, Int64, Integers
+from pipeline.knn.threads import one_thread
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import CrossfitParams, crossfit, held_out_classes, n_held_out
@@ -127,7 +127,7 @@ def transition_matrix(
     order = order[np.linspace(0, len(order) - 1, min(len(order), most_anchors)).astype(np.int64)]
     near, given = neighbor[order], label[order]
     labels, share = held_out_classes(near, np.searchsorted(observed, given), c, n_rows, coverage)
-    with threadpool_limits(1, user_api="blas"):  # as in crossfit
+    with one_thread():  # as in crossfit
         fitted, clean = fit(share, labels, n_rows, params)
     tests: tuple[RegionTest | None, ...] = ()
     if x is not None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from pathlib import Path
 
+import numpy as np
 import pytest
 from runs import PoolWriter, fit, results
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -15,8 +16,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from flows.engine import cluster
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, run_parts
-from flows.engine.threads import n_cores, one_thread, run_threads
+from flows.engine.threads import n_cores, run_threads
 from flows.steps.graph import anchors
+from pipeline.knn.exact import nearest
+from pipeline.knn.threads import one_thread
 from storage.arrays.groups import read_array
 from storage.errors import StepTimeoutError
 from storage.files.location import Location
@@ -87,6 +90,13 @@ def test_one_thread_lasts_until_the_last_has_left(order: tuple[int, ...]) -> Non
         assert [set(part.result()) for part in done] == [{1}] * len(order)
         assert blas_threads() == before
     assert set(before) == {3}
+
+
+def test_searches_beside_each_other_leave_libraries_their_threads() -> None:
+    x = np.random.default_rng(0).normal(size=(900, 6)).astype(np.float32)
+    with threadpool_limits(3, user_api="blas"), ThreadPoolExecutor(3) as threads:
+        list(threads.map(lambda _: nearest(x, x, 5), range(12)))
+        assert set(blas_threads()) == {3}
 
 
 def blas_threads() -> list[int]:
