@@ -427,13 +427,14 @@ def _compare(before: str, after: str, html: str | None) -> Called:
         _check_page(html)
     from flows.report.compare import compare, compare_text
 
-    comparison = compare(_latest(before), _latest(after))
+    runs = _latest(before), _latest(after)
+    comparison = compare(*runs)
     text = compare_text(comparison)
     if html is None:
         return comparison.as_json(), text
     from flows.report.page.build import write_comparison
 
-    write_comparison(comparison, html)
+    write_comparison(comparison, runs, html)
     return comparison.as_json(), text + f"page: {html}\n"
 
 

@@ -1,6 +1,7 @@
 """Groups in source order and small tables as files of other tools, streamed; the format is told by
 the ending of the name."""
 
+import gzip
 import json
 import math
 import re
@@ -62,7 +63,7 @@ _csv = _streamed(pyarrow.csv.CSVWriter)
 
 
 def _packed_csv(sink: Any, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
-    with pa.CompressedOutputStream(pa.PythonFile(sink, mode="w"), "gzip") as packed:
+    with gzip.GzipFile("", "wb", fileobj=sink, mtime=0) as packed:  # Arrow's would close the sink
         _csv(packed, schema, tables)
 
 

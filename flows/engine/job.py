@@ -193,8 +193,10 @@ class Job:
     def _clock(self, step: str) -> Iterator[None]:
         """Add the time spent inside to that of the step."""
         start = time.perf_counter()
-        yield
-        self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - start
+        try:
+            yield
+        finally:
+            self.seconds[step] = self.seconds.get(step, 0.0) + time.perf_counter() - start
 
     def _client(self) -> Client | None:
         """The cluster if there is one; the first time, its dashboard is made known."""

@@ -94,7 +94,10 @@ def _settings_anywhere() -> bool:
 
 
 def _speaks_of_prefect(file: Path) -> bool:
-    return file.is_file() and "prefect" in file.read_text("utf-8", "replace").lower()
+    try:
+        return file.is_file() and "prefect" in file.read_text("utf-8", "replace").lower()
+    except OSError:  # somebody else's
+        return False
 
 
 def _table_of_prefect() -> bool:

@@ -118,7 +118,7 @@ def _configured(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 
 class _Auto(click.ParamType[Any]):
-    """A value, or `auto` for none."""
+    """A number, or `auto` for none."""
 
     def __init__(self, kind: type) -> None:
         self.kind = click.types.convert_type(kind)
@@ -157,7 +157,7 @@ def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:
     needed = field.is_required()
     default = None if needed else field.default
     about = field.description + (f" (default {default})" if default is not None else "")
-    plain = kind if needed or default is not None else _Auto(kind)
+    plain = kind if needed or default is not None or kind is str else _Auto(kind)
     return click.Option(
         names,
         type=click.Choice(allowed) if allowed else plain,
@@ -239,6 +239,7 @@ def settings_text(parameters: Mapping[str, Any], label_name: str | None) -> str:
     given = {key: value for key, value in parameters.items() if value is not None}
     if label_name is not None:
         given = {"label_column": label_name, **given}
-    # TOML has text, numbers, truth and lists as JSON writes them
-    lines = [f"{key.replace('_', '-')} = {json.dumps(value)}" for key, value in given.items()]
-    return "\n".join(["[train]", *lines]) + "\n"
+    lines = ["[train]"]
+    for key, value in given.items():  # TOML has text, numbers, truth and lists as JSON writes them
+        lines.append(f"{key.replace('_', '-')} = {json.dumps(value, ensure_ascii=False)}")
+    return "\n".join(lines) + "\n"

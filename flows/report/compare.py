@@ -333,7 +333,7 @@ def _shown(value: Any) -> str:
         return "not given"
     if isinstance(value, float):
         return f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if type(value) is int else str(value)
 
 
 def _moves(rows: Flips, labels: list[LabelValue] | None) -> str:

@@ -178,7 +178,8 @@ class Desk:
 
     def card_of(self, row: int) -> dict[str, Any]:
         """The question of one row; `InputError` where it is not on the list."""
-        return self.card(self._at(row))
+        with self._lock:
+            return self.card(self._at(row))
 
     def _at(self, row: int) -> int:
         if row not in self._place:
@@ -194,12 +195,12 @@ class Desk:
 
         Raises `InputError` where the row is not on the list, or there is no such label.
         """
-        at = self._at(row)
         if label is not None and not 0 <= label < len(self.labels):
             raise InputError(f"label {label}: there are {len(self.labels)} labels; reload the page")
         if label is None and not self.optional:
             raise InputError(f"row {row}: a label is wanted of each row; leave it, or give one")
-        with self._lock:
+        with self._lock:  # the list may be another one from one moment to the next
+            at = self._at(row)
             rows = [self._question(at)]
             if with_group:
                 members = self._members[self._group[at]]

@@ -88,10 +88,10 @@ def _tell(folder: Run, rows: dict[str, list[object]], budget: int) -> None:
 
     shown = {name: of[:SHOWN] for name, of in rows.items() if name != "label"}
     create_table_artifact(shown, "knnoise-review-list", "labels most worth checking")
-    review = f"knnoise review --run {folder.location.url}"
+    review = f"knnoise review --run {folder.location.name}"
     create_markdown_artifact(
         f"Answer with `{review} --budget {budget}`, or fill in the column `label` of "
-        f"{folder.location.path(LIST)} and take it in with `{review} --import-from FILE`. Then "
+        f"{folder.location.name}/{LIST} and take it in with `{review} --import-from FILE`. Then "
         "resume this flow run, if it is paused.\n",
         "knnoise-review",
         "how to check them",

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from flows.options.params import AcquireParams
 from flows.review.tables import with_ids
+from flows.steps.graph.lookup import pick
 from flows.steps.ingest.pool import Ingested
 from pipeline.arrays import Float32, Int64
 from pipeline.methods.bought_labels import BoughtLabels
@@ -23,7 +24,6 @@ from pipeline.methods.growing_net import grow
 from pipeline.methods.marmann import Marmann
 from pipeline.methods.marmann import Prototypes as Bought
 from storage.answers import Answer, AnswersFile, Asked
-from storage.arrays.groups import read_array
 from storage.errors import InputError, amount, reason_of
 from storage.export import write_columns
 from storage.runs.run import Run
@@ -82,9 +82,7 @@ def column_oracle(run: Run, values: tuple[Label, ...]) -> Oracle:
     """The labels that are held back in the pool."""
 
     def ask(rows: list[int]) -> list[Label]:
-        group = run.group("pool")
-        codes = [int(read_array(group, "y", slice(row, row + 1))[0]) for row in rows]
-        return [values[code] for code in codes]
+        return [values[code] for code in pick(run, "pool", "y", np.array(rows, np.int64)).tolist()]
 
     return ask
 

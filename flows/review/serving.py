@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import secrets
 import sys
 import threading
@@ -55,7 +56,7 @@ class Page:
             "run": rows.run.location.name.rsplit("/", 1)[-1],
             "label_name": rows.label_name,
             "id_name": rows.id_name,
-            "reviewer": params.reviewer or getpass.getuser(),
+            "reviewer": params.reviewer or _user(),
             "answers": str(desk.file.path),
             "n_rows": rows.n_rows,
         }
@@ -106,6 +107,14 @@ class Page:
         """Raise `StorageError` where the page started has ended."""
         if self._thread is not None and not self._thread.is_alive():
             raise StorageError("the page has ended; what was answered is kept: run again to resume")
+
+
+def _user() -> str:
+    """Who is logged in; a container may know the number alone."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
 
 
 def exhibit_of(rows: PageRows, params: Paged) -> Exhibit:

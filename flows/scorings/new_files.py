@@ -107,7 +107,8 @@ def _scored(
     with open_workers(compute, reporter) as workers:
         client = workers.client()
         if client is not None and address_of(compute) is None:
-            compute = Compute(scheduler=client.scheduler.address)
+            here = {"scheduler": client.scheduler.address, "workers": None}
+            compute = compute.model_copy(update=here)
         for file, opened in new:
             reporter.say(f"scoring {file}")
             try:

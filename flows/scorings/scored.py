@@ -18,6 +18,7 @@ from flows.report.compose import costs
 from flows.report.content import UNLABELED, UNLABELED_TABLE, recall_warning
 from flows.report.findings import in_training
 from flows.report.model import PoolReport, RunConfig, Scoring, Training
+from flows.report.review import LOG
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested
@@ -67,7 +68,7 @@ class Finished:
             return
         if home in file.parents:
             key, records = file.relative_to(home).as_posix(), self.run.ledger.every()
-            if key.startswith(MADE) or any(key in record.files for record in records):
+            if key.startswith((*MADE, LOG)) or any(key in record.files for record in records):
                 raise InputError(f"{target}: is the run's own; name another")
         size = file.stat().st_size if file.is_file() else -1
         trained = [f for f in self.report.config.source.files if f.role != "corrections"]

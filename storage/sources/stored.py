@@ -24,6 +24,8 @@ _PATTERNS = (
 )
 _TYPES = ({0, 1}, pa.int64()), ({0, 2}, pa.float64()), ({0, 1, 2, 3}, pa.string())
 """The type of a column all of whose text is of such patterns, none of it rounded."""
+_DIGITS = 17
+"""Significant digits by which float64 is written; those of a text of more are lost."""
 _ROWS = 1 << 14
 
 
@@ -99,4 +101,11 @@ def _point(column: pa.Array, source: Source) -> pa.Array:
 def _kind(text: pa.Array) -> int:
     """Place of the first of `_PATTERNS` that all text is of."""
     are = (pc.all(pc.match_substring_regex(text, pattern)).as_py() for pattern in _PATTERNS)
-    return next(at for at, fits in enumerate(are) if fits)
+    at = next(at for at, fits in enumerate(are) if fits)
+    return len(_PATTERNS) - 1 if at == 2 and _digits(text) > _DIGITS else at
+
+
+def _digits(text: pa.Array) -> int:
+    """Significant digits of numbers at most."""
+    bare = pc.replace_substring_regex(text, r"[eE].*$|[-.]", "")
+    return int(pc.max(pc.utf8_length(pc.utf8_trim(bare, "0"))).as_py())

@@ -153,17 +153,19 @@ def test_long_numbers_of_text_are_written_as_they_are(tmp_path: Path) -> None:
         beyond=[str(10 * int(one)) for one in long],
         beside=np.where(np.arange(N) % 2, "9007199254740993", "0.5"),
         few=np.where(np.arange(N) % 2, "123456789012345", "0.25"),
+        written=np.where(np.arange(N) % 2, "3.1415926535897931", "0.00012300000000000000000"),
+        beside_pi=np.where(np.arange(N) % 2, "3.14159265358979323846", "0.5"),
         sick=given.where(np.arange(N) % 50 > 0, given + ".0"),
     )
     plain.to_csv(tmp_path / "pool.csv", index=False)
-    more: dict[str, Any] = {"label_column": "sick", "exclude": ["long", "be*", "few"]}
+    more: dict[str, Any] = {"label_column": "sick", "exclude": ["long", "be*", "few", "written"]}
     fit(tmp_path / "pool.csv", tmp_path / "run", **more)
     out = tmp_path / "clean.parquet"
     run_clean(str(tmp_path / "pool.csv"), str(tmp_path / "run"), str(out), how="weight")
     found = pd.read_parquet(out)
     assert found["long"].dtype == np.int64
-    assert found["few"].dtype == np.float64
-    for name in ("long", "beyond", "beside", "sick"):
+    assert found["few"].dtype == found["written"].dtype == np.float64
+    for name in ("long", "beyond", "beside", "beside_pi", "sick"):
         assert (found[name] == plain[name]).all(), name
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from runs import PoolWriter
 
 from flows.cli import main
+from flows.options.command_line import settings_text
 
 
 def test_options_come_from_a_file_and_go_into_one(
@@ -102,3 +104,20 @@ def test_a_run_may_be_called_auto(
     monkeypatch.chdir(tmp_path)
     assert main(["report", "--run", "auto"]) == 2
     assert f"{tmp_path}/auto is not a knnoise run" in capsys.readouterr().err
+
+
+def test_a_column_may_be_called_auto(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    table = pd.DataFrame(x, columns=["a", "b"]).assign(auto=np.where(x[:, 0] > 0, "y", "n"))
+    table.to_csv(tmp_path / "pool.csv", index=False)
+    assert main(["check", str(tmp_path / "pool.csv"), "--label-column", "auto"]) == 0
+    assert "label 'auto'" in capsys.readouterr().out
+
+
+def test_settings_are_toml_whatever_the_names() -> None:
+    text = settings_text({"run": "runs/\N{GRINNING FACE}", "by": 'a"b\n'}, "étiquette")
+    assert tomllib.loads(text)["train"] == {
+        "label-column": "étiquette",
+        "run": "runs/\N{GRINNING FACE}",
+        "by": 'a"b\n',
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import json
 import sys
 from collections.abc import Iterator
@@ -59,6 +60,15 @@ def test_file_is_the_group(run: Run, target: Location) -> None:
     assert table.column_names == list(COLUMNS)
     assert table["row"].to_pylist() == list(range(10))
     assert np.array_equal(table["posterior"], (np.arange(10) / 10).astype(np.float32))
+
+
+def test_packed_text_is_written_anywhere_and_the_same_each_time(run: Run, target: Location) -> None:
+    contents = []
+    for name in ("a.csv.gz", "b.csv.gz"):
+        write_table(run, "scores", target.path(name), COLUMNS)
+        contents.append(target.read(name))
+    assert contents[0] == contents[1]
+    assert gzip.decompress(contents[0] or b"").splitlines()[1] == b"0,0,0"
 
 
 def test_types_are_those_of_the_group(run: Run, tmp_path: Path) -> None:

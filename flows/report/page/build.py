@@ -120,15 +120,13 @@ PAGES: dict[type[PoolReport], KindPage] = {
 }
 
 
-def write_comparison(comparison: Comparison, target: str) -> None:
-    """Write a comparison to `target`, a path or URL, as one self-contained page.
+def write_comparison(comparison: Comparison, runs: tuple[str, str], target: str) -> None:
+    """Write a comparison of two runs to `target`, a path or URL, as one self-contained page.
 
     Raises `InputError` where one of the runs is not there any more; `StorageError` where the target
     cannot be written.
     """
-    sides = [
-        reports.load(Run(Location.of(folder))) for folder in (comparison.before, comparison.after)
-    ]
+    sides = [reports.load(Run(Location.of(folder))) for folder in runs]
     of_kind = PAGES.get(shared(*sides), KindPage())
     labels = comparison.label_values or (0, 1)
     page = render(

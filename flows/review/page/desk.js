@@ -3,6 +3,8 @@
 let unsent = "unsent";
 const load = () => JSON.parse(localStorage.getItem(unsent) ?? "[]");
 const save = (answers) => localStorage.setItem(unsent, JSON.stringify(answers));
+// By its id: another tab may have sent it, too, and what is first now is another one.
+const drop = (answer) => save(load().filter((one) => one.id !== answer.id));
 
 export const newId = () => {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -72,11 +74,11 @@ export class Desk {
     while ((waiting = load()).length) {
       try {
         this.onState(await call("answer", waiting[0]));
-        save(load().slice(1));
+        drop(waiting[0]);
         this.onTrouble("");
       } catch (error) {
         if (error.refused) {
-          save(load().slice(1));
+          drop(waiting[0]);
           this.onTrouble(error.message);
           continue;
         }

@@ -28,12 +28,12 @@ for (const box of document.querySelectorAll("[data-table]")) {
   const search = box.querySelector("input[type=search]");
   const group = box.querySelector("select");
   const told = box.querySelector("output");
-  if (!search || !group || !told) continue;
+  if (!search || !told) continue;
   const filter = () => {
     const wanted = search.value.trim().toLowerCase();
     let shown = 0;
     for (const row of rows) {
-      const fits = (!group.value || row.dataset.group === group.value)
+      const fits = (!group?.value || row.dataset.group === group.value)
         && [...row.cells].some((cell) => cell.textContent.toLowerCase().includes(wanted));
       row.hidden = !fits;
       shown += fits;
@@ -41,6 +41,6 @@ for (const box of document.querySelectorAll("[data-table]")) {
     told.textContent = `${shown} of ${rows.length} rows`;
   };
   search.addEventListener("input", filter);
-  group.addEventListener("change", filter);
+  group?.addEventListener("change", filter);
   filter();
 }
