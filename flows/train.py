@@ -146,8 +146,8 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     seed, labels = params.seed, labels_of(source)
     ingested = labels.ingest(job, source, params)
     pool = ingested.pool(job.run, "pool")
-    _check_size(pool, params)
     labels.check(source, ingested, params)
+    _check_size(pool, params, labels.rates_read(params), len(ingested.label_values or []))
     metric = labels.metric(params)
     embedded = bool(source.embedded.all())
     names, classes = source.feature_names, ingested.label_values or []
@@ -181,18 +181,18 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     return reports.load_any(job.run)
 
 
-def _check_size(pool: Pool, params: TrainParams) -> None:
+def _check_size(pool: Pool, params: TrainParams, rates_read: bool, n_classes: int) -> None:
     if pool.n_rows < FEWEST_IN_ALL:
         raise InputError(f"{pool.n_rows} rows are too few: at least {FEWEST_IN_ALL} are needed")
     if pool.n_rows <= (params.k or 0):
         raise InputError(
             f"{pool.n_rows} rows are too few for {params.k} neighbors per row; lower --k"
         )
-    if params.noise == "crossfit" and pool.n_rows < FEWEST_ROWS:
+    if rates_read and pool.n_rows < FEWEST_ROWS:
         groups = "" if params.by is None else f"--exclude {quote(params.by)} for --by, and "
+        remedy = f"use {groups}--noise minmax" if n_classes == 2 else "add rows"
         raise InputError(
-            f"{pool.n_rows} rows are too few for crossfit, which needs {FEWEST_ROWS}; "
-            f"use {groups}--noise minmax"
+            f"{pool.n_rows} rows are too few for crossfit, which needs {FEWEST_ROWS}; {remedy}"
         )
 
 

@@ -98,7 +98,8 @@ def too_few(name: str, counts: Mapping[LabelValue, int], n_missing: int) -> list
         text = f"{rows.total()} rows are too few: at least {FEWEST_IN_ALL} are needed"
     elif rows.total() < FEWEST_ROWS:
         text = f"{rows.total()} rows are too few for crossfit, which needs {FEWEST_ROWS}"
-        return [Finding(kind="few rows", columns=[], text=text, option="--noise minmax")]
+        if len(rows) == 2:
+            return [Finding(kind="few rows", columns=[], text=text, option="--noise minmax")]
     else:
         return []
     return [Finding(kind=TOO_FEW, columns=[name], text=text)]

@@ -347,6 +347,15 @@ def test_so_few_rows_are_trained_on_as_check_says(
     told = capsys.readouterr().out
     assert "4 rows are too few: at least 6 are needed" in told
     assert "try:" not in told
+    table.assign(sick=np.arange(N) % 3).head(30).to_csv("t.csv", index=False)
+    assert main(["check", "t.csv", "--label-column", "sick"]) == 0
+    told = capsys.readouterr().out
+    assert "30 rows are too few for crossfit, which needs 40" in told
+    assert "try:" not in told
+    three = ["train", "t.csv", "--label-column", "sick", "--workers", "0", "-q"]
+    assert main([*three, "--run", "three"]) == 2
+    assert "which needs 40; add rows" in capsys.readouterr().err
+    assert main([*three, "--run", "sets", "--candidates", "|"]) == 0  # of which none are read
 
 
 def test_a_lone_spelling_of_a_class_is_no_class_of_its_own(
