@@ -351,9 +351,14 @@ def _several(kind: str, columns: list[str], what: str, left_out: bool) -> list[F
 
 def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[Finding]:
     """What may be as it should be, by column."""
-    doubts = []
+    doubts, absent = [], dict[str, int]()
     for column in columns:
         name, values = column.name, column.values
+        parsed = column.spellings and not column.refused and method.encode == "none"
+        with np.errstate(over="ignore", invalid="ignore"):
+            there = np.isfinite(values.astype(np.float32))
+        if (parsed or not column.is_text) and not there.all():
+            absent[name] = int((~there).sum())
         if column.has_commas and not column.spellings:
             text = f"numbers with a decimal comma, such as {column.example!r}"
             doubts.append(_one("decimal", name, text, "--decimal ,"))
@@ -376,11 +381,9 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
         elif nearly_tells(values, y):
             text = "its order alone all but tells the label; was it made from the label?"
             doubts.append(_one("near leak", name, text, f"--exclude {quote(name)}"))
-    gaps = [c.name for c in columns if not c.is_text and not np.isfinite(c.values).all()]
-    if gaps and method.impute == "none":
-        missing = sum(int((~np.isfinite(c.values)).sum()) for c in columns if c.name in gaps)
-        absent = amount(missing, "value is", "values are")
-        text = f"{absent} missing or infinite in {named(gaps)}: training refuses that"
+    if absent and method.impute == "none":
+        gaps, values_are = [*absent], amount(sum(absent.values()), "value is", "values are")
+        text = f"{values_are} missing or infinite in {named(gaps)}: training refuses that"
         remedy = "--impute median or --impute drop"
         doubts.append(Finding(kind="gaps", columns=gaps, text=text, option=remedy))
     numeric = [c for c in columns if not c.is_text and not is_place(c.name)]

@@ -168,6 +168,14 @@ def write_cases(folder: Path) -> Path:
     return folder / "t.csv"
 
 
+def write_gaps(folder: Path) -> Path:
+    table = table_of("numbers").assign(share=lambda at: at["c"].map("{:.1f} %".format))
+    table.loc[[3, 8], "share"] = None
+    table.loc[4, "c"] = 4e38
+    table.to_csv(folder / "t.csv", index=False)
+    return folder / "t.csv"
+
+
 @pytest.mark.parametrize(
     ("write", "options"),
     [
@@ -177,6 +185,7 @@ def write_cases(folder: Path) -> Path:
         (write_sheets, ["--sheet 'The data'"]),
         (write_stream, []),
         (write_cases, ["--join-labels", "--impute median"]),
+        (write_gaps, ["--parse share=percent", "--impute median"]),
     ],
 )
 def test_check_ends_with_a_command_that_works(
