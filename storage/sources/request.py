@@ -4,7 +4,7 @@ ids and groups, and how what is no plain number becomes one."""
 import codecs
 import re
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -45,20 +45,23 @@ class Columns:
 
         Raises `InputError` if none is left.
         """
+        called = defaultdict[str, set[str]](set)
+        for name in names:
+            called[name].add(name)
+            called[stem(name)].add(name)
+        meant = {"--features": set[str](), "--exclude": {*self.left_out}}
         for option, patterns in (("--features", self.keep), ("--exclude", self.leave)):
             for pattern in patterns:
-                if strict and not any(matches(name, pattern) for name in names):
+                # a column that is called so, `a*` perhaps, is meant alone
+                matched = called.get(pattern) or {n for n in names if matches(n, pattern)}
+                if strict and not matched:
                     raise InputError(
                         f"{where}: {option} {shown(pattern)} matches no column; columns are "
                         f"{listed(names)}"
                     )
-        chosen = tuple(
-            name
-            for name in names
-            if name not in self.left_out
-            and (not self.keep or any(matches(name, pattern) for pattern in self.keep))
-            and not any(matches(name, pattern) for pattern in self.leave)
-        )
+                meant[option] |= matched
+        remain = (meant["--features"] if self.keep else {*names}) - meant["--exclude"]
+        chosen = tuple(name for name in names if name in remain)
         if names and not chosen:
             raise InputError(
                 f"{where}: no feature columns are left of {listed(names)}; see --features and "

@@ -60,6 +60,13 @@ def test_columns_are_chosen_by_name_and_pattern(tmp_path: Path, kind: str) -> No
         assert np.array_equal(found, TABLE[list(names)].to_numpy(np.float32))
 
 
+def test_a_name_that_looks_like_a_pattern_names_its_column_alone(tmp_path: Path) -> None:
+    TABLE.rename(columns={"lab_b": "lab_*", "note": "ag?"}).to_csv(tmp_path / "t.csv", index=False)
+    columns = Columns(keep=("lab_*", "age"), leave=("ag?",))
+    source = open_source(tmp_path / "t.csv", label_column="sick", columns=columns)
+    assert source.feature_names == ("lab_*", "age")
+
+
 def test_what_names_no_column_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "csv")
     for columns, said in (
