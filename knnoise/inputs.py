@@ -167,22 +167,25 @@ def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     counts = frame.index.name is None and frame.index.equals(pd.RangeIndex(len(frame)))
     index = None
-    if not (counts or isinstance(frame.index, pd.MultiIndex) or id_column in [*frame.columns]):
+    if not (counts or id_column in [*frame.columns]):
         index = str(frame.index.name or INDEX)
         if index in frame.columns:
             raise InputError(
                 f"the index of the rows is called {index!r}, as a column is; rename one of them, "
                 "or give reset_index(drop=True)"
             )
-        if frame.index.dtype.kind == "f":
+        levels = frame.index.nlevels
+        if levels > 1 or frame.index.dtype.kind == "f":
+            what = f"of {levels} levels" if levels > 1 else frame.index.dtype
             raise InputError(
-                f"the index of the rows is {frame.index.dtype}, and ids are text or whole numbers; "
+                f"the index of the rows is {what}, and ids are text or whole numbers; "
                 "give reset_index(), or reset_index(drop=True) where it names nothing"
             )
         frame = frame.rename_axis(index).reset_index()
     kinds = {name: getattr(kind, "categories", kind) for name, kind in frame.dtypes.items()}
-    ranges = [n for n, kind in kinds.items() if str(getattr(kind, "dtype", kind))[:8] == "interval"]
-    frame = frame.astype(dict.fromkeys(ranges, "string"))  # of which Arrow has no type
+    named = {name: str(getattr(kind, "dtype", kind)) for name, kind in kinds.items()}
+    ranges = [name for name, kind in named.items() if kind.startswith(("interval", "period"))]
+    frame = frame.astype(dict.fromkeys(ranges, "string"))  # which no other library knows
     table = pa.Table.from_pandas(frame, preserve_index=False)
     return table.replace_schema_metadata(None), index
 

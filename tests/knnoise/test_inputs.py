@@ -160,20 +160,28 @@ def test_an_index_that_does_not_count_from_0_names_the_rows(tmp_path: Path) -> N
     for same in (table, table.set_axis(np.arange(240))):
         with as_files(same) as files:
             assert files.ids == {}
-    with (
-        pytest.raises(InputError, match=r"the index of the rows is float64.*give reset_index\("),
-        as_files(table.set_axis(np.arange(240) / 2)),
-    ):
-        pass
+    levels = pd.MultiIndex.from_product([["a", "b"], range(120)])
+    for index, what in ((np.arange(240) / 2, "float64"), (levels, "of 2 levels")):
+        with (
+            pytest.raises(InputError, match=rf"index of the rows is {what}.*give reset_index\("),
+            as_files(table.set_axis(index)),
+        ):
+            pass
+    with as_files(table.set_axis(levels), id_column="a") as files:
+        assert files.ids == {}
 
 
-def test_ranges_of_pandas_are_text() -> None:
+def test_ranges_and_periods_of_pandas_are_text() -> None:
     ages = pd.cut([10.0, 40.0, np.nan], [0, 18, 65])
     table = pd.DataFrame({"a": ages, "b": pd.arrays.IntervalArray(ages), "n": [1, 2, 3]})
+    table = table.set_index(pd.period_range("2024-01", periods=3, freq="M", name="month"))
+    table["p"] = table.index
     with as_files(table) as files:
         read = pd.read_feather(files.path)
     for name in ("a", "b"):
         assert read[name].fillna("").tolist() == ["(0.0, 18.0]", "(18.0, 65.0]", ""]
+    for name in ("month", "p"):
+        assert read[name].tolist() == ["2024-01", "2024-02", "2024-03"]
 
 
 def test_what_a_mask_hides_is_missing() -> None:
