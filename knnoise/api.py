@@ -48,6 +48,15 @@ def _path(run: Folder) -> str:
     return run.run if isinstance(run, Training) else os.fspath(run)
 
 
+def _labels(options: Any) -> Any:
+    """The labels, taken from the options; `InputError` for a column of those in memory."""
+    labels = options.pop("labels", None)
+    is_file = labels is None or isinstance(labels, str | os.PathLike)
+    if not is_file and options.get("label_column") is not None:
+        raise InputError("labels and label_column: give one of them")
+    return labels
+
+
 def _trained(run: Folder) -> Training:
     return run if isinstance(run, Training) else open_run(run)
 
@@ -75,7 +84,7 @@ def train(
     from flows.orchestration.calls import call
 
     folder = mkdtemp(prefix="knnoise-run-") if run is None else os.fspath(run)
-    with as_files(source, options.pop("labels", None), options.get("id_column")) as files:
+    with as_files(source, _labels(options), options.get("id_column")) as files:
         given = {"source": files.path, "labels": files.labels, "run": folder}
         summary = call("train", {**files.ids, **options, **given})
     return Training(folder, summary)
@@ -132,9 +141,7 @@ def check(source: Any, **options: Unpack[typed.CheckOptions]) -> Any:
     from flows.intake.health import Health
     from flows.intake.preflight import run_check
 
-    if options.get("labels") is not None and options.get("label_column") is not None:
-        raise InputError("labels and label_column: give one of them")
-    with as_files(source, options.pop("labels", None), options.get("id_column")) as files:
+    with as_files(source, _labels(options), options.get("id_column")) as files:
         content = run_check(files.path, labels=files.labels, **{**files.ids, **options})
     named = source if isinstance(source, str | os.PathLike) else type(source).__name__
     health = Health.model_validate({**content, "source": str(named)})

@@ -48,7 +48,7 @@ def as_files(source: Any, labels: Any = None, id_column: str | None = None) -> I
         with _as_table(f"the {type(source).__name__}"):
             path, index = _source(source, Path(folder), id_column)
         ids = {} if index is None else {"id_column": index}
-        indexed = all(_is_of(one, "pandas") for one in (source, labels))
+        indexed = all(_is_of(one, "pandas") and hasattr(one, "index") for one in (source, labels))
         if indexed and len(source) == len(labels) and not source.index.equals(labels.index):
             raise InputError(
                 "labels: their index is not that of the rows; give labels.reindex(rows.index), or "
@@ -215,7 +215,7 @@ def _labels(labels: Any, folder: Path) -> str | None:
     except ValueError:  # lists of several lengths
         values = np.empty(1, object)
         values[0] = ()
-    if values.dtype.kind == "O":
+    if values.dtype.hasobject:
         if any(isinstance(one, _SETS) for one in values.ravel()):
             raise InputError(
                 "labels that are sets: give a mask of bool, rows × classes, or a column of lists "

@@ -150,6 +150,21 @@ def test_a_label_that_is_none_is_missing() -> None:
     assert list(chunk.label) == ["cat", "", "None", "", ""]  # as a table has no label
 
 
+def test_labels_without_an_index_are_in_the_order_of_the_rows() -> None:
+    table, labels = pd.DataFrame(np.zeros((3, 2))), ["b", "a", "b"]
+    strings = np.array(labels, np.dtypes.StringDType())
+    for given in (labels, strings, pd.Categorical(labels), pd.Index(labels), pd.array(labels)):
+        with as_files(table, given) as files:
+            assert np.load(str(files.labels)).tolist() == labels
+
+
+def test_labels_in_memory_have_no_columns() -> None:
+    table = frame().drop(columns="vector")
+    for function in (knnoise.check, knnoise.train):
+        with pytest.raises(InputError, match="labels and label_column: give one of them"):
+            function(table, labels=table["sick"], label_column="sick")
+
+
 def test_an_index_that_does_not_count_from_0_names_the_rows(tmp_path: Path) -> None:
     table = frame().drop(columns=["vector", "b"]).reset_index(drop=True)
     for part in (table[40:], table[::-1]):
