@@ -13,6 +13,7 @@ import numpy.typing as npt
 from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -58,19 +59,19 @@ _MISSING = ("None", "nan", "<NA>", "NaT")
 
 
 def check_labels_are_there(y: Any) -> None:
-    """Raise `ValueError` where a label is what Python, NumPy and pandas have in the place of one;
-    scikit-learn compares it with the others."""
-    values = np.asarray(y)
-    for row, one in enumerate(values.tolist() if y is not None and values.dtype.hasobject else ()):
+    """Raise `ValueError` where a label is masked, or what Python, NumPy and pandas have in place of
+    one; scikit-learn compares it with the others."""
+    values = y if isinstance(y, np.ndarray) else np.asarray([] if y is None else y, object)
+    looked_at = np.ma.isMaskedArray(values) or values.dtype.kind in "OMmT"
+    for row, one in enumerate(values.ravel().tolist() if looked_at else ()):
         if not isinstance(one, str) and str(one) in _MISSING:
             raise ValueError(f"y: the label of row {row} (from 0) is missing; leave such rows out")
 
 
 def _warn_of_lost_digits(X: Any) -> None:
-    """Warn of features of an array or data frame that single precision rounds by much of their
-    spread."""
-    if isinstance(X, np.ndarray) or hasattr(X, "iloc"):
-        some = getattr(X, "iloc", X)[:: max(1, len(X) // LOOKED_AT)]
+    """Warn of features of dense rows that single precision rounds by much of their spread."""
+    if hasattr(X, "__len__") and not issparse(X):
+        some = _safe_indexing(X, np.arange(0, len(X), max(1, len(X) // LOOKED_AT)))
         columns = np.asarray(some, np.float64).T
         coarse = [place for place, values in enumerate(columns) if is_coarse_in_float32(values)]
         if coarse:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given as given_values
 from hypothesis import strategies as st
@@ -461,7 +462,8 @@ def test_senseless_parameters_are_refused(options: dict[str, object], message: s
 def test_digits_that_are_lost_are_told() -> None:
     x, y, _ = gao(600, 0)
     far = x + 1e9 * (np.arange(x.shape[1]) == 1)
-    for given in (far, pd.DataFrame(far)):
+    names = [f"x{place}" for place in range(x.shape[1])]
+    for given in (far, far.tolist(), pd.DataFrame(far), pl.DataFrame(far, names)):
         with pytest.warns(UserWarning, match=r"the first of them column 1 \(from 0\); subtract"):
             RobustKNeighborsClassifier(5, metric="euclidean").fit(given, y)
 
@@ -475,6 +477,17 @@ def test_a_missing_label_is_named(missing: object) -> None:
         for given in (labels, pd.Series(labels, dtype="string")):
             with pytest.raises(ValueError, match=r"the label of row 7 \(from 0\) is missing"):
                 model.fit(x, given)
+
+
+def test_labels_that_numpy_takes_for_others_are_missing() -> None:
+    x, y, _ = gao(600, 0)
+    days = y.astype("datetime64[D]")
+    days[7] = np.datetime64("NaT")
+    text = [float("nan") if row == 7 else "ab"[label] for row, label in enumerate(y.tolist())]
+    hidden = np.ma.masked_array(y, np.arange(len(y)) == 7)
+    for given in (days, text, hidden, np.array([text], object).T):
+        with pytest.raises(ValueError, match=r"the label of row 7 \(from 0\) is missing"):
+            RobustKNeighborsClassifier().fit(x, given)
 
 
 def test_weights_alone_flag_more_of_what_is_often_wrong_in_a_region() -> None:
