@@ -212,6 +212,8 @@ def _labels(labels: Any, folder: Path) -> str | None:
         labels = np.ma.filled(labels.astype(object), "")
     try:
         values = np.asarray(labels)
+        if values.dtype.kind == "f" and values.ndim == 1 and not isinstance(labels, np.ndarray):
+            values = np.array([*labels], object)  # whole numbers beside one that is missing
     except ValueError:  # lists of several lengths
         values = np.empty(1, object)
         values[0] = ()

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import xarray as xr
 from distributed import Client, LocalCluster
@@ -156,6 +157,14 @@ def test_labels_without_an_index_are_in_the_order_of_the_rows() -> None:
     for given in (labels, strings, pd.Categorical(labels), pd.Index(labels), pd.array(labels)):
         with as_files(table, given) as files:
             assert np.load(str(files.labels)).tolist() == labels
+
+
+def test_whole_numbers_beside_a_missing_one_keep_their_digits() -> None:
+    numbers = [2**60, 2**60 + 1, None]
+    for labels in (pd.Series(numbers, dtype="Int64"), pl.Series(numbers), pa.array(numbers)):
+        with as_files(np.zeros((3, 2)), labels) as files:
+            (chunk,) = open_source(files.path, files.labels).chunks(3)
+        assert list(chunk.label) == [f"{2**60}", f"{2**60 + 1}", ""]
 
 
 def test_labels_in_memory_have_no_columns() -> None:
