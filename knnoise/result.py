@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from flows.options.extras import needs
+from knnoise.inputs import in_words_of_python
 from storage.errors import InputError
 
 if TYPE_CHECKING:
@@ -191,13 +192,14 @@ class Training:
 
         return clean(source, self, out, how=how, **more)
 
+    @in_words_of_python()
     def report(
         self,
-        path: str | None = None,
+        path: str | os.PathLike[str] | None = None,
         *,
-        show: str | None = None,
+        show: str | os.PathLike[str] | None = None,
         show_column: str | None = None,
-        image_root: str | None = None,
+        image_root: str | os.PathLike[str] | None = None,
     ) -> str:
         """Write the run's page to `path` and return that; without a path, return the page.
 
@@ -216,8 +218,10 @@ class Training:
         from storage.runs.run import Run
 
         run = Run(Location.of(self.run))
-        shown = shown_of(load_any(run).n_source_rows, show, show_column, image_root)
+        named = [one if one is None else os.fspath(one) for one in (show, show_column, image_root)]
+        shown = shown_of(load_any(run).n_source_rows, *named)
         if path is not None:
+            path = os.fspath(path)
             check_target(path, page=True)
             write_page(run, path, shown=shown)
             return path

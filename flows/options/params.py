@@ -781,4 +781,6 @@ def _sentence(problem: Any, known: Iterable[str]) -> str:
     }
     if problem["type"] in bounds:
         return f"{name} {value}: {bounds[problem['type']].format(**context)}"
-    return f"{name} {value!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    is_plain = isinstance(value, str | int | float)
+    given = repr(value) if is_plain else f"of type {type(value).__name__}"
+    return f"{name} {given}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

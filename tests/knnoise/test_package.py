@@ -66,6 +66,15 @@ def test_a_data_frame_is_trained_on_and_its_index_names_the_rows(
     assert not any(capsys.readouterr())
 
 
+def test_the_page_is_written_to_a_path(trained: knnoise.Training, tmp_path: Path) -> None:
+    assert trained.report(tmp_path / "r.html") == str(tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text("utf-8") == trained.report()
+    with pytest.raises(
+        InputError, match=r"^show_column and image_root belong to a file: give show"
+    ):
+        trained.report(show_column="a")
+
+
 def test_figures_are_drawn(trained: knnoise.Training) -> None:
     import matplotlib
 
@@ -133,6 +142,11 @@ def test_arrays_with_labels_beside(tmp_path: Path) -> None:
         ),
         ({"k": "ten"}, "k='ten': must be a whole number"),
         ({"workers": -1}, "workers=-1: must be 0 or more"),
+        (
+            {"corrections": pd.DataFrame({"row": [1]})},
+            "corrections of type DataFrame: input should",
+        ),
+        ({"parse": {"a": "percent"}}, "parse of type dict: input should be a valid list"),
     ],
 )
 def test_wrong_options_are_said_in_python_s_words(given: dict[str, object], said: str) -> None:
