@@ -200,7 +200,7 @@ def _features(
         else:
             known = column.drop_null()
             example = str(plain_values(known[:1])[0])[:40] if len(known) else ""
-            nested = types.is_nested(column.type)
+            nested = types.is_nested(column.type) or isinstance(column.type, pa.BaseExtensionType)
             values, coded = _uncompared(column, name) if nested else _coded(column)
             is_time = types.is_timestamp(column.type) or types.is_date(column.type)
             spellings = ("datetime",) if is_time else ()

@@ -216,6 +216,7 @@ def test_what_no_training_reads_is_neither_constant_nor_an_id(tmp_path: Path) ->
         "pair": pa.array([{"x": row, "y": 1.0} if row % 2 else None for row in rows]),
         "words": pa.array([["a", "b"]] * N),
         "bytes": pa.array([b"%d" % row for row in rows]),
+        "uuid": pa.array([row.to_bytes(16, "big") for row in rows], pa.uuid()),
         "whole": pa.array([row * 3.0 + 7 for row in np.random.default_rng(0).permutation(N)]),
         "empty": pa.nulls(N, pa.list_(pa.string())),
     }
@@ -223,7 +224,7 @@ def test_what_no_training_reads_is_neither_constant_nor_an_id(tmp_path: Path) ->
         table = table.append_column(name, column)
     pq.write_table(table, tmp_path / "t.parquet")
     found = run_check(str(tmp_path / "t.parquet"), label_column="sick")
-    assert found["remedies"]["exclude"] == ["pair", "words", "bytes", "whole"]
+    assert found["remedies"]["exclude"] == ["pair", "words", "bytes", "uuid", "whole"]
     assert "id_column" not in found["remedies"]
     assert [one["columns"] for one in found["findings"] if one["left_out"]] == [["empty"]]
     run_train(**found["remedies"], run=str(tmp_path / "run"), quiet=True, workers=0)
