@@ -80,7 +80,7 @@ def read_annotations(
             raise InputError(f"{name}: {listed(names)} must be three columns")
         return names
 
-    votes = open_cells(path, choose, dialect)
+    votes = open_cells(path, choose, dialect, ids=names[0])
     files = tuple(replace(part, role="annotations") for part in votes.parts)
     same = [part.location.url for part in source.parts] == [one.location.url for one in files]
     table = _AnnotationTable(votes, names, votes.files[0])
@@ -354,7 +354,7 @@ class _LabelFile:
 
     def table(self, path: str) -> LatestLabels:
         """A table of labels, a batch at a time."""
-        table = open_cells(path, self._columns)
+        table = open_cells(path, self._columns, ids=self.id_column)
         origins: set[str] = set()
         ids = IdsOfLines(self.name)
         rows, labels, reviewers = ([np.empty(0, kind)] for kind in (np.uint8, np.int16, np.int16))

@@ -95,10 +95,12 @@ def open_cells(
     path: str | os.PathLike[str],
     choose: Callable[[str, tuple[str, ...]], Sequence[str]],
     dialect: Dialect = PLAIN,
+    ids: str | None = None,
 ) -> Source:
     """A table whose columns are read as they are stored, any of them of any type.
 
     choose : of the file and its columns, those that are read
+    ids : the one of them that names rows, if it is there
 
     Raises `InputError` as `open_source`, and for what is no table.
     """
@@ -106,7 +108,8 @@ def open_cells(
     name = whole.files[0]
     if not isinstance(whole.reader, TablesReader):
         raise InputError(f"{name}: must be a table, such as .csv or .parquet")
-    columns = Columns(keep=tuple(choose(name, whole.feature_names)))
+    keep = tuple(one for one in choose(name, whole.feature_names) if one != ids)
+    columns = Columns(id=ids, keep=keep, id_needed=False)
     return open_source(path, with_labels=False, dialect=dialect, raw=True, columns=columns)
 
 

@@ -14,7 +14,7 @@ from storage.sources.base import Source
 from storage.sources.blocks import Reader
 from storage.sources.formats.arrays import ArrayReader, LabeledReader, widened
 from storage.sources.formats.tables import TablesReader, batches
-from storage.sources.values.texts import decoded, plain_type
+from storage.sources.values.texts import decoded, plain_type, present
 
 _PATTERNS = (
     "^(0|-?[1-9][0-9]{0,14})$",  # what int64 and float64 hold
@@ -43,8 +43,9 @@ def stored_schema(source: Source) -> pa.Schema:
         if source.format.content != "texts":
             return pa.schema([(field.name, plain_type(field.type)) for field in batch.schema])
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            column = _values(column, source)
             if column.null_count < len(column):
-                kinds.setdefault(name, set()).add(_kind(_point(column, source)))
+                kinds.setdefault(name, set()).add(_kind(column))
     patterns = [(name, kinds.get(name, {3})) for name in batch.schema.names]
     return pa.schema([(n, next(kind for of, kind in _TYPES if own <= of)) for n, own in patterns])
 
@@ -66,8 +67,8 @@ def stored_cells(source: Source, schema: pa.Schema) -> Iterator[tuple[int, pa.Ta
         columns = []
         for field in schema:
             column = decoded(batch.column(field.name))
-            if types.is_floating(field.type) and types.is_string(column.type):
-                column = _point(column, source)
+            if source.format.content == "texts" and field.type != pa.string():
+                column = _values(column, source)
             try:
                 columns.append(column.cast(field.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -79,23 +80,25 @@ def stored_cells(source: Source, schema: pa.Schema) -> Iterator[tuple[int, pa.Ta
 
 
 def as_stored(source: Source) -> Source:
-    """A source whose arrays are read with the type that they are stored in."""
+    """A source whose arrays are read with the type that they are stored in, and text as it is."""
     return replace(source, reader=_unrounded(source.reader))
 
 
 def _unrounded(reader: Reader) -> Reader:
     if isinstance(reader, LabeledReader):
         return replace(reader, features=_unrounded(reader.features))
+    if isinstance(reader, TablesReader):
+        return reader.verbatim()
     if isinstance(reader, ArrayReader):
         kind = widened(np.empty(0, reader.array.dtype)).dtype
         return replace(reader, dtype=kind.newbyteorder("="))
     return reader
 
 
-def _point(column: pa.Array, source: Source) -> pa.Array:
-    """Text with a decimal point."""
-    mark = source.dialect.decimal
-    return column if mark == "." else pc.replace_substring(column, mark, ".")
+def _values(column: pa.Array, source: Source) -> pa.Array:
+    """A column of text, gaps null, with a decimal point."""
+    mark, text = source.dialect.decimal, present(column)
+    return text if mark == "." else pc.replace_substring(text, mark, ".")
 
 
 def _kind(text: pa.Array) -> int:

@@ -125,14 +125,16 @@ def test_two_ways_to_clean_at_once_are_refused(
 
 
 def test_text_has_the_types_of_its_cells(tmp_path: Path) -> None:
+    words = np.array(["NA", "null", "DE"])[np.arange(N) % 3]
     plain = table().drop(columns=["kind"]).assign(part=np.where(np.arange(N) < 500, "1", "x"))
+    plain = plain.assign(land=words, last=np.where(words == "NA", words, "1,5"))
     plain.to_csv(tmp_path / "pool.csv", index=False, sep=";", decimal=",")
     more: dict[str, Any] = {"sep": ";", "decimal": ","}
     fit(
         tmp_path / "pool.csv",
         tmp_path / "run",
         label_column="sick",
-        exclude=["site", "day", "part"],
+        exclude=["site", "day", "part", "land", "last"],
         **more,
     )
     out = tmp_path / "clean.parquet"
@@ -142,6 +144,9 @@ def test_text_has_the_types_of_its_cells(tmp_path: Path) -> None:
     assert found["a"].dtype == np.float64
     assert found["site"][1] == "001"
     assert found["part"][499:501].tolist() == ["1", "x"]
+    assert found["land"].tolist() == words.tolist()
+    assert found["last"].isna().tolist() == (words == "NA").tolist()
+    assert found["last"][1] == 1.5
     assert np.allclose(found["a"], plain["a"])
 
 

@@ -29,6 +29,7 @@ from storage.sources.base import Source
 from storage.sources.files import PACKED, SourcePath, readable, unpacked
 from storage.sources.formats.tables import Look, TableRows, TablesReader
 from storage.sources.request import Dialect, Request, check_width, number_hint, separator_hint
+from storage.sources.values.texts import present
 
 HEADER_CHARS = 4 << 20
 """Characters within which the first row has to end, blank lines before it included."""
@@ -335,7 +336,7 @@ class CsvTable(TableRows):
                 for batch in batches:
                     self._check_quotes(batch, start)
                     start += batch.num_rows
-                    yield batch
+                    yield batch if self.selection.id is None else self._present(batch)
         except pa.ArrowInvalid as error:
             raise self._explain(str(error), start) from error
 
@@ -356,10 +357,17 @@ class CsvTable(TableRows):
                 true_values=[],  # no column is read as such; lists take memory in each column
                 false_values=[],
                 include_columns=[*self.features, *self.texts],
-                strings_can_be_null=True,
+                null_values=[*self.selection.missing(None)],
+                strings_can_be_null=self.selection.id is None,
                 decimal_point=self.dialect.decimal,
             ),
         )
+
+    def _present(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch whose gaps in text Arrow left, as there is an id, which may be any text."""
+        missing, n = self.selection.missing, len(self.features)
+        texts = [present(batch.column(n + at), missing(one)) for at, one in enumerate(self.texts)]
+        return pa.RecordBatch.from_arrays([*batch.columns[:n], *texts], names=batch.schema.names)
 
     def _check_quotes(self, batch: pa.RecordBatch, row: int) -> None:
         """Refuse text over several lines: a quote that is not closed swallows the rows below."""

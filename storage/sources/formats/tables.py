@@ -4,7 +4,7 @@ float32 features and label values; one file, or several with the same columns.""
 import json
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from storage.sources.files import FileOfSource, SourcePath, readable
 from storage.sources.request import Request, choose_columns, column_hint, matches
 from storage.sources.values.labels import Label, Labels, label_array, label_value
 from storage.sources.values.texts import (
+    MISSING,
     Spelling,
     check_id_type,
     plain_texts,
@@ -63,6 +64,8 @@ class Selection:
     """Whether all is read as it is stored, to be looked at."""
     trained: bool = False
     """Whether the features are those of a training."""
+    verbatim: bool = False
+    """Whether no text stands for a gap."""
 
     @property
     def texts(self) -> set[str]:
@@ -72,6 +75,10 @@ class Selection:
             f.column for f in self.features if f.category is not None or f.spelling is not None
         )
         return set(self.columns) if self.raw else {*self.aside, *coded}
+
+    def missing(self, name: str | None) -> Iterable[str]:
+        """The texts of a column that are no values, where all is text."""
+        return ("",) if self.verbatim or (name and name == self.id) else MISSING
 
     @property
     def aside(self) -> list[str]:
@@ -374,10 +381,15 @@ class TablesReader:
 
     def of_ids(self) -> "TablesReader":
         """The same rows with nothing but their ids."""
-        alone: dict[str, Any] = {"features": (), "label": None, "group": None}
-        return TablesReader(
-            tuple(replace(t, selection=replace(t.selection, **alone)) for t in self.tables)
-        )
+        return self._selecting(features=(), label=None, group=None)
+
+    def verbatim(self) -> "TablesReader":
+        """The same rows, in whose text nothing stands for a gap."""
+        return self._selecting(verbatim=True)
+
+    def _selecting(self, **changed: Any) -> "TablesReader":
+        tables = (replace(t, selection=replace(t.selection, **changed)) for t in self.tables)
+        return TablesReader(tuple(tables))
 
     def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
         """The rows from `start` on, in blocks of any length."""

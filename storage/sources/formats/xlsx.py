@@ -14,7 +14,6 @@ from typing import IO, Any
 from xml.etree.ElementTree import XMLParser
 
 import pyarrow as pa
-import pyarrow.csv
 
 from storage.errors import InputError, listed, shown
 from storage.sources.blocks import piece_rows
@@ -22,7 +21,7 @@ from storage.sources.files import SourcePath, open_zip, readable
 from storage.sources.formats.tables import Look, TableRows
 from storage.sources.request import Request, check_width, number_hint
 from storage.sources.values.labels import plain_number
-from storage.sources.values.texts import EXACT_IN_SHEET
+from storage.sources.values.texts import EXACT_IN_SHEET, MISSING
 
 PART_BYTES, TEXT_BYTES, ROW_BYTES = 16 << 20, 64 << 20, 2 << 20
 """Longest part of a workbook that is held, its shared texts, and a row of a sheet; unpacked."""
@@ -32,13 +31,8 @@ MOST_SHEETS = 16
 """Sheets that are looked through for a table."""
 CELL_BYTES = 100
 """About what a cell takes while it is read."""
-MISSING = frozenset(
-    [
-        *pyarrow.csv.ConvertOptions().null_values,
-        *("#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"),
-    ]
-)
-"""Texts that are no values: those of CSV, and the errors of formulas."""
+ERRORS = frozenset(["#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"])
+"""Of formulas, which are no values."""
 
 Cells = tuple[Any, ...]
 
@@ -77,14 +71,15 @@ class XlsxTable(TableRows):
 
     def _column(self, name: str, cells: list[Any], start: int) -> pa.Array:
         if name in self.selection.texts:
-            return pa.array([_text(cell) for cell in cells], pa.string())
+            missing = ERRORS.union(self.selection.missing(name))
+            return pa.array([_text(cell, missing) for cell in cells], pa.string())
         numbers = [self._number(cell, name, row) for row, cell in enumerate(cells, start)]
         return pa.array(numbers, pa.float64())
 
     def _number(self, cell: Any, name: str, row: int) -> float:
         if isinstance(cell, bool | int | float):
             return float(cell)
-        text = _text(cell)
+        text = _text(cell, ERRORS | MISSING)
         if text is None:
             return nan
         try:  # Python would take 1_000 for a number
@@ -97,8 +92,8 @@ class XlsxTable(TableRows):
             ) from error
 
 
-def _text(cell: Any) -> str | None:
-    """A cell as CSV would have it; None for one that has no value."""
+def _text(cell: Any, missing: frozenset[str]) -> str | None:
+    """A cell as CSV would have it; None for one whose text is none."""
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, (int, float)) and abs(cell) > EXACT_IN_SHEET:
@@ -110,7 +105,7 @@ def _text(cell: Any) -> str | None:
         at_midnight = cell == datetime(cell.year, cell.month, cell.day)
         return (cell.date() if at_midnight else cell).isoformat()
     text = cell.isoformat() if isinstance(cell, date) else str(cell)
-    return None if cell is None or text.strip() in MISSING else text
+    return None if cell is None or text.strip() in missing else text
 
 
 @contextmanager

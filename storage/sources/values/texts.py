@@ -1,13 +1,14 @@
 """Ids, and numbers, times and truth values, that a table holds as text."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 from pyarrow import types
 
 from storage.errors import InputError
@@ -17,6 +18,8 @@ KINDS = ("thousands", "percent", "datetime", "boolean")
 DATES = ("%d.%m.%Y", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M")
 """Common formats that are not ISO 8601, to be suggested."""
 TRUE, FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
+MISSING = frozenset(pyarrow.csv.ConvertOptions().null_values)
+"""Texts that are no values where all is text, such as NA, but in ids."""
 _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]"
 _OFFSET = r"(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])"
 _ISO = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]{_CLOCK}(:[0-5][0-9](\.[0-9]+)?)?{_OFFSET}?)?$"
@@ -62,6 +65,11 @@ def plain_texts(column: pa.Array) -> pa.Array:
     """Values of a column as text without surrounding spaces, null where missing or empty."""
     text = pc.utf8_trim_whitespace(decoded(column).cast(pa.string()))
     return pc.if_else(pc.equal(text, ""), None, text)
+
+
+def present(text: pa.Array, missing: Iterable[str] = MISSING) -> pa.Array:
+    """A column of text, null where that is missing."""
+    return pc.if_else(pc.is_in(text, pa.array(missing, pa.string())), None, text)
 
 
 def plain_values(column: pa.Array) -> list[Any]:

@@ -13,8 +13,9 @@ import zarr
 
 from storage.errors import InputError
 from storage.sources.base import Source
+from storage.sources.joins import read_annotations, with_corrections
 from storage.sources.opening import open_source
-from storage.sources.request import Columns
+from storage.sources.request import PLAIN, Columns
 
 TABLE = pd.DataFrame(
     {
@@ -128,3 +129,26 @@ def test_arrays_have_ids_and_numbered_features(tmp_path: Path) -> None:
     pq.write_table(pa.table({"i": [0.5], "a": [1.0], "y": [1]}), tmp_path / "f.parquet")
     with pytest.raises(InputError, match="is double; ids are text or whole numbers"):
         open_source(tmp_path / "f.parquet", label_column="y", columns=Columns("i"))
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_an_id_is_any_text(tmp_path: Path, kind: str) -> None:
+    table = pd.DataFrame(
+        {"id": ["NA", "null", "p 1"], "a": ["NA", "2", "3"], "y": ["no", "NA", "yes"]}
+    )
+    path = tmp_path / f"t.{kind}"
+    table.to_csv(path, index=False) if kind == "csv" else table.to_excel(path, index=False)
+    source = open_source(path, label_column="y", columns=Columns("id"))
+    (chunk,) = source.chunks(9)
+    assert chunk.id.tolist() == ["NA", "null", "p 1"]
+    assert chunk.label.tolist() == ["no", None, "yes"]
+    assert np.isnan(chunk.x[:, 0]).tolist() == [True, False, False]
+    checked = tmp_path / "checked.csv"
+    pd.DataFrame({"id": ["null", "NA"], "label": ["no", "NA"]}).to_csv(checked, index=False)
+    corrections = with_corrections(source, str(checked)).corrections
+    assert corrections is not None
+    assert corrections.row.tolist() == [1]
+    votes = pd.DataFrame({"id": ["null", "NA"], "annotator": ["A", "B"], "label": ["no", "NA"]})
+    votes.to_csv(checked, index=False)
+    found = read_annotations(str(checked), source, None, None, PLAIN)
+    assert (found.row.tolist(), found.values, found.n_empty) == ([1], ("no",), 1)
