@@ -96,13 +96,16 @@ def _unrounded(reader: Reader) -> Reader:
 
 
 def _values(column: pa.Array, source: Source) -> pa.Array:
-    """A column of text, gaps null, with a decimal point."""
+    """A column of text, gaps null, with a decimal point; numbers that a path gives as they are."""
+    if types.is_floating(column.type):
+        return column
     mark, text = source.dialect.decimal, present(column)
     return text if mark == "." else pc.replace_substring(text, mark, ".")
 
 
-def _kind(text: pa.Array) -> int:
-    """Place of the first of `_PATTERNS` that all text is of."""
+def _kind(column: pa.Array) -> int:
+    """Place of the first of `_PATTERNS` that all text of a column is of, or its numbers."""
+    text = column if types.is_string(column.type) else column.cast(pa.string())
     are = (pc.all(pc.match_substring_regex(text, pattern)).as_py() for pattern in _PATTERNS)
     at = next(at for at, fits in enumerate(are) if fits)
     return len(_PATTERNS) - 1 if at == 2 and _digits(text) > _DIGITS else at

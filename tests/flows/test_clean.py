@@ -150,6 +150,19 @@ def test_text_has_the_types_of_its_cells(tmp_path: Path) -> None:
     assert np.allclose(found["a"], plain["a"])
 
 
+def test_columns_that_folders_give_are_written(tmp_path: Path) -> None:
+    halves = {"year=2024/kind=a": table()[:400], "year=2025/kind=b": table()[400:]}
+    for name, half in halves.items():
+        (tmp_path / "pool" / name).mkdir(parents=True)
+        half.drop(columns=ASIDE).to_csv(tmp_path / "pool" / name / "t.csv", index=False)
+    fit(tmp_path / "pool", tmp_path / "run", label_column="sick", exclude=["kind"])
+    out = tmp_path / "clean.parquet"
+    run_clean(str(tmp_path / "pool"), str(tmp_path / "run"), str(out), how="weight")
+    found = pd.read_parquet(out)
+    assert found["year"].tolist() == [2024] * 400 + [2025] * 200
+    assert found["kind"].tolist() == ["a"] * 400 + ["b"] * 200
+
+
 def test_long_numbers_of_text_are_written_as_they_are(tmp_path: Path) -> None:
     long = 8 * 10**18 + np.arange(N)
     given = table()["sick"].map({"no": "9007199254740992", "yes": "9007199254740993"})
