@@ -17,7 +17,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from browser import chromium, look
-from markupsafe import Markup
 from runs import PoolWriter, fit
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
@@ -29,7 +28,7 @@ from flows.report.kinds import TrainReport
 from flows.report.page.build import write_page
 from flows.report.page.gather import BlockRecall
 from flows.report.page.pictures import recall
-from flows.report.page.render import with_controls_shown
+from flows.report.page.render import on_axis
 from flows.score import score
 from storage.files.location import Location
 from storage.runs.run import Run
@@ -47,7 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     clean = rng.integers(0, 2, 1500)
     x = rng.normal(size=(1500, 4)) + 2.5 * clean[:, None]
     wrong = rng.random(1500) < np.where(clean == 1, 0.1, 0.3)
-    names = np.array(["no & <i>", "yes $5$ & <i>"])
+    names = np.array(["no & <i>", "yes $5$ & <i>\u202e"])
     table = pd.DataFrame(x, columns=list(FEATURES)).assign(sick=names[clean ^ wrong])
     table["<i>who"] = np.array(WHO)[np.arange(1500) % 3]
     table.to_csv(folder / "train.csv", index=False)
@@ -401,7 +400,9 @@ def test_suspects_are_sorted_and_filtered_by_keyboard(browser: Chrome, made: Pat
     assert sum(seen) == 20
 
 
-def test_control_characters_are_named() -> None:
-    assert with_controls_shown("a\u202eb\x07\n") == "a<U+202E>b<U+0007>\n"
-    assert with_controls_shown(Markup("\u202e")) == "\u202e"
-    assert with_controls_shown(3) == 3
+def test_control_characters_are_named(made: Path) -> None:
+    assert on_axis("\u202e\x07\n c") == "<U+202E><U+0007> c"
+    assert len(on_axis("y " * 2000)) == 18
+    page = (made / "page.html").read_text()
+    assert "\u202e" not in page
+    assert "are yes $5$ &amp; &lt;i&gt;&lt;U+202E&gt;; nearest first" in page

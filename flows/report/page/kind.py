@@ -7,7 +7,7 @@ from flows.report.lines import agreed, consensus, remarks, verdict
 from flows.report.model import Training
 from flows.report.page.gather import Tally
 from flows.report.page.pictures import C, Drawing, axes, drawing
-from flows.report.page.render import next_steps, percent, with_controls_shown
+from flows.report.page.render import next_steps, on_axis, percent
 from pipeline.noise.groups import Groups
 from storage.errors import amount
 from storage.runs.run import Run
@@ -56,7 +56,6 @@ LISTED = 200
 """Groups, or annotators, in the table."""
 CLASSES = 6
 """Classes up to which that of annotators has a column for each."""
-_LONGEST = 18
 
 
 def groups_shown(report: Training) -> dict[str, Any] | None:
@@ -83,13 +82,13 @@ def _figure(groups: Groups) -> Drawing:
             ax.plot(group.wrong_interval, [y, y], color=color, lw=5, alpha=0.35)
             ax.plot(group.wrong, y, "o", color=color, ms=6)
             ax.plot(group.wrong_shrunk, y, "|", color=C["accent"], ms=11, mew=1.8)
-        ax.set_yticks(range(len(worst)), [_name(group.value) for group in worst])
+        ax.set_yticks(range(len(worst)), [on_axis(group.value) for group in worst])
         ax.set_ylim(len(worst) - 0.4, -0.6)
         ax.set_xlim(0, 1.05 * max(0.05, *(group.wrong_interval[1] for group in worst)))
         ax.set_xlabel("share of wrong labels")
         text = "; ".join(
-            f"{_name(group.value)}: {percent(group.wrong)}, from {percent(group.wrong_interval[0])}"
-            f" to {percent(group.wrong_interval[1])}"
+            f"{on_axis(group.value)}: {percent(group.wrong)}, "
+            f"from {percent(group.wrong_interval[0])} to {percent(group.wrong_interval[1])}"
             for group in worst
         )
         caption = (
@@ -98,12 +97,6 @@ def _figure(groups: Groups) -> Drawing:
         )
         title = "The worst groups" if len(groups.groups) > DRAWN else "Groups, the worst first"
         return drawing(figure, "whose", title, caption, f"{text}.")
-
-
-def _name(value: object) -> str:
-    """A group on an axis."""
-    text = str(with_controls_shown(" ".join(str(value).split())))
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def annotators_shown(report: Training) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from flows.engine.results import LabelValue
 from flows.report.lines import predicted_by
@@ -17,6 +17,7 @@ from storage.errors import amount
 _CONTROLS = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ufeff]"
 )
+_LONGEST = 18
 _HEADING = re.compile(r'<h2 id="(.+?)">(.+?)</h2>')
 _BAR, _GAP, _TALL, _SHORT = 3, 1, 14, 6
 
@@ -29,20 +30,23 @@ def render(template: str, **context: Any) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=with_controls_shown,
     )
     environment.filters |= {"percent": percent, "thousands": "{:,}".format, "contents": contents}
     environment.filters |= {"bytes": _bytes, "seconds": _seconds}
     environment.filters |= {"strip": label_strip, "class_strip": class_strip}
-    return environment.get_template(template).render(**context)
+    page = environment.get_template(template).render(**context)
+    return _CONTROLS.sub(lambda match: str(escape(_name(match))), page)
 
 
-def with_controls_shown(value: Any) -> Any:
-    """Text whose control characters are named, such as `<U+202E>`: they would turn or hide what is
-    around them."""
-    if not isinstance(value, str) or isinstance(value, Markup):
-        return value
-    return _CONTROLS.sub(lambda match: f"<U+{ord(match.group()):04X}>", value)
+def on_axis(value: object) -> str:
+    """A label or a group as figures name it: short, on one line."""
+    text = _CONTROLS.sub(_name, " ".join(str(value).split()))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _name(control: re.Match[str]) -> str:
+    """What stands for a control character, which would turn or hide what is around it."""
+    return f"<U+{ord(control.group()):04X}>"
 
 
 def contents(sections: Markup) -> list[tuple[str, Markup]]:

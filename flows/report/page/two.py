@@ -13,7 +13,7 @@ from flows.report.lines import varying
 from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage, of_labels
 from flows.report.page.pictures import C, Drawing, axes, drawing, k_curve, named_at_right
-from flows.report.page.render import percent, sizes, wrong_in_all
+from flows.report.page.render import on_axis, percent, sizes, wrong_in_all
 from flows.report.page.suspects import Suspect, listed
 from flows.steps.graph.lookup import lists_of, pick
 from pipeline.arrays import Float32, Int64
@@ -211,7 +211,7 @@ def honest_range(report: TrainReport) -> Drawing | None:
         ax.set_xticks(k, [f"{v:.0f}" for v in k])
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set(ylim=(0, 1), xlabel="k, neighbors averaged")
-        ax.set_ylabel(f"share given {report.label_values[1]}")
+        ax.set_ylabel(f"share given {on_axis(report.label_values[1])}")
         text = "; ".join(
             f"k {a:.0f}: from {b:.3f} to {c:.3f}" for a, b, c in zip(k, low, high, strict=True)
         )
@@ -229,7 +229,7 @@ def histogram(report: TrainReport, votes: Int64) -> Drawing:
     eta = np.arange(k + 1) / k
     with axes("eta", height=3.4) as (ax, figure):
         width = 0.86 / k
-        named = [f"given {value}" for value in report.label_values]
+        named = [f"given {on_axis(value)}" for value in report.label_values]
         for y, color, under in ((0, C["zero"], 0 * votes[:, 0]), (1, C["one"], votes[:, 0])):
             ax.bar(eta, votes[:, y], width, bottom=under, color=color, label=named[y])
         top = float(votes.sum(axis=1).max())
