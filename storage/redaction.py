@@ -17,6 +17,8 @@ _NAMES = (
 _SECRET_NAME = re.compile(_NAMES, re.I)
 _SCHEME = r"\b[a-z][\w+.-]*://"
 _QUOTED = r"\"[^\"]*\"|'[^']*'"
+_SPELLING = r"(?:thousands|percent|datetime|boolean|(?:%[A-Za-z][^\w%]*)+)(?![\w%])"
+"""How a column of numbers is written, by `--parse`: its name may well be that of a secret."""
 _RULES = (
     # user:password@ of a URL; a password may hold slashes, a port is none
     (
@@ -29,8 +31,15 @@ _RULES = (
     (re.compile(r"(?<![\w/.-])[\w.+-]*:(?!//)[^\s'\"@/]+@(?=[\w\[])"), f"{HIDDEN}@"),
     # Authorization: Bearer …
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{6,}", re.I), rf"\1 {HIDDEN}"),
-    # name=value, name: value, "name": "value"
-    (re.compile(rf"\b({_NAMES}['\"]?\s*[:=]\s*)(?:{_QUOTED}|[^\s'\",;&)}}\]]+)", re.I), r"\1***"),
+    # name=value, name: value
+    (
+        re.compile(
+            rf"\b({_NAMES}\s*[:=]\s*)(?!{_SPELLING})(?:{_QUOTED}|[^\s'\",;&)}}\]]+)", re.I
+        ),
+        r"\1***",
+    ),
+    # "name": "value"; what follows a name in quotes otherwise is said of a column or a label
+    (re.compile(rf"\b({_NAMES}['\"]\s*[:=]\s*)(?:{_QUOTED})", re.I), r"\1***"),
     # options of a store, as Python or JSON writes them
     (re.compile(rf"((['\"])(?:key|sas|pwd|auth)\2\s*:\s*)(?:{_QUOTED})", re.I), r"\1***"),
 )
@@ -70,7 +79,9 @@ def redacted_values(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {
             key: HIDDEN
-            if isinstance(inner, str) and _SECRET_NAME.fullmatch(str(key))
+            if isinstance(inner, str)
+            and _SECRET_NAME.fullmatch(str(key))
+            and not re.fullmatch(_SPELLING, inner)
             else redacted_values(inner)
             for key, inner in value.items()
         }

@@ -37,6 +37,10 @@ def test_secrets_are_taken_out_and_the_rest_stays(case: str) -> None:
         "neighbors block-00017: 4,096 rows but k=5,000; lower k",
         "s3://bucket/pool/2026 is finished and whole: nothing to do",
         "Dask dashboard: http://127.0.0.1:8787/status",
+        "look: 'n_tokens': text that can be read as numbers; give --parse n_tokens=thousands",
+        """--parse 'token day=%d.%m.%Y' --parse 'api key=percent'""",
+        'parse = ["n_tokens=thousands", "token_day=%Y-%m-%d"]',
+        "  'password': 11.8% wrong (95 % interval 6.7% to 19.1%), p0 0.087",
     ],
 )
 def test_ordinary_text_is_left_alone(text: str) -> None:
