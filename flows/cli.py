@@ -19,7 +19,14 @@ from flows.engine.deadline import Terminated, terminated_by_signal
 from flows.engine.spared import check_handles, collecting_seldom, without_unused
 from flows.options.command_line import completed, of_model, path, quiet
 from flows.options.extras import needs
-from storage.errors import ClusterError, InputError, KnnoiseError, StorageError, did_you_mean
+from storage.errors import (
+    ClusterError,
+    InputError,
+    KnnoiseError,
+    StorageError,
+    did_you_mean,
+    unsteered,
+)
 from storage.redaction import RedactedStream, redacted, redacted_values
 from storage.version import VERSION
 
@@ -144,7 +151,8 @@ def _print(report: dict[str, Any], text: str) -> None:
     """The result of a command, as `--json` has it or as text; on stderr where scores are on
     stdout."""
     given = click.get_current_context().params
-    output = json.dumps(redacted_values(report)) if given["json"] else redacted(text.rstrip())
+    plain = redacted(unsteered(text.rstrip()))
+    output = json.dumps(redacted_values(report)) if given["json"] else plain
     if given.get("out") == STDOUT:
         print(output, file=sys.stderr)
     else:

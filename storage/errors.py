@@ -13,8 +13,14 @@ from typing import ClassVar, TypeVar
 
 from storage.redaction import redacted
 
+_STEERING = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
 LONGEST_REASON = 200
 """Characters of a parser's message that are shown: hostile content can be quoted in it."""
+
+
+def unsteered(text: str) -> str:
+    """A text of lines in which what would steer a terminal is written out, such as `\\x1b`."""
+    return text.translate(_STEERING)
 
 
 class KnnoiseError(Exception):
@@ -28,7 +34,7 @@ class KnnoiseError(Exception):
     """Exit status of the command line when this error ends it."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(redacted(" ".join(message.splitlines())))
+        super().__init__(redacted(unsteered(" ".join(message.splitlines()))))
 
     def _render_traceback_(self, *_: object) -> list[str]:
         """What a notebook shows: the message, and no frames of ours."""

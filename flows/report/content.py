@@ -11,7 +11,7 @@ from flows.report.kinds import kind_of
 from flows.report.model import NewFilesReport, PoolReport, Report, Saved, Scoring, Training
 from flows.steps.sets.stages import check_stages
 from pipeline.graph.build import exact_seconds
-from storage.errors import KnnoiseError, amount
+from storage.errors import KnnoiseError, amount, unsteered
 from storage.files.location import Location
 from storage.runs.run import Run, lasting
 from storage.version import OLDEST_READ
@@ -34,7 +34,7 @@ def save(run: Run, report: Saved, text: str) -> list[str]:
     """Write report.json and report.txt beside the results; keys of the files written."""
     run.check_owned()
     content = json.dumps(report.as_json(), indent=1, allow_nan=False)
-    run.location.replace("report.txt", text.encode())
+    run.location.replace("report.txt", unsteered(text).encode())
     run.location.replace("report.json", content.encode())
     return ["report.txt", "report.json"]
 
