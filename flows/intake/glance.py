@@ -32,6 +32,7 @@ from storage.sources.values.texts import (
     decoded,
     plain_texts,
     plain_values,
+    pointed,
     spellings_of,
 )
 
@@ -178,7 +179,6 @@ def _values(pieces: Iterator[np.ndarray], count: int) -> Labels:
 def _features(
     columns: dict[str, pa.Array], features: tuple[Feature, ...], source: Source
 ) -> Iterator[FeatureCandidate]:
-    typed = source.format.content == "tables"  # text is not read as numbers unasked
     lists: dict[str, np.ndarray] = {}
     for name, place, length, _, spelling in features:
         column = columns[name]
@@ -195,7 +195,7 @@ def _features(
             numbers = np.asarray(column.cast(pa.float64(), safe=False))
             yield FeatureCandidate(name, numbers, False, names_rows=names_rows)
         elif types.is_string(column.type) or types.is_large_string(column.type):
-            text = _of_text(name, column, source.dialect.decimal, typed)
+            text = _of_text(name, column, source)
             yield replace(text, names_rows=names_rows)
         else:
             known = column.drop_null()
@@ -209,10 +209,11 @@ def _features(
             )
 
 
-def _of_text(name: str, column: pa.Array, decimal: str, typed: bool) -> FeatureCandidate:
+def _of_text(name: str, column: pa.Array, source: Source) -> FeatureCandidate:
     """Numbers if all of a text column are, and text is read as such, else codes."""
-    text = pc.utf8_trim_whitespace(column)
-    marked = text if decimal == "." else pc.replace_substring(text, decimal, ".")
+    text, decimal = pc.utf8_trim_whitespace(column), source.dialect.decimal
+    typed = source.format.content == "tables"  # text is not read as numbers unasked
+    marked = pointed(text, decimal, alone=source.kind == "csv")
     bad = _no_numbers(marked)
     n_text = pc.sum(bad).as_py() or 0
     known = text.drop_null()

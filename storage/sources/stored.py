@@ -14,7 +14,7 @@ from storage.sources.base import Source
 from storage.sources.blocks import Reader
 from storage.sources.formats.arrays import ArrayReader, LabeledReader, widened
 from storage.sources.formats.tables import TablesReader, batches
-from storage.sources.values.texts import decoded, plain_type, present
+from storage.sources.values.texts import decoded, plain_type, pointed, present
 
 _PATTERNS = (
     "^(0|-?[1-9][0-9]{0,14})$",  # what int64 and float64 hold
@@ -99,8 +99,7 @@ def _values(column: pa.Array, source: Source) -> pa.Array:
     """A column of text, gaps null, with a decimal point; numbers that a path gives as they are."""
     if types.is_floating(column.type):
         return column
-    mark, text = source.dialect.decimal, present(column)
-    return text if mark == "." else pc.replace_substring(text, mark, ".")
+    return pointed(present(column), source.dialect.decimal, alone=source.kind == "csv")
 
 
 def _kind(column: pa.Array) -> int:

@@ -128,13 +128,14 @@ def test_text_has_the_types_of_its_cells(tmp_path: Path) -> None:
     words = np.array(["NA", "null", "DE"])[np.arange(N) % 3]
     plain = table().drop(columns=["kind"]).assign(part=np.where(np.arange(N) < 500, "1", "x"))
     plain = plain.assign(land=words, last=np.where(words == "NA", words, "1,5"))
+    plain = plain.assign(people=[f"{i % 90 + 1}.000" for i in range(N)])
     plain.to_csv(tmp_path / "pool.csv", index=False, sep=";", decimal=",")
     more: dict[str, Any] = {"sep": ";", "decimal": ","}
     fit(
         tmp_path / "pool.csv",
         tmp_path / "run",
         label_column="sick",
-        exclude=["site", "day", "part", "land", "last"],
+        exclude=["site", "day", "part", "land", "last", "people"],
         **more,
     )
     out = tmp_path / "clean.parquet"
@@ -147,6 +148,7 @@ def test_text_has_the_types_of_its_cells(tmp_path: Path) -> None:
     assert found["land"].tolist() == words.tolist()
     assert found["last"].isna().tolist() == (words == "NA").tolist()
     assert found["last"][1] == 1.5
+    assert found["people"].tolist() == plain["people"].tolist()
     assert np.allclose(found["a"], plain["a"])
 
 

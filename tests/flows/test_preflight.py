@@ -131,7 +131,8 @@ def table_of(kind: str) -> pd.DataFrame:
 
 
 def write_semicolons(folder: Path) -> Path:
-    text = table_of("comma").drop(columns=["price"]).to_csv(sep=";", index=False)
+    table = table_of("comma").drop(columns=["price"])
+    text = table.assign(people=[f"{i % 90 + 1}.000" for i in range(N)]).to_csv(sep=";", index=False)
     (folder / "t.csv").write_bytes(text.replace("oslo", "münchen").encode("cp1252"))
     return folder / "t.csv"
 
@@ -179,7 +180,10 @@ def write_gaps(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("write", "options"),
     [
-        (write_semicolons, ["--sep ';'", "--encoding cp1252", "--decimal ,"]),
+        (
+            write_semicolons,
+            ["--sep ';'", "--encoding cp1252", "--decimal ,", "--parse people=thousands"],
+        ),
         (write_quoted, ["--sep ,", "--decimal ,"]),
         (write_typed, ["--decimal ,", "--parse 'a b=thousands'", "--parse c=thousands"]),
         (write_sheets, ["--sheet 'The data'"]),

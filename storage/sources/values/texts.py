@@ -72,6 +72,15 @@ def present(text: pa.Array, missing: Iterable[str] = MISSING) -> pa.Array:
     return pc.if_else(pc.is_in(text, pa.array(missing, pa.string())), None, text)
 
 
+def pointed(text: pa.Array, decimal: str, *, alone: bool) -> pa.Array:
+    """Text with a point for its decimal mark; where it has this mark `alone`, what has a point,
+    such as 1.000, becomes no number."""
+    if decimal == ".":
+        return text
+    text = pc.replace_substring(text, ".", "_") if alone else text
+    return pc.replace_substring(text, decimal, ".")
+
+
 def plain_values(column: pa.Array) -> list[Any]:
     """Values of a column as Python has them; as text where some are times that it has not: beyond
     the year 9999, or of nanoseconds, which need pandas."""
