@@ -97,9 +97,9 @@ def check_real(name: str, dtype: np.dtype[Any], what: str, kinds: str) -> None:
             "save them as a numeric array"
         )
     if dtype.kind not in kinds:
-        raise InputError(
-            f"{name}: {what} have dtype {dtype}; give real numbers (integer, float or bool)"
-        )
+        numbers = "real numbers (integer, float or bool)" if "f" in kinds else "whole numbers"
+        text = " or text" if "U" in kinds else ""
+        raise InputError(f"{name}: {what} have dtype {dtype}; give {numbers}{text}")
 
 
 @dataclass(frozen=True)

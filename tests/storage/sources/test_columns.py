@@ -127,6 +127,9 @@ def test_arrays_have_ids_and_numbered_features(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no ids"):
         open_source(tmp_path / "t.npy", with_labels=False, columns=columns)
     pq.write_table(pa.table({"i": [0.5], "a": [1.0], "y": [1]}), tmp_path / "f.parquet")
+    np.savez(tmp_path / "f.npz", X=x, y=y, i=x[:, 0])
+    with pytest.raises(InputError, match="ids have dtype float32; give whole numbers or text"):
+        open_source(tmp_path / "f.npz", columns=Columns("i"))
     with pytest.raises(InputError, match="is double; ids are text or whole numbers"):
         open_source(tmp_path / "f.parquet", label_column="y", columns=Columns("i"))
 
