@@ -109,12 +109,26 @@ def _configured(ctx: click.Context, param: click.Parameter, value: str | None) -
     """Take the options of a file as defaults."""
     if value is None or ctx.resilient_parsing:
         return
+    group, name = ctx.find_root().command, str(ctx.command.name)
+    commands = {**_commands(group), name: ctx.command}
     known = {
-        p.name: getattr(p, "multiple", False)
-        for p in ctx.command.get_params(ctx)
-        if p.name is not None and p.name not in ("config", "help")
+        called: {
+            p.name: getattr(p, "multiple", False)
+            for p in command.get_params(ctx)
+            if p.name is not None and p.name not in ("config", "help")
+        }
+        for called, command in commands.items()
     }
-    ctx.default_map = read_settings(value, ctx.command.name or "", known)
+    ctx.default_map = read_settings(value, name, known)
+
+
+def _commands(of: click.Command, before: str = "") -> dict[str, click.Command]:
+    """A group's commands by what is typed for them, those of groups in it included."""
+    made: dict[str, click.Command] = {}
+    if isinstance(of, click.Group):
+        for name, command in of.commands.items():
+            made |= {f"{before}{name}": command, **_commands(command, f"{before}{name} ")}
+    return made
 
 
 class _Auto(click.ParamType[Any]):
@@ -196,12 +210,15 @@ def path(name: str, word: str, help: str, **more: Any) -> Callable[[Any], Any]:
     return click.option(name, metavar=word, help=help, shell_complete=by_shell, **more)
 
 
-def read_settings(path: str, command: str, known: Mapping[str, bool]) -> dict[str, Any]:
-    """The options for one command: those of its table, such as `[train]`, and those outside any.
+def read_settings(
+    path: str, command: str, known: Mapping[str, Mapping[str, bool]]
+) -> dict[str, Any]:
+    """The options for one command, as text: those of its table, such as `[train]`, and those
+    outside any.
 
-    known : the options of the command, and whether each is a list
+    known : the options of every command, and whether each is a list
 
-    Raises `InputError` where the file cannot be read, or the command has no such option; the
+    Raises `InputError` where the file cannot be read, or there is no such command or option; the
     message names it.
     """
     import tomllib
@@ -216,16 +233,21 @@ def read_settings(path: str, command: str, known: Mapping[str, bool]) -> dict[st
         raise InputError(f"--config {path}: {reason_of(error)}") from error
     tables = {key: value for key, value in content.items() if isinstance(value, dict)}
     outside = _spelled({key: value for key, value in content.items() if key not in tables})
-    shared = {key: value for key, value in outside.items() if key in known}
+    for table in tables:
+        if table not in known:
+            more = did_you_mean(table, known)
+            raise InputError(f"--config {path}: [{table}]: there is no such command{more}")
+    here = known[command]
     own = _spelled(tables.get(command, {}))
-    for table, keys in ((f"[{command}] ", own), ("", {} if tables else outside)):
+    other = set().union(*known.values()) if tables else here
+    for table, keys, of in ((f"[{command}] ", own, here), ("", outside, other)):
         for key in keys:
-            if key not in known:
-                more = did_you_mean(key, known)
+            if key not in of:
+                more = did_you_mean(key, here)
                 raise InputError(f"--config {path}: {table}{key}: there is no such option{more}")
-    values = {**shared, **own}
+    values = {**{key: value for key, value in outside.items() if key in here}, **own}
     return {
-        key: [value] if known[key] and not isinstance(value, list) else value
+        key: [*map(str, value if isinstance(value, list) else [value])] if here[key] else str(value)
         for key, value in values.items()
     }
 
