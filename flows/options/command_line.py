@@ -2,6 +2,7 @@
 in a TOML file, read, and written of a run."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -261,7 +262,8 @@ def settings_text(parameters: Mapping[str, Any], label_name: str | None) -> str:
     given = {key: value for key, value in parameters.items() if value is not None}
     if label_name is not None:
         given = {"label_column": label_name, **given}
-    lines = ["[train]"]
-    for key, value in given.items():  # TOML has text, numbers, truth and lists as JSON writes them
-        lines.append(f"{key.replace('_', '-')} = {json.dumps(value, ensure_ascii=False)}")
-    return "\n".join(lines) + "\n"
+    # TOML has text, numbers, truth and lists as JSON writes them, but no pairs of surrogates
+    plain = {key: json.dumps(value, ensure_ascii=False) for key, value in given.items()}
+    lines = [f"{key.replace('_', '-')} = {value}" for key, value in plain.items()]
+    text = "\n".join(["[train]", *lines, ""])
+    return re.sub("[\x7f-\x9f]", lambda control: f"\\u{ord(control[0]):04x}", text)

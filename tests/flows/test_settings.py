@@ -54,6 +54,12 @@ def test_options_come_from_a_file_and_go_into_one(
         assert found["row"].tolist() == list(range(600))
 
 
+def test_settings_of_any_text_are_read_back() -> None:
+    given = {"by": "grö\U0001f600\x7f\x85\\ud83d", "exclude": ['a"b', "\t\x00"]}
+    text = settings_text(given, "\U0001f600")
+    assert tomllib.loads(text) == {"train": {"label-column": "\U0001f600", **given}}
+
+
 def test_a_file_of_labels_is_no_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     np.save(tmp_path / "x.npy", rng.normal(size=(60, 2)))
