@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64
-from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, choose_metric
+from pipeline.blocks.logits import MOST_CLASSES
+from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, WEIGHTED, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.sampling import in_sample, row_hash
 from pipeline.blocks.scaling import Scaling
@@ -49,6 +51,8 @@ from pipeline.noise.transition import Transition, of_rates, transition_matrix
 from pipeline.streams import Stream
 
 _HAIR = 2.0**-53
+_SINGULAR = 1e6
+"""Condition of a matrix from which its inverse says nothing."""
 _SEEDS = 2**32
 """Seeds that scikit-learn takes."""
 _ROWS: dict[str, Any] = {"dtype": np.float32, "order": "C", "accept_sparse": "csr"}
@@ -210,7 +214,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 knn_graph,
             )
         lists, self._longest = self._label[index], index.shape[1]
-        self.n_neighbors_ = self._choose_k(lists) if self.n_neighbors == "auto" else lists.shape[1]
+        is_auto = self.n_neighbors == "auto"
+        self.n_neighbors_ = self._choose_k(lists) if is_auto else int(self.n_neighbors)
         near = lists[:, : self.n_neighbors_]
         with self._timed(f"noise, with k = {self.n_neighbors_}"):
             noise = self._noise(near, anchors, reach)
@@ -243,9 +248,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         chance, chosen = self._decided(X)
         if self.objective != "accuracy":
             return chance
-        tied = np.flatnonzero(chance.argmax(axis=1) != chosen)  # ½ each, and the rule decides
-        chance[tied] = 0.5 - _HAIR
-        chance[tied, chosen[tied]] = 0.5 + _HAIR
+        first = chance.argmax(axis=1)
+        tied = np.flatnonzero(first != chosen)  # as likely both, and the rule decides
+        first, second = first[tied], chosen[tied]
+        middle = (chance[tied, first] + chance[tied, second]) / 2
+        chance[tied, first], chance[tied, second] = middle - _HAIR, middle + _HAIR
         return chance
 
     def __sklearn_tags__(self) -> Any:
@@ -304,7 +311,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         if self.metric in METRICS:
             return
         self.metric_ = METRICS[0]
-        if issparse(x) or x.shape[0] < LEAST_ROWS or (has_graph and self.metric == "auto"):
+        if has_graph and self.metric in LEARNED:
+            raise ValueError(
+                f"metric={self.metric!r}: a knn_graph has its own; leave one of them out"
+            )
+        if issparse(x) or x.shape[0] < LEAST_ROWS or has_graph:
             return
         order = np.argsort(
             row_hash(np.arange(len(x)), self.random_state, Stream.PARTITION), kind="stable"
@@ -312,12 +323,20 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         rows = order[:SAMPLE_ROWS]
         with self._timed(f"metric, on {len(rows):,} rows"):
             self.metric_choice_, self._weights = choose_metric(
-                x[rows], self._label[rows], self.random_state, self.metric, n_rows=len(x)
+                *(x[rows], self._label[rows], self.random_state, self.metric),
+                n_rows=len(x),
+                threads=self._threads(),
             )
-        if self.metric_choice_.metric != AS_SCALED:
-            self.metric_ = self.metric_choice_.metric
-        elif self.metric in LEARNED:
+        taken = self.metric_choice_.metric
+        if self.metric not in ("auto", taken):
+            if any(one.metric == WEIGHTED for one in self.metric_choice_.tried):
+                raise ValueError(
+                    f"metric={self.metric!r}: trees need 2 to {MOST_CLASSES} classes, none of them "
+                    f"too rare to be in each part of the sample; give metric={WEIGHTED!r}"
+                )
             raise ValueError(f"metric={self.metric!r}: nothing in X tells anything of the labels")
+        if taken != AS_SCALED:
+            self.metric_ = taken
 
     def _rows(self, x: Rows) -> Rows:
         """Rows whose Euclidean distances order as the metric does."""
@@ -346,12 +365,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 raise ValueError(f"noise: need a ({c}, {c}) matrix whose rows are distributions")
             if c == 2:
                 return of_rates(known(matrix[0, 1], matrix[1, 0]))
+            if np.linalg.cond(matrix) > _SINGULAR:
+                raise ValueError("noise: by this matrix labels tell no classes apart; give another")
             return Transition(matrix, "supported", "Given by the user.")
         if self.noise == "minmax":
             k, own = near.shape[1], self._label.astype(np.int8)
             return of_rates(minmax(extremes_with_self(own, near.astype(np.int8), (k,)) / k, k, n))
         if n < FEWEST_ROWS:
-            rates = known(0.0, 0.0) if c == 2 else None
+            rates = replace(known(0.0, 0.0), method="contradicted") if c == 2 else None
             return Transition(
                 *(np.eye(c), "unsupported", too_few(n), rates),
                 impurity=np.ones(c),

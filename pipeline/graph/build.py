@@ -132,7 +132,7 @@ def build_lists(
         load_blas()
     with one_thread():
         if params.builder == "exact" or len(x) <= max(_EXACT_ROWS, 2 * params.k):
-            index, distance = nearest(x, x, params.k, exclude=np.arange(len(x)))
+            index, distance = nearest(x, x, params.k, exclude=np.arange(len(x)), threads=threads)
             return index, distance, 0
         order = spatial_order(x, params.seed, threads)
         ordered = threads.take(x, order)
@@ -143,7 +143,7 @@ def build_lists(
         short = np.flatnonzero(index[:, -1] == ABSENT)
         if len(short):
             x = threads.take(ordered, np.argsort(order))
-            index[short], distance[short] = nearest(x[short], x, k, exclude=short)
+            index[short], distance[short] = nearest(x[short], x, k, exclude=short, threads=threads)
         return index, distance, len(short)
 
 

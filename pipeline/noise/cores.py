@@ -97,10 +97,12 @@ def clustering(wrong: Bools, core: Bools, near: Int64) -> tuple[float, float]:
     """
     first, second = np.repeat(np.arange(len(near)), near.shape[1]), near.ravel()
     both = (second != ABSENT) & core[first] & core[second]
-    ends = np.sort(np.stack([first[both], second[both]]), axis=0)
-    (first, second), times = np.unique(ends, axis=1, return_counts=True)
+    first, second = first[both], second[both]
+    pair = np.minimum(first, second) * len(near) + np.maximum(first, second)
+    pair, times = np.unique(pair, return_counts=True)
     if not len(times):
         return 0.0, 0.0
+    first, second = np.divmod(pair, len(near))
     rate = float(wrong[core].mean())
     away = wrong - rate
     variance = float((times * away[first] * away[second]).sum() / times.sum())

@@ -149,5 +149,7 @@ def differ(rates: Rates, certain: Certain, a: int) -> tuple[float, float, float]
 
 
 def p_value(statistic: float, mean: float, variance: float) -> float:
-    """Upper tail of the gamma distribution with this mean and variance."""
+    """Upper tail of the gamma distribution with this mean and variance; 1 where nothing varies."""
+    if variance <= 0.0:
+        return 1.0
     return float(gammaincc(mean**2 / variance, statistic * mean / variance))

@@ -167,6 +167,31 @@ def test_known_matrix_is_taken_at_its_word() -> None:
     assert model.reason_ == "Given by the user."
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_small_k_predicts_and_qualities_look_farther(classes: int) -> None:
+    rng = np.random.default_rng(classes)
+    x = rng.normal(size=(800, 3)).astype(np.float32)
+    clean = (x @ rng.normal(size=(3, classes))).argmax(axis=1)
+    given = np.where(rng.random(800) < 0.25, rng.integers(0, classes, 800), clean)
+    known = 0.75 * np.eye(classes) + 0.25 / classes
+    for noise in ("crossfit", known):
+        few, auto = (RobustKNeighborsClassifier(k, noise=noise).fit(x, given) for k in (3, "auto"))
+        assert few.n_neighbors_ == 3
+        assert np.array_equal(few.label_quality_, auto.label_quality_)
+        chance = few.predict_proba(x)
+        assert np.allclose(chance.sum(axis=1), 1.0)
+        assert np.array_equal(few.classes_[chance.argmax(axis=1)], few.predict(x))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_too_few_rows_to_know_the_rates_have_suspects_all_the_same(classes: int) -> None:
+    x = np.repeat(10.0 * np.eye(classes), 12, axis=0)
+    given = np.repeat(np.arange(classes), 12)
+    given[0] = 1
+    model = RobustKNeighborsClassifier().fit(x[:39], given[:39])
+    assert np.flatnonzero(model.label_issues_).tolist() == [0]
+
+
 def test_three_classes_by_name() -> None:
     x, y, given = clouds(3000, 0)
     model = RobustKNeighborsClassifier().fit(x, given)
@@ -457,6 +482,18 @@ def test_senseless_parameters_are_refused(options: dict[str, object], message: s
     x, y, _ = gao(600, 0)
     with pytest.raises(ValueError, match=message):
         RobustKNeighborsClassifier(**options).fit(x, y)
+
+
+def test_what_many_classes_or_a_graph_rule_out_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
+    with pytest.raises(ValueError, match="tell no classes apart"):
+        RobustKNeighborsClassifier(noise=np.full((3, 3), 1 / 3)).fit(x, y)
+    with pytest.raises(ValueError, match="trees need 2 to 20 classes"):
+        RobustKNeighborsClassifier(metric="model").fit(x, np.arange(300) % 30)
+    graph = NearestNeighbors(n_neighbors=20).fit(x).kneighbors_graph(mode="distance")
+    with pytest.raises(ValueError, match="knn_graph has its own"):
+        RobustKNeighborsClassifier(metric="weighted").fit(x, y, knn_graph=graph)
 
 
 def test_digits_that_are_lost_are_told() -> None:
