@@ -49,8 +49,7 @@ def training_lists(
         raise ValueError(f"builder={builder!r} with sparse X: need 'auto' or 'exact'")
     builder = "exact" if sparse else choose_builder(builder, *x.shape)
     requested = None if n_neighbors == "auto" else int(n_neighbors)
-    least = RULES["corrected"].list_length(None, n, builder)  # what label qualities are read off
-    longest = min(max(least, requested or 0), n - 1)
+    longest = min(RULES["corrected"].list_length(requested, n, builder), n - 1)
     n_anchors, width = anchor_plan(*x.shape)
     if graph is not None:
         index, distance = lists_of_graph(graph, n, requested)

@@ -102,8 +102,8 @@ def test_the_same_question_is_answered_once(pool: PoolWriter, tmp_path: Path) ->
 
 
 def test_short_lists_are_named_with_the_remedy(pool: PoolWriter, tmp_path: Path) -> None:
-    fit(pool(n=2000), tmp_path / "run")
-    assert any("train without --k" in line for line in bound(tmp_path / "run", k=10)["warnings"])
+    fit(pool(n=2000), tmp_path / "run", k=30, builder="join")
+    assert any("train without --k" in line for line in bound(tmp_path / "run", k=30)["warnings"])
     assert not any("train without" in line for line in bound(tmp_path / "run", k=1)["warnings"])
 
 
@@ -145,7 +145,7 @@ def test_rows_that_are_held_out_stand_beside(pool: PoolWriter, tmp_path: Path) -
     [
         (["--delta", "1"], "--delta 1.0: must be below 1"),
         (["--delta", "0"], "--delta 0.0: must be above 0"),
-        (["--k", "11"], "lists of 10 neighbors"),
+        (["--k", "101"], "lists of 100 neighbors"),
         (["--samples", "0"], "--samples 0: must be 1 or more"),
     ],
 )
