@@ -95,8 +95,6 @@ class Weights:
     are, of any sign."""
     bias: Float64
     """(1, class); with a reach (2, class), the second times how far neighbors are."""
-    loss: float
-    """Mean negative log likelihood of the given labels the weights were fitted on."""
     reach: Reach | None = None
 
 
@@ -256,8 +254,7 @@ def fit_weights(
     with one_thread():  # the number of threads decides the last bits
         best = minimize(loss, free, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100})
     weight, bias = np.split(np.asarray(best.x, np.float64), [n_features])
-    fitted = float(loss(best.x)[0]) / max(1, len(rows))
-    return Weights(weight, bias.reshape(n_terms, c), fitted, scale)
+    return Weights(weight, bias.reshape(n_terms, c), scale)
 
 
 def chances(

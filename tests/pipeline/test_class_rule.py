@@ -53,7 +53,7 @@ def test_a_weighed_vote_is_its_definition(c: int, seed: int) -> None:
     near[:, 0] = rng.integers(0, c, 6)
     matrix = 0.6 * np.eye(c) + 0.4 * rng.dirichlet(np.ones(c), c)
     by = correction(matrix, rng.integers(1, 9, c))
-    weights = Weights(rng.random(len(sizes)), rng.normal(size=(1, c)), 0.0)
+    weights = Weights(rng.random(len(sizes)), rng.normal(size=(1, c)))
     found = decide_weighed(near, by, weights)
     assert np.allclose(found.chance.sum(axis=1), 1)
     for i, row in enumerate(near.tolist()):

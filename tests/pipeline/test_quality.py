@@ -72,7 +72,7 @@ def test_each_step_is_its_definition(c: int, reaching: bool, seed: int) -> None:
     weight, slope = rng.random(len(SIZES) + 1), rng.normal(size=(2, c))
     before = chances(
         *(features, votes.code),
-        Weights(weight, slope, 0.0, scale) if reaching else Weights(weight[:-1], slope[:1], 0.0),
+        Weights(weight, slope, scale) if reaching else Weights(weight[:-1], slope[:1]),
         reach if reaching else None,
     )
     after = with_own_label(before, votes, by)

@@ -77,15 +77,14 @@ class Fitted(Result):
 
     weight: list[float]
     bias: list[list[float]]
-    loss: float
     reach: Reach | None
 
     @classmethod
     def from_weights(cls, by: Weights) -> Fitted:
-        return cls(by.weight.tolist(), by.bias.tolist(), by.loss, by.reach)
+        return cls(by.weight.tolist(), by.bias.tolist(), by.reach)
 
     def weights(self) -> Weights:
-        return Weights(np.asarray(self.weight), np.asarray(self.bias), self.loss, self.reach)
+        return Weights(np.asarray(self.weight), np.asarray(self.bias), self.reach)
 
 
 @dataclass(frozen=True)
