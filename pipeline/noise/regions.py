@@ -248,8 +248,8 @@ def _tree(x: Floating, rate: Float64, weight: Float64, fewest: int) -> Any:
 
 def _read(
     rows: NDArray[np.intp], chance: Float64, wrong: Float64, trials: Float64, bounds: Any
-) -> tuple[Region, float, float]:
-    """A region, the standard error of its rate, and the part that overlap may explain."""
+) -> tuple[Region, float]:
+    """A region, and the standard error of its rate."""
     order = rows[np.argsort(-chance[rows], kind="stable")]
     halves = [order[: len(order) // 2], order[len(order) // 2 :]]
     (pure, pure_error), (mixed, mixed_error) = (_rate(part, wrong, trials) for part in halves)
@@ -259,7 +259,7 @@ def _read(
     other = float(1.0 - chance[rows].mean())
     low = max(0.0, rate - granted - MIXED * other - 1.96 * error)
     interval = (low, min(1.0, rate + 1.96 * error))
-    return Region(bounds, len(rows), rate, other, interval), error, granted
+    return Region(bounds, len(rows), rate, other, interval), error
 
 
 def _rate(rows: NDArray[np.intp], wrong: Float64, trials: Float64) -> tuple[float, float]:
