@@ -9,7 +9,7 @@ give the same rates to the last bit, whatever stream made the noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from pipeline.noise.rates import (
 )
 from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 
-__all__ = ["CrossfitParams", "NoiseRates", "anchor_plan", "crossfit", "minmax"]
+__all__ = ["NoiseRates", "anchor_plan", "crossfit", "minmax"]
 
 Plateau = tuple[float, float, int]
 """(rate, standard error, rows averaged)."""
@@ -49,19 +49,15 @@ SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
 MOST_ANCHORS = 20_000
 """Anchors, at most, whose lists rates are read off."""
 
-
-@dataclass(frozen=True)
-class CrossfitParams:
-    """How ``crossfit`` reads the rates; tuned on optdigits, landsat, usps and letter alone."""
-
-    z: float = 6.0
-    """Standard errors a plateau must pay for using few rows; large, as it is the best of many."""
-    curve_floor: float = 0.004
-    """Error of the fitted curve's shape, added to its standard error when the two are weighed."""
-    resolution: float = 0.15
-    """Blur of c / sqrt(e) (1 + 60 / e), e = rows of the class times (1 - p0 - p1)**2."""
-    coverage: int = 100
-    """Most held-out labels per anchor; fewer where fewer already cover the pool once."""
+# How `crossfit` reads the rates; tuned on optdigits, landsat, usps and letter alone.
+Z = 6.0
+"""Standard errors a plateau must pay for using few rows; large, as it is the best of many."""
+CURVE_FLOOR = 0.004
+"""Error of the fitted curve's shape, added to its standard error when the two are weighed."""
+RESOLUTION = 0.15
+"""Blur of c / sqrt(e) (1 + 60 / e), e = rows of the class times (1 - p0 - p1)**2."""
+COVERAGE = 100
+"""Most held-out labels per anchor; fewer where fewer already cover the pool once."""
 
 
 def minmax(eta_corr: Float64, k: int, n_rows: int = FEWEST_ROWS) -> NoiseRates:
@@ -85,9 +81,9 @@ def crossfit(
     neighbor: Int64,
     label: Int8,
     n_rows: int,
-    params: CrossfitParams = CrossfitParams(),
     x: Floating | None = None,
     distance: Floating | None = None,
+    coverage: int = COVERAGE,
 ) -> NoiseRates:
     """Noise rates from anchors' neighbor lists, bit-identical in whatever order anchors come.
 
@@ -97,8 +93,8 @@ def crossfit(
     anchors. ``x`` is (anchor, feature), the anchors themselves: with it, the assumption that
     mistakes depend on the class alone is tested (``region_test``), and the verdict is at most
     ``weak`` where it fails. ``distance`` is (anchor, K), those of the neighbors: with it, rows
-    whose labels are copies are counted once (``copies``). ValueError on shapes that differ, fewer
-    than 20 anchors, K < 10 or other labels.
+    whose labels are copies are counted once (``copies``); ``coverage``, labels held out per anchor
+    at most. ValueError on shapes that differ, fewer than 20 anchors, K < 10 or other labels.
     """
     if neighbor.shape != label.shape or neighbor.ndim != 2:
         raise ValueError(f"neighbor {neighbor.shape} and label {label.shape}: shapes must agree")
@@ -108,7 +104,7 @@ def crossfit(
         raise ValueError(f"labels {label.min()} to {label.max()}: only 0 and 1 are labels here")
     one = None if distance is None else one_of_each(neighbor, label, distance, 2)
     if one is not None:
-        alone = _one_each(one, n_rows, params, x)
+        alone = _one_each(one, n_rows, x)
         if one.copied(_differ(alone)):
             support = worst([alone.support, one.at_most])
             return replace(alone, support=support, reason=one.reason(alone.reason))
@@ -116,38 +112,38 @@ def crossfit(
     order = slice(None) if in_order else np.argsort(neighbor[:, 0], kind="stable")
     exchanged = 2 * int(label.sum(dtype=np.int64)) > label.size  # the rarer label is 1 in all fits,
     rarer = 1 - label if exchanged else label  # so that exchanging the classes changes nothing else
-    sample, features, sizes = held_out(neighbor[order], rarer[order], n_rows, params.coverage)
+    sample, features, sizes = held_out(neighbor[order], rarer[order], n_rows, coverage)
     if label.min() == label.max():
         return _one_class(float(label[0, 0]))
     with one_thread():  # else the number of threads decides the last bits
         index = fit_index(features, sample)
         curve = fit_asymptotes(index, sample, n_rows)
     scores = np.concatenate([index[:, None], features], axis=1)
-    lows = [read_plateau(column, sample, params.z) for column in scores.T]
-    highs = [read_plateau(-column, sample.flipped(), params.z) for column in scores.T]
+    lows = [read_plateau(column, sample, Z) for column in scores.T]
+    highs = [read_plateau(-column, sample.flipped(), Z) for column in scores.T]
     sides = [
-        _side((curve.lower, curve.lower_se), lows, 1.0 - curve.clean, params),
-        _side((1.0 - curve.upper, curve.upper_se), highs, curve.clean, params),
+        _side((curve.lower, curve.lower_se), lows, 1.0 - curve.clean),
+        _side((1.0 - curve.upper, curve.upper_se), highs, curve.clean),
     ]
     if exchanged:
         sides, lows, highs = sides[::-1], highs, lows
     ranges = honest_range(lows[1:], highs[1:], sizes)
-    rates = _judge(sides, ranges, n_rows, params)
+    rates = _judge(sides, ranges, n_rows)
     if x is not None:
-        kept = n_held_out(neighbor.shape, n_rows, params.coverage)
+        kept = n_held_out(neighbor.shape, n_rows, coverage)
         tests = _regions(x[order], rarer[order], kept, curve, sample)
         rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
     return rates
 
 
-def _one_each(one: OneEach, n_rows: int, params: CrossfitParams, x: Floating | None) -> NoiseRates:
+def _one_each(one: OneEach, n_rows: int, x: Floating | None) -> NoiseRates:
     """The rates of distinct rows, each anchor's own label held out alone."""
     if not one.enough:
         return _unknown(0.0, 0.0, one.too_few)
     return crossfit(
         *(one.neighbor, one.label.astype(np.int8), max(1, round(n_rows * one.share))),
-        replace(params, coverage=1),
         None if x is None else x[one.anchor],
+        coverage=1,
     )
 
 
@@ -256,11 +252,11 @@ def honest_range(
 
 
 def _side(
-    fitted: tuple[float, float], plateaus: list[Plateau], of_class: Float64, params: CrossfitParams
+    fitted: tuple[float, float], plateaus: list[Plateau], of_class: Float64
 ) -> dict[str, float]:
     """One rate: the curve's asymptote and the best plateau, weighed by their variances."""
-    plateau, plateau_se, rows = min(plateaus, key=lambda v: v[0] + params.z * v[1])
-    curve = 1.0 / (fitted[1] ** 2 + params.curve_floor**2)
+    plateau, plateau_se, rows = min(plateaus, key=lambda v: v[0] + Z * v[1])
+    curve = 1.0 / (fitted[1] ** 2 + CURVE_FLOOR**2)
     flat = 1.0 / (2.0 * plateau_se**2 + 1e-12)
     return {
         "rate": (curve * fitted[0] + flat * plateau) / (curve + flat),
@@ -286,10 +282,7 @@ def _unknown(p0: float, p1: float, reason: str) -> NoiseRates:
 
 
 def _judge(
-    sides: list[dict[str, float]],
-    ranges: dict[str, list[float]],
-    n_rows: int,
-    params: CrossfitParams,
+    sides: list[dict[str, float]], ranges: dict[str, list[float]], n_rows: int
 ) -> NoiseRates:
     """Intervals and the verdict: 95 % half-widths are compared with the range 1 - p0 - p1."""
     p0, p1 = (float(np.clip(side["rate"], 0.0, 1.0)) for side in sides)
@@ -297,14 +290,14 @@ def _judge(
     halves = []
     for side in sides:
         side["informative_rows"] = informative = max(1.0, n_rows * side["class_share"]) * gap**2
-        blur = params.resolution / np.sqrt(informative) * (1.0 + TOO_FEW / informative)
+        blur = RESOLUTION / np.sqrt(informative) * (1.0 + TOO_FEW / informative)
         apart = 0.5 * (side["fitted"] - side["plateau"])
         slope = 0.5 * gap * side["impurity"] ** 2
-        errors = (params.curve_floor / 2, np.sqrt(side["variance"]), blur, apart, slope)
+        errors = (CURVE_FLOOR / 2, np.sqrt(side["variance"]), blur, apart, slope)
         halves.append(1.96 * float(np.linalg.norm(errors)))
     width = np.array(ranges["v_max"]) - np.array(ranges["v_min"])
     error = np.hypot(ranges["v_max_se"], ranges["v_min_se"])
-    k = int(ranges["k"][int(np.argmax(width - params.z * error))])
+    k = int(ranges["k"][int(np.argmax(width - Z * error))])
     diagnostics: dict[str, Any] = {"range": ranges, "p0": sides[0], "p1": sides[1]}
     diagnostics["relative_error"] = max(halves) / gap
     intervals = []
@@ -330,4 +323,4 @@ def anchor_plan(n_rows: int, n_features: int) -> tuple[int, int]:
         return n_rows, min(n_rows, 460)
     pairs = 4e8 / max(1.0, n_features / 128)
     anchors = min(MOST_ANCHORS, max(1500, int(pairs / n_rows)))
-    return anchors, 460 + min(CrossfitParams.coverage, n_rows // anchors)
+    return anchors, 460 + min(COVERAGE, n_rows // anchors)

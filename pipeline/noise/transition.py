@@ -18,7 +18,7 @@ from pipeline.arrays import Float64, Floating, Int64, Integers
 from pipeline.knn.threads import one_thread
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
-from pipeline.noise.extrema import CrossfitParams, crossfit, held_out_classes, n_held_out
+from pipeline.noise.extrema import COVERAGE, crossfit, held_out_classes, n_held_out
 from pipeline.noise.rates import HIDDEN, MIXED, NoiseRates, Support, worst
 from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
 from pipeline.noise.transition_fit import TransitionParams, fit
@@ -89,7 +89,7 @@ def transition_matrix(
     params: TransitionParams = FIT,
     x: Floating | None = None,
     distance: Floating | None = None,
-    coverage: int = CrossfitParams.coverage,
+    coverage: int = COVERAGE,
 ) -> Transition:
     """P(given | true) from anchors' neighbor lists, the same in whatever order anchors come.
 

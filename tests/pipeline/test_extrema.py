@@ -16,7 +16,6 @@ from sklearn.datasets import make_classification
 from pipeline.knn.exact import nearest
 from pipeline.noise.asymptotes import HeldOutLabels, _loss, fit_asymptotes, read_plateau
 from pipeline.noise.extrema import (
-    CrossfitParams,
     anchor_plan,
     crossfit,
     held_out,
@@ -356,7 +355,6 @@ def test_given_rates() -> None:
     assert (rates.p0, rates.p1, rates.method, rates.support) == (0.2, 0.1, "given", "supported")
     with pytest.raises(ValueError, match="p0 \\+ p1 < 1"):
         given_rates(0.5, 0.5)
-    assert CrossfitParams().z > 0
 
 
 @given(st.integers(3, 8), st.integers(20, 60), st.integers(10, 50), st.integers(0, 2**32 - 1))
