@@ -21,7 +21,7 @@ from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import COVERAGE, crossfit, held_out_classes, n_held_out
 from pipeline.noise.rates import HIDDEN, MIXED, NoiseRates, Support, worst
 from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
-from pipeline.noise.transition_fit import TransitionParams, fit
+from pipeline.noise.transition_fit import fit
 
 FEW, TOO_FEW = 100.0, 25.0
 """Least rows * (diagonal's lead over its column)**2 of a class for full, or any, support."""
@@ -35,8 +35,6 @@ FEWEST_ANCHORS = 2000
 MOST_WORK = 1_000_000_000
 """Anchors times classes squared at most, by which a step of the fit takes about a second; likewise,
 down to ``FEWEST_ANCHORS``."""
-
-FIT = TransitionParams()
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,6 @@ def transition_matrix(
     label: Integers,
     n_rows: int,
     n_classes: int,
-    params: TransitionParams = FIT,
     x: Floating | None = None,
     distance: Floating | None = None,
     coverage: int = COVERAGE,
@@ -116,7 +113,7 @@ def transition_matrix(
         return _nothing(n_classes)
     one = None if distance is None else one_of_each(neighbor, label, distance, len(observed))
     if one is not None:
-        alone = _one_each(one, n_rows, n_classes, params, x)
+        alone = _one_each(one, n_rows, n_classes, x)
         if one.copied(_differ(alone)):
             verdicts = [worst([v, one.at_most]) for v in alone.class_support]
             support, reason = worst([alone.support, one.at_most]), one.reason(alone.reason)
@@ -128,7 +125,7 @@ def transition_matrix(
     near, given = neighbor[order], label[order]
     labels, share = held_out_classes(near, np.searchsorted(observed, given), c, n_rows, coverage)
     with one_thread():  # as in crossfit
-        fitted, clean = fit(share, labels, n_rows, params)
+        fitted, clean = fit(share, labels, n_rows)
     tests: tuple[RegionTest | None, ...] = ()
     if x is not None:
         kept = n_held_out(near.shape, n_rows, coverage)
@@ -138,17 +135,13 @@ def transition_matrix(
     return _judge(fitted, clean, (n_rows, n_classes), observed, tests)
 
 
-def _one_each(
-    one: OneEach, n_rows: int, n_classes: int, params: TransitionParams, x: Floating | None
-) -> Transition:
+def _one_each(one: OneEach, n_rows: int, n_classes: int, x: Floating | None) -> Transition:
     """The matrix of distinct rows."""
     if not one.enough:
         return _nothing(n_classes, one.too_few)
     distinct = max(1, round(n_rows * one.share))
     anchors = None if x is None else x[one.anchor]
-    return transition_matrix(
-        one.neighbor, one.label, distinct, n_classes, params, anchors, coverage=1
-    )
+    return transition_matrix(one.neighbor, one.label, distinct, n_classes, anchors, coverage=1)
 
 
 def _differ(transition: Transition) -> float:

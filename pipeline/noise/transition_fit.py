@@ -8,8 +8,6 @@ others', which gives way to a few hundred informative rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
@@ -22,31 +20,26 @@ ALL_WORK = 30_000_000_000
 there are fewer steps."""
 
 
-@dataclass(frozen=True)
-class TransitionParams:
-    """How the matrix is fitted; tuned on optdigits, landsat, usps and letter."""
-
-    mixing_penalty: float = 8.0
-    """Penalty on squared departures from "label shares times the inverse of a first matrix", the
-    index that would be right if classes did not overlap."""
-    purity: float = 0.02
-    """Reward per label for rows of one class alone: of two fits alike, the one with purer rows."""
-    diagonal_spread: float = 0.2
-    """Standard deviation, as expected before any label is seen, of the diagonal's entries."""
-    first_spread: float = 0.1
-    """The same of the first matrix, which few anchors may show far too low."""
-    anchor_share: float = 0.3
-    """Share of a class' expected rows that are its first anchors."""
-    first_part: float = 0.25
-    """Part of a class' rows that the neighborhoods of its first anchors hold at most."""
-    first_sizes: tuple[int, int] = (18, 90)
-    """Rows that these neighborhoods hold at least, before that, and at most."""
-    iterations: int = 150
+# Tuned on optdigits, landsat, usps and letter.
+MIXING_PENALTY = 8.0
+"""Penalty on squared departures from "label shares times the inverse of a first matrix", the index
+that would be right if classes did not overlap."""
+PURITY = 0.02
+"""Reward per label for rows of one class alone: of two fits alike, the one with purer rows."""
+DIAGONAL_SPREAD = 0.2
+"""Standard deviation, as expected before any label is seen, of the diagonal's entries."""
+FIRST_SPREAD = 0.1
+"""The same of the first matrix, which few anchors may show far too low."""
+ANCHOR_SHARE = 0.3
+"""Share of a class' expected rows that are its first anchors."""
+FIRST_PART = 0.25
+"""Part of a class' rows that the neighborhoods of its first anchors hold at most."""
+FIRST_SIZES = 18, 90
+"""Rows that these neighborhoods hold at least, before that, and at most."""
+ITERATIONS = 150
 
 
-def fit(
-    share: Float64, counts: Float64, n_rows: int, params: TransitionParams
-) -> tuple[Float64, Float64]:
+def fit(share: Float64, counts: Float64, n_rows: int) -> tuple[Float64, Float64]:
     """Matrix (c, c), row = true class, and chances of clean classes (m, c).
 
     ``share`` is (g, m, c) float64, label shares of m anchors in g neighborhoods of ``SIZES`` rows;
@@ -54,14 +47,14 @@ def fit(
     the matrix, a mixing matrix, weights of the g sizes, biases.
     """
     g, _, c = share.shape
-    first = first_matrix(share, counts, n_rows, params)
+    first = first_matrix(share, counts, n_rows)
     target = np.linalg.pinv(0.95 * first + 0.05 / c)
     target -= target.mean(axis=1, keepdims=True)
     free = np.concatenate([np.log(first).ravel(), target.ravel(), np.full(g, 6.0 / g), np.zeros(c)])
-    steps = min(params.iterations, ALL_WORK // (share.shape[1] * c * c))
+    steps = min(ITERATIONS, ALL_WORK // (share.shape[1] * c * c))
     limit = {"maxiter": steps, "maxfun": 2 * steps}
     for times in (1000.0, 1.0):
-        data = (share, counts, target, times * params.mixing_penalty, params)
+        data = (share, counts, target, times * MIXING_PENALTY)
         free = minimize(loss, free, data, "L-BFGS-B", True, options=limit).x
     of_matrix, mixing, weight, bias = np.split(np.asarray(free), [c * c, 2 * c * c, 2 * c * c + g])
     clean = softmax(np.tensordot(weight, share, 1) @ mixing.reshape(c, c) + bias, axis=1)
@@ -74,7 +67,6 @@ def loss(
     counts: Float64,
     target: Float64,
     mixing_penalty: float,
-    params: TransitionParams,
 ) -> tuple[float, Float64]:
     """Negative log likelihood of the held-out labels, penalized, with its gradient."""
     g, _, c = share.shape
@@ -83,13 +75,13 @@ def loss(
     mixed = np.tensordot(weight, share, 1)
     clean = softmax(mixed @ mixing + bias, axis=1)
     chance = np.clip(clean @ matrix, 1e-9, None)
-    away, pure = mixing - target, params.purity * counts.sum(axis=1, keepdims=True)
+    away, pure = mixing - target, PURITY * counts.sum(axis=1, keepdims=True)
     apart = np.diag(matrix) - np.diag(matrix).mean()
     value = 1e-2 * float(weight @ weight) + mixing_penalty * float((away**2).sum())
     value -= float((counts * np.log(chance)).sum()) + float((pure * clean**2).sum())
-    value += 0.5 * float(apart @ apart) / params.diagonal_spread**2
+    value += 0.5 * float(apart @ apart) / DIAGONAL_SPREAD**2
     d_chance = -counts / chance
-    d_matrix = clean.T @ d_chance + np.diag(apart) / params.diagonal_spread**2
+    d_matrix = clean.T @ d_chance + np.diag(apart) / DIAGONAL_SPREAD**2
     d_index = _softmax_gradient(clean, d_chance @ matrix.T - 2.0 * pure * clean)
     d_weight = np.tensordot(share, d_index @ mixing.T, 2) + 2e-2 * weight
     d_mixing = mixed.T @ d_index + 2.0 * mixing_penalty * away
@@ -101,17 +93,17 @@ def _softmax_gradient(of: Float64, gradient: Float64) -> Float64:
     return np.asarray(of * (gradient - (of * gradient).sum(axis=1, keepdims=True)))
 
 
-def first_matrix(share: Float64, counts: Float64, n_rows: int, params: TransitionParams) -> Float64:
+def first_matrix(share: Float64, counts: Float64, n_rows: int) -> Float64:
     """Held-out labels of the rows richest in each class; (c, c), every entry positive.
 
     Diagonals below the average, that of the log odds, are lifted towards it as far as their
-    binomial variance outweighs ``first_spread``.
+    binomial variance outweighs ``FIRST_SPREAD``.
     """
     _, m, c = share.shape
     fewest = int(np.ceil(20.0 * m / counts.sum()))  # as many as hold out 20 labels
-    rows = min(m, max(fewest, int(params.anchor_share * m / c)))
+    rows = min(m, max(fewest, int(ANCHOR_SHARE * m / c)))
     of_class = n_rows * share[-1].mean(axis=0)
-    most = np.clip(params.first_part * of_class, *params.first_sizes)
+    most = np.clip(FIRST_PART * of_class, *FIRST_SIZES)
     sizes = np.array(SIZES[: len(share)])
     at = np.maximum((sizes[:, None] <= most).sum(axis=0) - 1, 0)
     richness = share[at, :, np.arange(c)].T
@@ -121,7 +113,7 @@ def first_matrix(share: Float64, counts: Float64, n_rows: int, params: Transitio
     kept = np.diag(matrix)
     chance = kept * (1.0 - kept) / labels.sum(axis=1)
     lift = np.maximum(expit(logit(kept).mean()) - kept, 0.0)
-    lifted = kept + chance / (chance + params.first_spread**2) * lift
+    lifted = kept + chance / (chance + FIRST_SPREAD**2) * lift
     matrix *= ((1.0 - lifted) / (1.0 - kept))[:, None]
     np.fill_diagonal(matrix, lifted)
     return matrix

@@ -13,11 +13,12 @@ from scipy.optimize import minimize
 
 from pipeline.decision.threshold import posterior
 from pipeline.knn.exact import nearest
+from pipeline.noise import transition_fit
 from pipeline.noise.extrema import crossfit
 from pipeline.noise.rates import given as given_rates
 from pipeline.noise.simplex import posterior_simplex
 from pipeline.noise.transition import of_rates, transition_matrix
-from pipeline.noise.transition_fit import TransitionParams, loss
+from pipeline.noise.transition_fit import loss
 
 Floats = NDArray[np.float64]
 MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
@@ -110,21 +111,21 @@ def test_gradient_of_the_loss_is_that_of_differences() -> None:
     rng = np.random.default_rng(8)
     share, held = rng.dirichlet(np.ones(3), (2, 40)), rng.multinomial(3, [0.3, 0.3, 0.4], 40) * 1.0
     free, target = rng.normal(size=2 * 9 + 2 + 3), rng.normal(size=(3, 3))
-    more = (share, held, target, 8.0, TransitionParams())
+    more = (share, held, target, 8.0)
     step = 1e-6 * np.eye(len(free))
     slopes = [(loss(free + e, *more)[0] - loss(free - e, *more)[0]) / 2e-6 for e in step]
     np.testing.assert_allclose(loss(free, *more)[1], slopes, atol=1e-4)
 
 
 def test_order_of_anchors_changes_nothing(
-    three: tuple[NDArray[np.int64], NDArray[np.int64]],
+    three: tuple[NDArray[np.int64], NDArray[np.int64]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     near, y = three
     label = corrupt(y, MATRIX, 2)
     mixed = near[np.random.default_rng(0).permutation(len(near))]
-    few = TransitionParams(iterations=20)
-    one = transition_matrix(near, label[near], len(y), 3, few)
-    other = transition_matrix(mixed, label[mixed], len(y), 3, few)
+    monkeypatch.setattr(transition_fit, "ITERATIONS", 20)
+    one = transition_matrix(near, label[near], len(y), 3)
+    other = transition_matrix(mixed, label[mixed], len(y), 3)
     np.testing.assert_array_equal(one.matrix, other.matrix)
 
 
