@@ -105,8 +105,7 @@ def transition_matrix(
         raise ValueError(f"labels {label.min()} to {label.max()}: need 0 to {n_classes - 1}")
     if n_classes == 2:
         return of_rates(crossfit(neighbor, label.astype(np.int8), n_rows, x=x, distance=distance))
-    observed, rows = np.unique(label[:, 0], return_counts=True)
-    if rows.max() * n_rows < TOO_FEW * len(label):
+    if np.bincount(label[:, 0]).max() * n_rows < TOO_FEW * len(label):
         return _nothing(n_classes, f"No class has {TOO_FEW:.0f} rows.")
     observed = np.unique(label)
     if len(observed) == 1:
