@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from pipeline.arrays import Float32, Float64, Floating, Int8, Int64, Integers, UInt8
@@ -28,13 +27,13 @@ from pipeline.decision.quality import (
     Correction,
     Reach,
     correction,
+    likeliest,
     near_weights,
     reach_of,
     soft_log,
 )
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
-from pipeline.knn.threads import one_thread
 from pipeline.noise.rates import NoiseRates, trusted
 
 SIZES = (5, 10, 20, 35, 50, 100)
@@ -203,15 +202,8 @@ def _fit(
     features: Float64, given: Integers, by: Correction, start: Float64, rising: int
 ) -> tuple[tuple[float, ...], float]:
     """The likeliest weights near ``start``, the first ``rising`` at least 0; and a bias."""
-    bounds = [(0.0 if i < rising else None, None) for i in range(len(start))] + [(None, None)]
-    loss = loss_of(features, given, by, start)
-    with one_thread():  # the number of threads decides the last bits
-        optimum = minimize(
-            *(loss, np.append(start, 0.0), (), "L-BFGS-B", True),
-            bounds=bounds,
-            options={"maxiter": 100},
-        )
-    *weight, bias = np.asarray(optimum.x, np.float64).tolist()
+    best = likeliest(loss_of(features, given, by, start), np.append(start, 0.0), rising)
+    *weight, bias = best.tolist()
     return tuple(weight), bias
 
 

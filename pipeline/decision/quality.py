@@ -12,6 +12,7 @@ own label.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -249,12 +250,20 @@ def fit_weights(
         return float(value), np.concatenate([d_weight, d_bias.ravel()])
 
     rising = n_features if scale is None else n_features - 1
-    free = np.concatenate([start, np.zeros(n_terms * c)])
-    bounds = [(0.0 if i < rising else None, None) for i in range(len(free))]
-    with one_thread():  # the number of threads decides the last bits
-        best = minimize(loss, free, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100})
-    weight, bias = np.split(np.asarray(best.x, np.float64), [n_features])
+    best = likeliest(loss, np.concatenate([start, np.zeros(n_terms * c)]), rising)
+    weight, bias = np.split(best, [n_features])
     return Weights(weight, bias.reshape(n_terms, c), scale)
+
+
+def likeliest(
+    loss: Callable[[Float64], tuple[float, Float64]], start: Float64, rising: int
+) -> Float64:
+    """Where a loss, which comes with its slope, is least, begun at ``start``; the first ``rising``
+    numbers are at least 0."""
+    bounds = [(0.0 if i < rising else None, None) for i in range(len(start))]
+    with one_thread():  # the number of threads decides the last bits
+        best = minimize(loss, start, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100})
+    return np.asarray(best.x, np.float64)
 
 
 def chances(
