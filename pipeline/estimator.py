@@ -22,7 +22,7 @@ from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64
 from pipeline.blocks.logits import MOST_CLASSES
 from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, WEIGHTED, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
-from pipeline.blocks.sampling import in_sample, row_hash
+from pipeline.blocks.sampling import in_sample, shuffled
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, decide_weighed, temper
@@ -317,10 +317,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             )
         if issparse(x) or x.shape[0] < LEAST_ROWS or has_graph:
             return
-        order = np.argsort(
-            row_hash(np.arange(len(x)), self.random_state, Stream.PARTITION), kind="stable"
-        )
-        rows = order[:SAMPLE_ROWS]
+        rows = shuffled(len(x), self.random_state, Stream.PARTITION)[:SAMPLE_ROWS]
         with self._timed(f"metric, on {len(rows):,} rows"):
             self.metric_choice_, self._weights = choose_metric(
                 *(x[rows], self._label[rows], self.random_state, self.metric),

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from pipeline.arrays import Float32, Int64
-from pipeline.blocks.sampling import row_hash
+from pipeline.blocks.sampling import shuffled
 from pipeline.graph.build import BUILDERS, NeighborParams, build_lists, choose_builder
 from pipeline.knn.rows import Rows, nearest_rows
 from pipeline.knn.threads import ALONE, Threads
@@ -58,8 +58,7 @@ def training_lists(
         index, distance = nearest_rows(x, x, length, exclude=np.arange(n), threads=threads)
     else:
         index, distance, _ = build_lists(x, NeighborParams(longest, builder, seed=seed), threads)
-    order = np.argsort(row_hash(np.arange(n), seed, Stream.ANCHORS), kind="stable")
-    row = np.sort(order[:n_anchors])
+    row = np.sort(shuffled(n, seed, Stream.ANCHORS)[:n_anchors])
     if index.shape[1] >= width - 1 and (graph is not None or builder == "exact"):
         more, reach = index[row], distance[row]
     else:

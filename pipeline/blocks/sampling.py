@@ -21,6 +21,11 @@ def row_hash(row: Int64, seed: int, stream: int) -> UInt64:
         return np.asarray(z ^ (z >> np.uint64(31)))
 
 
+def shuffled(n_rows: int, seed: int, stream: int) -> Int64:
+    """(n_rows,) all rows in a random order: the first of them are a uniform sample."""
+    return np.argsort(row_hash(np.arange(n_rows), seed, stream), kind="stable")
+
+
 def in_sample(row: Int64, n_rows: int, size: int, seed: int, stream: int) -> Bools:
     """(row,) whether each row is in a uniform sample of about `size` of `n_rows` rows, of all where
     there are no more. A row is told without looking at others."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Bools, Float32, Float64, Int64, Integers
-from pipeline.blocks.sampling import row_hash
+from pipeline.blocks.sampling import shuffled
 from pipeline.knn.exact import nearest
 from pipeline.methods.bought_labels import BoughtLabels, BudgetSpent
 from pipeline.methods.marmann import Prototypes
@@ -149,7 +149,7 @@ def grow(
         around = around.updated(x, rows, known)
     open_ = np.ones(len(x), np.bool_)
     open_[rows] = False
-    order = np.argsort(row_hash(np.arange(len(x)), seed, Stream.ACQUIRE), kind="stable")
+    order = shuffled(len(x), seed, Stream.ACQUIRE)
     left = n_labels
     while left and open_.any():
         size = how.batch(len(labels.labels), left)
