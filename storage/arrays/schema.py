@@ -152,10 +152,6 @@ GROUPS: dict[str, dict[str, Column]] = {
         "place": _int32("rows of the block, near ones next to each other"),
         "link": _int32("where walks go from each, as numbers in this order", "link"),
     },
-    "regression": {
-        "row": _int64("training row, ascending"),
-        "count": _int32("neighbors given 1 among the first k, self excluded", "k"),
-    },
     "anchors": {
         "row": _int64("training row drawn as anchor, ascending"),
         "neighbor": _int64("exact nearest training rows, the anchor itself first", "rank"),

@@ -3,7 +3,7 @@
 run.json              what was asked for: parameters, source, versions (written once)
 run.copy.json         the same again, to repair it from
 ledger/STEP/PART.json what is done
-results.zarr/         pool, blocks, graph, regression, anchors, labels
+results.zarr/         pool, blocks, graph, anchors, labels
 scratch.zarr/         runs of the exchange
 label_issues.parquet  report.json  report.txt
 scores/ID/            the same again for each scored source"""

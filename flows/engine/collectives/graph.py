@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from pipeline.arrays import AnyArray, Bools, Int32, Int64
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import distinct, places
 from storage.arrays.exchange import Exchange, Slice
-from storage.arrays.groups import Arrays, read_array, write_group
+from storage.arrays.groups import Arrays, read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
@@ -94,15 +94,6 @@ class Asks:
 
 
 @dataclass(frozen=True)
-class Stored:
-    """Columns that stay with the results, a group a block."""
-
-    kind: str
-    names: tuple[str, ...]
-    attributes: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class _Pass:
     """What all blocks of a pass share."""
 
@@ -116,7 +107,6 @@ class _Pass:
     several: Asks | None
     asks: Asks | None
     portion: int | None
-    stored: Stored | None
 
 
 def over_graph(
@@ -132,7 +122,6 @@ def over_graph(
     reading: Callable[[Run], Mapping[str, Any]] | None = None,
     asks: Asks | None = None,
     portion: int | None = PORTION,
-    stored: Stored | None = None,
 ) -> Sendings:
     """Run a kernel over all rows of a graph, a block a part; what it found, on its way to source
     order.
@@ -146,7 +135,6 @@ def over_graph(
     reading : small values that the kernel gets by name, read once a block
     asks : which source rows are asked what they know
     portion : rows that the kernel sees at once; None for all of the block
-    stored : columns, the rows' numbers among them, that stay in `results.zarr`
     """
     answers: list[list[Slice]] = [[]] * graph.n_blocks
     if known is not None:
@@ -162,7 +150,6 @@ def over_graph(
         reading=reading,
         asks=asks,
         portion=portion,
-        stored=stored,
     )
     records = job.parts(step, partial(_block_part, shared), by_block(enumerate(answers)))
     return Sendings.of(job.run.location, step, records)
@@ -197,11 +184,6 @@ def _block_part(of: _Pass, run: Run, part: Part[tuple[int, list[Slice]]]) -> Out
             *(run.location, of.step, part.name, number, pool, of.asks.rows(lists))
         )
         written.append(key)
-    if of.stored is not None:
-        path, columns = f"{of.stored.kind}/{number:05d}", {"row": row, **passed.columns}
-        stored = {name: columns[name] for name in of.stored.names}
-        write_group(run.store, path, of.stored.kind, stored, of.stored.attributes)
-        written.append(run.key(path))
     left = None if passed.left is None else passed.left.as_json()
     return Output(written, Passed(sent, left), seconds)
 

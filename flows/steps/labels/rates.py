@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from flows.engine.collectives.graph import Around, Asks, PoolGraph, Stored, over_graph
+from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
@@ -125,8 +125,8 @@ def counted_votes(at: SourceRows, k: int, at_least: float) -> tuple[Integers, In
 
 
 def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...], seed: int) -> Sendings:
-    """Counts of label 1 for each k of a grid, sent to source order and kept; a sample of them; and
-    which rows each block has as neighbors."""
+    """Counts of label 1 for each k of a grid, sent to source order; a sample of them; and which
+    rows each block has as neighbors."""
     return over_graph(
         *(job, graph, "regression"),
         partial(count, grid=grid, n_rows=graph.pool.n_rows, seed=seed),
@@ -134,7 +134,6 @@ def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...], seed: int) -
         gives={"count": f"({len(grid)},)i2"},
         asks=Asks(),
         portion=None,
-        stored=Stored("regression", ("row", "count"), {"k": list(grid)}),
     )
 
 
