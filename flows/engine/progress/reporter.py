@@ -19,9 +19,9 @@ _COUNT_SECONDS = 5.0
 
 
 class Tick(Protocol):
-    """Reports that more units are done; `record` where a part was committed."""
+    """Reports that one more unit is done; `record` where a part was committed."""
 
-    def __call__(self, amount: int = 1, record: Record | None = None) -> None: ...
+    def __call__(self, record: Record | None = None) -> None: ...
 
 
 @dataclass
@@ -113,8 +113,8 @@ class Reporter:
         recall = _Recall()
         recall.see(before)
 
-        def tick(amount: int = 1, record: Record | None = None) -> None:
-            step.done += amount
+        def tick(record: Record | None = None) -> None:
+            step.done += 1
             step.n_workers = self._count.now()
             if record is not None:
                 recall.see([record])
