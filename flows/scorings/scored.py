@@ -165,7 +165,7 @@ class Trained(Finished):
     def of(cls, path: str, all_classes: bool = False) -> Trained:
         """Raises as that of any training, and `InputError` where labels are candidate sets."""
         finished = Finished.of(path, all_classes)
-        return cls(finished.run, reports.load(finished.run), all_classes)
+        return cls(finished.run, finished.report.single(finished.run.location.name), all_classes)
 
     def made_below(self, folder: str, parameters: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
         """A run that is made of this one by some parameters, below it, and its config."""
