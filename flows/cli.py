@@ -141,12 +141,6 @@ class _Group(click.Group):
             raise click.UsageError(f"there is no command {args[0]}{more}", ctx) from error
 
 
-def _in_detail() -> contextlib.AbstractContextManager[None]:
-    from flows.engine.stdout import in_detail
-
-    return in_detail()
-
-
 def _print(report: dict[str, Any], text: str) -> None:
     """The result of a command, as `--json` has it or as text; on stderr where scores are on
     stdout."""
@@ -177,7 +171,7 @@ def _command(
             silent = not tells and kwargs.pop("quiet") and not json
             if extra is not None:
                 needs(extra, click.get_current_context().command_path)
-            with _in_detail() if verbose else contextlib.nullcontext():
+            with stdout.in_detail() if verbose else contextlib.nullcontext():
                 report, text, *damage = call(**kwargs)
             if not silent:
                 _print(report, text)

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flows.engine.progress.watcher import Step, Watcher
+from flows.engine.stdout import LOGGER
 from flows.engine.tasks import flow_run_context, task_run_context
 from storage.files.location import Location
 from storage.redaction import redacted
 from storage.runs.ledger import Record
 
-LOGGER = "knnoise"
 _FLUSH_SECONDS = 30.0
 Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
