@@ -77,6 +77,10 @@ class Labels(ABC):
     def check(self, source: Source, ingested: Ingested, params: TrainParams) -> None:
         """`InputError` where the classes that were read do not allow what was asked."""
 
+    def list_length(self, params: TrainParams, n_rows: int, builder: str) -> int:
+        """Neighbors kept of each row."""
+        return RULES[params.rule].list_length(params.k, n_rows, builder)
+
     @abstractmethod
     def metric(self, params: TrainParams) -> str:
         """How nearness is chosen, as `--metric` says it."""
@@ -106,6 +110,9 @@ class CandidateSets(Labels):
 
     def check(self, source: Source, ingested: Ingested, params: TrainParams) -> None:
         pass
+
+    def list_length(self, params: TrainParams, n_rows: int, builder: str) -> int:
+        return params.k or super().list_length(params, n_rows, builder)  # T is no more
 
     def metric(self, params: TrainParams) -> str:
         return AS_SCALED

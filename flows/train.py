@@ -35,7 +35,6 @@ from flows.steps.graph.building import build, find_probes
 from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
-from pipeline.methods.rules import RULES
 from pipeline.noise.rates import FEWEST_ROWS
 from storage.errors import InputError, KnnoiseError
 from storage.files.location import Location
@@ -157,7 +156,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     features = pool, ingested.scaling, metric, seed
     scaling = job.task("metric", learn_transform, *features, embedded=embedded, columns=stated)
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
-    length = RULES[params.rule].list_length(params.k, pool.n_rows, builder)
+    length = labels.list_length(params, pool.n_rows, builder)
     machine = job.machine() if builder == "join" else SHARED
     exact = builder == "exact"
     wanted = Wanted(params.block_rows, params.target_recall, length, exact, seed, machine)
