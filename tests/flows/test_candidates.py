@@ -206,7 +206,7 @@ def test_what_is_for_single_labels_is_refused(
         ([""] * 60, "60 rows have no candidate; first at row 0"),
         (["cat"] * 60, "the only candidate is 'cat'"),
         (["|".join(map(str, range(1001)))] * 60, "more than 1,000 values"),
-        (["cat|dog", "dog"] * 15, "30 rows are too few"),
+        (["cat|dog", "dog"] * 2, "4 rows are too few"),
     ],
 )
 def test_bad_sets_are_refused(
