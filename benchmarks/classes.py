@@ -21,7 +21,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from sklearn.metrics import average_precision_score
 
-from benchmarks.study.noises import class_matrix
+from benchmarks.study.noises import class_matrix, flipped
 
 FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag")
 SETS = {"letter": "csv", "fashion_mnist": "parquet"}
@@ -61,8 +61,7 @@ def measure(data: Path, folder: Path, name: str) -> dict[str, object]:
     order, n = rng.permutation(len(y)), len(y) * 9 // 10
     x, y = x[order], y[order]
     matrix = class_matrix("class", len(named), 0)
-    given = (rng.random(len(y))[:, None] >= np.cumsum(matrix, axis=1)[y]).sum(axis=1)
-    given = given.clip(0, len(named) - 1)
+    given = flipped(y, matrix, rng)
     kind, run = SETS[name], folder / f"run-{name}"
     table(x[:n], named[given[:n]], folder / f"{name}.{kind}")
     table(x[n:], None, folder / f"{name}-new.{kind}")

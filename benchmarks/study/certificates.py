@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from benchmarks.study.noises import flipped
 from benchmarks.study.pools import cube
 from benchmarks.study.results import Results
 from pipeline.decision.threshold import threshold
@@ -221,7 +222,7 @@ PROBLEMS = (
 def coverage_case(problem: Problem, seed: int) -> dict[str, Any]:
     """Whether the bound holds the true error of one training set."""
     x, y, noise = _labeled(COVERAGE_ROWS, seed, problem)
-    given = _flipped(y, noise, seed)
+    given = flipped(y, noise, np.random.default_rng([seed, 3]))
     tree, lists = _others(x, LISTS)
     rule = problem.rule(lists, given)
     design = _design(problem.k, problem.n_rules)
@@ -264,10 +265,3 @@ def _labeled(
     octant = (x < 0) @ np.array([1, 2, 4])
     eye = np.eye(problem.classes)
     return x, octant, (1.0 - p0) * eye + p0 * np.roll(eye, 1, axis=1)
-
-
-def _flipped(y: NDArray[np.int64], noise: NDArray[np.float64], seed: int) -> NDArray[np.int64]:
-    chance = np.random.default_rng([seed, 3]).random(len(y))
-    return np.asarray((np.cumsum(noise, axis=1)[y] <= chance[:, None]).sum(axis=1)).clip(
-        max=len(noise) - 1
-    )

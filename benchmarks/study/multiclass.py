@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.study import data
 from benchmarks.study.estimates import cleanlab_matrix, leave_one_out
 from benchmarks.study.lists import Lists, full_anchors, lists_of
+from benchmarks.study.noises import flipped
 from benchmarks.study.results import Results
 from pipeline.noise.transition import transition_matrix
 
@@ -69,8 +70,7 @@ def _c(lists: Lists) -> int:
 def case(lists: Lists, key: str, noise: Floats) -> dict[str, Any]:
     """Mean over rows of the L1 distance to the matrix realized in the sample."""
     classes, seed = len(noise), zlib.crc32(key.encode())
-    chance = np.random.default_rng([seed, 3]).random(lists.n)
-    given = (chance[:, None] >= np.cumsum(noise, axis=1)[lists.y]).sum(axis=1).clip(0, classes - 1)
+    given = flipped(lists.y, noise, np.random.default_rng([seed, 3]))
     realized = np.zeros((classes, classes))
     np.add.at(realized, (lists.y, given), 1.0)
     realized /= realized.sum(axis=1, keepdims=True)

@@ -32,12 +32,17 @@ def class_matrix(kind: str, classes: int, seed: int) -> Floats:
     return np.asarray(off + np.diag(1.0 - off.sum(axis=1)))
 
 
+def flipped(y: Int, matrix: Floats, rng: np.random.Generator) -> Int:
+    """(row,) given labels by a (true, given) matrix; takes a number of `rng` a row."""
+    step = np.cumsum(matrix, axis=1)[y]
+    return np.asarray((rng.random(len(y))[:, None] >= step).sum(axis=1).clip(0, len(matrix) - 1))
+
+
 def corrupted(kind: str, x: NDArray[np.float32], near: Int, y: Int, seed: int) -> Int:
     """(row,) given labels; ``near`` is (row, rank) neighbors without the row itself."""
     classes, rng = int(y.max()) + 1, np.random.default_rng([31, KINDS.index(kind), len(y), seed])
     if kind not in ("slope", "boundary"):
-        step = np.cumsum(class_matrix(kind, classes, seed), axis=1)[y]
-        return np.asarray((rng.random(len(y))[:, None] >= step).sum(axis=1).clip(0, classes - 1))
+        return flipped(y, class_matrix(kind, classes, seed), rng)
     around = y[near[:, :30]]
     share = np.stack([(around == c).mean(axis=1) for c in range(classes)], axis=1)
     share += 1e-3 * rng.random(share.shape)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 
 from benchmarks.study import data
-from benchmarks.study.noises import class_matrix
+from benchmarks.study.noises import class_matrix, flipped
 from benchmarks.study.results import Results
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide
@@ -118,9 +118,7 @@ def _given(kind: str, y: NDArray[np.int64], trial: int, seed: int) -> NDArray[np
         matrix = 0.7 * matrix + 0.3 * np.roll(matrix, 1, axis=1)
     elif kind != "none":
         matrix = class_matrix(kind, classes, trial)
-    step = np.cumsum(matrix, axis=1)[y]
-    drawn = np.random.default_rng(seed).random(len(y))
-    return np.asarray((drawn[:, None] >= step).sum(axis=1).clip(0, classes - 1))
+    return flipped(y, matrix, np.random.default_rng(seed))
 
 
 def _many_case(
