@@ -4,6 +4,7 @@ majority and Dawid-Skene."""
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from benchmarks.study import metric_study
-from benchmarks.study.data import Absent, load
+from benchmarks.study import data, metric_study
 from benchmarks.study.results import Results
 from pipeline.knn.exact import nearest
 from pipeline.noise.annotator_matrices import Agreement, consensus_of, is_shared
@@ -130,12 +130,8 @@ def of_hard_rows(y: NDArray[np.int64], crowd: Crowd, rng: np.random.Generator) -
 
 def every(folder: Path, results: Results) -> None:
     """Annotators with and without hard rows, on sets whose neighbors tell much, little, nothing."""
-    for name in (*TUNED, *UNTUNED):
-        try:
-            x, y = few_rows(folder, name)
-        except Absent as reason:
-            print(f"{name}: skipped, {reason}", flush=True)
-            continue
+    sets = *TUNED, *UNTUNED
+    for name, x, y in data.each("annotators, every set", sets, partial(few_rows, folder)):
         others = min(100, len(x) - 1)
         neighbor, distance = nearest(x, x, others, exclude=np.arange(len(x)))
         kinds = (("alike", drawn), ("hard", of_hard_rows))
@@ -145,7 +141,6 @@ def every(folder: Path, results: Results) -> None:
                 found = case(x, y, votes, neighbor, distance)
                 about = {"set": name, "crowd": crowd.told, "single": crowd.most == 1}
                 results.add(key, {"rows": rows, "tuned": name in TUNED, **about, **found})
-        print(f"annotators, every set: {name}", flush=True)
 
 
 def few_rows(folder: Path, name: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -162,14 +157,9 @@ def few_rows(folder: Path, name: str) -> tuple[NDArray[np.float32], NDArray[np.i
 def run(folder: Path, work: Path) -> None:
     results = Results(work, "annotators")
     every(folder, results)
-    for name in SETS:
+    for name, x, y in data.each("annotators", SETS, partial(data.load, folder)):
         keys = [(crowd, seed) for crowd in CROWDS for seed in range(SEEDS)]
         left = [(c, s) for c, s in keys if f"{name}/{c.told}/{s}" not in results]
-        try:
-            x, y = load(folder, name)
-        except Absent as reason:
-            print(f"{name}: skipped, {reason}", flush=True)
-            continue
         if not left:
             continue
         y = np.unique(y, return_inverse=True)[1].astype(np.int64)

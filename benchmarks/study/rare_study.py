@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -91,13 +92,7 @@ def run(folder: Path, work: Path, trials: int = 2, names: tuple[str, ...] | None
 def many(folder: Path, work: Path, trials: int = 3, names: tuple[str, ...] = MANY) -> None:
     """More than two classes: what the tempered matrix is worth beside the plain vote."""
     results = Results(work, "rare-many")
-    for name in names:
-        start = time.perf_counter()
-        try:
-            x, y = data.load(folder, name)
-        except data.Absent as reason:
-            print(f"{name}: skipped, {reason}", flush=True)
-            continue
+    for name, x, y in data.each("rare-many", names, partial(data.load, folder)):
         sizes = [n for n in SIZES[:-1] if n <= 0.75 * len(x)]
         for size, trial in product(sizes, range(trials)):
             order = np.random.default_rng([51, size, trial]).permutation(len(x))
@@ -107,7 +102,6 @@ def many(folder: Path, work: Path, trials: int = 3, names: tuple[str, ...] = MAN
                     given = _given(kind, y[train], trial, zlib.crc32(key.encode()))
                     found = _many_case(x[train], given, x[test], y[test])
                     results.add(key, {"set": name, "n": size, "noise": kind, **found})
-        print(f"rare-many {name}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
 def _given(kind: str, y: NDArray[np.int64], trial: int, seed: int) -> NDArray[np.int64]:
