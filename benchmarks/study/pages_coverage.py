@@ -19,11 +19,7 @@ def coverage(rows: Rows, simulated: Rows, docs: Path) -> None:
     cases += [{**row, "from": f"real: {row['set']}"} for row in rows]
     lines = []
     for source, some in each(cases, lambda c: c["from"]).items():
-        cells = []
-        for verdict in VERDICTS:
-            hits = [hit for c in some if c["support"] == verdict for hit in covered(c)]
-            cells.append(f"{np.mean(hits):.3f} ({len(hits)})" if hits else "")
-        lines.append([source, *cells])
+        lines.append([source, *(cover(some, v) for v in VERDICTS)])
     totals = []
     for label, some in (
         ("simulated", cases[: -len(rows)] if rows else cases),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.study.markdown import page, table
-from benchmarks.study.pages_rates import VERDICTS, covered, each, mean_worst
+from benchmarks.study.pages_coverage import cover
+from benchmarks.study.pages_rates import VERDICTS, each, mean_worst
 
 Rows = list[dict[str, Any]]
 GROUPS = ((500, 1000), (1000, 2000), (2000, 5000), (5000, 10**9))
@@ -21,11 +20,6 @@ def cases_of(rows: Rows) -> Rows:
         if "cases" in row
         for case in row["cases"]
     ]
-
-
-def share(cases: Rows, verdict: str) -> str:
-    hits = [hit for case in cases if case["support"] == verdict for hit in covered(case)]
-    return f"{np.mean(hits):.3f} ({len(hits)})" if hits else ""
 
 
 def verdicts(rows: Rows, docs: Path) -> None:
@@ -41,19 +35,19 @@ def verdicts(rows: Rows, docs: Path) -> None:
             some = [c for c in cases if low <= c["n"] < high]
             name = "all" if low == 0 else f"{low:,} to {high:,}" if high < 10**9 else f"≥ {low:,}"
             sure = mean_worst([c for c in some if c["support"] == "supported"], "crossfit")
-            lines.append([label, name, len(some), *(share(some, v) for v in VERDICTS), sure])
+            lines.append([label, name, len(some), *(cover(some, v) for v in VERDICTS), sure])
     scales = []
     for scale, of_scale in each(whole, lambda c: c["scale"]).items():
         for low, high in GROUPS:
             some = [c for c in of_scale if low <= c["n"] < high]
-            scales.append([scale, f"{low:,}", *(share(some, v) for v in VERDICTS)])
+            scales.append([scale, f"{low:,}", *(cover(some, v) for v in VERDICTS)])
     kinds = []
     for kind, of_kind in each(whole, lambda c: c["kind"]).items():
         for low, high in GROUPS:
             some = [c for c in of_kind if low <= c["n"] < high]
-            kinds.append([kind, f"{low:,}", *(share(some, v) for v in VERDICTS)])
+            kinds.append([kind, f"{low:,}", *(cover(some, v) for v in VERDICTS)])
     by_set = [
-        [name, "yes" if some[0]["tuned"] else "", *(share(some, v) for v in VERDICTS)]
+        [name, "yes" if some[0]["tuned"] else "", *(cover(some, v) for v in VERDICTS)]
         for name, some in each(whole, lambda c: c["set"]).items()
     ]
     page(
