@@ -107,32 +107,22 @@ def own_extremes(ones: Int64, sizes: Int64, label: Labels) -> Float64:
     return np.stack([own.min(axis=0, initial=1.0), own.max(axis=0, initial=0.0)])
 
 
-def gains(
-    ones: Int64,
-    sizes: Int64,
-    label: Labels,
-    ends: Float64,
-    rates: tuple[float, float] | None = None,
-) -> Float64:
-    """Rows predicted right by each k with the extremes of each k': (g, g) float64; blocks add up.
+def gains(ones: Int64, sizes: Int64, label: Labels, ends: Float64) -> Int64:
+    """Rows predicted right by each k with the extremes of each k': (g, g) int64; blocks add up.
 
     ``ones``, ``sizes`` and ``label`` are of left-out rows; ``ends`` (2, g) the extremes of the
-    others. ``rates`` as for ``select``.
+    others.
     """
     eta = ones / np.maximum(sizes, 1)
-    table = np.zeros((eta.shape[1], eta.shape[1]))
+    table = np.zeros((eta.shape[1], eta.shape[1]), np.int64)
     for j, (least, greatest) in enumerate(ends.T):
         for i, column in enumerate(eta.T):
-            table[i, j] = _gain(predict(column, least, 1.0 - greatest), label, rates)
+            table[i, j] = (predict(column, least, 1.0 - greatest) == label).sum()
     return table
 
 
 def select(
-    neighbor: Int64,
-    label: Labels,
-    fold: Integers,
-    grid: tuple[int, ...] = GRID,
-    rates: tuple[float, float] | None = None,
+    neighbor: Int64, label: Labels, fold: Integers, grid: tuple[int, ...] = GRID
 ) -> SizeSelection:
     """(k, k') by cross-validation from one graph.
 
@@ -140,10 +130,9 @@ def select(
     (n,) int8; ``fold`` (n,) the left-out part of each row (the paper takes four). A left-out row is
     predicted from the first k neighbors outside its fold, with noise rates from the k' of the rows
     outside its fold. The paper does not say how a candidate is scored: here by accuracy on the
-    given labels, or, with ``rates = (p0, p1)``, by the unbiased estimate of clean accuracy
-    (Natarajan et al. 2013, Lemma 1).
+    given labels.
     """
-    total = np.zeros((len(grid), len(grid)))
+    total = np.zeros((len(grid), len(grid)), np.int64)
     shortfall = 0
     for part in np.unique(fold):
         out = fold == part
@@ -151,7 +140,7 @@ def select(
         ones, sizes = fold_sums(label[neighbor], kept, grid)
         shortfall += int((sizes[:, -1] < grid[-1]).sum())
         ends = own_extremes(ones[~out], sizes[~out], label[~out])
-        total += gains(ones[out], sizes[out], label[out], ends, rates)
+        total += gains(ones[out], sizes[out], label[out], ends)
     return best(total / len(label), grid, shortfall)
 
 
@@ -162,14 +151,3 @@ def best(
     allowed = score if k is None else np.where(np.equal(grid, k)[:, None], score, -np.inf)
     best_k, best_noise = np.unravel_index(int(np.argmax(allowed)), score.shape)
     return SizeSelection(grid[best_k], grid[best_noise], score, shortfall)
-
-
-def _gain(guess: Labels, label: Labels, rates: tuple[float, float] | None) -> float:
-    """Number of right guesses, or its unbiased estimate when labels flip at ``rates``."""
-    right = guess == label
-    if rates is None:
-        return float(right.sum())
-    p0, p1 = rates
-    keep = np.where(label == 1, 1.0 - p0, 1.0 - p1)
-    flip = np.where(label == 1, p1, p0)
-    return float(np.where(right, keep, -flip).sum() / (1.0 - p0 - p1))

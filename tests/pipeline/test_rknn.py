@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -104,8 +103,7 @@ def test_fold_sums_against_a_loop(n: int, width: int, seed: int) -> None:
             assert (ones[i, g], sizes[i, g]) == loop_sums(neighbor[i], label, fold == 1, k)
 
 
-@pytest.mark.parametrize("rates", [None, (0.2, 0.2)])
-def test_selection_against_loops(rates: tuple[float, float] | None) -> None:
+def test_selection_against_loops() -> None:
     """Every (k, k') scored by the definition, fold by fold and row by row."""
     neighbor, label, fold = pool(80, 20, 7)
     grid = (3, 5, 9, 25)
@@ -122,9 +120,8 @@ def test_selection_against_loops(rates: tuple[float, float] | None) -> None:
             for i in np.flatnonzero(out):
                 for g, k in enumerate(grid):
                     ones, size = loop_sums(neighbor[i], label, out, k)
-                    right = printed_rule(Fraction(ones, max(size, 1)), p0, p1) == label[i]
-                    score[g, j] += right if rates is None else (0.8 if right else -0.2) / 0.6
-    found = select(neighbor, label, fold, grid, rates)
+                    score[g, j] += printed_rule(Fraction(ones, max(size, 1)), p0, p1) == label[i]
+    found = select(neighbor, label, fold, grid)
     np.testing.assert_allclose(found.score, score / 80)
     assert found.shortfall == short
     assert found.score[grid.index(found.k), grid.index(found.rate_neighbors)] == found.score.max()
@@ -140,19 +137,3 @@ def test_the_papers_grid() -> None:
     assert GRID[0] == 5
     assert GRID[-1] == 100
     assert len(GRID) == 20
-
-
-def test_unbiased_score_estimates_clean_accuracy() -> None:
-    """Scored on labels flipped at (0.3, 0.1), the mean score nears the accuracy on clean ones."""
-    rng = np.random.default_rng(5)
-    n = 3000
-    x = np.sort(rng.random(n))
-    clean = (x > 0.5).astype(np.int8)
-    label = np.where(rng.random(n) < np.where(clean == 1, 0.1, 0.3), 1 - clean, clean)
-    spread = np.arange(1, 61)
-    steps = np.stack([spread, -spread], axis=1).ravel()
-    neighbor = np.clip(np.arange(n)[:, None] + steps, 0, n - 1)
-    neighbor[neighbor == np.arange(n)[:, None]] = -1
-    fold = rng.integers(0, 4, n)
-    found = select(neighbor, label.astype(np.int8), fold, (40,), (0.3, 0.1))
-    assert found.score[0, 0] == pytest.approx(1.0, abs=0.05)

@@ -73,14 +73,14 @@ def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: Float64) -> Fa
     ends : (fold, 2, g) least and greatest own average of all blocks without each fold
     """
     fold, own_fold = folds(at, seed)
-    right, shortfall = np.zeros((len(grid), len(grid))), 0
+    right, shortfall = np.zeros((len(grid), len(grid)), np.int64), 0
     for left_out in range(FOLDS):
         there = (fold >= 0) & (fold != left_out)
         ones, sizes = fold_sums(at.of_row["neighbor_label"], there, grid)
         shortfall += int((sizes[:, -1] < grid[-1]).sum())
         out = own_fold == left_out
         right += gains(ones[out], sizes[out], at.of_row["given_label"][out], ends[left_out])
-    return Facts(left=ScoresOfPart(right.astype(int).tolist(), shortfall))
+    return Facts(left=ScoresOfPart(right.tolist(), shortfall))
 
 
 def folds(at: Around, seed: int) -> tuple[Int8, Int8]:
