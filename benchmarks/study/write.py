@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks.study import (
     goals,
@@ -29,51 +31,43 @@ from benchmarks.study import (
 )
 from benchmarks.study.results import KERNELS, Results
 
+PAGES: dict[str, Callable[[list[dict[str, Any]], Path], None]] = {
+    "plateau": pages_synthetic.plateau,
+    "accuracy": pages_accuracy.accuracy,
+    "multiclass": pages_multiclass.errors,
+    "certificates": pages_certificates.certificates,
+    "acquire": pages_acquire.acquire,
+    "partial": pages_partial.partial,
+    "weighed": pages_weighed.weighed,
+    "review": pages_review.review,
+    "groups": pages_groups.groups,
+    "annotators": pages_annotators.annotators,
+    "metric": pages_metric.metric,
+    "cleaning": pages_cleaning.cleaning,
+    "suspects": pages_suspects.suspects,
+    "uneven": pages_uneven.uneven,
+    "verdicts": pages_verdicts.verdicts,
+}
+"""By study what writes its page, where that takes the results of this study alone."""
+
 
 def pages(work: Path, docs: Path) -> None:
     """Write every page whose study has results."""
     docs.mkdir(parents=True, exist_ok=True)
     found = {name: list(Results(work, name).rows.values()) for name in KERNELS}
-    if found["plateau"]:
-        pages_synthetic.plateau(found["plateau"], docs)
     if len(found["square"]) == square.CASES:
         pages_synthetic.square(found["square"], docs)
     if found["rates"]:
         pages_rates.errors(found["rates"], docs)
         pages_rates.ranges(found["rates"], docs)
         pages_coverage.coverage(found["rates"], found["coverage"], docs)
-    if found["accuracy"]:
-        pages_accuracy.accuracy(found["accuracy"], docs)
     if found["rare"]:
         pages_rare.rare(found["rare"], found["rare-many"], docs)
     if found["gao-ours"]:
         pages_gao.tables(found["gao"], found["gao-ours"], docs)
-    if found["multiclass"]:
-        pages_multiclass.errors(found["multiclass"], docs)
-    if found["certificates"]:
-        pages_certificates.certificates(found["certificates"], docs)
-    if found["acquire"]:
-        pages_acquire.acquire(found["acquire"], docs)
-    if found["partial"]:
-        pages_partial.partial(found["partial"], docs)
-    if found["weighed"]:
-        pages_weighed.weighed(found["weighed"], docs)
-    if found["review"]:
-        pages_review.review(found["review"], docs)
-    if found["groups"]:
-        pages_groups.groups(found["groups"], docs)
-    if found["annotators"]:
-        pages_annotators.annotators(found["annotators"], docs)
-    if found["metric"]:
-        pages_metric.metric(found["metric"], docs)
-    if found["cleaning"]:
-        pages_cleaning.cleaning(found["cleaning"], docs)
-    if found["suspects"]:
-        pages_suspects.suspects(found["suspects"], docs)
-    if found["uneven"]:
-        pages_uneven.uneven(found["uneven"], docs)
-    if found["verdicts"]:
-        pages_verdicts.verdicts(found["verdicts"], docs)
+    for name, write in PAGES.items():
+        if found[name]:
+            write(found[name], docs)
     goals.page_write(found, docs)
     for page in sorted(docs.iterdir()):
         print(page)
