@@ -16,7 +16,7 @@ from pipeline.noise.rates import NoiseRates
 
 LONGEST = {"exact": 100, "join": 50, "pynndescent": 50}
 """Neighbors per row among which k is chosen; longer lists cost the approximate builders much."""
-ENOUGH = {"exact": 100, "join": 30, "pynndescent": 30}
+ENOUGH = 30
 """Neighbors per row that label qualities are read off at least, where a smaller k is asked for."""
 
 
@@ -37,9 +37,7 @@ class Kind:
 
 RULES: dict[str, Kind] = {
     "corrected": Kind(  # step 3 of Algorithm 2 of Reeve & Kabán 2019
-        lambda k, n_rows, builder: max(
-            k or 5, min((ENOUGH if k else LONGEST)[builder], n_rows // 4)
-        ),
+        lambda k, n_rows, builder: max(k or 5, min(ENOUGH if k else LONGEST[builder], n_rows // 4)),
         lambda k, longest: tuple(sorted({*k_grid(longest), k or longest})),
         lambda eta, at, p0, p1: threshold.predict(eta, at),
     ),

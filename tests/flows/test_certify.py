@@ -145,7 +145,7 @@ def test_rows_that_are_held_out_stand_beside(pool: PoolWriter, tmp_path: Path) -
     [
         (["--delta", "1"], "--delta 1.0: must be below 1"),
         (["--delta", "0"], "--delta 0.0: must be above 0"),
-        (["--k", "101"], "lists of 100 neighbors"),
+        (["--k", "31"], "lists of 30 neighbors"),
         (["--samples", "0"], "--samples 0: must be 1 or more"),
     ],
 )

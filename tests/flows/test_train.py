@@ -63,7 +63,7 @@ def test_exact_graph_is_brute_force(pool: PoolWriter, tmp_path: Path) -> None:
     graph = xr.concat([block.dataset for block in tree["graph"].children.values()], "row")
     order = np.argsort(graph["row"].values)
     assert np.array_equal(graph["row"].values[order], np.arange(600))
-    assert np.array_equal(graph["neighbor"].values[order], brute_graph(np.load(source)["X"], 100))
+    assert np.array_equal(graph["neighbor"].values[order], brute_graph(np.load(source)["X"], 30))
 
 
 def test_lists_of_rows_between_two_blocks_stay_theirs(tmp_path: Path) -> None:
