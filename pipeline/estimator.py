@@ -19,8 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64
-from pipeline.blocks.logits import MOST_CLASSES
-from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, WEIGHTED, choose_metric
+from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.sampling import in_sample, shuffled
 from pipeline.blocks.scaling import Scaling
@@ -326,11 +325,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             )
         taken = self.metric_choice_.metric
         if self.metric not in ("auto", taken):
-            if any(one.metric == WEIGHTED for one in self.metric_choice_.tried):
-                raise ValueError(
-                    f"metric={self.metric!r}: trees need 2 to {MOST_CLASSES} classes, none of them "
-                    f"too rare to be in each part of the sample; give metric={WEIGHTED!r}"
-                )
+            if (why := self.metric_choice_.why_no_model()) is not None:
+                raise ValueError(f"metric={self.metric!r}: {why}; give metric='weighted'")
             raise ValueError(f"metric={self.metric!r}: nothing in X tells anything of the labels")
         if taken != AS_SCALED:
             self.metric_ = taken

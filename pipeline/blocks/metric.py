@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.blocks.logits import Forests, fit_forests, spread_of
+from pipeline.blocks.logits import MOST_CLASSES, Forests, fit_forests, spread_of
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import nearest
 from pipeline.knn.threads import ALONE, Threads
@@ -89,6 +89,15 @@ class MetricChoice:
     n_judged: int
     no_direction: float = 0.0
     """Share of the rows that are zero in all features, where directions are compared."""
+
+    def why_no_model(self) -> str | None:
+        """Why logits of trees were not tried where weights were; None where these were not."""
+        if all(one.metric != WEIGHTED for one in self.tried):
+            return None
+        return (
+            f"trees need 2 to {MOST_CLASSES} classes, none of them too rare to be in each part of "
+            "the sample"
+        )
 
     def order(self) -> list[int]:
         """Features, the most relevant first."""

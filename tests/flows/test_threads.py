@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from itertools import permutations
 from pathlib import Path
 
-import numpy as np
 import pytest
 from runs import PoolWriter, fit, results
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from flows.engine import cluster
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, run_parts
 from flows.engine.threads import n_cores, run_threads
 from flows.steps.graph import anchors
-from pipeline.knn.exact import nearest
-from pipeline.knn.threads import one_thread
 from storage.arrays.groups import read_array
 from storage.errors import StepTimeoutError
 from storage.files.location import Location
@@ -62,45 +56,6 @@ def test_deadline_names_what_runs_and_does_not_wait_for_it() -> None:
         list(run_threads(lambda part: go.wait(60), PARTS, 2, Deadline("s", 0.5)))
     assert time.monotonic() - start < 30
     go.set()
-
-
-@pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_one_thread_lasts_until_the_last_has_left(order: tuple[int, ...]) -> None:
-    """As parts of a worker of several threads, which begin and end whenever they do."""
-    leave, left = [threading.Event() for _ in order], [threading.Event() for _ in order]
-    entered = threading.Semaphore(0)
-
-    def work(i: int) -> list[int]:
-        with one_thread():
-            entered.release()
-            leave[i].wait(30)
-            counts = blas_threads()
-        left[i].set()
-        return counts
-
-    with threadpool_limits(3, user_api="blas"), ThreadPoolExecutor(len(order)) as threads:
-        before = blas_threads()
-        done = []
-        for i in range(len(order)):
-            done.append(threads.submit(work, i))
-            entered.acquire(timeout=30)
-        for i in order:
-            leave[i].set()
-            left[i].wait(30)
-        assert [set(part.result()) for part in done] == [{1}] * len(order)
-        assert blas_threads() == before
-    assert set(before) == {3}
-
-
-def test_searches_beside_each_other_leave_libraries_their_threads() -> None:
-    x = np.random.default_rng(0).normal(size=(900, 6)).astype(np.float32)
-    with threadpool_limits(3, user_api="blas"), ThreadPoolExecutor(3) as threads:
-        list(threads.map(lambda _: nearest(x, x, 5), range(12)))
-        assert set(blas_threads()) == {3}
-
-
-def blas_threads() -> list[int]:
-    return [of["num_threads"] for of in threadpool_info() if of["user_api"] == "blas"]
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,12 @@ from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.graph.lookup import pick
 from pipeline.arrays import Float32
-from pipeline.blocks.logits import MOST_CLASSES, Forests, of_chances, spread_of
+from pipeline.blocks.logits import Forests, of_chances, spread_of
 from pipeline.blocks.metric import (
     AS_SCALED,
     FEWEST_ROWS,
     PROBABILITIES,
     SAMPLE_ROWS,
-    WEIGHTED,
     MetricChoice,
     Modeled,
     choose_metric,
@@ -254,11 +253,8 @@ def learn_transform(
     learned = partial(learn_part, Threads(job.machine().threads))
     metric = Metric.of(job.parts(METRIC, learned, [Part("all", learn)])[0])
     if wanted not in ("auto", metric.choice.metric):
-        if any(one.metric == WEIGHTED for one in metric.choice.tried):
-            raise InputError(
-                f"--metric {wanted}: trees need 2 to {MOST_CLASSES} classes, none of them too "
-                "rare to be in each part of the sample; take --metric weighted"
-            )
+        if (why := metric.choice.why_no_model()) is not None:
+            raise InputError(f"--metric {wanted}: {why}; take --metric weighted")
         raise InputError(
             f"--metric {wanted}: no feature tells more of the labels than of shuffled ones; "
             "leave it out, or give other features"
