@@ -22,12 +22,14 @@ from pipeline.arrays import Float32, Float64, Floating, Int8, Int64, Integers, U
 from pipeline.decision.quality import (
     BIAS_RIDGE,
     RIDGE,
+    SHARPENED,
     SHRINK,
     SMOOTHED,
     Correction,
     Reach,
     correction,
     likeliest,
+    mistaken_of,
     near_weights,
     reach_of,
     soft_log,
@@ -64,6 +66,8 @@ class OddsWeights:
     """By feature: sizes; of the second pass also smoothing, reach, and smoothing times reach."""
     bias: float
     reach: Reach | None = None
+    mistaken: float = 0.0
+    """As of `quality.Weights`."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,11 @@ def fit_second(
     sizes, scale = odds.shape[1], Reach.of(reach)
     start = np.concatenate([np.full(sizes, 0.5 / sizes), [0.5, 0.0, 0.0]])
     features = _features(odds, smoothed, reach, scale)
-    return OddsWeights(*_fit(features, given, by, start, sizes + 1), scale)
+    weight, bias = _fit(features, given, by, start, sizes + 1)
+    one = expit(features @ np.asarray(weight) + bias)
+    contradicted = float(((one >= 0.5) != given).mean())
+    wrong = float((one * by.matrix[1, 0] + (1.0 - one) * by.matrix[0, 1]).mean())
+    return OddsWeights(weight, bias, scale, mistaken_of(contradicted, wrong))
 
 
 def second_pass(
@@ -183,9 +191,9 @@ def second_pass(
     bad."""
     assert weights.reach is not None
     features = _features(odds, smoothed, reach, weights.reach)
-    z = features @ np.asarray(weights.weight) + weights.bias
-    z += _own(given, by)
-    return np.asarray(expit(np.where(given == 1, z, -z)), np.float64)
+    z, side = features @ np.asarray(weights.weight) + weights.bias, np.where(given == 1, 1.0, -1.0)
+    after, alone = expit(side * (z + _own(given, by))), expit(side * SHARPENED * z)
+    return np.asarray((1.0 - weights.mistaken) * after + weights.mistaken * alone, np.float64)
 
 
 def _features(odds: Float64, smoothed: Float32, reach: Float32, scale: Reach) -> Float64:

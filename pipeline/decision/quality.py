@@ -8,12 +8,16 @@ by maximum likelihood of the rows' given labels, ``P(given b) = Σ_a F_a T[a, b]
 transition matrix (rows: true class). No row's features contain its own label, so the fit is held
 out and the probabilities are calibrated by what labels there are. Bayes' rule then adds the row's
 own label.
+
+Where neighbors contradict a label, classes overlap or people err where classes are hard to tell
+apart: labels look alike in both cases. What the matrix leaves unexplained is given to the second
+in part (`mistaken_of`), and qualities average both readings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +48,9 @@ FAR = 4.0
 """Standard deviations at which the logarithm of a distance is cut."""
 KEPT = 4
 """Classes of a posterior that travel to the neighbors; the rest is one number."""
+MISTAKEN, SHARPENED = 0.7, 4
+"""Chance that contradicted labels are mistakes where the matrix explains none of them; and power of
+chances that tells which class is there, if it is one in each place."""
 FIT_ROWS = 20_000
 """Rows that weights are fitted on, about, at most."""
 
@@ -97,6 +104,9 @@ class Weights:
     bias: Float64
     """(1, class); with a reach (2, class), the second times how far neighbors are."""
     reach: Reach | None = None
+    mistaken: float = 0.0
+    """Chance that labels which neighbors contradict are mistakes, whatever the matrix says; of the
+    second pass."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,12 @@ def correction(matrix: Float64, given_counts: Integers) -> Correction:
     prior = np.clip(share @ inverse, 0.0, None)
     prior = np.asarray(prior / max(float(prior.sum()), 1e-12), np.float64)
     return Correction(blurred, inverse, prior, np.asarray(blurred.mean(axis=0), np.float64))
+
+
+def mistaken_of(contradicted: float, wrong: float) -> float:
+    """Chance that contradicted labels are mistakes, by the share of labels that neighbors speak
+    against, and the share that the matrix has for wrong."""
+    return MISTAKEN * max(0.0, 1.0 - wrong / max(contradicted, 1e-12))
 
 
 def vote_features(votes: ClassVotes, by: Correction) -> Float64:
@@ -252,7 +268,13 @@ def fit_weights(
     rising = n_features if scale is None else n_features - 1
     best = likeliest(loss, np.concatenate([start, np.zeros(n_terms * c)]), rising)
     weight, bias = np.split(best, [n_features])
-    return Weights(weight, bias.reshape(n_terms, c), scale)
+    fitted = Weights(weight, bias.reshape(n_terms, c), scale)
+    if scale is None or not len(rows):
+        return fitted
+    f, _ = _softmax(of, weight, fitted.bias)
+    contradicted = float((f.argmax(axis=1) != votes.own[rows]).mean())
+    right = (f * np.diag(by.matrix)[slot]).sum(axis=1) / f.sum(axis=1)
+    return replace(fitted, mistaken=mistaken_of(contradicted, 1.0 - float(right.mean())))
 
 
 def likeliest(
@@ -289,6 +311,15 @@ def with_own_label(chances: Chances, votes: ClassVotes, by: Correction) -> Chanc
     rest = chances.rest * np.where(known, by.elsewhere[label], 1.0)
     total = chance.sum(axis=1) + rest
     return Chances(chance / total[:, None], rest / total)
+
+
+def averaged(before: Chances, after: Chances, mistaken: float) -> Chances:
+    """Chances ``after`` the row's own label, and those if each place has one class, which the ones
+    ``before`` tell, as far as contradicted labels are ``mistaken``."""
+    sharp, rest = before.chance**SHARPENED, before.rest**SHARPENED
+    part = mistaken / (sharp.sum(axis=1) + rest)
+    chance = (1.0 - mistaken) * after.chance + part[:, None] * sharp
+    return Chances(chance, (1.0 - mistaken) * after.rest + part * rest)
 
 
 def label_quality(after: Chances, votes: ClassVotes) -> Float64:

@@ -22,6 +22,7 @@ from pipeline.decision.quality import (
     Correction,
     TopClasses,
     Weights,
+    averaged,
     chances,
     fit_weights,
     label_quality,
@@ -79,8 +80,9 @@ def second_pass(
     features: Float64, reach: Float32, votes: ClassVotes, by: Correction, weights: Weights
 ) -> Suspects:
     """Qualities of the rows' given labels from their ``smoothed_features`` and ``reach_of``."""
-    after = with_own_label(chances(features, votes.code, weights, reach), votes, by)
-    return judge(after, votes)
+    before = chances(features, votes.code, weights, reach)
+    after = with_own_label(before, votes, by)
+    return judge(averaged(before, after, weights.mistaken), votes)
 
 
 def judge(after: Chances, votes: ClassVotes) -> Suspects:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import check_grad
+from sklearn.metrics import f1_score
 
 from pipeline.decision import quality
 from pipeline.decision.class_votes import CANDIDATES, NONE, ClassVotes, class_votes
@@ -16,15 +19,19 @@ from pipeline.decision.quality import (
     FAR,
     FLOOR,
     KEPT,
+    MISTAKEN,
+    SHARPENED,
     SHRINK,
     Chances,
     Reach,
     TopClasses,
     Weights,
+    averaged,
     chances,
     correction,
     fit_weights,
     label_quality,
+    mistaken_of,
     reach_of,
     smoothed_feature,
     top_classes,
@@ -36,10 +43,13 @@ from pipeline.decision.suspects import (
     fit_first,
     second_pass,
     smoothed_features,
+    suspects_of,
+    suspects_of_two,
     take,
 )
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import WIDTH
+from pipeline.noise.rates import given as known
 
 SIZES = (3, 7, 15)
 
@@ -145,12 +155,12 @@ def test_the_gradient_is_the_slope(monkeypatch: pytest.MonkeyPatch, c: int, reac
     assert off < 1e-3 * float(np.linalg.norm(caught[0](free)[1]))
 
 
-def clouds(n: int, c: int, seed: int):  # type: ignore[no-untyped-def]
+def clouds(n: int, c: int, seed: int, apart: float = 2.2):  # type: ignore[no-untyped-def]
     """Overlapping clouds: lists of 60 with distances, clean labels and given ones."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, c, n)
     angle = 2 * np.pi * y / c
-    x = 2.2 * np.stack([np.cos(angle), np.sin(angle)], axis=1) + rng.normal(size=(n, 2))
+    x = apart * np.stack([np.cos(angle), np.sin(angle)], axis=1) + rng.normal(size=(n, 2))
     index, distance = nearest(x.astype(np.float32), x.astype(np.float32), 60, exclude=np.arange(n))
     matrix = matrix_of(c, rng)
     given_label = (rng.random(n)[:, None] > np.cumsum(matrix[y], axis=1)).sum(axis=1)
@@ -165,7 +175,9 @@ def test_qualities_are_calibrated_and_nearly_continuous(c: int) -> None:
     first = first_pass(votes, by, fit_first(votes, by))
     neighbor = TopClasses(first.code[index], first.chance[index])
     features, reach = smoothed_features(votes, by, neighbor, distance), reach_of(distance)
-    weights = fit_weights(features, votes, by, reach)
+    fitted = fit_weights(features, votes, by, reach)
+    assert 0.0 <= fitted.mistaken < MISTAKEN
+    weights = replace(fitted, mistaken=0.0)  # mistakes depend on the class alone
     found = second_pass(features, reach, votes, by, weights)
     right = label == y
     for low in (0.0, 0.25, 0.5, 0.75):
@@ -179,6 +191,52 @@ def test_qualities_are_calibrated_and_nearly_continuous(c: int) -> None:
     half = np.arange(1500, 3000)
     part = second_pass(features[half], reach[half], take(votes, half), by, weights)
     np.testing.assert_allclose(part.label_quality, found.label_quality[half], rtol=1e-12)
+
+
+@given(st.integers(2, 6), st.floats(0.0, MISTAKEN), st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_both_readings_of_contradicted_labels_are_averaged(
+    c: int, mistaken: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    drawn, told = rng.dirichlet(np.ones(c + 1), 5), rng.dirichlet(np.ones(c + 1), 5)
+    before, after = (Chances(one[:, :c], one[:, c]) for one in (drawn, told))
+    both = averaged(before, after, mistaken)
+    for row in range(5):
+        powers = [float(one) ** SHARPENED for one in drawn[row]]
+        for at in range(c):
+            expected = (1.0 - mistaken) * told[row, at] + mistaken * powers[at] / sum(powers)
+            assert both.chance[row, at] == pytest.approx(expected, abs=1e-12)
+    assert both.chance.sum(axis=1) + both.rest == pytest.approx(np.ones(5))
+
+
+@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_what_the_matrix_explains_is_not_said_to_be_mistaken(share: float, wrong: float) -> None:
+    assert 0.0 <= mistaken_of(share, wrong) <= MISTAKEN
+    assert share < 1e-9 or mistaken_of(share, share) == 0.0
+    assert mistaken_of(share, min(wrong, share)) >= mistaken_of(share, wrong)
+    assert mistaken_of(share, 0.0) == MISTAKEN
+
+
+@pytest.mark.parametrize("c", [2, 4])
+def test_mistakes_where_classes_meet_are_found(c: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    index, distance, y, _, _ = clouds(3000, c, c, apart=0.5 * c)
+    around = np.stack([(y[index[:, :30]] == a).mean(axis=1) for a in range(c)], axis=1)
+    around[np.arange(len(y)), y] = -1.0
+    wrong = np.random.default_rng(0).random(len(y)) < 2.0 * around.max(axis=1)
+    label = np.where(wrong, around.argmax(axis=1), y)
+    rows, counts = np.arange(len(y)), np.bincount(label, minlength=c)
+
+    def flagged() -> npt.NDArray[np.bool_]:
+        if c == 2:
+            rates = known(0.02, 0.02)
+            return suspects_of_two(index, distance, label, rates, rows)[0].is_label_issue
+        by = correction(0.98 * np.eye(c) + 0.02 / c, counts)
+        return suspects_of(index, distance, label, by, rows)[0].is_label_issue
+
+    found = f1_score(wrong, flagged())
+    monkeypatch.setattr(quality, "MISTAKEN", 0.0)
+    assert found > f1_score(wrong, flagged()) + 0.1
 
 
 def test_a_missing_label_has_no_quality_and_no_vote() -> None:

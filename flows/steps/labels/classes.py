@@ -78,13 +78,14 @@ class Fitted(Result):
     weight: list[float]
     bias: list[list[float]]
     reach: Reach | None
+    mistaken: float
 
     @classmethod
     def from_weights(cls, by: Weights) -> Fitted:
-        return cls(by.weight.tolist(), by.bias.tolist(), by.reach)
+        return cls(by.weight.tolist(), by.bias.tolist(), by.reach, by.mistaken)
 
     def weights(self) -> Weights:
-        return Weights(np.asarray(self.weight), np.asarray(self.bias), self.reach)
+        return Weights(np.asarray(self.weight), np.asarray(self.bias), self.reach, self.mistaken)
 
 
 @dataclass(frozen=True)
