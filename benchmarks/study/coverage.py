@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_blobs, make_classification, make_moons
 
 from benchmarks.study.data import NOISE, realized
-from benchmarks.study.lists import search
+from benchmarks.study.lists import Anchors, search
 from benchmarks.study.pools import gao, reeve_kaban
 from benchmarks.study.results import Results
-from pipeline.noise.extrema import anchor_plan, crossfit
+from pipeline.noise.extrema import anchor_plan
 from pipeline.simulate import flip, sheets
 
 Pool = tuple[NDArray[Any], NDArray[np.integer]]
@@ -86,12 +86,12 @@ def pool(make: Callable[[int, int], Pool], kind: str, n: int, seed: int) -> list
     x, y = np.ascontiguousarray(x, np.float32), y.astype(np.int8)
     wanted, columns = anchor_plan(n, x.shape[1])
     rows = np.random.default_rng([5, n, seed]).permutation(n)[:wanted]
-    near = search(x, rows, columns).astype(np.int64)
+    anchors = Anchors.of(x, search(x, rows, columns))
     found = []
     for p0, p1 in NOISE:
         noise_seed = zlib.crc32(f"{kind}/{n}/{seed}/{p0}-{p1}".encode())
         given = flip(y, p0, p1, noise_seed)
-        rates = crossfit(near, given[near], n)
+        rates = anchors.rates(given)
         found.append(
             {
                 "noise": [p0, p1],

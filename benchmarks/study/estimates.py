@@ -10,7 +10,8 @@ from bqlearn.metrics import anchor_transition_matrix
 from cleanlab.count import estimate_py_and_noise_matrices_from_probabilities
 from numpy.typing import NDArray
 
-from pipeline.noise.extrema import crossfit, minmax
+from benchmarks.study.lists import Anchors
+from pipeline.noise.extrema import minmax
 
 K_MINMAX, K_PEERS = 100, 50
 """Neighbors of `minmax` (the row itself included) and of the peers' leave-one-out chances."""
@@ -33,8 +34,9 @@ def cleanlab_matrix(chances: NDArray[np.float64], given: NDArray[np.integer]) ->
     return np.asarray(answer[1]).T
 
 
-def estimate(near: NDArray[np.int64], given: NDArray[np.int8], n: int) -> dict[str, Any]:
+def estimate(anchors: Anchors, given: NDArray[np.int8]) -> dict[str, Any]:
     """(p0, p1) of every method, and what `crossfit` says about its own."""
+    near = anchors.near
     chances = leave_one_out(near, given, 2)
     k = min(K_MINMAX, near.shape[1])
     plain = minmax(given[near[:, :k]].mean(axis=1), k)
@@ -42,7 +44,7 @@ def estimate(near: NDArray[np.int64], given: NDArray[np.int8], n: int) -> dict[s
         "cleanlab": cleanlab_matrix(chances, given[near[:, 0]]),
         "biquality": anchor_transition_matrix(chances),
     }
-    ours = crossfit(near, given[near], n)
+    ours = anchors.rates(given)
     found = {name: [float(m[0, 1]), float(m[1, 0])] for name, m in peers.items()}
     told = ours.diagnostics
     return {

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from benchmarks.study import data
 from benchmarks.study.estimates import cleanlab_matrix, leave_one_out
-from benchmarks.study.lists import Lists, full_anchors, lists_of
+from benchmarks.study.lists import Lists, lists_of
 from benchmarks.study.noises import flipped
 from benchmarks.study.results import Results
-from pipeline.noise.transition import transition_matrix
 
 Floats = NDArray[np.float64]
 SETS = (*data.TUNED, "segment", "pendigits", "vehicle", "fashion_mnist")
@@ -74,9 +73,9 @@ def case(lists: Lists, key: str, noise: Floats) -> dict[str, Any]:
     realized = np.zeros((classes, classes))
     np.add.at(realized, (lists.y, given), 1.0)
     realized /= realized.sum(axis=1, keepdims=True)
-    near = full_anchors(lists)
+    near = lists.anchors.near
     start = time.perf_counter()
-    ours = transition_matrix(near, given[near], lists.n, classes)
+    ours = lists.anchors.matrix(given, classes)
     seconds = time.perf_counter() - start
     chances = leave_one_out(near, given, classes)
     matrices = {

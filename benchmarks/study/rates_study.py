@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from benchmarks.study import data
 from benchmarks.study.estimates import estimate
-from benchmarks.study.lists import Lists, Split, full_anchors, lists_of, split
+from benchmarks.study.lists import Lists, Split, lists_of, split
 from benchmarks.study.results import Results
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.threshold import predict, tempered, threshold, vote_table
 from pipeline.decision.votes import counts, k_grid
-from pipeline.noise.extrema import crossfit
 
 SETS = tuple(dict.fromkeys((*data.SMALL, *data.MIDDLE, *data.LARGE)))
 
@@ -60,7 +59,7 @@ def rates_case(lists: Lists, case: data.Case) -> dict[str, Any]:
     y = data.group(lists.y, case.grouping)
     given = case.given(y)
     start = time.perf_counter()
-    found = estimate(full_anchors(lists), given, lists.n)
+    found = estimate(lists.anchors, given)
     seconds = time.perf_counter() - start
     return {
         **describe(case, y),
@@ -75,7 +74,7 @@ def accuracy_case(lists: Lists, case: data.Case, parts: Split) -> dict[str, Any]
     y = data.group(lists.y, case.grouping)
     clean, truth = y[parts.train], y[~parts.train]
     given = case.given(clean)
-    rates = crossfit(parts.anchors, given[parts.anchors], len(given))
+    rates = parts.anchors.rates(given)
     grid = k_grid(min(100, parts.near.shape[1] - 1))
     count = counts(given[parts.near[:, 1:]], grid)
     chosen = choose(squared_losses(count, given, grid), len(given), grid)

@@ -13,6 +13,8 @@ from typing import Any
 import pipeline
 
 RATES = ("noise/asymptotes", "noise/extrema", "noise/rates")
+TESTED = ("noise/regions", "noise/cores", "noise/copies")
+"""What a training asks of features and distances beside the rates."""
 MATRIX = ("noise/transition", "noise/transition_fit")
 QUALITY = tuple(
     f"decision/{m}" for m in ("class_votes", "odds", "quality", "suspects", "tempering")
@@ -20,16 +22,16 @@ QUALITY = tuple(
 DECISION = (*RATES, "decision/threshold")
 SPECULATE = tuple(f"methods/speculate_correct/{m}" for m in ("bound", "sampling", "certificate"))
 KERNELS = {
-    "rates": RATES,
-    "coverage": RATES,
-    "accuracy": (*DECISION, "decision/choose_k", "decision/votes"),
+    "rates": (*RATES, *TESTED),
+    "coverage": (*RATES, *TESTED),
+    "accuracy": (*DECISION, *TESTED, "decision/choose_k", "decision/votes"),
     "rare": (*RATES, "decision/choose_k", "decision/votes"),
     "rare-many": (*RATES, *MATRIX, "decision/tempering", "decision/class_rule"),
     "plateau": DECISION,
     "square": (*RATES, "methods/rknn"),
     "gao": ("methods/rknn",),
     "gao-ours": DECISION,
-    "multiclass": (*RATES, *MATRIX),
+    "multiclass": (*RATES, *MATRIX, *TESTED),
     "suspects": (*RATES, *MATRIX, "noise/simplex", *QUALITY),
     "metric": ("blocks/logits", "blocks/metric", *DECISION, *MATRIX, *QUALITY),
     "cleaning": ("cleaned", "decision/soft", "blocks/metric", *RATES, *MATRIX, *QUALITY),

@@ -51,6 +51,10 @@ def test_lists_within_a_part_are_those_of_a_new_search(folder: Path) -> None:
         expected = np.sort(distance, axis=1)[:, : found.shape[1]]
         np.testing.assert_allclose(np.take_along_axis(distance, found, 1), expected, atol=1e-6)
     assert (parts.near[:, 0] == np.arange(len(train))).all()
+    of = parts.anchors
+    away = (train[of.near[:, :1]] - train[of.near]) ** 2
+    np.testing.assert_allclose(of.distance, np.sqrt(away.sum(axis=2)), atol=1e-6)
+    np.testing.assert_array_equal(of.x, train[of.near[:, 0]])
     again = lists_of(folder, folder / "lists", "made")
     np.testing.assert_array_equal(again.near, lists.near)
 
