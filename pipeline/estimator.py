@@ -420,7 +420,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         else:
             rows, k = np.flatnonzero(self._drawn()), near.shape[1]
             own = self._label[rows]
-            decision = temper(near[rows], own, k, matrix, counts_of, noise.support)
+            decision = temper(near[rows], own, k, matrix, counts_of, noise.standard_errors)
         part = decision.part
         self._matrix = softened(matrix, counts_of, part) if part else None
         return decision

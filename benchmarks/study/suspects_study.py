@@ -24,9 +24,9 @@ from pipeline.decision.tempering import (
     PARTS,
     assumed,
     believed,
-    change_gains,
     choose_part,
     softened,
+    worth,
 )
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import anchor_plan
@@ -112,15 +112,12 @@ def case(
     before = posterior_simplex(share, noise.matrix)[np.arange(n), given]
     scores = {"before": before, "ours": ours.label_quality, **_peers(share, given)}
     plain = share.argmax(axis=1)
-    inverse = np.asarray(np.linalg.pinv(matrix), np.float64)
     votes = {
         part: posterior_simplex(share, softened(matrix, counts, part)).argmax(axis=1)
         for part in PARTS
     }
-    decision = choose_part(
-        np.stack([change_gains(plain, votes[part], given, inverse) for part in PARTS]),
-        noise.support,
-    )
+    error = noise.standard_errors
+    decision = choose_part([worth(plain, votes[part], given, matrix, error) for part in PARTS])
     chosen = votes[decision.part] if decision.part else plain
     gain = (chosen == y).astype(float) - (plain == y)
     return {

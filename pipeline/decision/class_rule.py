@@ -11,9 +11,8 @@ import numpy as np
 from pipeline.arrays import Float64, Int32, Int64, Integers
 from pipeline.decision.class_votes import NONE, ClassVotes, class_votes, vote_sizes
 from pipeline.decision.quality import Correction, Weights, among_candidates, chances, vote_features
-from pipeline.decision.tempering import PARTS, MatrixDecision, change_gains, choose_part, softened
+from pipeline.decision.tempering import PARTS, MatrixDecision, choose_part, softened, worth
 from pipeline.decision.votes import certain_as
-from pipeline.noise.rates import Support
 from pipeline.noise.simplex import posterior_of_candidates, posterior_simplex
 
 PORTION = 8192
@@ -104,25 +103,19 @@ def temper(
     k: int,
     matrix: Float64,
     given_counts: Integers,
-    support: Support,
+    error: Float64,
 ) -> MatrixDecision:
     """How far the matrix corrects predictions, from a sample of rows.
 
     ``neighbor_label`` is (row, rank), ``given_label`` (row,); ``matrix`` (class, class), row = true
-    class; ``given_counts`` (class,) rows of the pool; ``support`` the verdict on the matrix.
+    class; ``given_counts`` (class,) rows of the pool; ``error`` (class,) standard errors of the
+    matrix' diagonal.
     """
     n_classes = len(matrix)
     labeled = given_label < n_classes if given_label.dtype.kind == "u" else given_label >= 0
     near, own = neighbor_label[labeled], given_label[labeled]
     plain = decide(near, n_classes, k, None).predicted
-    inverse = np.asarray(np.linalg.pinv(matrix), np.float64)
-    sums = [
-        change_gains(
-            plain,
-            decide(near, n_classes, k, softened(matrix, given_counts, part)).predicted,
-            own,
-            inverse,
-        )
-        for part in PARTS
-    ]
-    return choose_part(np.stack(sums), support)
+    corrected = (
+        decide(near, n_classes, k, softened(matrix, given_counts, part)).predicted for part in PARTS
+    )
+    return choose_part([worth(plain, after, own, matrix, error) for after in corrected])

@@ -21,8 +21,9 @@ from pipeline.noise.transition import Transition
 
 PARTS = (0.25, 0.5, 0.75, 1.0)
 """Parts of the correction that are tried."""
-SURE = {"supported": 1.0, "weak": 1.5, "unsupported": 2.0}
-"""Standard errors by which a part must pay, by verdict."""
+DOUBTED = 3.0
+"""Standard errors of the matrix, beside one of the labels, after which a part must pay. They are
+those of the diagonal alone, if mistakes depend on the class alone."""
 Z95 = 1.96
 """Standard errors of a 95 % interval."""
 MISTAKEN = 0.75
@@ -44,7 +45,7 @@ class MatrixDecision:
 
 @dataclass(frozen=True)
 class Worth:
-    """What it is worth to weigh neighborhoods of several sizes, beside the vote of one k."""
+    """What predictions are worth beside others of the same rows."""
 
     gain: float
     """Rows of the sample more that are right, estimated on the given labels."""
@@ -55,9 +56,9 @@ class Worth:
 
     @property
     def taken(self) -> bool:
-        """Whether the weighed vote predicts: unless it surely loses, were the matrix at the worst
-        end of its interval. Where it predicts the same, its chances are the better ones: shares of
-        one k carry the labels' noise."""
+        """Whether a vote of several sizes predicts, weighed beside that of one k: unless it surely
+        loses, were the matrix at the worst end of its interval. Where it predicts the same, its
+        chances are the better ones: shares of one k carry the labels' noise."""
         return self.gain - Z95 * self.matrix_error >= -self.gain_error
 
 
@@ -127,53 +128,39 @@ def _alike(right: float, c: int) -> Float64:
     return alike
 
 
-def change_gains(
-    plain: Integers, corrected: Integers, given_label: Integers, inverse: Float64
-) -> Float64:
-    """(2,) sum and sum of squares of what changed predictions are worth; blocks' sums add up.
-
-    All (row,) codes; votes leave the row's own label out. ``inverse`` is that of the transition
-    matrix, (given class, true class).
-    """
-    moved = np.flatnonzero(plain != corrected)
-    label = given_label[moved]
-    worth = inverse[label, corrected[moved]] - inverse[label, plain[moved]]
-    return np.array([worth.sum(), (worth * worth).sum()])
-
-
 def worth(
-    of_one_k: Integers,
-    weighed: Integers,
+    before: Integers,
+    after: Integers,
     given_label: Integers,
     matrix: Float64,
     error: npt.ArrayLike,
 ) -> Worth:
-    """What the predictions (row,) of a weighed vote are worth beside those of one k, on a sample.
+    """What predictions (row,) are worth beside those of before, on a sample.
 
-    ``matrix`` is (class, class), row = true class; ``error`` (class,) standard errors of its
-    diagonal. They reach the gain by ``d inverse = -inverse @ d matrix @ inverse``; what a class
-    keeps less of right labels goes to the others in the shares that the matrix has.
+    All votes leave the row's own label out. ``matrix`` is (class, class), row = true class;
+    ``error`` (class,) standard errors of its diagonal. They reach the gain by
+    ``d inverse = -inverse @ d matrix @ inverse``; what a class keeps less of right labels goes to
+    the others in the shares that the matrix has.
     """
     c, inverse = len(matrix), np.asarray(np.linalg.pinv(matrix), np.float64)
-    gain, square = change_gains(of_one_k, weighed, given_label, inverse)
+    changed = before != after
+    label, old, new = given_label[changed], before[changed], after[changed]
+    gains = inverse[label, new] - inverse[label, old]
     moved = np.zeros((c, c))
-    np.add.at(moved, (given_label, weighed), 1.0)
-    np.add.at(moved, (given_label, of_one_k), -1.0)
+    np.add.at(moved, (label, new), 1.0)
+    np.add.at(moved, (label, old), -1.0)
     wrong = matrix * (1.0 - np.eye(c))
     wrong /= np.maximum(wrong.sum(axis=1, keepdims=True), 1e-12)
     slope = (inverse.T @ moved @ inverse.T * (wrong - np.eye(c))).sum(axis=1)
     matrix_error = np.linalg.norm(slope * np.asarray(error))
-    return Worth(float(gain), float(np.sqrt(square)), float(matrix_error))
+    return Worth(float(gains.sum()), float(np.linalg.norm(gains)), float(matrix_error))
 
 
-def choose_part(sums: Float64, support: Support) -> MatrixDecision:
-    """The part that surely pays most; the plain vote where none does.
-
-    ``sums`` is (len(PARTS), 2) from ``change_gains``.
-    """
-    gain, error = sums[:, 0], np.sqrt(sums[:, 1])
-    sure = gain - SURE[support] * error
+def choose_part(of_parts: Sequence[Worth]) -> MatrixDecision:
+    """The one of ``PARTS`` that surely pays most beside the plain vote, which stays where none
+    does."""
+    sure = [one.gain - one.gain_error - DOUBTED * one.matrix_error for one in of_parts]
     best = int(np.argmax(sure))
     if sure[best] <= 0.0:
         return MatrixDecision(0.0, 0.0, 0.0)
-    return MatrixDecision(PARTS[best], float(gain[best]), float(error[best]))
+    return MatrixDecision(PARTS[best], of_parts[best].gain, of_parts[best].gain_error)

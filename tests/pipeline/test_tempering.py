@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -16,7 +16,6 @@ from pipeline.decision.tempering import (
     Worth,
     assumed,
     believed,
-    change_gains,
     choose_part,
     shrunk,
     softened,
@@ -33,13 +32,13 @@ SUPPORTS: tuple[Support, ...] = ("supported", "weak", "unsupported")
 def test_gains_are_sums_over_rows(c: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     plain, moved, label = rng.integers(0, c, (3, 30))
-    inverse = rng.normal(size=(c, c))
+    matrix = 0.6 * np.eye(c) + 0.4 * rng.dirichlet(np.ones(c), c)
+    inverse = np.linalg.inv(matrix)
     rows = [inverse[b, q] - inverse[b, p] for p, q, b in zip(plain, moved, label, strict=True)
             if p != q]  # fmt: skip
-    found = change_gains(plain, moved, label, inverse)
-    np.testing.assert_allclose(found, [sum(rows), sum(v * v for v in rows)], atol=1e-9)
-    parts = [change_gains(plain[s], moved[s], label[s], inverse) for s in (slice(9), slice(9, 30))]
-    np.testing.assert_allclose(sum(parts), found, atol=1e-9)
+    found = worth(plain, moved, label, matrix, np.zeros(c))
+    expected = Worth(sum(rows), np.linalg.norm(rows), 0.0)
+    np.testing.assert_allclose(astuple(found), astuple(expected), atol=1e-9)
 
 
 @given(st.integers(2, 6), st.integers(0, 2**32 - 1))
@@ -81,9 +80,9 @@ def test_gains_are_without_bias() -> None:
     matrix = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]])
     y, plain, moved = rng.integers(0, 3, (3, 200_000))
     label = (rng.random(len(y))[:, None] > np.cumsum(matrix[y], axis=1)).sum(axis=1).clip(0, 2)
-    gain, squares = change_gains(plain, moved, label, np.linalg.inv(matrix))
+    found = worth(plain, moved, label, matrix, np.zeros(3))
     truth = int((moved == y).sum()) - int((plain == y).sum())
-    assert abs(gain - truth) < 4 * np.sqrt(squares)
+    assert abs(found.gain - truth) < 4 * found.gain_error
 
 
 @given(st.integers(2, 8), st.floats(0, 1), st.integers(0, 2**32 - 1))
@@ -156,10 +155,12 @@ def test_qualities_take_the_average_of_two_readings(c: int, wrong: float, seed: 
 
 
 def test_only_what_surely_pays_is_taken() -> None:
-    sums = np.array([[1.0, 100.0], [9.0, 16.0], [12.0, 400.0], [5.0, 1.0]])
-    assert choose_part(sums, "supported").part == PARTS[1]
-    assert choose_part(sums, "unsupported").part == PARTS[3]
-    assert choose_part(sums * [-1.0, 1.0], "supported").part == 0.0
+    parts = [Worth(*of) for of in ((1.0, 10.0, 0.0), (9.0, 4.0, 0.0), (12.0, 20.0, 0.0))]
+    known, unknown = Worth(8.0, 4.0, 0.1), Worth(20.0, 4.0, 9.0)
+    assert choose_part([*parts, known]).part == PARTS[1]
+    assert choose_part([*parts, unknown]).part == PARTS[1]  # the matrix may err by more
+    assert choose_part([parts[0], parts[2], known, unknown]).part == PARTS[2]
+    assert choose_part([Worth(-of.gain, of.gain_error, 0.0) for of in parts]).part == 0.0
 
 
 @given(st.integers(2, 8), st.integers(0, 2**32 - 1))

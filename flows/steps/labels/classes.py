@@ -244,7 +244,8 @@ def estimate_classes(
         )
         near, own, votes = read_sample(counted, n_classes)
         matrix = believed(fitted.matrix, counts, fitted.class_support)
-        decision = temper(near, own, k, matrix, counts, fitted.support)
+        errors = fitted.standard_errors
+        decision = temper(near, own, k, matrix, counts, errors)
         assert fitted.interval is not None
         by = correction(assumed(fitted, counts, contradicted(votes)), counts)
         prior = counts / counts.sum() if fitted.prior is None else fitted.prior
@@ -256,7 +257,7 @@ def estimate_classes(
             worth_it = worth(
                 decide(some, n_classes, k, part).predicted,
                 decide_weighed(some, by, first).predicted,
-                *(given, matrix, fitted.standard_errors),
+                *(given, matrix, errors),
             )
         transition = {
             "matrix": fitted.matrix,
