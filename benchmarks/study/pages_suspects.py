@@ -177,9 +177,9 @@ def suspects(rows: Rows, docs: Path) -> None:
         "## Flags",
         "Precision, recall and F1 of flags, means of the cases. A label is flagged where its own "
         "chance to be right is below ½. Other bounds, the rows of lowest quality as many as wrong "
-        "labels are expected (the sum of 1 - quality), the plain vote of the 50 nearest, and "
-        "cleanlab's filter with the same neighbors stand beside it; `behind`: cells (set and "
-        "noise) whose F1 is lower by more than .02, and the worst.",
+        "labels are expected (the sum of 1 - quality) or as promise the highest F1, the plain "
+        "vote of the 50 nearest, and cleanlab's filter with the same neighbors stand beside it; "
+        "`behind`: cells (set and noise) whose F1 is lower by more than .02, and the worst.",
         table(
             ["flagged by", "all", *each(rows, lambda r: r["kind"]), "behind", "worst"], flags(rows)
         ),

@@ -32,7 +32,7 @@ KERNELS = {
     "gao": ("methods/rknn",),
     "gao-ours": DECISION,
     "multiclass": (*RATES, *MATRIX, *TESTED),
-    "suspects": (*RATES, *MATRIX, "noise/simplex", *QUALITY),
+    "suspects": (*RATES, *MATRIX, *TESTED, "noise/simplex", *QUALITY),
     "metric": ("blocks/logits", "blocks/metric", *DECISION, *MATRIX, *QUALITY),
     "cleaning": ("cleaned", "decision/soft", "blocks/metric", *RATES, *MATRIX, *QUALITY),
     "weighed": (*DECISION, *MATRIX, *QUALITY, "decision/class_rule"),

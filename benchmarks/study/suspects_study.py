@@ -15,6 +15,7 @@ from sklearn.metrics import average_precision_score
 
 from benchmarks.study import data
 from benchmarks.study.estimates import K_PEERS
+from benchmarks.study.lists import Anchors
 from benchmarks.study.noises import KINDS, corrupted
 from benchmarks.study.results import Results
 from pipeline.decision.class_votes import contradicted
@@ -31,7 +32,6 @@ from pipeline.decision.tempering import (
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import anchor_plan
 from pipeline.noise.simplex import posterior_simplex
-from pipeline.noise.transition import transition_matrix
 
 TUNED = (
     *("heart", "housing", "diabetes", "fourclass", "splice", "optdigits13"),
@@ -70,8 +70,9 @@ def run(
             rows = np.sort(np.random.default_rng([3, len(x)]).permutation(len(x))[:LARGEST])
             x, y = x[rows], y[rows]
         y = np.unique(y, return_inverse=True)[1].astype(np.int64)
-        width = max(LIST, anchor_plan(*x.shape)[1] - 1)
-        index, distance = nearest(x, x, min(width, len(x) - 1), exclude=np.arange(len(x)))
+        row, columns = np.arange(len(x)), anchor_plan(*x.shape)[1]
+        index, distance = nearest(x, x, min(max(LIST, columns - 1), len(x) - 1), exclude=row)
+        of = Anchors.of(x, np.column_stack([row, index])[:, :columns])
         for kind in KINDS:
             for trial in range(trials):
                 if (key := f"{name}/{kind}/{trial}") not in results:
@@ -79,7 +80,7 @@ def run(
                     results.add(
                         key,
                         {
-                            **case(index, distance, y, given),
+                            **case(of, index, distance, y, given),
                             "set": name,
                             "kind": kind,
                             "tuned": name in TUNED,
@@ -89,13 +90,16 @@ def run(
 
 
 def case(
-    index: NDArray[np.int64], distance: NDArray[np.float32], y: NDArray[np.int64], given: Any
+    of: Anchors,
+    index: NDArray[np.int64],
+    distance: NDArray[np.float32],
+    y: NDArray[np.int64],
+    given: Any,
 ) -> dict[str, Any]:
     """Average precision, precision at the number of errors and calibration of every score."""
     n, c = len(y), int(y.max()) + 1
     wrong = given != y
-    anchors = np.column_stack([np.arange(n), index])[:, : anchor_plan(n, 1)[1]]
-    noise = transition_matrix(anchors, given[anchors], n, c)
+    noise = of.matrix(given, c)
     longest = min(LIST, max(1, n // 4))
     near = given[index[:, : min(K_PEERS, longest)]]
     share = np.stack([(near == b).mean(axis=1) for b in range(c)], axis=1)
@@ -161,12 +165,14 @@ def _flags(
     quality: Floats, share: Floats, given: NDArray[np.int64]
 ) -> list[tuple[str, NDArray[np.bool_]]]:
     """(row,) flags by several rules: bounds of the quality, the expected number of wrong labels,
-    the plain vote, and cleanlab's filter with the shares of the same neighbors."""
-    first = np.zeros(len(quality), bool)
-    number = round(float((1.0 - quality).sum()))
-    first[np.argsort(quality, kind="stable")[:number]] = True
+    the highest F1 to be expected if qualities are right, the plain vote, and cleanlab's filter with
+    the shares of the same neighbors."""
+    place = np.argsort(np.argsort(quality, kind="stable"), kind="stable")
+    wrong, number = np.sort(1.0 - quality)[::-1], float((1.0 - quality).sum())
+    f1 = 2.0 * wrong.cumsum() / (np.arange(1, len(wrong) + 1) + number)
     found = [(f"quality below {at}", quality < at) for at in BOUNDS]
-    found += [("expected number", first), ("plain vote", share.argmax(axis=1) != given)]
+    found += [("expected number", place < round(number)), ("expected F1", place <= f1.argmax())]
+    found += [("plain vote", share.argmax(axis=1) != given)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
