@@ -37,8 +37,8 @@ def coverage(rows: Rows, simulated: Rows, docs: Path) -> None:
         "with the five noise settings, and all real cases of the error study.",
         table(header, totals),
         table(header, lines),
-        "`square` and `line` have no pure region at all (η reaches 0 and 1 at single points), so "
-        "they are hardly ever `supported`.",
+        "Mistakes depend on the class alone; intervals allow for others too. `square` and `line` "
+        "have no pure region (η reaches 0 and 1 at single points) and are never `supported`.",
         "Command: `python -m benchmarks.study --data FOLDER --only coverage rates`",
     )
 

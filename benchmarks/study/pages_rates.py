@@ -187,7 +187,8 @@ def ranges(rows: Rows, docs: Path) -> None:
         axes.set_ylim(0, 1)
         axes.set_xlabel("k")
         axes.set_title(f"{name} {noise}: {row['support']}", fontsize=9)
-        parts.append(f"- {row['case']} (seed {row['seed']}), `{row['support']}`: {row['reason']}")
+        reason = row["reason"].partition(":")[0]
+        parts.append(f"- {row['case']} (seed {row['seed']}), `{row['support']}`: {reason}.")
     save(figure, docs / "honest-range.png")
     w8a = [r for r in rows if r["set"] == "w8a"]
     lines = [
