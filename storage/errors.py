@@ -23,6 +23,11 @@ def unsteered(text: str) -> str:
     return text.translate(_STEERING)
 
 
+def as_text(lines: Iterable[str]) -> str:
+    """Lines as a text; a line break inside one, of a name perhaps, becomes a space."""
+    return "".join(f"{' '.join(line.splitlines())}\n" for line in lines)
+
+
 class KnnoiseError(Exception):
     """Base of the errors shown to a user without a traceback.
 

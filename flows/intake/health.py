@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from flows.engine.results import LabelValue
+from storage.errors import as_text
 
 SHOWN = 5
 """Columns named in one line."""
@@ -65,7 +66,7 @@ class Health(BaseModel, frozen=True):
             shares += [f"and {more} more values"] if more > 0 else []
             lines.append(f"label {self.label_name!r}: {', '.join(shares) or 'no values'}")
         lines += self.lines() or ["nothing suspicious"]
-        return "\n".join(lines) + "\n"
+        return as_text(lines)
 
     @property
     def left_out(self) -> tuple[str, ...]:

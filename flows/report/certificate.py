@@ -4,6 +4,7 @@ from flows.engine.results import Outcome
 from flows.report.model import Frozen, Interval, Saved, fields_of
 from pipeline.diagnostics.reliability import clopper_pearson
 from pipeline.methods.speculate_correct import Certificate
+from storage.errors import as_text
 
 
 class ErrorBound(Frozen):
@@ -90,7 +91,7 @@ def certify_text(report: CertifyReport) -> str:
         f"{report.samples:,} samples",
         *(f"WARNING: {line}" for line in report.warnings),
     ]
-    return "\n".join(lines) + "\n"
+    return as_text(lines)
 
 
 def _line(name: str, bound: ErrorBound) -> str:

@@ -16,7 +16,7 @@ from pipeline.arrays import Int64
 from pipeline.blocks.sampling import Greatest
 from pipeline.diagnostics.drift import Change, flipped, flips, rate_change
 from storage.arrays.groups import read_array
-from storage.errors import listed
+from storage.errors import as_text, listed
 from storage.files.location import Location
 from storage.runs.run import Run, below
 from storage.version import FORMAT_VERSION, OLDEST_READ
@@ -318,7 +318,7 @@ def compare_text(comparison: Comparison) -> str:
             f"  given label: {rows.newly_suspect:,} newly suspect, {rows.no_longer_suspect:,} "
             f"no longer; {rows.given_changed:,} were changed in the source",
         ]
-    return "\n".join(lines) + "\n"
+    return as_text(lines)
 
 
 def _changed(pairs: Mapping[str, Pair]) -> Iterable[str]:

@@ -11,7 +11,7 @@ from flows.report.kinds import kind_of
 from flows.report.model import NewFilesReport, PoolReport, Report, Saved, Scoring, Training
 from flows.steps.sets.stages import check_stages
 from pipeline.graph.build import exact_seconds
-from storage.errors import KnnoiseError, amount, unsteered
+from storage.errors import KnnoiseError, amount, as_text, unsteered
 from storage.files.location import Location
 from storage.runs.run import Run, lasting
 from storage.version import OLDEST_READ
@@ -113,7 +113,7 @@ def train_text(report: PoolReport) -> str:
         "",
         *_times(report),
     ]
-    return "\n".join(lines) + "\n"
+    return as_text(lines)
 
 
 def scoring(report: dict[str, Any]) -> Scoring:
@@ -141,7 +141,7 @@ def score_text(report: Scoring) -> str:
         "",
         *_times(report),
     ]
-    return "\n".join(lines) + "\n"
+    return as_text(lines)
 
 
 def unlabeled_text(scored: Scoring) -> str:
@@ -170,7 +170,7 @@ def new_files_text(report: NewFilesReport) -> str:
         *(f"WARNING: {line}" for line in report.warnings),
         f"scores: {report.out}",
     ]
-    return "\n".join(lines) + "\n"
+    return as_text(lines)
 
 
 def _coding_lines(report: Report) -> list[str]:

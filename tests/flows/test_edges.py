@@ -132,3 +132,16 @@ def test_mistakes_along_a_feature_are_counted_by_the_plain_vote(tmp_path: Path) 
     by_rates = {"n_wrong": None, "clean_prior": [0.7, 0.3]}
     earlier = TrainReport.model_validate({**report, **by_rates})
     assert earlier.share_wrong == pytest.approx(0.7 * report["p0"] + 0.3 * report["p1"])
+
+
+def test_a_label_of_two_lines_stays_on_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.random.default_rng(0).normal(size=(N, 3))
+    labels = np.where(x[:, 0] > 0, "two\nlines", "one")
+    pd.DataFrame(x, columns=list("abc")).assign(y=labels).to_parquet(tmp_path / "t.parquet")
+    run = ["--run", str(tmp_path / "run"), "-q"]
+    assert main(["train", str(tmp_path / "t.parquet"), "--label-column", "y", *run]) == 0
+    said = capsys.readouterr().out
+    assert "P(given two lines | true one)" in said
+    assert not any(line.startswith("lines") for line in said.splitlines())
