@@ -107,6 +107,19 @@ def test_a_look_suggests_what_to_give(made: Path, capsys: pytest.CaptureFixture[
     assert "'member': 'No' is not to be read as --parse says" in capsys.readouterr().out
 
 
+def test_a_name_with_a_star_is_parsed_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = numbers(N, 0)[["price", "fraud"]]
+    percents = [f"{n} %" for n in range(N)]
+    table.assign(**{"p*": percents}).to_csv(tmp_path / "sales.csv", index=False)
+    check = ["check", str(tmp_path / "sales.csv"), "--label-column", "fraud"]
+    assert main(check) == 0
+    assert "give --parse 'p[*]=percent'" in capsys.readouterr().out
+    assert main([*check, "--parse", "p[*]=percent"]) == 0
+    assert "read as" not in capsys.readouterr().out
+
+
 def test_without_the_option_the_refusal_names_it(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterable
+from glob import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,7 +105,8 @@ def spellings_of(text: pa.Array, decimal: str = ".") -> list[str]:
 
 def parse_options(column: str, kinds: list[str]) -> str:
     """What to give for a column whose text can be read so; empty for no kinds."""
-    return " or ".join(f"--parse {shlex.quote(f'{column}={kind}')}" for kind in kinds)
+    alone = escape(column)  # a name may hold marks of patterns
+    return " or ".join(f"--parse {shlex.quote(f'{alone}={kind}')}" for kind in kinds)
 
 
 def parse_hint(value: object, column: str, decimal: str = ".") -> str:
