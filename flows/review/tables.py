@@ -14,6 +14,7 @@ from storage.export import write_columns
 from storage.sources.ids import RowIds, StoredIds, id_column
 from storage.sources.joins import read_answers
 from storage.sources.values.labels import Label, places_of
+from storage.sources.values.texts import MISSING
 
 
 def export_answers(file: AnswersFile, target: str, ids: StoredIds | None = None) -> int:
@@ -75,7 +76,8 @@ def labels_to_import(
     Raises `InputError` where the file cannot be read, is of another source, or has unknown rows or
     labels; `StorageError` where answers in it are damaged.
     """
-    checked = read_answers(path, ids)
+    called_so = any(label in MISSING for label in origin.label_values)
+    checked = read_answers(path, ids, verbatim=called_so)
     name = checked.location.name
     if checked.source is not None and checked.source != origin.source:
         raise InputError(f"{name}: holds labels of another source; nothing was imported")

@@ -18,10 +18,10 @@ from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import ROW, Annotations, Codes, Corrections, Repeats, keys, majority
 from storage.sources.files import FileOfSource, SourcePath, read_once, readable, stamped
-from storage.sources.formats.tables import batches, check_label_type, to_labels
+from storage.sources.formats.tables import TablesReader, batches, check_label_type, to_labels
 from storage.sources.ids import IdsOfLines, Numbers, RowIds, id_column
 from storage.sources.opening import open_cells
-from storage.sources.request import Dialect
+from storage.sources.request import Dialect, separator_hint
 from storage.sources.values.labels import (
     MOST_CLASSES,
     Label,
@@ -75,6 +75,7 @@ def read_annotations(
                 raise InputError(
                     f"{name}: no column {shown(column)}, only {listed(columns)}; "
                     f"annotations have a line per row and annotator; name its column by {option}"
+                    f"{separator_hint(columns)}"
                 )
         if len(set(names)) < 3:
             raise InputError(f"{name}: {listed(names)} must be three columns")
@@ -301,7 +302,8 @@ def with_corrections(source: Source, path: str) -> Source:
     part = FileOfSource("corrections", location.basename, location)
     source = replace(source, parts=stamped(source.parts))
     ids = RowIds.of_source(source)
-    (part,), latest = read_once((part,), lambda: read_answers(path, ids))
+    typed = source.format.content != "texts"  # whose labels may be called NA
+    (part,), latest = read_once((part,), lambda: read_answers(path, ids, verbatim=typed))
     if latest.source is not None and latest.source != source_identity(
         source.fingerprint(with_digest=True), source.label_name
     ):
@@ -314,9 +316,11 @@ def with_corrections(source: Source, path: str) -> Source:
     return replace(source, parts=(*source.parts, part), corrections=corrections)
 
 
-def read_answers(path: str, ids: RowIds | None = None) -> LatestLabels:
+def read_answers(path: str, ids: RowIds | None = None, *, verbatim: bool = False) -> LatestLabels:
     """What a file of answers or a table of labels says; of rows with ids by these, where it has
     them.
+
+    verbatim : whether text such as NA is a label, where it would be a gap else
 
     Raises `InputError` where it cannot be read, has a row or an id that cannot be one, or more
     lines than are held; `StorageError` where answers in it are damaged.
@@ -328,7 +332,7 @@ def read_answers(path: str, ids: RowIds | None = None) -> LatestLabels:
             start = file.readline(LONGEST_LINE)
         if b'"origin"' in start or f'"{ROW}"'.encode() not in start:  # not a line for each label
             return reading.log()
-    return reading.table(path)
+    return reading.table(path, verbatim)
 
 
 class _LabelFile:
@@ -352,9 +356,11 @@ class _LabelFile:
         known = self.codes.values, tuple(self.reviewers)
         return LatestLabels(self.location, answers.origin.source, row, label, reviewer, *known)
 
-    def table(self, path: str) -> LatestLabels:
+    def table(self, path: str, verbatim: bool) -> LatestLabels:
         """A table of labels, a batch at a time."""
         table = open_cells(path, self._columns, ids=self.id_column)
+        if verbatim and isinstance(table.reader, TablesReader):
+            table = replace(table, reader=table.reader.verbatim())
         origins: set[str] = set()
         ids = IdsOfLines(self.name)
         rows, labels, reviewers = ([np.empty(0, kind)] for kind in (np.uint8, np.int16, np.int16))
@@ -401,7 +407,7 @@ class _LabelFile:
             which = ROW if self.id_column is None else f"{self.id_column} or {ROW}"
             raise InputError(
                 f"{name}: no column {missing[0]!r}, only {listed(names)}; corrections have the "
-                f"columns {which} and label"
+                f"columns {which} and label{_commas(names)}"
             )
         used = (self.id_column, *COLUMNS, "reviewer", "source")
         return [one for one in used if one is not None and one in names]
@@ -478,6 +484,12 @@ class _LabelFile:
             )
         place = np.asarray(coded.indices.fill_null(len(codes)))
         return np.array([*codes, NOBODY], np.int16).take(place)
+
+
+def _commas(names: tuple[str, ...]) -> str:
+    """What to do about the header of a table of labels that another separator divides."""
+    looks = separator_hint(names).partition(":")[0]
+    return looks and f"{looks}: save it with commas, or as .xlsx"
 
 
 def _joined(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:

@@ -209,3 +209,25 @@ def test_a_published_list_has_ids_and_is_taken_in_by_them(
     answers = AnswersFile.open(str(run / "review/answers.jsonl")).answers
     labels = {IDS[one.row]: one.label for one in answers.rows()}
     assert labels == dict(zip(filled.customer, filled.label, strict=True))
+
+
+def test_a_class_called_na_is_an_answer(table: pd.DataFrame, tmp_path: Path) -> None:
+    table["sick"] = table["sick"].map({"yes": "NA", "no": "EU"})
+    source, run = write(table, tmp_path / "pool.parquet"), tmp_path / "run"
+    fit(source, run, **OPTIONS)
+    said = tmp_path / "said.csv"
+    said.write_text(f"customer,label\n{IDS[7]},NA\n{IDS[8]},EU\n{IDS[9]},\n")
+    review = ["review", "--run", str(run), "-q"]
+    assert main([*review, "--import-from", str(said)]) == 0
+    assert main([*review, "--export-to", str(tmp_path / "out.csv")]) == 0
+    for file in (said, tmp_path / "out.csv"):
+        made = tmp_path / file.stem
+        fit(source, made, **OPTIONS, corrections=str(file))
+        assert corrected(made) == {IDS[7]: "NA", IDS[8]: "EU"}
+
+
+def test_a_table_of_answers_with_semicolons_is_told(table: pd.DataFrame, tmp_path: Path) -> None:
+    (tmp_path / "said.csv").write_text(f"customer;label\n{IDS[7]};yes\n")
+    source = write(table, tmp_path / "pool.csv")
+    with pytest.raises(InputError, match=r"separated by ';': save it with commas, or as .xlsx"):
+        fit(source, tmp_path / "run", **OPTIONS, corrections=str(tmp_path / "said.csv"))
