@@ -183,16 +183,20 @@ class Answers:
     def _add(self, answer: Answer) -> None:
         if answer.id in self.known:
             return
+        self.check_room(len(answer.rows))
         self._n_questions += len(answer.rows)
-        if self._n_questions > MOST_ROWS:
-            raise InputError(
-                f"{self.where}: answers on more than {MOST_ROWS:,} rows, which are not held in "
-                "memory; give --answers another file from here on"
-            )
         self.known.add(answer.id)
         self.answers[answer.id] = answer
         for one in answer.rows:
             self._by_row[one.row][answer.id] = None
+
+    def check_room(self, n_rows: int) -> None:
+        """Raise `InputError` where answers on so many rows more are not held."""
+        if self._n_questions + n_rows > MOST_ROWS:
+            raise InputError(
+                f"{self.where}: answers on more than {MOST_ROWS:,} rows, which are not held in "
+                "memory; give --answers another file from here on"
+            )
 
     def _forget(self, name: str) -> None:
         self.known.add(name)
@@ -287,13 +291,13 @@ class AnswersFile:
                     self.answers.see(line)
                     self._read, self._last = file.tell(), line[-_COMPARED:]
 
-    def add(self, answer: Answer) -> bool:
-        """Keep an answer; on the disk when this returns. False where it is known already."""
+    def add(self, *answers: Answer) -> int:
+        """Keep answers, all or none; on the disk when this returns. How many were not known."""
         self.refresh()
-        if answer.id in self.answers.known:
-            return False
-        self._append(asdict(answer))
-        return True
+        new = [answer for answer in answers if answer.id not in self.answers.known]
+        self.answers.check_room(sum(len(answer.rows) for answer in new))
+        self._append(*map(asdict, new))
+        return len(new)
 
     def undo(self, name: str) -> Answer | None:
         """Take an answer back; the answer, None where there is none that stands."""
@@ -303,15 +307,15 @@ class AnswersFile:
             self._append({"undo": name})
         return answer
 
-    def _append(self, event: Mapping[str, Any]) -> None:
-        line = _line(event)
-        if len(line) > LONGEST_LINE:
+    def _append(self, *events: Mapping[str, Any]) -> None:
+        lines = [_line(event) for event in events]
+        if (longest := max(map(len, lines), default=0)) > LONGEST_LINE:
             raise InputError(
-                f"{self.path}: an answer of {len(line):,} bytes, and {LONGEST_LINE:,} are read "
+                f"{self.path}: an answer of {longest:,} bytes, and {LONGEST_LINE:,} are read "
                 "again; it is not kept: give shorter labels, or fewer rows at once"
             )
         try:
-            durable.append(self.path, line)
+            durable.append(self.path, b"".join(lines))
         except OSError as error:
             raise StorageError(f"{self.path}: the answer is not kept ({error})") from error
         self.refresh()

@@ -93,28 +93,32 @@ def take(
     """
     origin = file.answers.origin
     assert origin is not None
-    n = 0
     if path.lower().endswith(TASKS):
         labels_read = read_tasks(path, origin)
     else:
         labels_read = [*labels_to_import(path, origin, None if ids is None else ids.to_match())]
+    new, taken = [], set[int]()
     for row, reviewer, label in labels_read:
         labels = file.answers.of_row(row).labels
         if reviewer in labels and labels[reviewer] == label:
             continue
-        if row in file.answers and not overrule:
+        if not overrule and (row in file.answers or row in taken):
             continue
-        n += keep(file, row, reviewer, label, why)
-    return n
+        new.append((row, reviewer, label))
+        taken.add(row)
+    return keep(file, new, why)
 
 
 def keep(
-    file: AnswersFile, row: int, reviewer: str, label: Label | None, why: str = "imported"
-) -> bool:
-    """Keep a label that was given elsewhere; whether it is new."""
-    rows, now = (Asked(row, None, why, False),), datetime.now(UTC)
-    when = now.isoformat(timespec="milliseconds")
-    return file.add(Answer(uuid.uuid4().hex, rows, label, reviewer, when))
+    file: AnswersFile, labels: list[tuple[int, str, Label | None]], why: str = "imported"
+) -> int:
+    """Keep labels that were given elsewhere, of row and reviewer; how many are new."""
+    when = datetime.now(UTC).isoformat(timespec="milliseconds")
+    answers = (
+        Answer(uuid.uuid4().hex, (Asked(row, None, why, False),), label, reviewer, when)
+        for row, reviewer, label in labels
+    )
+    return file.add(*answers)
 
 
 def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:

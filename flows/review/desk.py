@@ -213,7 +213,7 @@ class Desk:
             kept = self.file.add(Answer(name, tuple(rows), value, reviewer, _now()))
             if kept:
                 self._times.append(time.monotonic())
-            return kept
+            return kept > 0
 
     def _question(self, at: int, drawn: str | None = None) -> Asked:
         q = self.queue

@@ -65,9 +65,9 @@ def _take_along(file: AnswersFile, trained: Trained) -> None:
     """Keep the labels that the training was corrected with, but those of rows answered since."""
     used = trained.run.group(CORRECTIONS)
     rows = source_rows(trained.run, read_array(used, "row")).tolist()
-    for row, code in zip(rows, read_array(used, "y").tolist(), strict=True):
-        if row not in file.answers:
-            keep(file, row, str(used.attrs["file"]), trained.report.label_values[code])
+    known, who = trained.report.label_values, str(used.attrs["file"])
+    given = zip(rows, read_array(used, "y").tolist(), strict=True)
+    keep(file, [(row, who, known[code]) for row, code in given if row not in file.answers])
 
 
 def _rows(queue: Arrays, n: int, labels: list[str]) -> dict[str, list[object]]:

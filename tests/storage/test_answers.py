@@ -158,6 +158,16 @@ def test_an_answer_that_a_full_disk_cut_off_leaves_no_damage(
     assert 2 in AnswersFile.open(str(log.path), ORIGIN).answers
 
 
+def test_answers_given_at_once_are_synced_once(
+    log: AnswersFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    assert log.add(*(answer(str(row), row) for row in range(50))) == 50
+    assert len(synced) == 1
+    assert len([*AnswersFile.open(str(log.path), ORIGIN).answers.rows()]) == 50
+
+
 def test_two_processes_lose_nothing(log: AnswersFile) -> None:
     program = textwrap.dedent("""
         import sys
@@ -292,6 +302,11 @@ def test_a_log_of_more_answers_than_are_held_is_refused(
 ) -> None:
     log.add(answer("a", 1, 2))
     log.add(answer("b", 3, 4))
+    monkeypatch.setattr(answers, "MOST_ROWS", 5)
+    whole = log.path.read_bytes()
+    with pytest.raises(InputError, match=r"more than 5 rows"):
+        log.add(answer("c", 5), answer("d", 6))
+    assert log.path.read_bytes() == whole
     monkeypatch.setattr(answers, "MOST_ROWS", 3)
     with pytest.raises(InputError, match=r"answers\.jsonl: answers on more than 3 rows"):
         AnswersFile.open(str(log.path), ORIGIN)
