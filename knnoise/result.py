@@ -340,6 +340,8 @@ def _read(path: str) -> pd.DataFrame:
     """A table of the format that its extension tells, text as it was written."""
     import fsspec
     import pandas as pd
+    from pyarrow import feather, parquet
+    from pyarrow.types import is_integer, is_unsigned_integer
 
     name = path.lower()
     if name.endswith((".csv", ".csv.gz")):
@@ -351,15 +353,18 @@ def _read(path: str) -> pd.DataFrame:
         absent = {one: [""] if one in texts else ["", "nan"] for one in names}
         kinds = dict.fromkeys(texts, str)
         return pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=absent)
-    if name.endswith((".feather", ".arrow")):
-        return pd.read_feather(path)
     if name.endswith(".jsonl"):
         with fsspec.open(path, "rt", encoding="utf-8") as file:
             return pd.DataFrame(map(json.loads, file))
     if name.endswith(".xlsx"):
         book = pd.read_excel(path, dtype=object, keep_default_na=False, na_values=[""])
         return book.infer_objects()
-    return pd.read_parquet(path)
+    with fsspec.open(path, "rb") as file:
+        read = feather if name.endswith((".feather", ".arrow")) else parquet
+        table = read.read_table(file)
+    whole = [one for one in table.schema if is_integer(one.type) and table[one.name].null_count]
+    nullable = {one.name: "UInt64" if is_unsigned_integer(one.type) else "Int64" for one in whole}
+    return table.to_pandas(integer_object_nulls=True).astype(nullable)  # no digits go to float64
 
 
 def _axes(ax: Axes | None, inches: float = 2.5) -> Axes:

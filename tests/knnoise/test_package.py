@@ -8,10 +8,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import knnoise
@@ -85,6 +87,30 @@ def test_figures_are_drawn(trained: knnoise.Training) -> None:
     marks = [line.get_window_extent() for line in ax.lines]  # with their markers
     assert not any(text.get_window_extent().overlaps(one) for text in ax.texts for one in marks)
     assert trained.plot_posterior().get_ylabel() == "rows"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_whole_numbers_beside_gaps_keep_their_digits(tmp_path: Path, kind: str) -> None:
+    numbers = pd.Series([2**60 + 1, None, 3], dtype="Int64", name="n")
+    path = tmp_path / f"t.{kind}"
+    getattr(numbers.to_frame(), f"to_{kind}")(path)
+    assert Scores(str(path), {}, []).frame["n"].tolist() == [2**60 + 1, pd.NA, 3]
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_uuids_name_rows_and_bytes_do_not(tmp_path: Path, as_bytes: bool) -> None:
+    table, ids = frame().reset_index(drop=True), [UUID(int=2**100 + n) for n in range(300)]
+    table["id"] = [one.bytes for one in ids] if as_bytes else ids
+    given = {"label_column": "sick", "id_column": "id", **QUIET}
+    if as_bytes:
+        kinds = pa.Table.from_pandas(table).schema
+        fixed = kinds.set(kinds.get_field_index("id"), pa.field("id", pa.binary(16)))
+        pq.write_table(pa.Table.from_pandas(table, fixed), tmp_path / "t.parquet")
+        with pytest.raises(InputError, match=r"fixed_size_binary\[16\]; ids are text or whole"):
+            knnoise.train(tmp_path / "t.parquet", tmp_path / "run", **given)
+        return
+    found = knnoise.train(table, tmp_path / "run", **given)
+    assert found.label_issues["id"].tolist() == [str(one) for one in ids]
 
 
 def test_the_same_frame_again_is_the_same_run(trained: knnoise.Training) -> None:

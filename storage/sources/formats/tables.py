@@ -24,6 +24,7 @@ from storage.sources.values.texts import (
     MISSING,
     Spelling,
     check_id_type,
+    decoded,
     plain_texts,
     plain_type,
     plain_values,
@@ -186,7 +187,7 @@ def to_labels(column: pa.Array) -> Labels:
     """
     if is_list(column.type):
         return _sets(column)
-    coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
+    coded = column if types.is_dictionary(column.type) else decoded(column).dictionary_encode()
     values: list[Label | None] = [label_value(raw) for raw in plain_values(coded.dictionary)]
     if coded.indices.null_count:
         values.append(None)

@@ -53,13 +53,17 @@ def is_spelling(kind: str) -> bool:
 
 
 def decoded(column: pa.Array) -> pa.Array:
-    """A column with what its categories stand for."""
-    return column.dictionary_decode() if types.is_dictionary(column.type) else column
+    """A column with what its categories stand for; UUIDs as text."""
+    column = column.dictionary_decode() if types.is_dictionary(column.type) else column
+    if isinstance(column.type, pa.UuidType):
+        return pa.array([one and str(one) for one in column.to_pylist()], pa.string())
+    return column
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of what the categories of a column stand for."""
-    return kind.value_type if types.is_dictionary(kind) else kind
+    """The type of what the categories of a column stand for; text of UUIDs."""
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return pa.string() if isinstance(kind, pa.UuidType) else kind
 
 
 def plain_texts(column: pa.Array) -> pa.Array:
@@ -187,14 +191,17 @@ def check_id_type(where: str, name: str, kind: pa.DataType) -> None:
     """Raise `InputError` unless columns of this Arrow type can be ids."""
     if not can_be_id(kind):
         raise InputError(
-            f"{where}: id column {name!r} is {plain_type(kind)}; ids are text or whole numbers"
+            f"{where}: id column {name!r} is {plain_type(kind)}; ids are text or whole numbers: "
+            "write them as such"
         )
 
 
 def can_be_id(kind: pa.DataType) -> bool:
     """Whether columns of this Arrow type can be ids."""
     kind = plain_type(kind)
-    return not (types.is_nested(kind) or types.is_floating(kind) or types.is_binary(kind))
+    binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    binary = binary or (types.is_fixed_size_binary(kind) and not types.is_decimal(kind))
+    return not (types.is_nested(kind) or types.is_floating(kind) or binary)
 
 
 def text_ids(column: Any, where: str) -> Labels:
