@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from glob import has_magic
+from os.path import exists
 from posixpath import basename
 from typing import Any
 
@@ -72,7 +73,7 @@ def submit(flow: str, parameters: Mapping[str, Any], deployment: str | None = No
             )
     if "run" in parameters:  # as the worker will refuse it
         run = dated(parameters["run"])
-        if flow == "train" and has_magic(basename(run)):
+        if flow == "train" and has_magic(basename(run)) and not exists(run):
             raise InputError(f"run {run}: *, ? and [ stand for patterns of runs; name one folder")
     name = DEPLOYMENTS[flow]
     if deployment is not None:

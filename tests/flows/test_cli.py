@@ -127,9 +127,14 @@ def test_settings_of_prefect_that_are_none_are_named(
     assert said in done.stderr
 
 
-def test_a_pattern_of_runs_is_not_submitted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pattern_of_runs_is_not_submitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["submit", "train", "--run", "runs/*"]) == 2
     assert "patterns of runs; name one folder" in capsys.readouterr().err
+    (there := tmp_path / "run[1]").mkdir()  # as training goes on with it
+    assert main(["submit", "train", "--run", str(there)]) == 2
+    assert "no Prefect server is configured" in capsys.readouterr().err
 
 
 def test_a_deleted_folder_is_named(
