@@ -222,8 +222,6 @@ def _of_text(name: str, column: pa.Array, source: Source) -> FeatureCandidate:
     commas = decimal == "." and n_text > 0
     commas = commas and not pc.any(_no_numbers(pc.replace_substring(text, ",", "."))).as_py()
     spellings = spellings_of(plain_texts(column), decimal)
-    if commas and pc.any(pc.match_substring_regex(text, "^[+-]?0,")).as_py():
-        spellings = [kind for kind in spellings if kind != "thousands"]
     codes, coded = _coded(text)
     example = (text.filter(bad) if n_text else known)[0].as_py()[:40]
     kinds = tuple(spellings)

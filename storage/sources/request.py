@@ -174,6 +174,8 @@ def number_hint(value: str, column: str, decimal: str, *, trained: bool) -> str:
     if _DECIMAL_COMMA.fullmatch(value):
         parse = "" if trained else parse_hint(value, column, decimal)
         return f"{parse}if that is a decimal comma, give --decimal ,"
+    if decimal == "," and _DECIMAL_COMMA.fullmatch(value.replace(".", ",")):
+        return "write all numbers of the file with one decimal mark"
     return column_hint(value, column, decimal, trained=trained)
 
 

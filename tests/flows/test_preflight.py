@@ -228,8 +228,8 @@ def test_what_no_training_reads_is_neither_constant_nor_an_id(tmp_path: Path) ->
         table = table.append_column(name, column)
     pq.write_table(table, tmp_path / "t.parquet")
     found = run_check(str(tmp_path / "t.parquet"), label_column="sick")
-    assert found["remedies"]["exclude"] == ["pair", "words", "bytes", "uuid", "whole"]
-    assert "id_column" not in found["remedies"]
+    assert found["remedies"]["exclude"] == ["pair", "words", "bytes", "whole"]
+    assert found["remedies"]["id_column"] == "uuid"
     assert [one["columns"] for one in found["findings"] if one["left_out"]] == [["empty"]]
     run_train(**found["remedies"], run=str(tmp_path / "run"), quiet=True, workers=0)
 

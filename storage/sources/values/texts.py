@@ -126,7 +126,7 @@ def _number(text: pa.Array, decimal: str, end: str = "") -> pa.Array:
     point, marks = ("[.]", ",") if decimal == "." else (",", ".")
     marks = f"[{marks}'’ \u00a0\u202f]"
     text = pc.replace_substring_regex(text, "^−", "-")
-    whole = f"([0-9]{{1,3}}({marks}[0-9]{{3}})+|[0-9]+)"
+    whole = f"([1-9][0-9]{{0,2}}({marks}[0-9]{{3}})+|[0-9]+)"  # 0,500 has a decimal comma
     pattern = f"^[+-]?({whole}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?{end}$"
     there = pc.match_substring_regex(text, pattern)
     bare = pc.replace_substring_regex(text, f"{marks}|{end}$" if end else marks, "")

@@ -15,6 +15,7 @@ from refusals import refused, saved, text
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError
 from storage.sources.base import Source
 from storage.sources.opening import open_source
+from storage.sources.request import Dialect
 
 X = np.arange(12.0).reshape(4, 3)
 
@@ -174,3 +175,11 @@ def test_features_of_training(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="3 features, but training had 2; give the same"):
         scored(("a", "b"), saved(tmp_path, X))
     assert scored(("a", "b", "c"), saved(tmp_path, X)).feature_names == ("a", "b", "c")
+
+
+def test_two_decimal_marks_in_one_file_are_told(tmp_path: Path) -> None:
+    path = text(tmp_path, 'a,b,y\n0.052,"1,5",0\n2.145,"2,5",1\n')
+    wanted: dict[str, Any] = {"source": path, "label_column": "y"}
+    refused("'1,5' at row 0", "give --decimal ,", **wanted)
+    dialect = Dialect(sep=",", decimal=",")
+    refused("'0.052' at row 0", "with one decimal mark", **wanted, dialect=dialect)

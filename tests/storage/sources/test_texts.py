@@ -63,6 +63,7 @@ def test_stored_times_and_truth_values_are_read_too() -> None:
     ("kind", "value"),
     [
         *[("thousands", value) for value in ("1,23", "1,2345", "12 apples", "1.234,5", "$5")],
+        ("thousands", "0,052"),
         *[("percent", value) for value in ("12.5", "%", "5 %%", "five %")],
         *[("boolean", value) for value in ("maybe", "2", "yess")],
         *[("datetime", value) for value in ("2023-02-29", "2024-13-01", "2024-01-01 24:30")],
