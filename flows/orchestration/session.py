@@ -202,7 +202,8 @@ def check_same(
     """
     old = {**default, **before["parameters"]}
     unknown = [name for name in old if name not in params]
-    if unknown and before["versions"]["knnoise"] == VERSION:
+    bought = "k" in default and "k" not in before["parameters"]  # by acquire, which has no such
+    if bought or (unknown and before["versions"]["knnoise"] == VERSION):
         raise InputError("the run was begun by another command; use another --run folder")
     if unknown:
         raise InputError(

@@ -118,5 +118,5 @@ def status_text(state: RunState) -> str:
     if state.older is not None:
         lines.append(state.older)
     elif not state.finished:
-        lines.append("run the same train command again to resume")
+        lines.append("run the same command again to resume")
     return "\n".join(lines) + "\n"

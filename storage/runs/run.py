@@ -160,7 +160,7 @@ class Run:
         if record is None:
             if self.location.exists("report.json") or self.ledger.parts("report"):
                 raise StorageError(f"{url}: the record of report.json is damaged; {_REPAIR}")
-            raise InputError(f"{url} is not finished; run train again to resume it")
+            raise InputError(f"{url} is not finished; run the command that began it again")
         content = self.location.read("report.json")
         if content is None or digest_of([content]) != record.files.get("report.json"):
             what = "is missing" if content is None else "is damaged"

@@ -246,3 +246,14 @@ def test_labels_beyond_64_bits_are_kept_to_the_last_digit(
     digits = {str(2**63), str(2**64)}
     assert set(bought(run).values()) <= digits
     assert set(pq.read_table(run / "labels.parquet")["label"].to_pylist()) <= digits
+
+
+def test_a_training_does_not_go_on_where_labels_are_bought(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["--run", str(tmp_path / "run"), "-q"]
+    assert main(["acquire", str(table), *run, "--label-column", "kind", "--budget", "20"]) == 0
+    assert main(["train", str(table), *run, "--label-column", "kind"]) == 2
+    assert "begun by another command; use another --run folder" in capsys.readouterr().err
+    assert main(["report", *run]) == 2
+    assert "is not finished; run the command that began it again" in capsys.readouterr().err
