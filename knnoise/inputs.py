@@ -100,6 +100,8 @@ def _source(source: Any, folder: Path, id_column: str | None) -> tuple[str, str 
         return os.fspath(source), None
     if _is_of(source, "xarray") and type(source).__name__ == "DataArray":
         source = source.data
+    if hasattr(source, "__array__") and not (hasattr(source, "columns") or _is_of(source, "dask")):
+        source = np.asanyarray(source)  # a tensor of torch, a series
     if isinstance(source, np.ma.MaskedArray):
         source = np.ma.filled(source.astype(np.result_type(source, np.float32)), np.nan)
     if isinstance(source, np.ndarray):

@@ -288,6 +288,30 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
             knnoise.check(lost)
 
 
+class Tensor:
+    """What torch and others have for arrays."""
+
+    def __init__(self, values: object) -> None:
+        self.values = np.asarray(values)
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return self.values
+
+
+def test_a_tensor_is_an_array(tmp_path: Path) -> None:
+    table = frame()
+    x, y = table[["a", "flag"]].to_numpy(float), (table["sick"] == "yes").to_numpy(int)
+    found = [
+        knnoise.train(source, tmp_path / name, labels=labels, **QUIET).rates
+        for name, source, labels in (("array", x, y), ("tensor", Tensor(x), Tensor(y)))
+    ]
+    assert found[0].equals(found[1])
+    with pytest.raises(InputError, match=r"the Series: features have shape \(240,\); reshape them"):
+        knnoise.check(table["a"])
+    with pytest.raises(InputError, match="label_column=2: must be text, such as '2'"):
+        knnoise.check(table, label_column=2)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_hold_candidate_sets(kind: str) -> None:
     sets = [["cat", "dog"], ["dog"], ["emu", "cat"]] * 20
