@@ -78,7 +78,7 @@ def _opened(trained: Trained, params: CleanParams) -> Source:
     if config.parameters.get("annotations") is not None:
         raise InputError(
             f"{params.run}: trained on several labels per row, whose likeliest is in "
-            "consensus.parquet with its certainty: train on that"
+            "consensus.parquet; put its column consensus_label beside the rows, and train on that"
         )
     return as_stored(trained.stored(params.source, params.dialect))
 

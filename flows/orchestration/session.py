@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.engine.cluster import Performance, Workers, fitting
@@ -149,6 +151,12 @@ def claimed(
     """
     run.is_new()  # refuses a folder of something else before anything is written
     made = run.location.missing()
+    there = made[-1].parent if made else Path(run.location.url)
+    if run.location.is_local and not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(
+            f"{there}: read-only, and what is made of a run is kept in it; copy the run to a "
+            "folder of your own, and give that"
+        )
     with leased(run.location, reporter.say) as lease:
         created = run.is_new()
         try:

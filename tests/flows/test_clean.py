@@ -273,7 +273,7 @@ def test_what_cannot_be_cleaned_is_refused_in_one_line(
             "a column 'sample_weight'",
         ),
         ("sets.parquet", tmp_path / "sets", "c.parquet", [], "candidate sets"),
-        ("bare.parquet", tmp_path / "votes", "c.parquet", [], "consensus.parquet"),
+        ("bare.parquet", tmp_path / "votes", "c.parquet", [], "put its column consensus_label"),
         (source, run, "c.txt", [], "name the file so"),
         (source, tmp_path / "none", "c.parquet", [], "no run"),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -252,3 +253,19 @@ def test_unfinished_run_is_refused(pool: PoolWriter, run: Path, tmp_path: Path) 
     (run / "ledger" / "report" / "all.json").unlink()
     with pytest.raises(InputError, match="not finished"):
         apply(pool(n=9, name="q.npz"), run, tmp_path / "out.parquet")
+
+
+def test_a_run_that_is_read_only_is_told(
+    pool: PoolWriter, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, access = pool(n=20, seed=5, name="queries.npz"), os.access
+
+    def refuses(path: Path, mode: int) -> bool:
+        return access(path, mode) and not (mode & os.W_OK and run in (path, *Path(path).parents))
+
+    monkeypatch.setattr("os.access", refuses)
+    with pytest.raises(InputError, match=r"run: read-only, .*; copy the run to a folder"):
+        apply(queries, run, tmp_path / "out.parquet")
+    own = tmp_path / "own"
+    shutil.copytree(run, own)
+    assert apply(queries, own, tmp_path / "out.parquet")["n_rows"] == 20
