@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ from storage.runs.run import Run
 from storage.sources.base import Source
 from storage.sources.ids import StoredIds
 from storage.sources.opening import open_source
-from storage.sources.request import Coding
+from storage.sources.request import ENCODE, Coding
 
 BOUGHT = "bought.csv"
 PREDICTED = "labels.parquet"
@@ -71,14 +72,15 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
     given += ["--page"] if params.page else []
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)}: give one of them, each is an oracle")
-    opened = open_source(
-        params.source,
-        label_column=params.label_column,
-        with_labels=with_labels,
-        dialect=params.dialect(),
-        columns=params.columns(),
-        coding=Coding(parse=params.parsing()),
-    )
+    with _nothing_encoded():
+        opened = open_source(
+            params.source,
+            label_column=params.label_column,
+            with_labels=with_labels,
+            dialect=params.dialect(),
+            columns=params.columns(),
+            coding=Coding(parse=params.parsing()),
+        )
     if not labels_of(opened).each_one:
         raise InputError(
             f"--label-column {params.label_column}: these are candidate sets, and labels that are "
@@ -96,10 +98,20 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
         same(folder.config())
     work = training_seconds(params.builder, opened.n_rows or 0, len(opened.feature_names))
     with (
+        _nothing_encoded(),
         claimed(folder, lambda: describe(method, opened), same, reporter) as owned,
         open_job(owned, fitting(params, work), reporter) as job,
     ):
         return _acquire(job, opened, params, oracle)
+
+
+@contextmanager
+def _nothing_encoded() -> Iterator[None]:
+    """Errors without the remedy for text that only a training has."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(str(error).replace(ENCODE, "")) from error
 
 
 def _acquire(

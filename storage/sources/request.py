@@ -169,6 +169,10 @@ def separator_hint(cells: tuple[str, ...]) -> str:
     return f"; its columns look separated by {best!r}: give --sep '{word}'"
 
 
+ENCODE = "if these are categories, give --encode one-hot, else "
+"""What commands that encode say of text."""
+
+
 def number_hint(value: str, column: str, decimal: str, *, trained: bool) -> str:
     """What to do about a cell that is no number; `trained` as for `column_hint`."""
     if _DECIMAL_COMMA.fullmatch(value):
@@ -186,7 +190,7 @@ def column_hint(value: object, column: str, decimal: str = ".", *, trained: bool
         return "correct it: training had numbers there"
     hint = parse_hint(value, column, decimal)
     if isinstance(value, str) and not hint:
-        hint = "if these are categories, give --encode one-hot, else "
+        hint = ENCODE
     return f"{hint}leave it out with --exclude {shlex.quote(column)}"
 
 

@@ -177,6 +177,12 @@ def test_what_to_do_about_a_gap_is_what_buying_can(
     buy = ["acquire", str(tmp_path / "pool.csv"), "--run", str(tmp_path / "run"), "--budget", "5"]
     assert main([*buy, "--workers", "0", "-q"]) == 2
     assert "column 'b': nan; fill or drop them (empty" in capsys.readouterr().err
+    frame.assign(b="text").to_csv(tmp_path / "pool.csv", index=False)
+    frame.assign(b="text").to_parquet(tmp_path / "pool.parquet", index=False)
+    for end in (".csv", ".parquet"):
+        buy[1] = str(tmp_path / f"pool{end}")
+        assert main([*buy, "--workers", "0", "-q"]) == 2
+        assert capsys.readouterr().err.endswith("; leave it out with --exclude b\n")
 
 
 BAD = {
