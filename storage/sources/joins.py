@@ -1,6 +1,7 @@
 """Read what belongs to the rows of a source: annotations (row, annotator, label) of a long table,
 and labels that somebody checked, which replace those of the source and are certain."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -332,7 +333,15 @@ def read_answers(path: str, ids: RowIds | None = None, *, verbatim: bool = False
             start = file.readline(LONGEST_LINE)
         if b'"origin"' in start or f'"{ROW}"'.encode() not in start:  # not a line for each label
             return reading.log()
-    return reading.table(path, verbatim)
+    try:
+        return reading.table(path, verbatim)
+    except InputError as error:  # such a table is read in one way
+        said = str(error)
+        if "--encoding" not in said:
+            raise
+        raise InputError(
+            re.sub("[^:;]*--encoding.*", " save it as UTF-8, or as .xlsx", said)
+        ) from None
 
 
 class _LabelFile:

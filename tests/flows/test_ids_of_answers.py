@@ -226,8 +226,14 @@ def test_a_class_called_na_is_an_answer(table: pd.DataFrame, tmp_path: Path) -> 
         assert corrected(made) == {IDS[7]: "NA", IDS[8]: "EU"}
 
 
-def test_a_table_of_answers_with_semicolons_is_told(table: pd.DataFrame, tmp_path: Path) -> None:
-    (tmp_path / "said.csv").write_text(f"customer;label\n{IDS[7]};yes\n")
+def test_a_table_of_answers_as_spreadsheets_write_it_is_told(
+    table: pd.DataFrame, tmp_path: Path
+) -> None:
     source = write(table, tmp_path / "pool.csv")
+    for encoding in ("utf-16", "cp1252"):
+        (tmp_path / "said.csv").write_bytes(f"customer,label\n{IDS[7]},\xfcber\n".encode(encoding))
+        with pytest.raises(InputError, match=r"[:;] save it as UTF-8, or as .xlsx$"):
+            fit(source, tmp_path / "run", **OPTIONS, corrections=str(tmp_path / "said.csv"))
+    (tmp_path / "said.csv").write_text(f"customer;label\n{IDS[7]};yes\n")
     with pytest.raises(InputError, match=r"separated by ';': save it with commas, or as .xlsx"):
         fit(source, tmp_path / "run", **OPTIONS, corrections=str(tmp_path / "said.csv"))
