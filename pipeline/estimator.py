@@ -71,6 +71,13 @@ def check_labels_are_there(y: Any) -> None:
             raise ValueError(f"y: the label of row {row} (from 0) is missing; leave such rows out")
 
 
+def check_unmasked(X: Any) -> None:
+    """Raise `ValueError` where a value is masked; scikit-learn takes what lies below."""
+    if np.ma.is_masked(X):
+        row = int(np.ma.getmaskarray(X).any(axis=-1).argmax())
+        raise ValueError(f"X: a value of row {row} (from 0) is masked; fill or drop it")
+
+
 def _warn_of_lost_digits(X: Any) -> None:
     """Warn of features of dense rows that single precision rounds by much of their spread."""
     if hasattr(X, "__len__") and not issparse(X):
@@ -194,12 +201,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             for parameters or data that make no sense.
         """
         check_labels_are_there(y)
+        check_unmasked(X)
         x, y = validate_data(self, X, y, **_ROWS, ensure_min_samples=2)
         _warn_of_lost_digits(X)
         check_classification_targets(y)
         self.classes_, self._label = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_[0]!r}: nothing to tell apart")
+            (one,) = self.classes_.tolist()
+            raise ValueError(f"y has one class, {one!r}: nothing to tell apart")
         self._check(x)
         self._learn_metric(x, knn_graph is not None)
         self._x = self._rows(x)
@@ -433,6 +442,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     def _decided(self, X: npt.ArrayLike) -> tuple[Float64, Int64]:
         """(row, class) chances of the true class, and (row,) place of the one predicted."""
         check_is_fitted(self)
+        check_unmasked(X)
         x = self._rows(validate_data(self, X, **_ROWS, reset=False))
         is_weighed = self.weighed_vote_ is not None and self.weighed_vote_.taken
         longest = self._longest if is_weighed else self.n_neighbors_

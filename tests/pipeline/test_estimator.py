@@ -540,3 +540,19 @@ def test_weights_alone_flag_more_of_what_is_often_wrong_in_a_region() -> None:
     }
     weighted, model = (found[metric][region & wrong].mean() for metric in ("weighted", "model"))
     assert weighted > model + 0.2
+
+
+@pytest.mark.parametrize(
+    "model", [RobustKNeighborsClassifier(), CleanedClassifier(LogisticRegression())]
+)
+def test_masked_features_are_refused(model: Any) -> None:
+    x = np.ma.array(np.random.default_rng(0).normal(size=(60, 2)), mask=False)
+    y = (x[:, 0] > 0).astype(int)
+    model.fit(x, y)
+    x[7, 1] = np.ma.masked
+    with pytest.raises(ValueError, match=r"row 7 .* is masked"):
+        model.fit(x, y)
+    with pytest.raises(ValueError, match=r"row 7 .* is masked"):
+        model.predict(x)
+    with pytest.raises(ValueError, match="one class, 0: "):
+        RobustKNeighborsClassifier().fit(x.filled(0), np.zeros(60, int))
