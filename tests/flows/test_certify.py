@@ -140,6 +140,23 @@ def test_rows_that_are_held_out_stand_beside(pool: PoolWriter, tmp_path: Path) -
         bound(tmp_path / "run", k=5, scores=str(scores))
 
 
+def test_labels_in_another_order_than_the_scores_are_refused(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    table = pd.DataFrame(x, columns=["a", "b"]).assign(y=(x[:, 0] > 0).astype(int))
+    table.insert(0, "id", [f"k{row}" for row in range(300)])
+    table.to_csv(tmp_path / "pool.csv", index=False)
+    fit(tmp_path / "pool.csv", tmp_path / "run", label_column="y", id_column="id")
+    scores = tmp_path / "scores.parquet"
+    score(tmp_path / "pool.csv", tmp_path / "run", scores, workers=0, quiet=True)
+    more = {"scores": str(scores), "truth": str(tmp_path / "pool.csv"), "truth_column": "y"}
+    assert bound(tmp_path / "run", k=5, **more)["held_out"]["error"] < 0.1
+    table.iloc[[0, 2, 1, *range(3, 300)]].to_csv(tmp_path / "pool.csv", index=False)
+    with pytest.raises(
+        InputError, match=r"row 1 \(from 0\) is id 'k2', and that of the scores 'k1'"
+    ):
+        bound(tmp_path / "run", k=5, **more)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
