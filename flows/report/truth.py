@@ -1,18 +1,15 @@
 """Scores against clean labels, streamed."""
 
 from dataclasses import dataclass
-from itertools import chain
 
 from flows.report.model import Training
 from flows.steps.queries.scoring import TRAINING, exported
 from pipeline.diagnostics.reliability import Reliability, ReliabilityCounter
-from storage.errors import InputError, shown
+from storage.errors import InputError
 from storage.export import read_schema
-from storage.sources.formats.tables import batches
-from storage.sources.opening import open_cells, open_source
+from storage.sources.opening import open_source
 from storage.sources.request import Columns
 from storage.sources.values.labels import LabelCodes
-from storage.sources.values.texts import text_ids
 
 PREDICTED = "predicted_label"
 CHUNK_ROWS = 1 << 18
@@ -44,28 +41,6 @@ class Truth:
         return cls(scores, truth, column)
 
 
-def _check_order(test: Truth, name: str) -> None:
-    """`InputError` where both files have ids and these differ, in a column that the scores have
-    first."""
-    tables = [
-        open_cells(path, lambda _, names: names, ids=name) for path in (test.scores, test.truth)
-    ]
-    if any(table.id_name is None for table in tables):
-        return
-    scored, known = (
-        chain.from_iterable(
-            text_ids(batch.column(name), table.files[0]) for _, batch in batches(table)
-        )
-        for table in tables
-    )
-    for row, (one, other) in enumerate(zip(scored, known, strict=False)):
-        if one != other:
-            raise InputError(
-                f"--truth {test.truth}: row {row} (from 0) is {name} {shown(other)}, and that of "
-                f"the scores {shown(one)}; bring both into one order, by {name}"
-            )
-
-
 def reliability(test: Truth, report: Training) -> Reliability:
     """Reliability of the posteriors in a file of scores, by the training of `report`.
 
@@ -87,9 +62,8 @@ def reliability(test: Truth, report: Training) -> Reliability:
         )
     if test.scores.lower().endswith(COUNTED_BY_READING):
         raise InputError(f"--scores {test.scores}: write the scores as .parquet and give these")
-    if test.column is not None and names[0] != "row":
-        _check_order(test, names[0])
-    ours = Columns(keep=columns, group=PREDICTED)
+    ids = None if names[0] == "row" else names[0]
+    ours = Columns(id=ids, keep=columns, group=PREDICTED)
     source = open_source(test.scores, test.truth, test.column, features=columns, columns=ours)
     known = tuple(report.classes)
     codes = LabelCodes(f"--truth {test.truth}", known)

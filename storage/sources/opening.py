@@ -3,12 +3,13 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import isfinite
 from urllib.parse import unquote
 
 import numpy as np
 
-from storage.errors import InputError, listed, no_column, patiently
+from storage.errors import InputError, listed, no_column, patiently, shown
 from storage.sources.base import Source
 from storage.sources.files import FileOfSource, SourcePath, packed, readable
 from storage.sources.formats import arrow, csv, jsonl, parquet, xlsx
@@ -38,6 +39,8 @@ TEXT = packed(".csv", ".tsv", ".txt")
 """Extensions of files of labels that are text."""
 MISSING = "__HIVE_DEFAULT_PARTITION__"
 """The value in the name of a folder that stands for none."""
+_ROWS = 1 << 16
+"""Rows whose ids are read at a time."""
 
 
 def open_source(
@@ -285,6 +288,8 @@ def attach_labels(
     else:
         raise InputError(f"{location.name}: labels must be a .npy, .csv, .tsv or .txt file")
     check_labels(labels, source.n_rows)
+    if isinstance(labels, TextRows):
+        _check_order(source, labels)
     return replace(
         source,
         label_name=column or location.basename,
@@ -292,6 +297,24 @@ def attach_labels(
         reader=LabeledReader(source.reader, labels),
         candidates="" if is_mask(labels) else None,
     )
+
+
+def _check_order(source: Source, labels: TextRows) -> None:
+    """`InputError` where a file of labels has the ids of the source's rows, in another order."""
+    name, reader = source.id_name, source.reader
+    if name is None or name not in labels.reader.columns or not isinstance(reader, TablesReader):
+        return
+    beside = TablesReader((replace(labels.reader, selection=Selection(id=name)),))
+    ours, theirs = (
+        chain.from_iterable(block.id for block in one.blocks(0, _ROWS) if block.id is not None)
+        for one in (reader.of_ids(), beside)
+    )
+    for row, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        if one != other:
+            raise InputError(
+                f"{labels.reader.location.name}: row {row} (from 0) is {name} {shown(other)}, and "
+                f"that of {source.files[0]} {shown(one)}; bring both into one order, by {name}"
+            )
 
 
 def _read_text(location: SourcePath, n_rows: int, column: str | None, dialect: Dialect) -> TextRows:

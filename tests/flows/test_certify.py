@@ -152,7 +152,7 @@ def test_labels_in_another_order_than_the_scores_are_refused(tmp_path: Path) -> 
     assert bound(tmp_path / "run", k=5, **more)["held_out"]["error"] < 0.1
     table.iloc[[0, 2, 1, *range(3, 300)]].to_csv(tmp_path / "pool.csv", index=False)
     with pytest.raises(
-        InputError, match=r"row 1 \(from 0\) is id 'k2', and that of the scores 'k1'"
+        InputError, match=r"row 1 \(from 0\) is id 'k2', and that of .*scores.parquet 'k1'"
     ):
         bound(tmp_path / "run", k=5, **more)
 

@@ -21,6 +21,7 @@ from storage.sources import files as source_files
 from storage.sources.base import same
 from storage.sources.blocks import Chunk
 from storage.sources.opening import open_source
+from storage.sources.request import Columns
 from storage.sources.values.labels import LabelCodes, label_value
 
 
@@ -277,3 +278,17 @@ def test_fingerprint_of_a_group_and_of_a_url(tmp_path: Path) -> None:
             assert set(old["files"][0]) == {"role", "name", "size", "tag", "digest"}
             assert same(old, source) is None
     assert same(old, source) == "t.csv has other content than before (same size, other bytes)"
+
+
+def test_labels_beside_ids_in_another_order_are_refused(tmp_path: Path) -> None:
+    x, y = tmp_path / "x.parquet", tmp_path / "y.csv"
+    pq.write_table(pa.table({"id": ["p1", "p2", "p3"], "a": [1.0, 2.0, 3.0]}), x)
+    y.write_text("id,y\np1,0\np2,1\np3,1\n")
+    (chunk,) = open_source(x, y, "y", columns=Columns("id")).chunks(9)
+    assert chunk.label is not None
+    y.write_text("id,y\np1,0\np3,1\np2,1\n")
+    with pytest.raises(
+        InputError, match=r"row 1 \(from 0\) is id 'p3', and that of .* 'p2'; bring"
+    ):
+        open_source(x, y, "y", columns=Columns("id"))
+    open_source(x, y, "y", columns=Columns(leave=("id",)))  # who names no ids has none
