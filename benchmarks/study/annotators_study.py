@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from benchmarks.study import data, metric_study
+from benchmarks.study.beside import consensus_of
 from benchmarks.study.results import Results
 from pipeline.knn.exact import nearest
-from pipeline.noise.annotator_matrices import Agreement, consensus_of, is_shared
+from pipeline.noise.annotator_matrices import Agreement, is_shared
 from pipeline.noise.annotator_verdicts import verdicts_on
 from pipeline.noise.annotators import NEAR, RowLabels, distance_weights
 from pipeline.noise.transition import transition_matrix

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.study import data
+from benchmarks.study.beside import select
 from benchmarks.study.lists import Lists, lists_of, within
 from benchmarks.study.results import Results
 from pipeline.decision.threshold import predict as reaches
 from pipeline.decision.threshold import tempered, vote_table
-from pipeline.methods.rknn import GRID, fold_sums, predict, select
+from pipeline.methods.rknn import GRID, fold_sums, predict
 from pipeline.noise.extrema import crossfit, minmax
 
 FOLDS, LONGEST = 4, 180

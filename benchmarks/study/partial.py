@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
+from benchmarks.study.beside import most_voted, predict_aknn
 from benchmarks.study.data import Absent, load
 from benchmarks.study.pools import bags
 from benchmarks.study.results import Results
@@ -22,10 +23,8 @@ from pipeline.methods.partial_labels import (
     AdaptiveParams,
     agreement,
     choose,
-    most_voted,
     pack,
     predict,
-    predict_aknn,
 )
 
 SETS = ("fashion_mnist", "letter", "pendigits", "optdigits", "landsat", "usps")
@@ -106,7 +105,7 @@ def case(lists: Lists, noise: float, seed: int) -> dict[str, Any]:
         "10nn": float(by_k[9]),
         "best": float(by_k.min()),
         "best_k": int(by_k.argmin()) + 1,
-        "aknn": float((predict_aknn(lists.test, mask, c, n) != truth).mean()),
+        "aknn": float((predict_aknn(lists.test, mask, c, n, AdaptiveParams()) != truth).mean()),
     }
 
 

@@ -170,32 +170,6 @@ def predict_each(
     return label
 
 
-def most_voted(neighbor: Integers, mask: Masks, n_classes: int, sizes: Int64) -> Int64:
-    """(query, size) int64: the class in most sets of the first k neighbors, for each k of ``sizes``
-    (size,), ascending; ties: the lowest class. Plain kNN on candidate sets (Hüllermeier & Beringer
-    2006)."""
-    label: Int64 = _votes(np.ascontiguousarray(neighbor), mask, n_classes, sizes, np.inf)
-    return label
-
-
-def predict_aknn(
-    neighbor: Integers,
-    mask: Masks,
-    n_classes: int,
-    n: int,
-    params: AdaptiveParams = AdaptiveParams(),
-) -> Int64:
-    """(query,) int64: A-kNN of Balsubramani et al. 2019 for many classes, on candidate sets.
-
-    The neighborhood grows until the leading class's share exceeds 1/c by the margin (appendix B.2
-    of Errandonea et al.); where it never does, the leading class of T neighbors is the answer.
-    """
-    sizes = np.array([params.most_neighbors], np.int64)
-    margin = params.margin(n, n_classes)
-    label: Int64 = _votes(np.ascontiguousarray(neighbor), mask, n_classes, sizes, margin)
-    return label[:, 0]
-
-
 def agreement(
     neighbor: Integers, mask: Masks, own: Masks, n_classes: int, margins: Float64, stops: Int64
 ) -> Int64:
@@ -333,29 +307,3 @@ def _moved(mask: Masks, place: Int64, words: int) -> Masks:
             if _has(mask, row, b):
                 moved[row, place[b] >> 6] |= np.uint64(1) << np.uint64(place[b] & 63)
     return moved
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _votes(neighbor: Integers, mask: Masks, n_classes: int, sizes: Int64, margin: float) -> Int64:
-    """(query, size) leading class of the first neighbors, or of as many as exceed the margin."""
-    label = np.empty((len(neighbor), len(sizes)), np.int64)
-    count = np.empty(n_classes, np.int64)
-    for q in range(len(neighbor)):
-        count[:] = 0
-        k, size, j, best, over = 0, 0, 0, 0, False
-        while size < len(sizes):
-            if over or j == neighbor.shape[1] or neighbor[q, j] < 0 or k == sizes[size]:
-                label[q, size] = best
-                size += 1
-                continue
-            place = neighbor[q, j]
-            j += 1
-            if not mask[place].any():
-                continue
-            k += 1
-            for y in range(n_classes):
-                if _has(mask, place, y):
-                    count[y] += 1
-            best = int(np.argmax(count))
-            over = count[best] / k - 1.0 / n_classes >= margin / math.sqrt(k)
-    return label

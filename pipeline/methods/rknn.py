@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.arrays import Bools, Float64, Int8, Int64, Integers
+from pipeline.arrays import Bools, Float64, Int8, Int64
 
 Labels = Int8
 
@@ -119,29 +119,6 @@ def gains(ones: Int64, sizes: Int64, label: Labels, ends: Float64) -> Int64:
         for i, column in enumerate(eta.T):
             table[i, j] = (predict(column, least, 1.0 - greatest) == label).sum()
     return table
-
-
-def select(
-    neighbor: Int64, label: Labels, fold: Integers, grid: tuple[int, ...] = GRID
-) -> SizeSelection:
-    """(k, k') by cross-validation from one graph.
-
-    ``neighbor`` (n, K) int64, nearest first, self excluded, -1 where the list is short; ``label``
-    (n,) int8; ``fold`` (n,) the left-out part of each row (the paper takes four). A left-out row is
-    predicted from the first k neighbors outside its fold, with noise rates from the k' of the rows
-    outside its fold. The paper does not say how a candidate is scored: here by accuracy on the
-    given labels.
-    """
-    total = np.zeros((len(grid), len(grid)), np.int64)
-    shortfall = 0
-    for part in np.unique(fold):
-        out = fold == part
-        kept = (neighbor >= 0) & (fold[neighbor] != part)
-        ones, sizes = fold_sums(label[neighbor], kept, grid)
-        shortfall += int((sizes[:, -1] < grid[-1]).sum())
-        ends = own_extremes(ones[~out], sizes[~out], label[~out])
-        total += gains(ones[out], sizes[out], label[out], ends)
-    return best(total / len(label), grid, shortfall)
 
 
 def best(

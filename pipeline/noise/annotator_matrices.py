@@ -21,7 +21,7 @@ from scipy.optimize import isotonic_regression
 
 from pipeline.arrays import Float64, Int64, Integers
 from pipeline.noise.annotator_kernels import LEAST
-from pipeline.noise.annotators import EDGES, Expected, Judged, RowLabels, Skills, expect
+from pipeline.noise.annotators import EDGES, Expected, Skills
 
 DRAWN = 10.0
 """Labels of each true class that an annotator's skill counts for."""
@@ -207,29 +207,3 @@ def change(before: Skills, after: Skills, counts: Float64) -> float:
     moved = np.abs(after.matrix - before.matrix).sum(axis=2)
     of_class = counts.sum(axis=2)
     return float((moved * of_class).sum() / max(float(of_class.sum()), 1e-12))
-
-
-def consensus_of(
-    near: Int64,
-    weight: Float64,
-    labels: RowLabels,
-    n_annotators: int,
-    given: Float64,
-    shares: Float64,
-) -> tuple[Judged, Expected, Skills]:
-    """All rounds over a pool in memory.
-
-    ``near`` and ``weight`` are (row, rank), self excluded; ``given`` and ``shares`` the matrix
-    (class, class) and shares (class,) of the labels given.
-    """
-    n, c = len(near), len(given)
-    own = np.arange(n)
-    first = PriorMatrix.of(Agreement.of(labels.start, labels.label, c), n, given)
-    skills = started(first.matrix, n_annotators, shares)
-    for _ in range(ROUNDS):
-        _, sums = expect(own, near, weight, labels, skills)
-        before, skills = skills, maximize(sums, first)
-        if change(before, skills, sums.counts) < STILL:
-            break
-    judged, sums = expect(own, near, weight, labels, skills)
-    return judged, sums, skills

@@ -16,6 +16,7 @@ import xarray as xr
 import zarr
 from runs import PoolWriter, fit, results
 
+from benchmarks.study.beside import select
 from flows.engine.collectives.sent import receive_lists, send_lists
 from flows.engine.job import Output
 from flows.engine.parts import Part
@@ -28,7 +29,7 @@ from flows.steps.labels.rknn import deal
 from knnoise.result import Training
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.lists import Neighbors
-from pipeline.methods.rknn import GRID, predict, select
+from pipeline.methods.rknn import GRID, predict
 from storage import ClusterError, InputError, Run, StorageError, open_run
 from storage.arrays.exchange import Exchange, Slice
 from storage.files.location import Location

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from strategies import generators
 
+from benchmarks.study.beside import consensus_of
 from pipeline.knn.exact import nearest
 from pipeline.noise.annotator_kernels import (
     ALPHA,
@@ -26,7 +27,6 @@ from pipeline.noise.annotator_matrices import (
     Agreement,
     PriorMatrix,
     change,
-    consensus_of,
     known_share,
     maximize,
     started,

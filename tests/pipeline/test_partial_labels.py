@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from benchmarks.study.beside import most_voted, predict_aknn
 from benchmarks.study.pools import bags
 from pipeline.methods.partial_features import (
     DESCRIPTORS,
@@ -27,10 +28,8 @@ from pipeline.methods.partial_labels import (
     agreement,
     choose,
     disambiguate,
-    most_voted,
     pack,
     predict,
-    predict_aknn,
     predict_each,
     reordered,
     unpack,

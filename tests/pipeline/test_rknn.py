@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from benchmarks.study.beside import select
 from pipeline.decision.threshold import predict as threshold_predict
 from pipeline.decision.threshold import threshold
-from pipeline.methods.rknn import GRID, best, fold_sums, own_extremes, predict, select
+from pipeline.methods.rknn import GRID, best, fold_sums, own_extremes, predict
 
 RATE = st.floats(0.0, 0.49)
 
