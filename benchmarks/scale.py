@@ -14,8 +14,8 @@ PART_ROWS = (128 << 20) // (4 * D)
 
 LISTS_US = 19.5
 """Core time a row in blocks of 50,000; `row_cost` tells that of others by its ratios."""
-ROUTE_US = (1.4, 0.13)
-"""Core time a row: constant, and by the root of the number of blocks."""
+ROUTE_US = (1.0, 0.0012)
+"""Core time a row: constant, and to a block."""
 ANCHORS_US = 5.0
 OTHER_US = 12.0
 """Blocks, merge, audit, counts and labels, with what is read and written."""
@@ -57,7 +57,7 @@ class Cost:
         """Core microseconds a row by what they go to."""
         return {
             "neighbors": COPIES * LISTS_US * row_cost(self.block_rows) / row_cost(50_000),
-            "route": ROUTE_US[0] + ROUTE_US[1] * self.blocks**0.5,
+            "route": ROUTE_US[0] + ROUTE_US[1] * self.blocks,
             "anchors": ANCHORS_US,
             "other": OTHER_US,
             "parts": FUTURE_CORE_MS * 1e3 * self.tasks / self.n,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Bools, Float32, Int32, Int64
-from pipeline.knn.grouped import nearest_by_groups
+from pipeline.knn.exact import nearest
 
 MAX_COPIES = 8
 """Blocks a row can be in; also how many nearest centers `nearest_blocks` keeps."""
@@ -43,7 +43,7 @@ def nearest_blocks(x: Float32, centroid: Float32, width: int = MAX_COPIES) -> tu
     block : (row, min(width, blocks)) int32
     distance : the same shape, float32
     """
-    block, distance = nearest_by_groups(x, centroid, min(width, len(centroid)))
+    block, distance = nearest(x, centroid, min(width, len(centroid)))
     return block.astype(np.int32), distance
 
 

@@ -15,7 +15,7 @@ from pipeline.knn.threads import ALONE, Threads, one_thread
 
 _QUERY_ROWS, _X_ROWS = 512, 512
 """Tile of the distance matrix; 1 MB in float32. Queries are more where rows are few."""
-FEW_ROWS = 512
+_FEW_ROWS = 32
 """Rows up to which an exact distance of every pair costs less than leaving pairs out."""
 _FAR = 1e9
 """Distance, in spreads of the rows, beyond which float32 tells rows apart no more."""
@@ -54,7 +54,7 @@ def nearest(
     index : (query, k) int64 rows of `x`, nearest first; ABSENT where there are no more
     distance : (query, k) float32, inf where there are no more
     """
-    if len(x) <= FEW_ROWS and exclude is None and bound is None:
+    if len(x) <= _FEW_ROWS and exclude is None and bound is None:
         every = np.arange(len(x))
         return rank_lists(query, x, np.broadcast_to(every, (len(query), len(x))), every, k)
     index = np.full((len(query), k), ABSENT, np.int64)
@@ -76,7 +76,7 @@ def nearest(
         while len(again):
             near, far = tiles.closest(queries[again], limit[again], left_out[again], k)
             index[start + again], distance[start + again] = near, far
-            low = np.square(far[:, -1].astype(np.float64)) > limit[again]
+            low = _squared(far[:, -1]) > limit[again]  # some as far may be beyond it
             again = again[low & (limit[again] < most[again])]
             limit[again] = most[again]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import pools
 
 from pipeline.knn import exact as search
-from pipeline.knn.distance import list_distance, pair_distance
+from pipeline.knn.distance import list_distance, pair_distance, rank_lists
 from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.knn.lists import ABSENT
 
@@ -40,6 +40,18 @@ def test_tiles_and_sample_do_not_show(x: Rows, k: int, tile: int) -> None:
         patch.setattr(search, "_QUERY_ROWS", 7)
         found = nearest(x, x, k, exclude=np.arange(len(x)))
     assert reference.as_lists(*found) == reference.nearest(x, x, k, np.arange(len(x)))
+
+
+@pytest.mark.parametrize("scale", [1e-44, 1e-38, 1e-22, 1.0, 1e17, 1e20, 3e38])
+def test_products_find_what_every_pair_shows_at_the_ends_of_float32(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    x, query = (
+        (scale * np.clip(rng.normal(size=(n, 6)), -1, 1)).astype(np.float32) for n in (300, 400)
+    )
+    every = np.arange(len(x))
+    pairs = rank_lists(query, x, np.broadcast_to(every, (len(query), len(x))), every, 5)
+    for found, expected in zip(nearest(query, x, 5), pairs, strict=True):
+        assert found.tobytes() == expected.tobytes()
 
 
 @given(x=pools(), k=st.integers(1, 9), seed=st.integers(0, 99))
