@@ -98,35 +98,13 @@ def collect(
             row[i, 2 * at], far[i, 2 * at + 1] = r, one_distance(query[i], x[r])
             filled[i] = at + 1
             if filled[i] == width and width > k:
-                _bring_forward(keys[i], k)
+                keys[i] = np.partition(keys[i], k - 1)
                 keys[i, k:] = NOTHING
                 filled[i] = k
                 d = np.float64(far[i, 2 * k - 1])
                 limit = d * d * (1.0 + 2.0**-21) + 1e-80
                 lower = np.float32(limit * unit * unit + _UNDERFLOW - own[i])
                 most[i] = min(most[i], np.nextafter(lower, np.float32(np.inf)))
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _bring_forward(key: Keys, k: int) -> None:
-    """Move the k least of distinct keys to the front, the k-th of them last (Hoare's selection)."""
-    low, high = 0, len(key) - 1
-    while low < high:
-        pivot, i, j = key[(low + high) // 2], low, high
-        while i <= j:
-            while key[i] < pivot:
-                i += 1
-            while key[j] > pivot:
-                j -= 1
-            if i <= j:
-                key[i], key[j] = key[j], key[i]
-                i, j = i + 1, j - 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            return
 
 
 @njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
