@@ -35,7 +35,7 @@ from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.pool import Ingested, ingest
 from pipeline.arrays import Float32, Int64
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
-from pipeline.methods.growing_net import GrowthParams, predict
+from pipeline.methods.growing_net import N_NEIGHBORS, predict
 from pipeline.methods.marmann import Prototypes as Bought
 from storage.answers import AnswersFile, Origin
 from storage.arrays.groups import read_array
@@ -167,7 +167,7 @@ def _acquire(
 def _graph(job: Job, ingested: Ingested, params: AcquireParams) -> tuple[Float32, Int64]:
     """Features, scaled, and the lists of all rows; in this process, as a net is grown over all."""
     pool, scaling = ingested.pool(job.run, "pool"), ingested.scaling
-    length = min(GrowthParams().n_neighbors, pool.n_rows - 1)
+    length = min(N_NEIGHBORS, pool.n_rows - 1)
     if pool.n_rows < FEWEST_ROWS:
         raise InputError(f"{pool.n_rows} rows are too few: at least {FEWEST_ROWS} are needed")
     room, wanted = psutil.virtual_memory().available, pool.n_rows * (4 * pool.n_features + 8 * 40)

@@ -21,7 +21,7 @@ from benchmarks.study.data import Absent, load
 from benchmarks.study.results import Results
 from pipeline.knn.exact import nearest
 from pipeline.methods.bought_labels import BoughtLabels
-from pipeline.methods.growing_net import GrowthParams, grow, predict
+from pipeline.methods.growing_net import N_NEIGHBORS, grow, predict
 from pipeline.methods.marmann import Marmann, generalization_bound, queries_per_cell
 
 BUDGETS = (25, 50, 100, 150, 200, 250, 300, 400, 500, 600, 700, 800, 900, 1000)
@@ -115,8 +115,7 @@ def choose(pool: Problem, strategy: str, seed: int) -> NDArray[np.int64]:
     if strategy == "random":
         return np.random.default_rng([seed, 15]).permutation(len(pool.x))[: BUDGETS[-1]]
     if strategy == "ours":
-        width = GrowthParams().n_neighbors
-        neighbor = nearest(pool.x, pool.x, width, exclude=np.arange(len(pool.x)))[0]
+        neighbor = nearest(pool.x, pool.x, N_NEIGHBORS, exclude=np.arange(len(pool.x)))[0]
         labels = BoughtLabels(lambda rows: pool.y[rows])
         grow(pool.x, neighbor, labels, BUDGETS[-1], seed=seed)
         return np.array(labels.bought)

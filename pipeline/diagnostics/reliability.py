@@ -11,6 +11,7 @@ from pipeline.arrays import Floating, Integers
 from pipeline.knn.lists import wilson
 
 BINS = 10
+"""Of equal width over posteriors from 0 to 1."""
 
 
 def clopper_pearson(wrong: int, rows: int, delta: float) -> tuple[float, float]:
@@ -51,12 +52,10 @@ class Reliability:
 class ReliabilityCounter:
     """Takes scored rows with their clean labels, chunk by chunk; order does not matter."""
 
-    def __init__(self, bins: int = BINS) -> None:
-        """`bins` of equal width over posteriors from 0 to 1."""
-        self.bins = bins
-        self.rows = np.zeros(bins, np.int64)
-        self.ones = np.zeros(bins, np.int64)
-        self.posterior = np.zeros(bins)
+    def __init__(self) -> None:
+        self.rows = np.zeros(BINS, np.int64)
+        self.ones = np.zeros(BINS, np.int64)
+        self.posterior = np.zeros(BINS)
         self.squares = 0.0
         self.right = np.zeros(2, np.int64)
 
@@ -67,10 +66,10 @@ class ReliabilityCounter:
         p = posterior.astype(np.float64)
         if len(p) and not bool(((p >= 0) & (p <= 1)).all()):
             raise ValueError("posterior: must lie in [0, 1]")
-        bin_ = np.minimum((p * self.bins).astype(np.int64), self.bins - 1)
-        self.rows += np.bincount(bin_, minlength=self.bins)
-        self.ones += np.bincount(bin_, truth, minlength=self.bins).astype(np.int64)
-        self.posterior += np.bincount(bin_, p, minlength=self.bins)
+        bin_ = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+        self.rows += np.bincount(bin_, minlength=BINS)
+        self.ones += np.bincount(bin_, truth, minlength=BINS).astype(np.int64)
+        self.posterior += np.bincount(bin_, p, minlength=BINS)
         self.squares += float(np.square(p - truth).sum())
         plain = eta_corr >= 0.5
         self.right += [int((predicted == truth).sum()), int((plain == truth).sum())]

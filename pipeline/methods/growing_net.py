@@ -30,24 +30,12 @@ FEWEST = 3
 START, MOST, SLOPE = 0.5, 0.9, 0.25
 """Share of labels chosen by worth before there is evidence, the greatest, and what a standard error
 of evidence adds; evidence against takes away twice as much."""
-
-
-@dataclass(frozen=True)
-class GrowthParams:
-    """How many labels are bought at once, and how far one label's worth reaches."""
-
-    n_neighbors: int = 20
-    """neighbors whose doubt counts for a row"""
-    share: float = 0.05
-    """labels bought at once, as a share of those there are"""
-    least: int = 5
-    """labels bought at once, at least"""
-    tests: int = 1000
-    """labels drawn at random on which those bought for their worth are tried, at most"""
-
-    def batch(self, known: int, left: int) -> int:
-        """Labels to buy next."""
-        return min(left, max(self.least, int(self.share * known)))
+N_NEIGHBORS = 20
+"""Neighbors whose doubt counts for a row."""
+BATCH, SHARE = 5, 0.05
+"""Labels bought at once, at least, and as a share of those there are."""
+MOST_TESTS = 1000
+"""Labels drawn at random on which those bought for their worth are tried, at most."""
 
 
 @dataclass(frozen=True)
@@ -124,12 +112,7 @@ def most_worth(doubt: Float64, neighbor: Integers, open_: Bools, n: int) -> Int6
 
 
 def grow(
-    x: Float32,
-    neighbor: Integers,
-    labels: BoughtLabels,
-    n_labels: int,
-    params: GrowthParams | None = None,
-    seed: int = 0,
+    x: Float32, neighbor: Integers, labels: BoughtLabels, n_labels: int, seed: int = 0
 ) -> Prototypes:
     """Buy up to ``n_labels`` labels of a pool, those known at the start not counted.
 
@@ -141,8 +124,7 @@ def grow(
     neighbor : (row, k) rows, nearest first, self excluded, negative where lists end
     seed : of the order in which rows are drawn at random
     """
-    how = params or GrowthParams()
-    lists = neighbor[:, : how.n_neighbors]
+    lists = neighbor[:, :N_NEIGHBORS]
     rows, known = labels.known()
     around = Surroundings.empty(len(x))
     if len(rows):
@@ -152,8 +134,8 @@ def grow(
     order = shuffled(len(x), seed, Stream.ACQUIRE)
     left = n_labels
     while left and open_.any():
-        size = how.batch(len(labels.labels), left)
-        by_worth = int(share_by_worth(x, *labels.known(), order, how.tests) * size)
+        size = min(left, max(BATCH, int(SHARE * len(labels.labels))))
+        by_worth = int(share_by_worth(x, *labels.known(), order) * size)
         chosen = most_worth(around.doubt(), lists, open_, by_worth)
         open_[chosen] = False
         drawn = order[open_[order]][: size - len(chosen)]
@@ -168,7 +150,7 @@ def grow(
     return Prototypes(*labels.known(), None, None)
 
 
-def share_by_worth(x: Float32, rows: Int64, label: Int64, order: Int64, tests: int) -> float:
+def share_by_worth(x: Float32, rows: Int64, label: Int64, order: Int64) -> float:
     """Share of the next labels to choose by their worth, from the labels there are: more where such
     labels have shown to be better than as many that are drawn at random, none where worse.
 
@@ -180,7 +162,6 @@ def share_by_worth(x: Float32, rows: Int64, label: Int64, order: Int64, tests: i
     ----------
     rows, label : (known,) rows whose labels are known, ascending, and these
     order : (row,) all rows of the pool in random order
-    tests : rows to try it on, at most
     """
     code = np.full(len(x), -1, np.int64)
     code[rows] = label
@@ -190,7 +171,7 @@ def share_by_worth(x: Float32, rows: Int64, label: Int64, order: Int64, tests: i
     few = min(len(others), n // 2)
     if few < FEWEST:
         return START
-    test = drawn[-tests:]
+    test = drawn[-MOST_TESTS:]
 
     def wrong(train: Int64) -> Float64:
         near = train[nearest(x[test], x[train], 2)[0]]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from strategies import pools
 
 from pipeline.knn.exact import nearest
+from pipeline.methods import growing_net
 from pipeline.methods.bought_labels import BoughtLabels, BudgetSpent
 from pipeline.methods.growing_net import (
-    GrowthParams,
     Surroundings,
     grow,
     most_worth,
@@ -321,16 +321,16 @@ def test_worth_is_bought_where_it_pays() -> None:
     x = (center[which] + rng.normal(size=(2000, 4))).astype(np.float32)
     order = rng.permutation(2000)
     drawn, near = order[:100], nearest(x, x, 20, exclude=np.arange(2000))[0]
-    assert share_by_worth(x, np.sort(drawn), which[np.sort(drawn)] % 2, order, 1000) == 0.5
+    assert share_by_worth(x, np.sort(drawn), which[np.sort(drawn)] % 2, order) == 0.5
     y = which % 2
     labels = BoughtLabels(lambda rows: y[rows], known={row: int(y[row]) for row in drawn.tolist()})
     grow(x, near, labels, 60)
-    assert share_by_worth(x, *labels.known(), order, 1000) > 0.5
+    assert share_by_worth(x, *labels.known(), order) > 0.5
     far = np.argsort(-np.linalg.norm(x, axis=1))[:60]  # rows that say nothing of the others
     rows = np.union1d(drawn, far)
-    assert share_by_worth(x, rows, rng.integers(0, 2, 2000)[rows], order, 1000) < 0.9
+    assert share_by_worth(x, rows, rng.integers(0, 2, 2000)[rows], order) < 0.9
     wrong = np.where(np.isin(rows, drawn), y[rows], 2)
-    assert share_by_worth(x, rows, wrong, order, 1000) < 0.5
+    assert share_by_worth(x, rows, wrong, order) < 0.5
 
 
 def test_growing_needs_fewer_labels_than_chance() -> None:
@@ -351,7 +351,7 @@ def test_growing_needs_fewer_labels_than_chance() -> None:
     assert error < np.mean(by_chance)
 
 
-def test_growing_goes_on_where_it_was() -> None:
+def test_growing_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels known from before are used and not bought; a budget stops it with all it has."""
     x, y = clusters(800, 2)
     neighbor = nearest(x, x, 20, exclude=np.arange(len(x)))[0]
@@ -359,7 +359,8 @@ def test_growing_goes_on_where_it_was() -> None:
     grow(x, neighbor, first, 30)
     oracle = Counting(y)
     second = BoughtLabels(oracle, 25, first.labels)
-    answer = grow(x, neighbor, second, 40, GrowthParams(least=10))
+    monkeypatch.setattr(growing_net, "BATCH", 10)
+    answer = grow(x, neighbor, second, 40)
     assert len(second.bought) == 25
     assert oracle.times[list(first.labels)].sum() == 0
     assert set(answer.row.tolist()) == set(first.labels) | set(second.bought)

@@ -9,7 +9,6 @@ withholding changes. Natural logarithms throughout.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -130,16 +129,14 @@ def best_design(
     samples: int,
     delta: float,
     inequality: Inequality = "hoeffding",
-    subsets: Iterable[int] = SUBSETS,
-    shares: Iterable[float] = SHARES,
 ) -> Design:
-    """The (r, m) of least ``epsilon`` over a grid, the paper's by default; ties: least r, then m.
+    """The (r, m) of least ``epsilon`` over the paper's grid; ties: least r, then m.
 
     It looks at no label, so that the bound holds for it as for any (r, m) fixed in advance.
     ValueError where no pair of the grid leaves k rows outside the subsets.
     """
-    sizes = sorted({max(1, round(share * n)) for share in shares})
-    pairs = [(r, m) for r in subsets for m in sizes if r * m <= n - k]
+    sizes = sorted({max(1, round(share * n)) for share in SHARES})
+    pairs = [(r, m) for r in SUBSETS for m in sizes if r * m <= n - k]
     if not pairs:
         raise ValueError(f"n={n}, k={k}: too few rows for any validation subset beside k neighbors")
     designs = [Design(n, k, r, m, w, samples) for r, m in pairs]
