@@ -390,7 +390,9 @@ def _report(run: str, html: str | None, **more: str | None) -> Called:
     from flows.report.truth import Truth
 
     test = Truth.of(more["scores"], more["truth"], more["truth_column"])
-    shown = shown_of(report.n_source_rows, more["show"], more["show_column"], more["image_root"])
+    shown = shown_of(
+        folder, report.n_source_rows, more["show"], more["show_column"], more["image_root"]
+    )
     write_page(folder, html, test, shown)
     return report.as_json(), train_text(report) + _besides(folder, report) + f"page: {html}\n"
 

@@ -219,7 +219,7 @@ class Training:
 
         run = Run(Location.of(self.run))
         named = [one if one is None else os.fspath(one) for one in (show, show_column, image_root)]
-        shown = shown_of(load_any(run).n_source_rows, *named)
+        shown = shown_of(run, load_any(run).n_source_rows, *named)
         if path is not None:
             path = os.fspath(path)
             check_target(path, page=True)

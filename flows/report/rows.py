@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from flows.steps.graph.lookup import pick
 from pipeline.arrays import Float32, Floating, Int64
-from storage.errors import InputError, listed, no_column
+from storage.errors import InputError, listed, no_column, shown
 from storage.runs.run import Run
 from storage.sources.files import readable
 from storage.sources.formats.tables import batches
+from storage.sources.ids import StoredIds
 from storage.sources.opening import open_cells
 from storage.sources.request import PLAIN, Dialect
-from storage.sources.values.texts import plain_values
+from storage.sources.values.texts import plain_values, text_ids
 
 KEPT_ROWS = 4096
 MOST_COLUMNS = 60
@@ -100,11 +101,11 @@ def _short(value: float) -> float:
 
 
 def shown_of(
-    n_rows: int, show: str | None, column: str | None, image_root: str | None
+    run: Run, n_rows: int, show: str | None, column: str | None, image_root: str | None
 ) -> "Shown | None":
     """What `--show` and the options that belong to it ask for; raises `InputError`."""
     if show is not None:
-        return Shown(show, column, n_rows, image_root)
+        return Shown(show, column, n_rows, image_root, ids=StoredIds.of(run.group("pool")))
     if column is not None or image_root is not None:
         raise InputError("--show-column and --image-root belong to a file: give --show FILE too")
     return None
@@ -115,9 +116,16 @@ class Shown:
     stand, as far as the review needs its rows."""
 
     def __init__(
-        self, path: str, column: str | None, n_rows: int, root: str | None, dialect: Dialect = PLAIN
+        self,
+        path: str,
+        column: str | None,
+        n_rows: int,
+        root: str | None,
+        dialect: Dialect = PLAIN,
+        ids: StoredIds | None = None,
     ) -> None:
-        """n_rows : that the file is to have. No value is read yet.
+        """n_rows : that the file is to have; ids : those of the training's rows, which the file is
+        held to where it has such a column. No value is read yet.
 
         Raises `InputError` where the file cannot be read, or has no such column.
         """
@@ -132,7 +140,13 @@ class Shown:
                 )
             return [column] if column is not None else list(names[:MOST_COLUMNS])
 
-        self._table = open_cells(path, choose, dialect)
+        def read(name: str, names: tuple[str, ...]) -> list[str]:
+            wanted = choose(name, names)
+            self._ids = ids if ids is not None and ids.name in names else None
+            more = [] if self._ids is None or self._ids.name in wanted else [self._ids.name]
+            return wanted + more
+
+        self._table = open_cells(path, read, dialect)
         self._names = tuple(choose(self._table.files[0], self._table.feature_names))
         self.columns = self._names if len(self._names) > 1 else ()
         """Those that are shown as they stand."""
@@ -151,6 +165,7 @@ class Shown:
                 taken = batch.select(list(self._names)).take(pa.array(here - start))
                 with readable(table.files[0], "has values that cannot be shown", "drop the column"):
                     columns = [map(_text, plain_values(column)) for column in taken.columns]
+                    self._check_ids(here, batch, pa.array(here - start))
                 cells = map(list, zip(*columns, strict=True))
                 self._cells |= dict(zip(here.tolist(), cells, strict=True))
             if stop > n_rows:
@@ -160,6 +175,19 @@ class Shown:
             raise InputError(
                 f"{table.files[0]}: {more} rows, the training has {n_rows:,}; give --show a file "
                 "with a row per training row, in the same order"
+            )
+
+    def _check_ids(self, rows: Int64, batch: pa.RecordBatch, at: pa.Array) -> None:
+        if self._ids is None:
+            return
+        name = self._table.files[0]
+        theirs = text_ids(batch.column(self._ids.name).take(at), name)
+        ours = text_ids(self._ids.of_rows(rows.tolist()), name)
+        if (off := np.flatnonzero((theirs != ours) & (ours != ""))).size:
+            first = off[0]
+            raise InputError(
+                f"{name}: row {rows[first]:,} has {self._ids.name} {shown(theirs[first])}, that of "
+                f"the training {shown(ours[first])}; give --show a file in the order of its rows"
             )
 
     def of(self, row: int) -> dict[str, Any]:

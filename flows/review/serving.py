@@ -131,5 +131,5 @@ def exhibit_of(rows: PageRows, params: Paged) -> Exhibit:
                 f"{len(names):,} features"
             )
         shape = height, width
-    shown = shown_of(rows.n_rows, params.show, params.show_column, params.image_root)
+    shown = shown_of(rows.run, rows.n_rows, params.show, params.show_column, params.image_root)
     return Exhibit(Features(rows.run, rows.place, shape), names, shown, rows.source)

@@ -275,6 +275,29 @@ def test_rows_are_shown_by_their_texts_and_pictures(tmp_path: Path, pool: PoolWr
     assert "x" * 401 not in page
 
 
+def test_a_table_that_shows_rows_is_held_to_their_ids(
+    tmp_path: Path, pool: PoolWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = np.load(pool(300))
+    table = pd.DataFrame(data["X"], columns=list("abcd")).assign(y=data["y"])
+    table.insert(0, "who", [f"n{row}" for row in range(300)])
+    table.loc[7, "a"] = np.nan
+    table.to_parquet(tmp_path / "train.parquet")
+    fit(
+        *(tmp_path / "train.parquet", tmp_path / "run"),
+        **{"label_column": "y", "id_column": "who", "impute": "drop"},
+    )
+    notes = table[["who"]].assign(note=[f"note {row}" for row in range(300)])
+    notes.to_csv(tmp_path / "notes.csv", index=False)
+    notes[::-1].to_csv(tmp_path / "back.csv", index=False)
+    show = ("--show-column", "note", "--show")
+    assert command(tmp_path, tmp_path / "run", *show, tmp_path / "notes.csv") == 0
+    assert "note 2" in (tmp_path / "page.html").read_text()
+    assert command(tmp_path, tmp_path / "run", *show, tmp_path / "back.csv") == 2
+    said = capsys.readouterr().err
+    assert re.search(r"row (\d+) has who 'n(\d+)', that of the training 'n\1'; give --show", said)
+
+
 def test_what_next_names_commands_that_run(made: Path, tmp_path: Path) -> None:
     page = (made / "page.html").read_text()
     drawn = re.findall(r"<code>(knnoise [^<]+)</code>", page.partition("What next")[2])
