@@ -336,11 +336,11 @@ def read_answers(path: str, ids: RowIds | None = None, *, verbatim: bool = False
     try:
         return reading.table(path, verbatim)
     except InputError as error:  # such a table is read in one way
-        said = str(error)
-        if "--encoding" not in said:
+        text = str(error)
+        if "--encoding" not in text:
             raise
         raise InputError(
-            re.sub("[^:;]*--encoding.*", " save it as UTF-8, or as .xlsx", said)
+            re.sub("[^:;]*--encoding.*", " save it as UTF-8, or as .xlsx", text)
         ) from None
 
 
