@@ -774,14 +774,15 @@ def _sentence(problem: Any, known: Iterable[str]) -> str:
     bounds = {
         "int_parsing": "must be a whole number",
         "float_parsing": "must be a number",
-        "string_type": "must be text, such as {text!r}",
         "greater_than_equal": "must be {ge} or more",
         "greater_than": "must be above {gt}",
         "less_than_equal": "must be {le} or less",
         "less_than": "must be below {lt}",
     }
     if problem["type"] in bounds:
-        return f"{name} {value}: {bounds[problem['type']].format(text=str(value), **context)}"
+        return f"{name} {value}: {bounds[problem['type']].format(**context)}"
     is_plain = isinstance(value, str | int | float)
+    if is_plain and problem["type"] == "string_type":
+        return f"{name} {value}: must be text, such as {str(value)!r}"
     given = repr(value) if is_plain else f"of type {type(value).__name__}"
     return f"{name} {given}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
