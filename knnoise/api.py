@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from tempfile import mkdtemp
 from typing import Any, TypeVar, Unpack
 
@@ -83,11 +83,28 @@ def train(
     """
     from flows.orchestration.calls import call
 
-    folder = mkdtemp(prefix="knnoise-run-") if run is None else os.fspath(run)
-    with as_files(source, _labels(options), options.get("id_column")) as files:
+    with (
+        _named(run, "knnoise-run-") as folder,
+        as_files(source, _labels(options), options.get("id_column")) as files,
+    ):
         given = {"source": files.path, "labels": files.labels, "run": folder}
         summary = call("train", {**files.ids, **options, **given})
     return Training(folder, summary)
+
+
+@contextmanager
+def _named(path: str | os.PathLike[str] | None, prefix: str, name: str = "") -> Iterator[str]:
+    """What is to be written: by default in a new temporary folder, which stays unless it stays
+    empty."""
+    if path is not None:
+        yield os.fspath(path)
+        return
+    folder = mkdtemp(prefix=prefix)
+    try:
+        yield os.path.join(folder, name) if name else folder
+    finally:
+        with suppress(OSError):
+            os.rmdir(folder)
 
 
 @_with_options
@@ -109,11 +126,13 @@ def score(
     from flows.orchestration.calls import call
 
     trained = _trained(run)
-    target = str(Path(mkdtemp(prefix="knnoise-")) / "scores.parquet") if out is None else out
-    with as_files(source, id_column=options.get("id_column") or trained.id_column) as files:
-        given = {"source": files.path, "run": trained.run, "out": os.fspath(target)}
+    with (
+        _named(out, "knnoise-", "scores.parquet") as target,
+        as_files(source, id_column=options.get("id_column") or trained.id_column) as files,
+    ):
+        given = {"source": files.path, "run": trained.run, "out": target}
         summary = call("score", {**files.ids, **options, **given})
-    return Scores(os.fspath(target), summary, trained.label_values)
+    return Scores(target, summary, trained.label_values)
 
 
 def open_run(run: str | os.PathLike[str]) -> Training:
@@ -181,12 +200,14 @@ def clean(
     """
     from flows.clean import run_clean
 
-    target = str(Path(mkdtemp(prefix="knnoise-")) / "clean.parquet") if out is None else out
     trained = _trained(run)
-    with as_files(source, id_column=trained.id_column) as files:
-        given = {"source": files.path, "run": trained.run, "out": os.fspath(target)}
+    with (
+        _named(out, "knnoise-", "clean.parquet") as target,
+        as_files(source, id_column=trained.id_column) as files,
+    ):
+        given = {"source": files.path, "run": trained.run, "out": target}
         summary = run_clean(**{**options, **given})
-    return Cleaned(os.fspath(target), summary, files.ids.get("id_column"))
+    return Cleaned(target, summary, files.ids.get("id_column"))
 
 
 @_with_options

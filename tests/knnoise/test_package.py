@@ -7,6 +7,7 @@ import pydoc
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from uuid import UUID
 
@@ -189,6 +190,20 @@ def python(*args: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     paths = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": ""}
     command = [sys.executable, *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=paths, check=False)
+
+
+def test_what_is_refused_leaves_no_folder(
+    trained: knnoise.Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for call in (
+        lambda: knnoise.train("absent.csv", label_column="y"),
+        lambda: knnoise.score("absent.csv", trained),
+        lambda: knnoise.clean("absent.csv", trained),
+    ):
+        with pytest.raises(InputError, match="absent"):
+            call()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_folder_of_the_same_name_is_named(tmp_path: Path) -> None:
