@@ -131,23 +131,18 @@ class Shown:
         """
         self.root, self.n_rows = root, n_rows
 
-        def choose(name: str, names: tuple[str, ...]) -> list[str]:
+        def choose(name: str, names: tuple[str, ...]) -> tuple[str, ...]:
             if column is not None and column not in names:
                 raise InputError(f"{name}: {no_column(column, names)}")
             if column is None and root is not None and len(names) > 1:
                 raise InputError(
                     f"{name}: {len(names)} columns; give --show-column one of {listed(names)}"
                 )
-            return [column] if column is not None else list(names[:MOST_COLUMNS])
+            self._names = names[:MOST_COLUMNS] if column is None else (column,)
+            return self._names
 
-        def read(name: str, names: tuple[str, ...]) -> list[str]:
-            wanted = choose(name, names)
-            self._ids = ids if ids is not None and ids.name in names else None
-            more = [] if self._ids is None or self._ids.name in wanted else [self._ids.name]
-            return wanted + more
-
-        self._table = open_cells(path, read, dialect)
-        self._names = tuple(choose(self._table.files[0], self._table.feature_names))
+        self._ids = ids
+        self._table = open_cells(path, choose, dialect, None if ids is None else ids.name)
         self.columns = self._names if len(self._names) > 1 else ()
         """Those that are shown as they stand."""
         self._cells: dict[int, list[str | None]] = {}
@@ -158,6 +153,7 @@ class Shown:
         Raises `InputError` where the file cannot be read, or has another number of rows.
         """
         table, n_rows, wanted, stop = self._table, self.n_rows, np.unique(rows), 0
+        ids: list[str] = []
         for start, batch in batches(table):
             stop = start + batch.num_rows
             here = wanted[(wanted >= start) & (wanted < stop)]
@@ -165,7 +161,9 @@ class Shown:
                 taken = batch.select(list(self._names)).take(pa.array(here - start))
                 with readable(table.files[0], "has values that cannot be shown", "drop the column"):
                     columns = [map(_text, plain_values(column)) for column in taken.columns]
-                    self._check_ids(here, batch, pa.array(here - start))
+                if self._ids is not None and self._ids.name in batch.schema.names:
+                    own = batch.column(self._ids.name).take(pa.array(here - start))
+                    ids += text_ids(own, table.files[0]).tolist()
                 cells = map(list, zip(*columns, strict=True))
                 self._cells |= dict(zip(here.tolist(), cells, strict=True))
             if stop > n_rows:
@@ -176,19 +174,20 @@ class Shown:
                 f"{table.files[0]}: {more} rows, the training has {n_rows:,}; give --show a file "
                 "with a row per training row, in the same order"
             )
+        if ids:
+            self._check_ids(wanted, ids)
 
-    def _check_ids(self, rows: Int64, batch: pa.RecordBatch, at: pa.Array) -> None:
-        if self._ids is None:
-            return
+    def _check_ids(self, rows: Int64, ids: list[str]) -> None:
+        """Raise `InputError` where rows of the file have other ids than those of the training."""
+        assert self._ids is not None
         name = self._table.files[0]
-        theirs = text_ids(batch.column(self._ids.name).take(at), name)
-        ours = text_ids(self._ids.of_rows(rows.tolist()), name)
-        if (off := np.flatnonzero((theirs != ours) & (ours != ""))).size:
-            first = off[0]
-            raise InputError(
-                f"{name}: row {rows[first]:,} has {self._ids.name} {shown(theirs[first])}, that of "
-                f"the training {shown(ours[first])}; give --show a file in the order of its rows"
-            )
+        known = text_ids(self._ids.of_rows(rows.tolist()), name).tolist()
+        for row, one, other in zip(rows.tolist(), ids, known, strict=True):
+            if other and one != other:
+                raise InputError(
+                    f"{name}: row {row:,} has {self._ids.name} {shown(one)}, that of the training "
+                    f"{shown(other)}; give --show a file in the order of its rows"
+                )
 
     def of(self, row: int) -> dict[str, Any]:
         """What the page shows of a row: its cells, a text, or the address of an image."""

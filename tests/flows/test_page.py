@@ -29,6 +29,7 @@ from flows.report.page.build import write_page
 from flows.report.page.gather import BlockRecall
 from flows.report.page.pictures import recall
 from flows.report.page.render import on_axis
+from flows.report.rows import shown_of
 from flows.score import score
 from storage.files.location import Location
 from storage.runs.run import Run
@@ -280,7 +281,7 @@ def test_a_table_that_shows_rows_is_held_to_their_ids(
 ) -> None:
     data = np.load(pool(300))
     table = pd.DataFrame(data["X"], columns=list("abcd")).assign(y=data["y"])
-    table.insert(0, "who", [f"n{row}" for row in range(300)])
+    table.insert(0, "who", [f"{row:04}" for row in range(300)])
     table.loc[7, "a"] = np.nan
     table.to_parquet(tmp_path / "train.parquet")
     fit(
@@ -293,9 +294,16 @@ def test_a_table_that_shows_rows_is_held_to_their_ids(
     show = ("--show-column", "note", "--show")
     assert command(tmp_path, tmp_path / "run", *show, tmp_path / "notes.csv") == 0
     assert "note 2" in (tmp_path / "page.html").read_text()
+    by_id = ("--show-column", "who", "--show", tmp_path / "notes.csv")
+    assert command(tmp_path, tmp_path / "run", *by_id) == 0
+    run = Run(Location.of(str(tmp_path / "run")))
+    every = shown_of(run, 300, str(tmp_path / "notes.csv"), None, None)
+    assert every is not None
+    every.read(np.array([3]))
+    assert every.of(3) == {"cells": ["0003", "note 3"]}
     assert command(tmp_path, tmp_path / "run", *show, tmp_path / "back.csv") == 2
     said = capsys.readouterr().err
-    assert re.search(r"row (\d+) has who 'n(\d+)', that of the training 'n\1'; give --show", said)
+    assert re.search(r"row (\d+) has who '\d{4}', that of the training '0*\1'; give --show", said)
 
 
 def test_what_next_names_commands_that_run(made: Path, tmp_path: Path) -> None:
