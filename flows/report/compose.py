@@ -98,7 +98,7 @@ def composed(job: Job, params: TrainParams, ingested: Ingested, results: Results
         "metric": None if metric is None else metric.choice,
         "n_label_issues": judged.n_issues,
         "warnings": [
-            *recall_warning(recall.value, params.target_recall, remedy),
+            *recall_warning(recall, params.target_recall, remedy),
             *order_warning(checked.order),
             *annotator_warnings(judged.annotators),
             *(finding.text for finding in looked if finding.kind == COARSE),

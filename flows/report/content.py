@@ -11,6 +11,7 @@ from flows.report.kinds import kind_of
 from flows.report.model import NewFilesReport, PoolReport, Report, Saved, Scoring, Training
 from flows.steps.sets.stages import check_stages
 from pipeline.graph.build import exact_seconds
+from pipeline.knn.lists import Recall
 from storage.errors import KnnoiseError, amount, as_text, unsteered
 from storage.files.location import Location
 from storage.runs.run import Run, lasting
@@ -203,11 +204,11 @@ def _times(report: Report) -> list[str]:
     ]
 
 
-def recall_warning(recall: float, target: float, remedy: str) -> list[str]:
-    """What every output says where the target is missed."""
-    if recall >= target:
+def recall_warning(recall: Recall, target: float, remedy: str) -> list[str]:
+    """What every output says where the target is surely missed."""
+    if recall.interval[1] >= target:
         return []
-    return [f"recall {recall:.4f} is below the target {target:g}: {remedy}"]
+    return [f"recall {recall.value:.4f} is below the target {target:g}: {remedy}"]
 
 
 def builder_reason(named: str, n_rows: int, n_features: int) -> str:

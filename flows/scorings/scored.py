@@ -278,7 +278,9 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
             "n_equal_to_training": total.equal,
             "n_near_training": total.near,
             "warnings": [
-                *recall_warning(recall.value, target, "train again with larger --block-rows"),
+                *recall_warning(
+                    recall, target, "train again with a higher --target-recall, or --builder exact"
+                ),
                 *in_training(total.equal, total.near, queries.n_rows, training),
             ],
             **costs(job, recall),

@@ -16,7 +16,9 @@ import xarray as xr
 from runs import PoolWriter, fit
 
 from flows.cli import main
+from flows.report.content import recall_warning
 from flows.score import score
+from pipeline.knn.lists import summarize
 from storage import InputError, StorageError
 
 
@@ -174,6 +176,13 @@ def test_the_audit_is_that_of_exact_search(walked: Path, tmp_path: Path) -> None
     distance = np.sqrt(np.square(x[:, None].astype(np.float64) - pool[None]).sum(axis=-1))
     assert np.allclose(limit, np.sort(distance, axis=1)[:, 9], rtol=1e-6)
     assert report["recall_interval"][0] <= report["recall"] <= report["recall_interval"][1]
+
+
+def test_one_row_that_misses_a_neighbor_is_no_missed_target() -> None:
+    assert recall_warning(summarize(np.array([29 / 30])), 0.99, "mend it") == []
+    assert recall_warning(summarize(np.full(500, 29 / 30)), 0.99, "mend it") == [
+        "recall 0.9667 is below the target 0.99: mend it"
+    ]
 
 
 def test_a_damaged_network_is_named_and_made_again(walked: Path, tmp_path: Path) -> None:
