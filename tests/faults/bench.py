@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+from fsspec.asyn import AsyncFileSystem
 
 from faults import checker
 from faults.injector import Fault, plant
@@ -88,6 +89,8 @@ def start(
         (place / name).touch()
     sys.stdout.flush()
     sys.stderr.flush()
+    _kept = [list(kind._cache.values()) for kind in AsyncFileSystem.__subclasses__()]
+    # Connections that only the loop can close that opened them, and not its copy in the child.
     pid = os.fork()
     if pid:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A run in an object store: moto's server, as S3."""
+"""A run in an object store: rclone's server, as S3."""
 
 from __future__ import annotations
 
