@@ -1,14 +1,13 @@
 """What the neighbor graph tells besides the labels, in sentences."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 
 from flows.report.model import PoolReport, Scoring, Training
 from pipeline.diagnostics.file_order import FileOrder
-from pipeline.diagnostics.segments import Segment
 from pipeline.knn.lists import wilson
 from storage.errors import amount
-from storage.sources.request import is_place, stem
+from storage.sources.request import Coding, is_place, stem
 
 NOTICEABLE = 0.01
 """Share of scored rows, beyond what is usual in the training pool, that is worth a warning."""
@@ -67,45 +66,38 @@ def chosen_warning(report: Training) -> list[str]:
 
 def segment_sentences(report: PoolReport) -> list[str]:
     """Where suspects are most frequent, the worst first."""
-    coding = report.config.coding or {}
-    names: dict[str, tuple[str, str]] = {
+    return [
+        f"{bounded(segment.bounds, report)}: {_percent(segment.share)} suspect "
+        f"({_percent(segment.interval[0])} to {_percent(segment.interval[1])}), "
+        f"{_percent(segment.elsewhere)} elsewhere; {_percent(segment.size)} of the rows"
+        for segment in report.segments
+    ]
+
+
+def bounded(bounds: Iterable[Sequence[float | None]], report: PoolReport, which: str = "a") -> str:
+    """Bounds of features, (feature, low, high) with low < value ≤ high, in words; places of a
+    column of lists, which mean nothing to people, are `which` region of it."""
+    names, coding = report.config.feature_names, Coding.of_json(report.config.coding)
+    of_category = {
         f"{column}={value}": (column, value)
-        for column, values in coding.get("categories", {}).items()
+        for column, values in coding.categories.items()
         for value in values
     }
-    return [_segment(segment, report.config.feature_names, names) for segment in report.segments]
-
-
-def _segment(
-    segment: Segment, features: list[str], categories: Mapping[str, tuple[str, str]]
-) -> str:
-    low, high = segment.interval
-    where = " and ".join(
-        dict.fromkeys(
-            _bound(features[feature], least, most, categories.get(features[feature]))
-            for feature, least, most in segment.bounds
-        )
-    )
-    return (
-        f"{where}: {_percent(segment.share)} suspect ({_percent(low)} to {_percent(high)}), "
-        f"{_percent(segment.elsewhere)} elsewhere; {_percent(segment.size)} of the rows"
-    )
-
-
-def _bound(
-    name: str, low: float | None, high: float | None, category: tuple[str, str] | None
-) -> str:
-    """Bounds of one feature, low < value ≤ high, in words."""
-    if category is not None:
-        column, value = category
-        return f"{column} {'=' if low is not None else '≠'} {value}"
-    if is_place(name):
-        return f"a region of {stem(name)}"
-    if low is None:
-        return f"{name} ≤ {high:.6g}"
-    if high is None:
-        return f"{name} > {low:.6g}"
-    return f"{low:.6g} < {name} ≤ {high:.6g}"
+    words: dict[str, None] = {}
+    for feature, low, high in bounds:
+        name = names[int(feature or 0)]
+        least, most = (None if v is None else coding.written(name, v) for v in (low, high))
+        if name in of_category:
+            column, value = of_category[name]
+            word = f"{column} {'=' if least else '≠'} {value}"
+        elif is_place(name):
+            word = f"{which} region of {stem(name)}"
+        elif least is None:
+            word = f"{name} ≤ {most}"
+        else:
+            word = f"{name} > {least}" if most is None else f"{least} < {name} ≤ {most}"
+        words[word] = None
+    return " and ".join(words)
 
 
 def known_rows(report: Scoring) -> list[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from flows.report import metric
-from flows.report.findings import findings
+from flows.report.findings import bounded, findings
 from flows.report.model import PoolReport, Training, span, where
 from flows.steps.ingest.pool import CorrectionsUsed
 from pipeline.decision.tempering import Worth
@@ -11,7 +11,6 @@ from pipeline.noise.annotator_verdicts import Annotator, Annotators
 from pipeline.noise.groups import APART, Group, Groups
 from pipeline.noise.regions import RegionRates
 from storage.errors import amount
-from storage.sources.request import is_place, stem
 
 SHOWN = 5
 """Confusions and regions that the text lists."""
@@ -120,17 +119,11 @@ def varying(report: Training) -> list[str]:
 
 
 def _where(report: Training, region: RegionRates, which: str = "one") -> str:
-    """A region by its bounds; places of a column of lists mean nothing to people."""
-    parts = []
-    for feature, low, high in region["bounds"]:
-        assert feature is not None
-        name = report.config.feature_names[int(feature)]
-        if is_place(name):
-            return f"in {which} region of {stem(name)}"
-        left = f"{low:.4g} < " if low is not None else ""
-        right = f" ≤ {high:.4g}" if high is not None else ""
-        parts.append(f"{left}{name}{right}")
-    return f"where {' and '.join(parts) or 'all rows lie'}"
+    """A region by its bounds."""
+    words = bounded(region["bounds"], report, which)
+    return (
+        f"{'in' if words.startswith(f'{which} region of ') else 'where'} {words or 'all rows lie'}"
+    )
 
 
 SURE = 0.05

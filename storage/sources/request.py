@@ -244,7 +244,8 @@ class Coding:
             return f"{100 * value:.4g} %"
         if kind == "datetime" or "%" in kind:
             return str(np.datetime64("1970-01-01") + round(value // 1))
-        return f"{value:.4g}"
+        long = 1e4 <= abs(value) < 1e15  # four digits and a power of ten say less to people
+        return f"{value:.0f}" if long or float(value).is_integer() else f"{value:.4g}"
 
     def fills_of(self, names: tuple[str, ...]) -> npt.NDArray[np.float32] | None:
         """(feature,) values for gaps, NaN where there is none; None where no feature has one."""

@@ -30,9 +30,9 @@ def patients(n: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame({**labs, "age": age, "site": site, "sick": names})
 
 
-def train(source: Path, run: Path) -> int:
+def train(source: Path, run: Path, *more: str) -> int:
     command = ("train", str(source), "--label-column", "sick", "--run", str(run), *QUIET)
-    return main([*command, "--encode", "one-hot", "--scale", "none", *AS_IN_FIT])
+    return main([*command, "--encode", "one-hot", "--scale", "none", *AS_IN_FIT, *more])
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,15 @@ def test_the_worst_segment_is_a_sentence_over_raw_columns(made: Path) -> None:
     assert main(["report", "--run", str(made / "run"), "--html", str(page)]) == 0
     assert "site = B" in page.read_text()
     assert "Where labels are worst" in page.read_text()
+
+
+def test_a_date_that_bounds_a_segment_is_told_as_a_date(tmp_path: Path) -> None:
+    table = patients(3000, 0)
+    seen = pd.Timestamp("2020-01-01") + pd.to_timedelta(table.pop("age"), unit="D")
+    table.assign(seen=seen.dt.strftime("%Y-%m-%d")).to_csv(tmp_path / "train.csv", index=False)
+    assert train(tmp_path / "train.csv", tmp_path / "run", "--parse", "seen=datetime") == 0
+    text = (tmp_path / "run" / "report.txt").read_text()
+    assert re.search(r"  .*seen > 2020-0[23]-\d\d.*: \d+% suspect \(", text)
 
 
 def test_no_sentence_is_on_one_place_of_an_embedding(tmp_path: Path) -> None:

@@ -129,4 +129,6 @@ def test_values_are_written_as_the_column_has_them() -> None:
     assert coding.written("bonus", np.float32(0.125)) == "12.5 %"
     assert coding.written("when", np.float32(19701.75)) == coding.written("day", 19701.0)
     assert coding.written("day", 19701.0) == "2023-12-10"
-    assert coding.written("other", 1234567.0) == "1.235e+06"
+    assert coding.written("other", 1234567.0) == "1234567"
+    assert coding.written("other", 54321.7) == "54322"
+    assert coding.written("other", 0.123456) == "0.1235"
