@@ -4,7 +4,7 @@ import numpy as np
 
 from flows.report.model import PoolReport
 from pipeline.arrays import Int64
-from storage.sources.request import is_place
+from storage.sources.request import Coding, is_place
 
 SHOWN = 15
 """Columns of most use that are shown, and of no use that are named."""
@@ -74,11 +74,8 @@ def notes(report: PoolReport) -> list[str]:
 def bars(report: PoolReport) -> list[tuple[str, float]]:
     """The columns that tell most of the given labels, the first first: (name, share of what all
     tell of them)."""
-    if report.metric is None:
-        return []
-    metric, names = report.metric, _names(report)
-    best, useless = metric.order()[:SHOWN], set(metric.useless())
-    return [(names[at], metric.relevance[at]) for at in best if at not in useless]
+    useful = [(name, share) for name, share, of_use in _columns(report) if of_use]
+    return sorted(useful, key=lambda column: -column[1])[:SHOWN]
 
 
 def telling(report: PoolReport) -> Int64:
@@ -96,13 +93,33 @@ def useless_sentence(report: PoolReport) -> str:
 
     Places of a column of lists are not named: nobody would leave one out.
     """
-    names = _names(report)
     stated = report.config.parameters.get("model_probabilities") or "\0"
-    useless = [] if report.metric is None else report.metric.useless()
-    useless = [at for at in useless if not (names[at].startswith(stated) or is_place(names[at]))]
-    some = ", ".join(names[at] for at in useless[:SHOWN])
+    useless = [
+        name
+        for name, _, of_use in _columns(report)
+        if not (of_use or name.startswith(stated) or is_place(name))
+    ]
+    some = ", ".join(useless[:SHOWN])
     more = f" and {len(useless) - SHOWN:,} more" if len(useless) > SHOWN else ""
     return f"of no use for the labels, as far as can be told: {some}{more}" if useless else ""
+
+
+def _columns(report: PoolReport) -> list[tuple[str, float, bool]]:
+    """Columns, an encoded one as a whole: name, share of what all tell of the given labels, and
+    whether that is more than as many features tell by chance."""
+    if report.metric is None:
+        return []
+    names, relevance = tuple(_names(report)), report.metric.relevance
+    encoded = Coding.of_json(report.config.coding).groups(names)
+    column = {place: name for name, places in encoded.items() for place in places}
+    places: dict[str, list[float]] = {}
+    for place, share in enumerate(relevance):
+        places.setdefault(column.get(place, names[place]), []).append(share)
+    chance = report.metric.chance
+    return [
+        (name, sum(shares), sum(shares) > chance * len(shares) ** 0.5)
+        for name, shares in places.items()
+    ]
 
 
 def _names(report: PoolReport) -> list[str]:

@@ -103,11 +103,14 @@ class MetricChoice:
         """Features, the most relevant first."""
         return sorted(range(len(self.relevance)), key=lambda at: (-self.relevance[at], at))
 
+    @property
+    def chance(self) -> float:
+        """What a feature tells by chance at most, as far as the least relevant one lies below 0."""
+        return max(0.0, -min(self.relevance, default=0.0))
+
     def useless(self) -> list[int]:
-        """Features that tell no more than one does by chance, as far as the least relevant one lies
-        below 0."""
-        chance = -min(self.relevance, default=0.0)
-        return [at for at, share in enumerate(self.relevance) if share <= max(0.0, chance)]
+        """Features that tell no more than one does by chance."""
+        return [at for at, share in enumerate(self.relevance) if share <= self.chance]
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,22 @@ def test_the_worst_segment_is_a_sentence_over_raw_columns(made: Path) -> None:
     assert "Where labels are worst" in page.read_text()
 
 
+def test_an_encoded_column_is_one_of_those_that_matter_or_do_not(tmp_path: Path) -> None:
+    table = patients(2000, 0)[["age", "site", "sick"]]
+    rng = np.random.default_rng(1)
+    table["ward"] = np.where(table["sick"] == "yes", "north", rng.choice([*"stu"], len(table)))
+    table["color"] = rng.choice([f"c{i}" for i in range(12)], len(table))
+    table.to_csv(tmp_path / "train.csv", index=False)
+    assert train(tmp_path / "train.csv", tmp_path / "run", "--metric", "weighted") == 0
+    text = (tmp_path / "run" / "report.txt").read_text()
+    most = re.search(r"what tells most of the labels: (\w+) \d+%", text)
+    assert most is not None
+    assert most[1] == "ward"
+    useless = re.search(r"of no use for the labels, as far as can be told: (.*)", text)
+    assert useless is not None
+    assert {"color", "site"} <= set(useless[1].split(", ")) <= {"color", "site", "age"}
+
+
 def test_a_date_that_bounds_a_segment_is_told_as_a_date(tmp_path: Path) -> None:
     table = patients(3000, 0)
     seen = pd.Timestamp("2020-01-01") + pd.to_timedelta(table.pop("age"), unit="D")
