@@ -21,8 +21,8 @@ def lines(report: PoolReport) -> list[str]:
     """The lines of the text of a training."""
     if report.metric is None:
         return []
-    named = [(name, share) for name, share in bars(report)[:5] if not is_place(name)]
-    names = ", ".join(f"{name} {share:.0%}" for name, share in named)
+    most = [f"{name} {share:.0%}" for name, share in bars(report)[:5] if not is_place(name)]
+    names = ", ".join(one for one in most if not one.endswith(" 0%"))
     useless = useless_sentence(report)
     return [
         tried_sentence(report),
