@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -22,8 +22,6 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows.engine.progress.run_log import error_text
 from flows.engine.progress.watcher import Step, Watcher
-from flows.report.content import saved
-from flows.report.model import PoolReport, Report, Scoring
 from flows.steps.graph.building import Audited
 from flows.steps.graph.partition import AUDIT, BLOCKS, BlockWritten, last_attempt
 from storage.errors import amount
@@ -35,54 +33,11 @@ MOST_BLOCKS = 1000
 """Rows of the table of blocks; beyond, those of lowest recall are shown."""
 
 
-def result(report: PoolReport | Scoring) -> str:
-    """The result of a training or a scoring as Markdown."""
-    return _scored(report) if isinstance(report, Scoring) else _trained(report)
-
-
-def _trained(report: PoolReport) -> str:
-    suspects, n_rows = report.n_label_issues, report.n_rows
-    verdict, table, rule = report.headline()
-    facts = {
-        "rows, features": f"{n_rows:,}, {report.n_features:,}",
-        **rule,
-        "labels suspected wrong": f"{suspects:,} ({suspects / n_rows:.1%})",
-        "neighbors of each row": f"{report.k:,}",
-        **_recall(report),
-        "built by": f"{report.builder}, {amount(report.n_blocks, 'block')}, "
-        f"{report.copies:.2f} copies of a row on average",
-        **_time(report),
-    }
-    return "\n".join([verdict, "", *table, *_facts(facts), *_warnings(report)])
-
-
-def _scored(report: Scoring) -> str:
-    facts = {
-        "rows scored": f"{report.n_rows:,}",
-        **report.facts(),
-        **_recall(report),
-        "blocks searched a row": f"{report.probes:.2f}",
-        **_time(report),
-    }
-    return "\n".join([*_facts(facts), *_warnings(report)])
-
-
-def _recall(report: Report) -> dict[str, str]:
-    low, high = report.recall_interval
-    of = f"95 % interval {low:.4f} to {high:.4f}, target {report.target_recall:g}"
-    return {"recall of true neighbors": f"{report.recall:.4f}, {of}"}
-
-
-def _time(report: Report) -> dict[str, str]:
-    return {"seconds": f"{sum(report.seconds.values()):,.1f}"}
-
-
-def _facts(facts: Mapping[str, str]) -> list[str]:
-    return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts.items())]
-
-
-def _warnings(report: Report) -> list[str]:
-    return [line for text in report.warnings for line in ("", f"> Warning: {text}")]
+def as_markdown(text: str) -> str:
+    """A text as a list of its lines, those that are set in below the one before; what Markdown
+    would take for markup stands as it is."""
+    plain = re.sub(r"([\\`*_<\[\]~|#])", r"\\\1", text)
+    return re.sub(r"^( *)(?=\S)", r"\1- ", re.sub(r"\n{2,}", "\n", plain), flags=re.M)
 
 
 def block_table(run: Run) -> list[dict[str, Any]]:
@@ -224,10 +179,10 @@ class Artifacts(Watcher):
         if not self._tabled:
             self._table(None)
         location = self._run.location
-        report = saved(self._run)
-        if report is None:
+        text = location.read("report.txt")
+        if text is None:
             return
-        self._create("result", "markdown", result(report), location.name, None)
+        self._create("result", "markdown", as_markdown(text.decode()), location.name, None)
         # The page if the run has one, else the text.
         name = "report.html" if location.exists("report.html") else "report.txt"
         path = location.path(name)

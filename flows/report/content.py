@@ -59,15 +59,6 @@ def load_as(run: Run, kind: type[R]) -> R:
         raise run.other_version(config) from error
 
 
-def saved(run: Run) -> PoolReport | Scoring | None:
-    """The report of a training or of a scoring; None where it is not finished, or damaged."""
-    try:
-        scored = "out" in run.report()
-        return load_scoring(run) if scored else load_any(run)
-    except KnnoiseError:
-        return None
-
-
 def load(run: Run) -> Training:
     """The report of a finished training on single labels; raises as `load_as`, and `InputError`
     where labels are candidate sets."""
@@ -138,7 +129,7 @@ def score_text(report: Scoring) -> str:
         _recall_line(report),
         f"  {report.probes:.2f} blocks searched a row",
         *(f"WARNING: {line}" for line in report.warnings),
-        f"scores: {report.out}",
+        *([f"scores: {report.out}"] if report.out else []),
         "",
         *_times(report),
     ]

@@ -33,22 +33,21 @@ def of_labels(report: Training) -> list[str]:
     ]
 
 
-def predicted_by(worth: Worth | None) -> dict[str, str]:
-    """How new rows are predicted and what that is worth, under its name; nothing where it was asked
-    for."""
+def predicted_by(worth: Worth | None) -> list[str]:
+    """How new rows are predicted and what that is worth; nothing where it was asked for."""
     if worth is None:
-        return {}
+        return []
     error = 1.96 * float(np.hypot(worth.gain_error, worth.matrix_error))
     more = "more" if worth.gain >= 0 else "fewer"
     rows = f"{abs(worth.gain):,.0f} ± {error:,.0f} {more} of the sampled rows right, as estimated"
     if worth.taken:
         by = "new rows are predicted by several sizes of neighborhoods together, not by one k"
         if error == 0.0:
-            return {"predictions": f"{by}, which predicts the sampled rows alike"}
+            return [f"{by}, which predicts the sampled rows alike"]
         by += "" if worth.gain >= 0 else ", which is not surely better"
     else:
         by = "new rows are predicted by one k, beside which several sizes together may lose"
-    return {"predictions": f"{by}: {rows}"}
+    return [f"{by}: {rows}"]
 
 
 def _wrong_in_all(report: Training) -> list[str]:

@@ -39,8 +39,6 @@ VERSION = 1
 Interval = tuple[float, float]
 FULL = 100
 """Classes up to which a report holds the matrix; of more, the group `transition` of the run."""
-TABLED = 20
-"""Lines of the table of a headline."""
 
 
 def predicted_text(classes: Sequence[LabelValue], rows: list[int]) -> str:
@@ -137,14 +135,6 @@ class Report(Saved):
     """What changed since an earlier training."""
     unseen: dict[str, int] = {}
     """Rows without a value that training knows, by encoded column."""
-
-
-class Headline(NamedTuple):
-    """A result in Markdown."""
-
-    verdict: str
-    table: list[str]
-    rule: dict[str, str]
 
 
 class Rate(NamedTuple):
@@ -256,10 +246,6 @@ class PoolReport(Report):
     @abstractmethod
     def lines(self) -> list[str]:
         """What the text says of rows, features and labels."""
-
-    @abstractmethod
-    def headline(self) -> Headline:
-        """What is most to be known of the labels."""
 
     @abstractmethod
     def suspicion(self) -> str:
@@ -408,10 +394,6 @@ class Training(PoolReport):
         right = (predicted == truth).astype(np.int8)
         return np.ones_like(right), right
 
-    def support_text(self) -> str:
-        """The verdict in Markdown."""
-        return f"**{self.support}**: {self.reason}"
-
     def suspicion(self) -> str:
         return f"labels are suspect ({self.support}: {self.reason})"
 
@@ -462,10 +444,6 @@ class Scoring(Report):
     def decided(self) -> list[str]:
         """What else is said of the predictions."""
         return []
-
-    def facts(self) -> dict[str, str]:
-        """The predictions as a table: what is named, and its value."""
-        return {"predicted": self.predicted()}
 
 
 class ScoredFile(Frozen, extra="allow"):

@@ -15,9 +15,7 @@ from flows.report.lines import (
     varying_lines,
 )
 from flows.report.model import (
-    TABLED,
     Frozen,
-    Headline,
     Interval,
     Scoring,
     Training,
@@ -141,20 +139,9 @@ class ClassReport(Training):
             *varying_lines(self),
             *(f"  {one.text()}" for one in self.confusions[:SHOWN]),
             f"vote of the {self.k} neighbors: {self.corrected()}",
-            *predicted_by(self.worth).values(),
+            *predicted_by(self.worth),
             *of_labels(self),
         ]
-
-    def headline(self) -> Headline:
-        rows = [
-            f"| {one.true!r} | {one.given!r} | {one.share:.1%} | {span(one.interval, '.1%')} |"
-            for one in self.confusions[:TABLED]
-        ]
-        head = ["| truly | labeled | share | 95 % interval |", "|---|---|---|---|"]
-        classes = f"{len(self.classes):,} classes"
-        table = [classes, "", *head, *rows, ""]
-        rule = {"vote": self.corrected(), **predicted_by(self.worth)}
-        return Headline(self.support_text(), table, rule)
 
     def corrected(self) -> str:
         """How far the matrix corrects votes, in words."""

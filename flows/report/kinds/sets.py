@@ -8,7 +8,7 @@ import numpy as np
 from flows.engine.results import LabelValue
 from flows.report.findings import findings
 from flows.report.lines import SHOWN, about_data, classes_line
-from flows.report.model import TABLED, Frozen, Headline, PoolReport, Scoring, Training, fields_of
+from flows.report.model import Frozen, PoolReport, Scoring, Training, fields_of
 from flows.steps.ingest.pool import Ingested
 from flows.steps.queries.candidate_scores import CandidateRule
 from flows.steps.sets.candidates import CandidateEstimates
@@ -152,16 +152,6 @@ class CandidateReport(PoolReport):
             *findings(self),
             *self.since,
         ]
-
-    def headline(self) -> Headline:
-        rows = [
-            f"| {pair.label!r} | {pair.other!r} | {pair.rows:,} | {pair.share:.1%} |"
-            for pair in self.pairs[:TABLED]
-        ]
-        head = ["| taken for | also a candidate | rows | share |", "|---|---|---|---|"]
-        verdict = "**candidate sets**: no noise rates are estimated"
-        classes = f"{len(self.classes):,} classes"
-        return Headline(verdict, [classes, "", *head, *rows, ""], {"rule": self.choice()})
 
     def suspicion(self) -> str:
         return "rows are predicted none of their candidates"

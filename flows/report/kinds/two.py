@@ -9,7 +9,6 @@ from flows.engine.results import LabelValue
 from flows.report.certificate import ErrorBound
 from flows.report.lines import about_data, of_labels, predicted_by, varying_lines
 from flows.report.model import (
-    Headline,
     Interval,
     Rate,
     Scoring,
@@ -49,9 +48,8 @@ class ScoreReport(Scoring):
     p0: float
     p1: float
 
-    def facts(self) -> dict[str, str]:
-        by = {} if self.rule == WEIGHED else {"threshold": f"{self.threshold:.4f}"}
-        return {**super().facts(), **by}
+    def decided(self) -> list[str]:
+        return [] if self.rule == WEIGHED else [f"threshold: {self.threshold:.4f}"]
 
 
 class TrainReport(Training):
@@ -168,23 +166,9 @@ class TrainReport(Training):
             *varying_lines(self),
             f"threshold on the share of the {self.k} neighbors given {one}: {self.threshold:.4f}",
             f"  {served(self.decision)}",
-            *predicted_by(self.worth).values(),
+            *predicted_by(self.worth),
             *of_labels(self),
         ]
-
-    def headline(self) -> Headline:
-        zero, one = self.label_values
-        meanings = f"P(given {one!r} given true {zero!r})", f"P(given {zero!r} given true {one!r})"
-        rates = [
-            f"| {name} = {meaning} | {rate.estimate:.3f} | {span(rate.interval, '.3f')} |"
-            for (name, rate), meaning in zip(self.rates().items(), meanings, strict=True)
-        ]
-        head = ["| noise rate | estimated | 95 % interval |", "|---|---|---|"]
-        rule = {
-            "threshold": f"{self.threshold:.4f}: {self.decision.reason}",
-            **predicted_by(self.worth),
-        }
-        return Headline(self.support_text(), [*head, *rates, ""], rule)
 
     def ones(self, n_predicted: list[int]) -> int | None:
         return sum(n_predicted[1:])

@@ -110,7 +110,7 @@ def wrong_in_all(report: Training) -> list[tuple[str, str, str]]:
 def sizes(worth: Worth | None) -> str:
     """A sentence, and a space before it, on what predicts new rows; nothing where one k was asked
     for."""
-    return "".join(f" {text[0].upper()}{text[1:]}." for text in predicted_by(worth).values())
+    return "".join(f" {text[0].upper()}{text[1:]}." for text in predicted_by(worth))
 
 
 def parameters(report: PoolReport) -> list[tuple[str, str, str]]:

@@ -28,7 +28,7 @@ from secret_source import OTHER, PASSWORD, SECRETS, check, guarded
 from flows.cli import main
 from flows.engine.progress.reporter import Reporter
 from flows.options.params import Compute
-from flows.orchestration.artifacts import Artifacts, block_table
+from flows.orchestration.artifacts import Artifacts, as_markdown, block_table
 from flows.orchestration.session import open_job
 from flows.score import score
 from flows.train import train
@@ -67,10 +67,16 @@ def test_a_training_shows_steps_blocks_result_and_links(pool: PoolWriter, tmp_pa
     assert {row["recall"] for row in table} == {1.0}
     assert len(table) == report["n_blocks"] == str(shown["block-table"].data).count("block-0")
     result = str(shown["result"].data)
-    assert f"| {report['p0']:.3f} |" in result
+    assert f"true 0) = {report['p0']:.3f}, 95 % interval" in result
     assert report["reason"] in result
     assert "http://127.0.0.1:" in str(shown["dask-dashboard"].data)
     assert (run / "report.txt").as_uri() in str(shown["report"].data)
+
+
+def test_a_text_is_a_list_in_which_nothing_is_marked_up() -> None:
+    text = "label 'a_b*': rates\n  p0 = 0.1\n\nWARNING: <b> | [c](d)\n"
+    shown = "- label 'a\\_b\\*': rates\n  - p0 = 0.1\n- WARNING: \\<b> \\| \\[c\\](d)\n"
+    assert as_markdown(text) == shown
 
 
 @pytest.mark.usefixtures("server")
@@ -80,7 +86,7 @@ def test_a_scoring_shows_steps_and_result(pool: PoolWriter, tmp_path: Path) -> N
     score(queries, str(tmp_path / "run"), str(tmp_path / "out.parquet"), workers=0, quiet=True)
     shown = artifacts()
     assert {"step-ingest", "step-search", "result", "report"} <= shown.keys()
-    assert "| rows scored | 40 |" in str(shown["result"].data)
+    assert str(shown["result"].data).startswith("- 40 rows scored, ")
 
 
 def test_prefect_shows_the_messages_of_steps(server: str, pool: PoolWriter, tmp_path: Path) -> None:
