@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
+from flows.engine.collectives.graph import PoolGraph
 from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress.reporter import Reporter
 from flows.engine.results import Outcome
@@ -13,7 +12,7 @@ from flows.report import content as reports
 from flows.report.model import Saved
 from flows.report.review import FOLDER
 from flows.scorings.scored import Trained
-from flows.steps.findings import review
+from flows.steps.findings.review import order_review
 from pipeline.graph.build import pass_seconds
 from storage.errors import amount
 from storage.runs.pool import Pool
@@ -21,9 +20,6 @@ from storage.runs.run import Run
 
 LIST = {"budget", "random_share", "seed", "order"}
 """Parameters that a list depends on."""
-SPARE = 4
-"""Suspects looked through per question: those alike are answered together, and some filtered."""
-FEWEST = 400
 
 
 class ListReport(Saved):
@@ -56,22 +52,9 @@ def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
 def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
     job.verify()
     report = trained.report
-    source = review.ReviewedTraining(
-        trained.run,
-        Pool(trained.run, "pool", report.n_rows, report.n_features),
-        report.n_blocks,
-        len(report.label_values),
-        report.k,
-        report.verdicts(),
-    )
-    wanted = review.ReviewSize(
-        max(FEWEST, SPARE * params.budget),
-        math.ceil(params.budget * params.random_share),
-        params.random_share,
-        params.seed,
-        params.order,
-    )
-    job.task("order", review.order_review, source, wanted)
+    pool = Pool(trained.run, "pool", report.n_rows, report.n_features)
+    graph, n_classes = PoolGraph(pool, report.n_blocks), len(report.label_values)
+    job.task("order", order_review, graph, n_classes, report.k, report.verdicts(), params)
 
     def write(run: Run) -> Output:
         rows = run.group("review")["row"].shape[0]  # type: ignore[union-attr]
