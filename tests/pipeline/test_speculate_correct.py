@@ -21,6 +21,8 @@ from pipeline.methods.speculate_correct import (
     at_least,
     best_design,
     certify,
+    chance_all_nearer,
+    chance_cut_off,
     clean_loss,
     clean_range,
     epsilon,
@@ -29,7 +31,6 @@ from pipeline.methods.speculate_correct import (
     sample_block,
     threshold_rules,
 )
-from pipeline.methods.speculate_correct.bound import chance_all_nearer, chance_cut_off
 
 SAMPLES = 10_000_000
 
