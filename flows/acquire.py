@@ -24,12 +24,12 @@ from flows.review.purchases import (
     Oracle,
     Purchases,
     Waiting,
-    asking_people,
     callable_oracle,
     column_oracle,
     write_labels,
 )
 from flows.review.tables import export_answers
+from flows.review.wanted import people
 from flows.steps.graph.building import build
 from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.pool import Ingested, ingest
@@ -136,7 +136,7 @@ def _acquire(
     answer, waiting = None, 0
     try:
         if params.page and left > 0:
-            with asking_people(job.run, source, ingested, x, neighbor, params, desk) as asking:
+            with people(desk, source, x, neighbor, params) as asking:
                 desk.oracle = asking
                 answer = desk.buy(x, neighbor, left, params)
         else:

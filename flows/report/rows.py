@@ -57,8 +57,8 @@ class Features:
         with self._lock:
             missing = sorted(row for row in wanted if row not in self._kept)
             if missing:
-                at = missing if self._place is None else [self._place[row] for row in missing]
-                x = pick(self.run, "pool", "x", np.array(at, np.int64))
+                at = np.array([self.at(row) for row in missing], np.int64)
+                x = pick(self.run, "pool", "x", at)
                 for row, values in zip(missing, x, strict=True):
                     self._kept[row] = self._content(values)
             rows_of = {}
@@ -68,6 +68,10 @@ class Features:
             while len(self._kept) > KEPT_ROWS:
                 self._kept.popitem(last=False)
             return rows_of
+
+    def at(self, row: int) -> int:
+        """Where a row lies in the pool."""
+        return row if self._place is None else self._place[row]
 
     def _content(self, values: Float32) -> dict[str, Any]:
         if self.shape is not None:

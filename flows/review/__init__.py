@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,11 @@ from flows.options.params import ReviewParams
 from flows.orchestration.prefect_flow import computes
 from flows.orchestration.run_folders import latest
 from flows.report.review import LOG, share_wrong
+from flows.review.desk import Desk, Filters
 from flows.review.labelstudio import TASKS, read_tasks, write_tasks
 from flows.review.prepare import prepared
-from flows.review.serving import Page, PageRows, exhibit_of
+from flows.review.serving import Page
+from flows.review.source import Exhibit, SourceTable, exhibit_of
 from flows.review.tables import export_answers, labels_to_import
 from flows.scorings.scored import Trained
 from flows.steps.graph.lookup import ids_of, places
@@ -31,9 +33,6 @@ from storage.sources.values.labels import Label
 
 TASK_COLUMNS = 100
 """Columns of a row that a task has; a table of more cannot be read."""
-
-if TYPE_CHECKING:
-    from flows.review.desk import Desk
 
 
 @computes(ReviewParams, name="review")
@@ -123,8 +122,6 @@ def keep(
 
 def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
     """The list of a review and its answers."""
-    from flows.review.desk import Desk
-
     queue = read_group(run.store, "review")
     expected = share_wrong(trained.report)
     return Desk(queue, file, list(trained.report.label_values), budget, expected)
@@ -132,21 +129,18 @@ def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
 
 def _serve(trained: Trained, desk: Desk, params: ReviewParams, reporter: Reporter) -> None:
     """Serve the page until it is interrupted."""
-    rows, shown = _rows(trained, desk, params, reporter)
-    with Page(rows, desk, params) as page:
+    exhibit, shown = _exhibit(trained, desk, params, reporter)
+    with Page(exhibit, desk, params) as page:
         page.show(shown)
         page.wait()
 
 
-def _rows(
+def _exhibit(
     trained: Trained, desk: Desk, params: ReviewParams, reporter: Reporter
-) -> tuple[PageRows, Int64]:
-    """The rows of a list and their neighbors, and their numbers."""
-    from flows.review.source import SourceTable
-
+) -> tuple[Exhibit, Int64]:
+    """What is shown of the rows of a list and their neighbors, and their numbers."""
     wanted = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
     report = trained.report
-    names = list(report.config.feature_names)
     wanted = wanted[wanted >= 0]
     n_rows, place = report.n_source_rows, None
     if n_rows > report.n_rows:
@@ -154,20 +148,15 @@ def _rows(
     source = None if params.show or params.image_shape else SourceTable.of(trained, wanted)
     if source is not None and source.trouble:
         reporter.say(source.trouble)
-    rows = PageRows(
-        trained.run, names, n_rows, report.label_name, report.config.id_name, source, place
-    )
-    return rows, wanted
+    names = list(report.config.feature_names)
+    return exhibit_of(trained.run, names, n_rows, params, source, place), wanted
 
 
 def _export_tasks(
     trained: Trained, desk: Desk, params: ReviewParams, target: str, reporter: Reporter
 ) -> int:
     """Write the questions that are open as tasks of Label Studio; how many."""
-    from flows.review.desk import Filters
-
-    rows, numbers = _rows(trained, desk, params, reporter)
-    exhibit = exhibit_of(rows, params)
+    exhibit, numbers = _exhibit(trained, desk, params, reporter)
     if exhibit.given is not None:
         exhibit.given.read(numbers)
     names = [None if label is None else str(label) for label in (*desk.labels, None)]
@@ -176,7 +165,7 @@ def _export_tasks(
         row = card["row"]
         content = exhibit.of([row], with_features=True)[row]
         values = content.pop("cells", None) or content.pop("features", ())
-        columns = zip(exhibit.columns or rows.feature_names, values, strict=False)
+        columns = zip(exhibit.columns or exhibit.names, values, strict=False)
         if values:
             content["columns"] = dict(list(columns)[:TASK_COLUMNS])
         task = {
@@ -192,8 +181,7 @@ def _export_tasks(
         }
         if exhibit.shown is not None and "image" in exhibit.shown.of(row):
             task["image"] = exhibit.shown.address(row)
-        at = row if rows.place is None else rows.place[row]
-        (own,) = ids_of(trained.run, np.array([at]))
+        (own,) = ids_of(trained.run, np.array([exhibit.features.at(row)]))
         if own is not None:
             task["row_id"] = own
         tasks.append(task)

@@ -6,7 +6,6 @@ import importlib
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -17,7 +16,6 @@ import pyarrow as pa
 from flows.options.params import AcquireParams
 from flows.review.tables import with_ids
 from flows.steps.graph.lookup import pick
-from flows.steps.ingest.pool import Ingested
 from pipeline.arrays import Float32, Int64
 from pipeline.methods.bought_labels import BoughtLabels
 from pipeline.methods.growing_net import grow
@@ -27,7 +25,6 @@ from storage.answers import Answer, AnswersFile, Asked
 from storage.errors import InputError, amount, reason_of
 from storage.export import write_columns
 from storage.runs.run import Run
-from storage.sources.base import Source
 from storage.sources.ids import StoredIds
 from storage.sources.values.labels import Label, label_value
 
@@ -85,31 +82,6 @@ def column_oracle(run: Run, values: tuple[Label, ...]) -> Oracle:
         return [values[code] for code in pick(run, "pool", "y", np.array(rows, np.int64)).tolist()]
 
     return ask
-
-
-def asking_people(
-    run: Run,
-    source: Source,
-    ingested: Ingested,
-    x: Float32,
-    neighbor: Int64,
-    params: AcquireParams,
-    desk: Purchases,
-) -> AbstractContextManager[Oracle]:
-    """A page that asks people for labels of those that are known, and those that are given."""
-    from flows.review.serving import PageRows
-    from flows.review.wanted import people
-
-    given = [label_value(raw) for raw in params.label_values or ()]
-    labels = list(dict.fromkeys([*(one for one in given if one is not None), *desk.values]))
-    if len(labels) < 2:
-        raise InputError(
-            f"{amount(len(labels), 'label')} that people can give; name them: --label-values cat "
-            "--label-values dog"
-        )
-    names, ids = list(source.feature_names), source.id_name
-    rows = PageRows(run, names, ingested.n_rows, "label", ids)
-    return people(desk.file, rows, x, neighbor, params, labels)
 
 
 class Waiting(Exception):

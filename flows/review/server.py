@@ -6,7 +6,6 @@ import secrets
 import socket
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -16,9 +15,9 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTex
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.report.rows import IMAGES, Features, Shown
+from flows.report.rows import IMAGES
 from flows.review.desk import Desk, Filters, pairs
-from flows.review.source import SourceTable
+from flows.review.source import Exhibit
 from storage.errors import InputError, KnnoiseError
 
 HERE = Path(__file__).parent / "page"
@@ -27,40 +26,6 @@ PORTS = range(20_000, 30_000)
 MOST_BYTES = 1 << 16
 """Of what a page sends."""
 NO_TOKEN = "this page is opened by the address that knnoise review printed, with its token"
-
-
-@dataclass(frozen=True)
-class Exhibit:
-    """What is shown of rows."""
-
-    features: Features
-    names: list[str]
-    given: Shown | None
-    """A table that somebody gave."""
-    source: SourceTable | None = None
-    """Else the one that was trained on."""
-
-    @property
-    def shown(self) -> Shown | None:
-        """The table whose rows are shown; None where there is none now."""
-        return self.source.shown if self.given is None and self.source is not None else self.given
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of a file that are shown in place of features."""
-        pictures = self.features.shape is not None
-        return () if self.shown is None or pictures else self.shown.columns
-
-    def of(self, rows: list[int], *, with_features: bool) -> dict[int, dict[str, Any]]:
-        """Content by row."""
-        values = self.features.of(rows) if with_features and not self.columns else {}
-        return {
-            row: {
-                **values.get(row, {}),
-                **({} if self.shown is None else self.shown.of(row)),
-            }
-            for row in rows
-        }
 
 
 class About(TypedDict):

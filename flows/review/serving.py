@@ -8,62 +8,43 @@ import secrets
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from flows.options.params import Paged
+from flows.review.desk import Desk
+from flows.review.source import Exhibit
 from pipeline.arrays import Int64
-from storage.errors import InputError, StorageError
-from storage.runs.run import Run
+from storage.errors import StorageError
 
 if TYPE_CHECKING:
     import uvicorn
-
-    from flows.review.desk import Desk
-    from flows.review.server import Exhibit
-    from flows.review.source import SourceTable
-
-
-@dataclass(frozen=True)
-class PageRows:
-    """The rows that a page shows."""
-
-    run: Run
-    """Its pool holds their features."""
-    feature_names: list[str]
-    n_rows: int
-    label_name: str
-    id_name: str | None = None
-    source: SourceTable | None = None
-    """Shows them where nobody asks for something else."""
-    place: dict[int, int] | None = None
-    """Where each row that is shown lies in the pool, if it is not numbered as in the source"""
 
 
 class Page:
     """The page of a desk, below a path that nobody can guess; its address is printed.
 
-    Raises `InputError` where the rows cannot be shown as asked, or the port is taken.
+    Raises `InputError` where the port is taken.
     """
 
-    def __init__(self, rows: PageRows, desk: Desk, params: Paged) -> None:
+    def __init__(self, exhibit: Exhibit, desk: Desk, params: Paged) -> None:
         import uvicorn
 
         from flows.review.server import About, application, listening
 
-        token = secrets.token_urlsafe(16)
+        token, run = secrets.token_urlsafe(16), exhibit.features.run
+        config, origin = run.config(), desk.file.answers.origin
+        assert origin is not None
         about: About = {
-            "run": rows.run.location.name.rsplit("/", 1)[-1],
-            "label_name": rows.label_name,
-            "id_name": rows.id_name,
+            "run": run.location.name.rsplit("/", 1)[-1],
+            "label_name": config["label_name"] or "label",
+            "id_name": config.get("id_name"),
             "reviewer": params.reviewer or _user(),
             "answers": str(desk.file.path),
-            "n_rows": rows.n_rows,
+            "n_rows": origin.n_rows,
         }
-        exhibit = exhibit_of(rows, params)
         self._shown = exhibit.given
         app = application(desk, exhibit, about, token)
-        self._listener = listening(params.port, rows.run.location.url)
+        self._listener = listening(params.port, run.location.url)
         self._server: uvicorn.Server = uvicorn.Server(
             uvicorn.Config(app, log_level="warning", access_log=False)
         )
@@ -115,21 +96,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"user {os.getuid()}"
-
-
-def exhibit_of(rows: PageRows, params: Paged) -> Exhibit:
-    """What is shown of rows; `InputError` where they cannot be shown as asked."""
-    from flows.report.rows import Features, shown_of
-    from flows.review.server import Exhibit
-
-    names, shape = rows.feature_names, None
-    if params.image_shape is not None:
-        height, width = map(int, params.image_shape.split("x"))
-        if height * width != len(names):
-            raise InputError(
-                f"--image-shape {params.image_shape}: {height * width:,} pixels, rows have "
-                f"{len(names):,} features"
-            )
-        shape = height, width
-    shown = shown_of(rows.run, rows.n_rows, params.show, params.show_column, params.image_root)
-    return Exhibit(Features(rows.run, rows.place, shape), names, shown, rows.source)

@@ -1,16 +1,20 @@
-"""The table that was trained on, shown as it stands for as long as it is there and the same."""
+"""What is shown of rows: the table that was trained on, as it stands for as long as it is there and
+the same, a table that somebody gave, or features."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
-from flows.report.rows import Shown
+from flows.options.params import Paged
+from flows.report.rows import Features, Shown, shown_of
 from flows.scorings.scored import Trained
 from pipeline.arrays import Int64
-from storage.errors import KnnoiseError
+from storage.errors import InputError, KnnoiseError
+from storage.runs.run import Run
 from storage.sources.base import unchanged
 from storage.sources.opening import TABLES
 
@@ -78,3 +82,64 @@ class SourceTable:
             with unchanged(self.trained.recorded(), source):
                 shown.read(self.rows)
             self.shown = shown
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """What is shown of rows."""
+
+    features: Features
+    names: list[str]
+    given: Shown | None
+    """A table that somebody gave."""
+    source: SourceTable | None = None
+    """Else the one that was trained on."""
+
+    @property
+    def shown(self) -> Shown | None:
+        """The table whose rows are shown; None where there is none now."""
+        return self.source.shown if self.given is None and self.source is not None else self.given
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a file that are shown in place of features."""
+        pictures = self.features.shape is not None
+        return () if self.shown is None or pictures else self.shown.columns
+
+    def of(self, rows: list[int], *, with_features: bool) -> dict[int, dict[str, Any]]:
+        """Content by row."""
+        values = self.features.of(rows) if with_features and not self.columns else {}
+        return {
+            row: {
+                **values.get(row, {}),
+                **({} if self.shown is None else self.shown.of(row)),
+            }
+            for row in rows
+        }
+
+
+def exhibit_of(
+    run: Run,
+    names: list[str],
+    n_rows: int,
+    params: Paged,
+    source: SourceTable | None = None,
+    place: Mapping[int, int] | None = None,
+) -> Exhibit:
+    """What is shown of rows; `InputError` where they cannot be shown as asked.
+
+    names : of the features, which are in the run's pool
+    source : shows the rows where nobody asks for something else
+    place : of a row in the pool, where rows of the source were left out
+    """
+    shape = None
+    if params.image_shape is not None:
+        height, width = map(int, params.image_shape.split("x"))
+        if height * width != len(names):
+            raise InputError(
+                f"--image-shape {params.image_shape}: {height * width:,} pixels, rows have "
+                f"{len(names):,} features"
+            )
+        shape = height, width
+    shown = shown_of(run, n_rows, params.show, params.show_column, params.image_root)
+    return Exhibit(Features(run, place, shape), names, shown, source)

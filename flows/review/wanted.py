@@ -9,15 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.engine.results import LabelValue
 from flows.options.params import AcquireParams
 from flows.review.desk import NEAREST, Desk
-from flows.review.serving import Page, PageRows
+from flows.review.purchases import Purchases
+from flows.review.serving import Page
+from flows.review.source import exhibit_of
 from pipeline.arrays import Float32, Int64
 from pipeline.knn.distance import list_distance
-from storage.answers import AnswersFile
 from storage.arrays.groups import Arrays
-from storage.sources.values.labels import Label
+from storage.errors import InputError, amount
+from storage.sources.base import Source
+from storage.sources.values.labels import Label, label_value
 
 LOOK_SECONDS = 0.1
 """Between looks whether all is answered."""
@@ -51,24 +53,27 @@ class People:
 
 @contextmanager
 def people(
-    file: AnswersFile,
-    rows: PageRows,
-    x: Float32,
-    neighbor: Int64,
-    params: AcquireParams,
-    labels: list[LabelValue],
+    bought: Purchases, source: Source, x: Float32, neighbor: Int64, params: AcquireParams
 ) -> Iterator[People]:
-    """A page that asks, open for as long as labels are bought.
+    """A page that asks for labels of those that are known, and those that are given; open for as
+    long as labels are bought.
 
     x : (row, feature) scaled features
     neighbor : (row, list) nearest rows, -1 in empty places
-    labels : what people can give
 
-    Raises `InputError` where the page cannot be opened as asked.
+    Raises `InputError` where there is nothing to choose, or the page cannot be opened as asked.
     """
+    given = [label_value(raw) for raw in params.label_values or ()]
+    labels = list(dict.fromkeys([*(one for one in given if one is not None), *bought.values]))
+    if len(labels) < 2:
+        raise InputError(
+            f"{amount(len(labels), 'label')} that people can give; name them: --label-values cat "
+            "--label-values dog"
+        )
+    exhibit = exhibit_of(bought.run, list(source.feature_names), len(x), params)
     nothing = questions(np.empty(0, np.int64), x, neighbor, {})
-    desk = Desk(nothing, file, labels, params.budget, 0.0, optional=False, waiting=True)
-    with Page(rows, desk, params) as page:
+    desk = Desk(nothing, bought.file, labels, params.budget, 0.0, optional=False, waiting=True)
+    with Page(exhibit, desk, params) as page:
         page.start()
         yield People(desk, page, x, neighbor)
         desk.waiting = False

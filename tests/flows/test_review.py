@@ -42,8 +42,8 @@ from flows.report.rows import Features, Shown
 from flows.review import desk_of, open_answers, review_text, take
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
-from flows.review.server import About, Exhibit, application, listening
-from flows.review.source import SourceTable
+from flows.review.server import About, application, listening
+from flows.review.source import Exhibit, SourceTable
 from flows.scorings.scored import Trained
 from flows.steps.graph.lookup import places
 from flows.train import run_train
