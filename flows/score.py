@@ -30,12 +30,9 @@ def run_score(params: ScoreParams) -> dict[str, Any]:
     trained.check_apart(params.out)
     reporter = Reporter(quiet=params.quiet)
     if params.new_files:
-        return score_new_files(
-            trained, params.source, params.out, params, reporter, params
-        ).as_json()
-    return score_source(
-        trained, trained.open(params.source, params), params.out, params, reporter
-    ).as_json()
+        return score_new_files(trained, params, reporter).as_json()
+    source = trained.open(params.source, params)
+    return score_source(trained, source, params.out, params, reporter).as_json()
 
 
 __getattr__ = flow_of(run_score)

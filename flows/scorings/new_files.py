@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flows.engine.cluster import address_of, fitting, open_workers
 from flows.engine.progress.reporter import Reporter
-from flows.options.params import Compute, Written
+from flows.options.params import Compute, ScoreParams
 from flows.report.model import NewFilesReport, ScoredFile, Scoring
 from flows.scorings.scored import Finished, identity, score_source
 from flows.steps.queries.scoring import SCORING, exported
@@ -21,29 +21,23 @@ SHOWN = 3
 """Files that cannot be scored whose reasons are told."""
 
 
-def score_new_files(
-    trained: Finished,
-    folder: str,
-    out: str,
-    compute: Compute,
-    reporter: Reporter,
-    written: Written | None = None,
-) -> NewFilesReport:
+def score_new_files(trained: Finished, params: ScoreParams, reporter: Reporter) -> NewFilesReport:
     """Score each file of a folder that is new since the last call, or has changed.
 
-    `out` gets one Parquet file for each, which carries the digest of the rows and of the training
-    it came of; a file whose scores are there already is skipped. With another training all are
-    scored anew. A file that cannot be scored does not keep the others from it.
+    The folder `params.out` gets one Parquet file for each, which carries the digest of the rows and
+    of the training it came of; a file whose scores are there already is skipped. With another
+    training all are scored anew. A file that cannot be scored does not keep the others from it.
 
     Raises `InputError` where some files could not be scored; the message names them. The others
     were.
     """
-    targets = _targets(folder, out)
+    folder = params.source
+    targets = _targets(folder, params.out)
     new: list[tuple[str, Source]] = []
     refused: list[str] = []
     for file, target in targets.items():
         try:
-            opened = trained.open(file, written)
+            opened = trained.open(file, params)
             if exported(target, SCORING) != identity(trained.config_for(opened)):
                 new.append((file, opened))
         except InputError as error:
@@ -51,7 +45,7 @@ def score_new_files(
     skipped = len(targets) - len(new) - len(refused)
     reporter.say(f"{folder}: {amount(len(new), 'new file')}, {skipped:,} skipped: scored before")
     reports = []
-    for file, report in _scored(trained, new, targets, compute, reporter):
+    for file, report in _scored(trained, new, targets, params, reporter):
         if isinstance(report, InputError):
             refused.append(str(report))
         else:
@@ -73,7 +67,7 @@ def score_new_files(
         warnings=[f"{r.source}: {line}" for r in reports for line in r.warnings],
         files=reports,
         run=trained.run.location.name,
-        out=bare(out),
+        out=bare(params.out),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
-from flows.options.params import Compute, Written
+from flows.options.params import Compute, ScoreParams
 from flows.orchestration.session import describe, job_below
 from flows.report import content as reports
 from flows.report.compose import costs
@@ -75,33 +75,31 @@ class Finished:
         if any((one.name, one.size) == (file.name, size) for one in trained):
             raise InputError(f"{target}: is what the run was trained on; name another")
 
-    def open(self, source: str, written: Written | None = None) -> Source:
+    def open(self, source: str, params: ScoreParams) -> Source:
         """A source with the features of this training, its text as that of the training but for
-        what `written` gives.
+        what `params` give.
 
         Raises `InputError` where it cannot be opened, or has other features.
         """
         config = self.report.config
         parameters = config.parameters
-        given = None if written is None else getattr(written, "id_column", None)
         columns = Columns(
-            given or parameters.get("id_column"),
+            params.id_column or parameters.get("id_column"),
             tuple(parameters.get("features") or ()),
             tuple(parameters.get("exclude") or ()),
             _left_out(config),
-            id_needed=given is not None,
+            id_needed=params.id_column is not None,
         )
         dialect = Dialect.of_json((config.source.model_extra or {}).get("dialect"))
-        sets: str | None = getattr(written, "candidates", None)
-        self.report.refuse("candidates", sets)
+        self.report.refuse("candidates", params.candidates)
         return open_source(
             source,
-            label_column=sets,
-            with_labels=sets is not None,
-            candidates=None if sets is None else parameters.get("candidates") or "",
+            label_column=params.candidates,
+            with_labels=params.candidates is not None,
+            candidates=None if params.candidates is None else parameters.get("candidates") or "",
             features=tuple(config.feature_names),
             ignore=config.label_name,
-            dialect=dialect if written is None else written.dialect(dialect),
+            dialect=params.dialect(dialect),
             columns=columns,
             coding=Coding.of_json(config.coding),
         )
