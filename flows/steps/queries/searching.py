@@ -36,7 +36,7 @@ from flows.steps.queries.probes import (
 from pipeline.arrays import Float32
 from pipeline.blocks.partition import nearest_blocks, spread
 from pipeline.graph.build import load_blas
-from pipeline.graph.walk import nearest_in_block
+from pipeline.graph.walk import Network, nearest_in_block
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import Neighbors
 from pipeline.knn.places import distinct
@@ -95,21 +95,6 @@ BATCH_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class Search:
-    """Queries sent to one block."""
-
-    model: Model
-    queries: Pool
-    block: int
-    sent: Exchange
-    slices: list[Slice]
-    to: Exchange
-    audit: Float32 | None
-    """Reach of each audited query; None where another part of the block sees to them."""
-    truth: Exchange
-
-
-@dataclass(frozen=True)
 class Searched:
     """What the search of all blocks found."""
 
@@ -125,23 +110,18 @@ def search_queries(job: Job, queries: Pool, model: Model) -> Searched:
     """Send queries to their blocks and search there, and the audited ones wherever a neighbor may
     be; a block is read once for both."""
     load_blas()
-    route, lists, truth = (
-        Exchange(job.run.location, name) for name in ("queries", "lists", "truth")
-    )
     bound = as_distances(bound_audit(job, queries, model))
-    send = partial(route_part, model=model, queries=queries, exchange=route)
+    send = partial(route_part, model=model, queries=queries)
     routed = job.parts("route", send, by_rows(queries.parts()))
     arrived = incoming(routed, model.n_blocks)
     rows = batch_rows(queries.n_features)
     parts = [
-        Part(
-            f"{block_name(b)}-{i:03d}",
-            Search(model, queries, b, route, batch, lists, None if i else bound, truth),
-        )
+        Part(f"{block_name(b)}-{i:03d}", (b, batch, i == 0))  # the first sees to the audit
         for b in range(model.n_blocks)
         for i, batch in enumerate(list(batches(arrived[b], rows)) or [[]])
     ]
-    records = job.parts("search", search_part, parts)
+    search = partial(search_part, model=model, queries=queries, bound=bound)
+    records = job.parts("search", search, parts)
     limit = true_limits(job, model, len(bound), records)
     sent = sum(part.stop - part.start for slices in arrived for part in slices)
     return Searched(
@@ -172,11 +152,9 @@ def batches(slices: Sequence[Slice], most: int) -> Iterator[list[Slice]]:
         yield batch
 
 
-def route_part(
-    run: Run, part: Part[Rows], model: Model, queries: Pool, exchange: Exchange
-) -> Output:
+def route_part(run: Run, part: Part[Rows], model: Model, queries: Pool) -> Output:
     """Send some queries, scaled, to the blocks they probe."""
-    rows = part.args
+    rows, exchange = part.args, Exchange(run.location, "queries")
     x = model.scaling.apply(queries.read("x", rows))
     near, distance = nearest_blocks(x, model.centroid())
     row, block, _ = spread(near, distance, model.probes.halo)
@@ -185,41 +163,41 @@ def route_part(
     return Output([exchange.key(part.name)], Routed(sent))
 
 
-def search_part(run: Run, part: Part[Search]) -> Output:
-    """The k nearest of some queries among the rows of one block, halo included; and the exact lists
-    of those audited."""
-    model, number, bound = part.args.model, part.args.block, part.args.audit
+def search_part(
+    run: Run, part: Part[tuple[int, list[Slice], bool]], model: Model, queries: Pool, bound: Float32
+) -> Output:
+    """The k nearest of some queries among the rows of one block, halo included; and, if so, the
+    exact lists of those audited, whose reach is `bound`."""
+    number, slices, audits = part.args
     start = time.perf_counter()
     audited, x = np.empty(0, np.int64), np.empty((0, 0), np.float32)
-    if bound is not None:
+    if audits:
         _, x = audit_queries(run, model.scaling, len(bound))
         audited = in_reach(model, number, x, bound)
-    if not len(audited) and not part.args.slices:
+    if not len(audited) and not slices:
         return Output([], SearchSent([]))
     n_rows = model.check_block(number)
     block = block_with_enough_rows(model.run, number, model.k)
     written, sent = [], Routed([])
-    if part.args.slices:
-        sent = _search(part.args, part.name, block, n_rows)
-        written.append(part.args.to.key(part.name))
-    if bound is not None and len(audited):
-        truth = part.args.truth
+    if len(audited):
+        truth = Exchange(run.location, "truth")
         send_truth(truth, part.name, model, block, audited, x[audited], bound[audited])
         written.append(truth.key(part.name))
+    if slices:
+        query = Exchange(run.location, "queries").receive(slices)
+        lists = _search(query["x"], model, block, model.network(number, n_rows, block["x"]))
+        to, n_parts = Exchange(run.location, "lists"), len(queries.parts())
+        destination = queries.part_of(query["row"])
+        sent = send_lists(to, part.name, destination, n_parts, query["row"], lists)
+        written.append(to.key(part.name))
     return Output(written, SearchSent(sent.sent, len(audited)), time.perf_counter() - start)
 
 
-def _search(search: Search, producer: str, block: Arrays, n_rows: int) -> Routed:
-    """Search one block for the queries sent to it, and send what was found to their parts."""
-    model, queries = search.model, search.queries
-    query = search.sent.receive(search.slices)
-    network = model.network(search.block, n_rows, block["x"])
-    if network is None or model.probes.steps is None:
-        index, distance = nearest(query["x"], block["x"], model.k)
+def _search(x: Float32, model: Model, block: Arrays, network: Network | None) -> Neighbors:
+    """The k nearest of queries (row, feature) among the rows of one block."""
+    steps = model.probes.steps
+    if network is None or steps is None:
+        near = nearest(x, block["x"], model.k)
     else:
-        index, distance = nearest_in_block(
-            query["x"], block["x"], network, model.k, model.probes.steps
-        )
-    lists = block_lists(block, index, distance)
-    destination, n_parts = queries.part_of(query["row"]), len(queries.parts())
-    return send_lists(search.to, producer, destination, n_parts, query["row"], lists)
+        near = nearest_in_block(x, block["x"], network, model.k, steps)
+    return block_lists(block, *near)
