@@ -16,7 +16,6 @@ from flows.report.review import LOG, share_wrong
 from flows.review.desk import Desk, Filters
 from flows.review.labelstudio import TASKS, read_tasks, write_tasks
 from flows.review.prepare import prepared
-from flows.review.serving import Page
 from flows.review.source import Exhibit, SourceTable, exhibit_of
 from flows.review.tables import export_answers, labels_to_import
 from flows.scorings.scored import Trained
@@ -129,6 +128,8 @@ def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
 
 def _serve(trained: Trained, desk: Desk, params: ReviewParams, reporter: Reporter) -> None:
     """Serve the page until it is interrupted."""
+    from flows.review.server import Page
+
     exhibit, shown = _exhibit(trained, desk, params, reporter)
     with Page(exhibit, desk, params) as page:
         page.show(shown)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
 from flows.options.params import AcquireParams
 from flows.review.desk import NEAREST, Desk
-from flows.review.purchases import Purchases
-from flows.review.serving import Page
+from flows.review.purchases import Oracle, Purchases
 from flows.review.source import exhibit_of
 from pipeline.arrays import Float32, Int64
 from pipeline.knn.distance import list_distance
@@ -27,34 +25,10 @@ CLOSING_SECONDS = 2.0
 """The page says that nothing more is asked before it ends."""
 
 
-@dataclass(frozen=True)
-class People:
-    """Those who answer on a page."""
-
-    desk: Desk
-    page: Page
-    x: Float32
-    neighbor: Int64
-
-    def __call__(self, rows: list[int]) -> list[Label]:
-        """Their labels of rows, as soon as there is one for each."""
-        known = {one.row: one.label for one in self.desk.file.answers.rows()}
-        place = {label: at for at, label in enumerate(self.desk.labels)}
-        codes = {row: place[label] for row, label in known.items() if label in place}
-        queue = questions(np.array(rows, np.int64), self.x, self.neighbor, codes)
-        self.page.show(np.concatenate([queue["row"], queue["neighbor"].ravel()]))
-        self.desk.put(queue)
-        while not self.desk.labeled(rows):
-            self.page.check()
-            time.sleep(LOOK_SECONDS)
-        labels = (self.desk.file.answers.of_row(row).label for row in rows)
-        return [label for label in labels if label is not None]
-
-
 @contextmanager
 def people(
     bought: Purchases, source: Source, x: Float32, neighbor: Int64, params: AcquireParams
-) -> Iterator[People]:
+) -> Iterator[Oracle]:
     """A page that asks for labels of those that are known, and those that are given; open for as
     long as labels are bought.
 
@@ -63,6 +37,8 @@ def people(
 
     Raises `InputError` where there is nothing to choose, or the page cannot be opened as asked.
     """
+    from flows.review.server import Page
+
     given = [label_value(raw) for raw in params.label_values or ()]
     labels = list(dict.fromkeys([*(one for one in given if one is not None), *bought.values]))
     if len(labels) < 2:
@@ -74,8 +50,22 @@ def people(
     nothing = questions(np.empty(0, np.int64), x, neighbor, {})
     desk = Desk(nothing, bought.file, labels, params.budget, 0.0, optional=False, waiting=True)
     with Page(exhibit, desk, params) as page:
+
+        def ask(rows: list[int]) -> list[Label]:
+            known = {one.row: one.label for one in desk.file.answers.rows()}
+            place = {label: at for at, label in enumerate(desk.labels)}
+            codes = {row: place[label] for row, label in known.items() if label in place}
+            queue = questions(np.array(rows, np.int64), x, neighbor, codes)
+            page.show(np.concatenate([queue["row"], queue["neighbor"].ravel()]))
+            desk.put(queue)
+            while not desk.labeled(rows):
+                page.check()
+                time.sleep(LOOK_SECONDS)
+            labels = (desk.file.answers.of_row(row).label for row in rows)
+            return [label for label in labels if label is not None]
+
         page.start()
-        yield People(desk, page, x, neighbor)
+        yield ask
         desk.waiting = False
         desk.put(nothing)
         time.sleep(CLOSING_SECONDS)
