@@ -20,7 +20,6 @@ QUALITY = tuple(
     f"decision/{m}" for m in ("class_votes", "odds", "quality", "suspects", "tempering")
 )
 DECISION = (*RATES, "decision/threshold")
-SPECULATE = tuple(f"methods/speculate_correct/{m}" for m in ("bound", "sampling", "certificate"))
 KERNELS = {
     "rates": (*RATES, *TESTED),
     "coverage": (*RATES, *TESTED),
@@ -39,7 +38,7 @@ KERNELS = {
     "verdicts": RATES,
     "uneven": (*RATES, "noise/regions", "noise/cores"),
     "cost": (*RATES, "blocks/cost", "graph/descent"),
-    "certificates": SPECULATE,
+    "certificates": ("methods/speculate_correct",),
     "acquire": ("methods/growing_net", "methods/bought_labels"),
     "review": (*DECISION, "decision/review"),
     "groups": (*DECISION, "noise/group_cells", "noise/group_rates", "noise/groups"),
