@@ -260,26 +260,23 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
         ingested = prepare_queries(job, source, training.classes, model, by)
     queries = ingested.pool(job.run, "queries")
     searched = job.task("search", searching.search_queries, queries, model)
-    total = job.task("scores", scoring.write_scores, queries, model, searched)
-    recall, predicted, target = total.recall, total.predicted, model.target_recall
+    recall, totals = job.task("scores", scoring.write_scores, queries, model, searched)
+    target = model.target_recall
+    again = "train again with a higher --target-recall, or --builder exact"
+    equal, near = totals["n_equal_to_training"], totals["n_near_training"]
 
     def write(run: Run) -> Output:
         common = {
             "n_rows": queries.n_rows,
             "classes": training.classes,
-            "n_predicted": predicted,
-            "n_predicted_1": training.ones(predicted),
-            **total.more,
+            **totals,
+            "n_predicted_1": training.ones(totals["n_predicted"]),
             "candidates": source.label_name,
             "target_recall": target,
             "probes": searched.probes,
-            "n_equal_to_training": total.equal,
-            "n_near_training": total.near,
             "warnings": [
-                *recall_warning(
-                    recall, target, "train again with a higher --target-recall, or --builder exact"
-                ),
-                *in_training(total.equal, total.near, queries.n_rows, training),
+                *recall_warning(recall, target, again),
+                *in_training(equal, near, queries.n_rows, training),
             ],
             **costs(job, recall),
             "out": "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,20 +26,11 @@ SCORING, TRAINING = "knnoise.scoring", "knnoise.training"
 they are by."""
 
 
-@dataclass(frozen=True)
-class Total:
-    """What the rows of all parts come to, as in `Scored`."""
-
-    recall: Recall
-    predicted: list[int]
-    equal: int
-    near: int
-    more: dict[str, Any]
-    """What its kind of labels says besides, as fields of the report."""
-
-
-def write_scores(job: Job, queries: Pool, model: Model, searched: Searched) -> Total:
-    """Write the group `scores`, in the order of the source."""
+def write_scores(
+    job: Job, queries: Pool, model: Model, searched: Searched
+) -> tuple[Recall, dict[str, Any]]:
+    """Write the group `scores`, in the order of the source; the recall, and fields of the report
+    on the rows of all parts."""
     _writer(job.run, queries, model)
     sent = model.rule.send(job, model, queries, searched.slices)
     scores = (
@@ -55,14 +45,12 @@ def write_scores(job: Job, queries: Pool, model: Model, searched: Searched) -> T
 
     job.once("scored", finish)
     results = [model.rule.counted.of(record) for record in records]
-    recalls = np.concatenate([result.recall for result in results])
-    return Total(
-        summarize(recalls),
-        np.sum([result.predicted for result in results], axis=0).tolist(),
-        sum(result.equal for result in results),
-        sum(result.near for result in results),
-        model.rule.total(results),
-    )
+    return summarize(np.concatenate([result.recall for result in results])), {
+        "n_predicted": np.sum([result.predicted for result in results], axis=0).tolist(),
+        "n_equal_to_training": sum(result.equal for result in results),
+        "n_near_training": sum(result.near for result in results),
+        **model.rule.total(results),
+    }
 
 
 def _writer(run: Run, queries: Pool, model: Model) -> ChunkWriter:
