@@ -18,6 +18,7 @@ from storage.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     import xarray as xr
     from matplotlib.axes import Axes
 
@@ -340,10 +341,14 @@ def _read(path: str) -> pd.DataFrame:
     """A table of the format that its extension tells, text as it was written."""
     import fsspec
     import pandas as pd
+    import pyarrow as pa
     from pyarrow import feather, parquet
     from pyarrow.types import is_integer, is_unsigned_integer
 
     name = path.lower()
+    if name.endswith(".xlsx"):
+        book = pd.read_excel(path, dtype=object, keep_default_na=False, na_values=[""])
+        return book.infer_objects()
     if name.endswith((".csv", ".csv.gz")):
         names = [*pd.read_csv(path, nrows=0)]
         with fsspec.open(path, "rt", compression="infer", encoding="utf-8", newline="") as file:
@@ -351,20 +356,31 @@ def _read(path: str) -> pd.DataFrame:
         quoted = [cell[1][:1] == '"' for cell in iter(scanner.match, None)]  # as text alone is
         texts = {one for at, one in enumerate(names, len(names)) if any(quoted[at :: len(names)])}
         absent = {one: [""] if one in texts else ["", "nan"] for one in names}
-        kinds = dict.fromkeys(texts, str)
-        return pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=absent)
-    if name.endswith(".jsonl"):
+        given: dict[str, Any] = {"dtype_backend": "pyarrow", "dtype": dict.fromkeys(texts, str)}
+        cells = pd.read_csv(path, **given, keep_default_na=False, na_values=absent)
+        table = pa.Table.from_pandas(cells, preserve_index=False).replace_schema_metadata(None)
+    elif name.endswith(".jsonl"):
         with fsspec.open(path, "rt", encoding="utf-8") as file:
-            return pd.DataFrame(map(json.loads, file))
-    if name.endswith(".xlsx"):
-        book = pd.read_excel(path, dtype=object, keep_default_na=False, na_values=[""])
-        return book.infer_objects()
-    with fsspec.open(path, "rb") as file:
-        read = feather if name.endswith((".feather", ".arrow")) else parquet
-        table = read.read_table(file)
+            lines = [*map(json.loads, file)]
+        columns = {one: [line[one] for line in lines] for one in next(iter(lines), ())}
+        table = pa.table({one: _numbers_exact(column) for one, column in columns.items()})
+    else:
+        with fsspec.open(path, "rb") as file:
+            read = feather if name.endswith((".feather", ".arrow")) else parquet
+            table = read.read_table(file)
     whole = [one for one in table.schema if is_integer(one.type) and table[one.name].null_count]
     nullable = {one.name: "UInt64" if is_unsigned_integer(one.type) else "Int64" for one in whole}
     return table.to_pandas(integer_object_nulls=True).astype(nullable)  # no digits go to float64
+
+
+def _numbers_exact(column: list[Any]) -> pa.Array:
+    """A column of JSON, whose whole numbers may be unsigned."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(column)
+    except OverflowError:
+        return pa.array(column, pa.uint64())
 
 
 def _axes(ax: Axes | None, inches: float = 2.5) -> Axes:

@@ -90,12 +90,17 @@ def test_figures_are_drawn(trained: knnoise.Training) -> None:
     assert trained.plot_posterior().get_ylabel() == "rows"
 
 
-@pytest.mark.parametrize("kind", ["parquet", "feather"])
-def test_whole_numbers_beside_gaps_keep_their_digits(tmp_path: Path, kind: str) -> None:
-    numbers = pd.Series([2**60 + 1, None, 3], dtype="Int64", name="n")
-    path = tmp_path / f"t.{kind}"
-    getattr(numbers.to_frame(), f"to_{kind}")(path)
-    assert Scores(str(path), {}, []).frame["n"].tolist() == [2**60 + 1, pd.NA, 3]
+@pytest.mark.parametrize("end", FORMATS)
+def test_whole_numbers_beside_gaps_keep_their_digits(tmp_path: Path, end: str) -> None:
+    if end == ".xlsx":
+        pytest.skip("a sheet has 15 digits: larger numbers are text")
+    unsigned = pa.array([2**64 - 1, 1, 2], pa.uint64())
+    written = pa.table({"n": [2**60 + 1, None, 3], "u": unsigned, "t": ["1", None, "03"]})
+    write_tables(str(tmp_path / f"t{end}"), written.schema, [written])
+    found = Scores(str(tmp_path / f"t{end}"), {}, []).frame
+    assert found["n"].tolist() == [2**60 + 1, pd.NA, 3]
+    assert found["u"].tolist() == [2**64 - 1, 1, 2]
+    assert [None if pd.isna(one) else one for one in found["t"]] == ["1", None, "03"]
 
 
 @pytest.mark.parametrize("as_bytes", [False, True])
