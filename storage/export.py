@@ -23,7 +23,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from storage.arrays.groups import Arrays, array, read_array
-from storage.errors import InputError, StorageError
+from storage.errors import InputError, StorageError, stored
 from storage.files import durable
 from storage.files.location import OBJECT_STORES, Location, check_address
 from storage.runs.run import Run
@@ -353,7 +353,7 @@ def _whole_file(target: str) -> Iterator[Any]:
             yield staged
             staged.seek(0)
             folders = target.partition("://")[0] not in OBJECT_STORES  # a bucket is not made
-            with fsspec.open(target, "wb", auto_mkdir=folders) as sink:
+            with stored(target), fsspec.open(target, "wb", auto_mkdir=folders) as sink:
                 shutil.copyfileobj(staged, sink, _COPY_BYTES)
     except (OSError, ValueError, TypeError, pa.ArrowException) as error:
         # a protocol that fsspec does not know, or values that the format has not

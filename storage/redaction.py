@@ -33,7 +33,9 @@ _RULES = (
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{6,}", re.I), rf"\1 {HIDDEN}"),
     # name=value, name: value
     (
-        re.compile(rf"\b({_NAMES}\s*[:=]\s*)(?!{_SPELLING})(?:{_QUOTED}|[^\s'\",;&)}}\]]+)", re.I),
+        re.compile(
+            rf"\b({_NAMES}(?<!Error)\s*[:=]\s*)(?!{_SPELLING})(?:{_QUOTED}|[^\s'\",;&)}}\]]+)", re.I
+        ),
         r"\1***",
     ),
     # "name": "value"; what follows a name in quotes otherwise is said of a column or a label

@@ -34,6 +34,7 @@ def test_secrets_are_taken_out_and_the_rest_stays(case: str) -> None:
     "text",
     [
         "/data/user@host/pool.csv: column 'token' has 3 values",
+        "unexpected NoCredentialsError: Unable to locate credentials",
         "neighbors block-00017: 4,096 rows but k=5,000; lower k",
         "s3://bucket/pool/2026 is finished and whole: nothing to do",
         "Dask dashboard: http://127.0.0.1:8787/status",
