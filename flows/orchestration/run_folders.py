@@ -6,6 +6,7 @@ import datetime
 import posixpath
 import re
 from glob import has_magic
+from pathlib import Path
 
 from flows.engine.tasks import flow_run_context
 from storage.errors import InputError
@@ -37,7 +38,7 @@ def to_make(run: str) -> str:
     date, a new one beside it, which is later by name.
 
     Raises as `dated`, and where none can be made, or could be named afterwards: folders may be
-    anything, new ones no patterns.
+    anything, new ones no patterns, nor in the folder of another run.
     """
     name = _of_this_version(run)
     location = Location.of(name)
@@ -46,6 +47,9 @@ def to_make(run: str) -> str:
             f"run {run}: there is no such folder, and *, ? and [ stand for patterns of runs; name "
             "it otherwise"
         )
+    above = Path(location.url).parents if location.is_local else ()
+    if homes := [folder for folder in above if (folder / "run.copy.json").is_file()]:
+        raise InputError(f"run {run}: lies in the folder of the run {homes[0]}; name one beside it")
     return name
 
 

@@ -61,13 +61,13 @@ class Finished:
         return cls(run, report, all_classes)
 
     def check_apart(self, target: str) -> None:
-        """Raise `InputError` where a file to be written is the run's own, or one that it was
-        trained on."""
-        file, home = Path(target).resolve(), Path(self.run.location.url).resolve()
-        if not (self.run.location.is_local and "://" not in target):
+        """Raise `InputError` where a file to be written is this run's or another's own, or one that
+        this one was trained on."""
+        if "://" in target:
             return
-        if home in file.parents:
-            key, records = file.relative_to(home).as_posix(), self.run.ledger.every()
+        file = Path(target).resolve()
+        for home in (folder for folder in file.parents if (folder / "ledger").is_dir()):
+            key, records = file.relative_to(home).as_posix(), Run(Location.of(home)).ledger.every()
             if key.startswith((*MADE, LOG)) or any(key in record.files for record in records):
                 raise InputError(f"{target}: is the run's own; name another")
         size = file.stat().st_size if file.is_file() else -1
@@ -86,7 +86,7 @@ class Finished:
         columns = Columns(
             params.id_column or parameters.get("id_column"),
             tuple(parameters.get("features") or ()),
-            tuple(parameters.get("exclude") or ()),
+            (*(parameters.get("exclude") or ()), *(getattr(written, "exclude", None) or ())),
             _left_out(config),
             id_needed=params.id_column is not None,
         )

@@ -251,10 +251,12 @@ def test_what_is_read_is_never_written_over(
         "review --run own --export-to pool.csv",
         "clean pool.csv --run own --out own/label_issues.parquet",
         "score pool.csv --run own --out own/ledger/scores.csv",
+        f"score pool.csv --run own --out {run}/label_issues.parquet",
+        f"train pool.csv --label-column y --run {run}/inner",
     ):
         assert main(command.split()) == 2, command
-        (line,) = capsys.readouterr().err.splitlines()
-        assert re.search(r"name another$", line), line
+        *_, line = capsys.readouterr().err.splitlines()
+        assert re.search(r"name (another|one beside it)$", line), line
     assert before == {file: file.read_bytes() for file in before}
     assert main(["status", "--run", "own"]) == 0
     assert main(["score", "pool.csv", "--run", "own", "--out", "own/scores.csv", "-q"]) == 0
