@@ -172,6 +172,8 @@ class ScoreOptions(ComputeOptions, WrittenOptions, total=False):
 
     id_column: str | None
     """column that names the rows; default that of the training, if it is there"""
+    exclude: list[str] | None
+    """columns that training had not, by name or pattern (again for more)"""
     candidates: str | None
     """column (or array) of candidate sets, written as in training: the predicted label is one of
     the row's candidates"""

@@ -540,6 +540,9 @@ class Unscored(Written, heading="Source and labels"):
     id_column: Name = Field(
         None, description="column that names the rows; default that of the training, if it is there"
     )
+    exclude: Names = Field(
+        None, description="columns that training had not, by name or pattern (again for more)"
+    )
     candidates: Name = Field(
         None,
         description="column (or array) of candidate sets, written as in training: the predicted "

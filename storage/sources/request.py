@@ -388,7 +388,7 @@ def check_names(
         wrong += [f"extra {listed(extra)}"] if extra else []
         raise InputError(
             f"{where}: features differ from training ({len(present)}, trained with {len(wanted)}): "
-            f"{'; '.join(wrong)}; give the columns of training"
+            f"{'; '.join(wrong)}; give the columns of training alone"
         )
     return wanted
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from runs import fit
 
 from flows.cli import main
 from storage import open_run
@@ -59,6 +60,18 @@ def test_scores_have_the_ids_of_their_own_rows(made: Path) -> None:
     bare = pq.read_table(made / "bare.parquet")
     assert bare.column_names[0] == "row"
     assert bare["eta_corr"].equals(scores["eta_corr"])
+
+
+def test_a_scored_table_may_have_columns_to_leave_out(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    fit(made / "train.csv", tmp_path / "run", label_column="sick", exclude=["patient", "when"])
+    pd.read_csv(made / "bare.csv").assign(visit=1).to_csv(tmp_path / "t.csv", index=False)
+    score = ["score", str(tmp_path / "t.csv"), "--run", str(tmp_path / "run"), "-q"]
+    score += ["--out", str(tmp_path / "s.csv")]
+    assert main(score) == 2
+    assert "extra 'visit'; give the columns of training alone" in capsys.readouterr().err
+    assert main([*score, "--exclude", "visit"]) == 0
 
 
 def test_the_choice_is_recorded_and_compared(made: Path, capsys: pytest.CaptureFixture) -> None:
