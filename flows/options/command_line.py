@@ -57,8 +57,9 @@ class OfModel(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse several flags of one parameter, of which click takes the last."""
         given: dict[str | None, list[str]] = {}
+        names = {arg.partition("=")[0] for arg in args}
         for one in self.get_params(ctx):
-            if one.opts[0] in args:
+            if one.opts[0] in names:
                 given.setdefault(one.name, []).append(one.opts[0])
         for flags in given.values():
             if len(flags) > 1:
@@ -150,10 +151,12 @@ def _options(name: str, field: Any, wanted: bool) -> list[click.Parameter]:
     flags = next((note for note in field.metadata if isinstance(note, Flags)), None)
     if flags is None:
         return [_parameter(name, field, wanted)]
-    return [
+    by_value = click.Option([option(name)], type=click.Choice([*flags.help]), hidden=True)
+    made = [
         click.Option([option(word), name], flag_value=word, default=field.default, help=about)
         for word, about in flags.help.items()
     ]
+    return [*made, by_value]
 
 
 def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:

@@ -120,8 +120,12 @@ def test_two_ways_to_clean_at_once_are_refused(
     clean = ["clean", str(source), "--run", str(run), "--out", str(tmp_path / "c.csv"), "-q"]
     assert main([*clean, "--soft", "--drop"]) == 2
     assert "--drop and --soft: give one of them" in capsys.readouterr().err
+    assert main([*clean, "--how=soft", "--drop"]) == 2
+    assert "--drop and --how: give one of them" in capsys.readouterr().err
     assert not (tmp_path / "c.csv").exists()
     assert main([*clean, "--soft", "--soft"]) == 0
+    assert main([*clean, "--how", "weight"]) == 0  # as Python has it
+    assert "sample_weight" in pd.read_csv(tmp_path / "c.csv")
 
 
 def test_text_has_the_types_of_its_cells(tmp_path: Path) -> None:
