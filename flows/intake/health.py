@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from flows.engine.results import LabelValue
-from storage.errors import as_text
+from storage.errors import amount, as_text
 
 SHOWN = 5
 """Columns named in one line."""
@@ -51,9 +51,10 @@ class Health(BaseModel, frozen=True):
 
     def __str__(self) -> str:
         """One screen of what a look at the source found."""
-        rows = "rows" if self.n_rows is None else f"{self.n_rows:,} rows"
         looked = "all" if self.n_rows == self.looked_at else f"{self.looked_at:,} of them"
-        lines = [f"{self.source} ({self.kind}): {rows}, {looked} looked at"]
+        rows = f"the first {amount(self.looked_at, 'row')}"
+        rows = rows if self.n_rows is None else f"{amount(self.n_rows, 'row')}, {looked}"
+        lines = [f"{self.source} ({self.kind}): {rows} looked at"]
         lines.append(f"features: {self.n_features:,}")
         if self.id_name is not None:
             lines.append(f"ids: {self.id_name!r}")

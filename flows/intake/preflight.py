@@ -290,6 +290,7 @@ def _findings(
     ]
     if nothing:
         text = "there is no other column, and so nothing to learn from"
+        findings = [one.model_copy(update={"option": None}) for one in findings]
         findings.append(Finding(kind=NOTHING, columns=[], text=text))
     known |= set(doubles)
     rest = [column for column in columns if column.name not in known]

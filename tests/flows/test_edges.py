@@ -145,3 +145,6 @@ def test_a_label_of_two_lines_stays_on_one(
     said = capsys.readouterr().out
     assert "P(given two lines | true one)" in said
     assert not any(line.startswith("lines") for line in said.splitlines())
+    pd.DataFrame({"a": x[:, 0], "y": labels}).to_csv(tmp_path / "t.csv", index=False)
+    assert main(["check", str(tmp_path / "t.csv"), "--label-column", "y"]) == 2  # as train says
+    assert "a line break at row" in capsys.readouterr().err

@@ -19,6 +19,7 @@ import pytest
 from flows.cli import main
 from flows.intake import glance, preflight
 from flows.intake.glance import look_at
+from flows.intake.health import Health
 from flows.intake.labels import joins, quantity
 from flows.intake.preflight import run_check
 from flows.steps.ingest.pool import Ingested
@@ -240,6 +241,7 @@ def test_a_table_of_nothing_but_labels_gets_no_command(tmp_path: Path) -> None:
     found = run_check(str(tmp_path / "t.csv"), label_column="y")
     assert found["remedies"] is None
     assert "nothing to learn from" in str(found["findings"])
+    assert not any(one["option"] for one in found["findings"])
 
 
 def test_a_stream_that_ends_early_is_refused(
@@ -251,7 +253,7 @@ def test_a_stream_that_ends_early_is_refused(
     assert "the stream has no end" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["check", "train"])
+@pytest.mark.parametrize("command", ["check", "train", "clean"])
 def test_a_store_without_credentials_says_what_to_give(
     tmp_path: Path,
     command: str,
@@ -267,6 +269,9 @@ def test_a_store_without_credentials_says_what_to_give(
     where = ["s3://bucket/pool.csv"]
     if command == "train":
         where = [str(tmp_path / "t.csv"), "--label-column", "sick", "--run", "s3://bucket/run"]
+    if command == "clean":
+        run_train(str(tmp_path / "t.csv"), str(tmp_path / "run"), label_column="sick", quiet=True)
+        where = [str(tmp_path / "t.csv"), "--run", str(tmp_path / "run"), "--out", "s3://b/c.csv"]
     assert main([command, *where]) == 2
     said = capsys.readouterr().err
     assert "wants credentials" in said
@@ -533,6 +538,8 @@ def test_a_long_source_is_looked_at_in_places(
         assert len(values) == seen.n_rows == 256
         assert values[-1] == last
         assert np.array_equal(seen.label, values % 2)
+    found = run_check(str(tmp_path / "t.csv"), label_column="y")
+    assert str(Health.model_validate(found)).startswith(f"{tmp_path}/t.csv (csv): the first 256 ro")
 
 
 def test_times_of_nanoseconds_are_looked_at_as_other_times(tmp_path: Path) -> None:

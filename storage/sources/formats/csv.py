@@ -371,13 +371,14 @@ class CsvTable(TableRows):
 
     def _check_quotes(self, batch: pa.RecordBatch, row: int) -> None:
         """Refuse text over several lines: a quote that is not closed swallows the rows below."""
-        for name in () if self.selection.raw else self.texts:
+        for name in self.selection.aside if self.selection.raw else self.texts:
             broken = pyarrow.compute.match_substring(batch.column(name), "\n").fill_null(False)
             at = broken.index(True).as_py()
             if at >= 0:
                 raise InputError(
                     f"{self.location.name}: column {name!r} holds a line break at row "
-                    f"{row + at} (from 0); look for a quote that is not closed"
+                    f"{row + at} (from 0); look for a quote that is not closed, or write it on one "
+                    "line"
                 )
 
     def _explain(self, message: str, row: int) -> InputError:
