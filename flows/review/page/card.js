@@ -30,7 +30,8 @@ const cells = (own, others, config, caption) => {
   const order = names.map((name, at) => [name, at, role(name, config)])
     .sort((a, b) => ["id", "label", "no feature", null].indexOf(a[2]) - ["id", "label", "no feature", null].indexOf(b[2]));
   const beside = others.map((one) => columns(one.content, config)[1]);
-  const cell = (value, equal) => h("td", { class: value === null ? "gap" : equal ? "equal" : undefined }, value === null ? "gap" : value);
+  const whole = (value) => value.length > 400 ? h("div", { class: "long", tabindex: "0" }, value) : value;
+  const cell = (value, equal) => h("td", { class: value === null ? "gap" : equal ? "equal" : undefined }, value === null ? "gap" : whole(value));
   return h("div", { class: "scroll cells", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {}, others.length ? h("thead", {}, h("tr", {}, h("td", {}), h("th", { scope: "col" }, "this row"),
       others.map((one) => h("th", { scope: "col", class: one.kind }, one.head)))) : null,
