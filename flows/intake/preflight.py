@@ -38,7 +38,8 @@ from pipeline.diagnostics.health import (
 )
 from storage.errors import InputError, amount
 from storage.redaction import bare
-from storage.sources.request import Coding, is_place
+from storage.sources.joins import with_corrections
+from storage.sources.request import Coding, is_place, separator_hint
 from storage.sources.values.labels import LabelCodes, joined_by, label_value
 from storage.sources.values.texts import parse_options
 
@@ -141,7 +142,10 @@ def checked(params: CheckParams) -> Health:
         except InputError as error:
             again = mended(params, str(error))
             if again is None:
-                raise
+                if not first:
+                    raise
+                told = "; ".join(one.text for one in first)
+                raise InputError(f"{told}; with that: {error}") from error
             first.append(Finding(kind=READING, columns=[], text=str(error)))
         else:
             commas = [one for one in health.findings if one.kind == DECIMAL]
@@ -150,6 +154,10 @@ def checked(params: CheckParams) -> Health:
         if again is None:
             if params.annotations is not None:
                 health = _with_votes(health, params)
+            if params.corrections is not None:
+                with_corrections(
+                    own_source(params, health.label_name is not None), params.corrections
+                )
             health = health.model_copy(update={"findings": [*first, *health.findings]})
             return health.model_copy(update={"remedies": remedies(params, health)})
         params = again
@@ -198,6 +206,9 @@ def look(params: CheckParams | TrainParams) -> Health:
         if wanted:
             raise
         source = own_source(params, with_labels=False)
+    alone = source.feature_names if source.label_name is None else ()
+    if len(alone) == 1 and (hint := separator_hint(alone)):
+        raise InputError(f"{source.files[0]}: one column, {alone[0]!r}{hint}")
     glance = look_at(source)
     y = np.full(glance.n_rows, -1, np.int64)
     findings = []
@@ -207,6 +218,17 @@ def look(params: CheckParams | TrainParams) -> Health:
         there = [candidates for candidates in glance.label.tolist() if candidates is not None]
         counts = _in_order(Counter(value for candidates in there for value in candidates))
         n_missing = len(glance.label) - len(there)
+        if params.candidates is not None and all(len(one) == 1 for one in there):
+            text = (
+                f"no label holds {params.candidates!r}: single labels have noise rates, sets none"
+            )
+            findings.append(
+                Finding(
+                    kind="candidates",
+                    columns=[],
+                    text=f"{text}; leave out --candidates, or give what divides them",
+                )
+            )
     elif glance.label is not None:
         name, labels, known = str(source.label_name), glance.label, _known(glance.label)
         if params.join_labels:

@@ -244,6 +244,26 @@ def test_a_table_of_nothing_but_labels_gets_no_command(tmp_path: Path) -> None:
     assert not any(one["option"] for one in found["findings"])
 
 
+def test_check_says_what_training_would_meet_in_text_written_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the column of labels is named, and where the first remedy is not the right one."""
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"Größe": ["0,5", "1,5"] * 20, "Krank": ["ja", "nein"] * 20})
+    table.to_csv("de.csv", sep=";", index=False, encoding="cp1252")
+    table.astype(str).add_suffix("患").to_csv("zh.csv", index=False, encoding="gb18030")
+    for line, told in {
+        "check de.csv": "'Größe': numbers with a decimal comma, such as '0,5'; give --decimal ,",
+        "check de.csv --encoding cp1252 --sep |": "one column, 'Größe;Krank'; its columns look sep",
+        "check zh.csv --label-column Krank患": "--encoding cp1252 or another, or save it as UTF-8; "
+        "with that: zh.csv: the header cannot be read",
+        "check de.csv --label-column Krank --candidates |": "no label holds '|': single labels",
+        "check de.csv --label-column Krank --corrections no.csv": "no.csv: no such file or folder",
+    }.items():
+        main(line.split())
+        assert told in "".join(capsys.readouterr()), line
+
+
 def test_a_stream_that_ends_early_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -400,7 +400,7 @@ class CsvTable(TableRows):
         if match := _RAGGED.search(message):
             return InputError(
                 f"{name}: row {int(match[1]) - before} (from 0) has {match[3]} cells, the header "
-                f"has {match[2]}; check its separators and quotes"
+                f"has {match[2]}; check its separators and quotes{separator_hint(self.columns)}"
             )
         if "straddling" in message:
             return InputError(
