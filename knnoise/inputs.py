@@ -69,6 +69,7 @@ def in_words_of_python(folder: str | None = None, source: Any = None) -> Iterato
             name = re.compile(rf"{re.escape(folder)}/([\w.]+)")
             kind = f"the {type(source).__name__}"
             message = name.sub(lambda at: "labels" if at[1] == "labels.npy" else kind, message)
+            message = re.sub(r"labels? 'labels\.npy'", "labels", message)
         raise type(error)(in_python(message)) from None
 
 
@@ -200,7 +201,9 @@ def _as_table(what: str) -> Iterator[None]:
     except KnnoiseError:
         raise
     except Exception as error:
-        raise InputError(f"{what} cannot be read as a table: {reason_of(error)}") from error
+        mixed = "Conversion failed for column" in str(error)
+        remedy = "; give its values one type, such as by astype(str)" if mixed else ""
+        raise InputError(f"{what} cannot be read as a table: {reason_of(error)}{remedy}") from error
 
 
 def _labels(labels: Any, folder: Path) -> str | None:

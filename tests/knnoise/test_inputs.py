@@ -151,6 +151,17 @@ def test_a_label_that_is_none_is_missing() -> None:
     assert list(chunk.label) == ["cat", "", "None", "", ""]  # as a table has no label
 
 
+def test_labels_in_memory_are_not_called_after_a_file() -> None:
+    x, one = np.random.default_rng(0).normal(size=(20, 2)), "labels: all labels are 1"
+    with pytest.raises(InputError, match=f"^{one}"):
+        knnoise.train(x, labels=np.ones(20), **QUIET)
+    mixed = pd.DataFrame(x, columns=["a", "b"]).assign(sick=[True, "False"] * 10)
+    with pytest.raises(
+        InputError, match=r"column sick .*; give its values one type, such as by as"
+    ):
+        knnoise.train(mixed, label_column="sick", **QUIET)
+
+
 def test_labels_without_an_index_are_in_the_order_of_the_rows() -> None:
     table, labels = pd.DataFrame(np.zeros((3, 2))), ["b", "a", "b"]
     strings = np.array(labels, np.dtypes.StringDType())
