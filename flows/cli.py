@@ -416,7 +416,10 @@ def _settings(run: str) -> Called:
     from storage.runs.run import Run
     from storage.version import OLDEST_READ
 
-    config = RunConfig.model_validate(Run(Location.of(_latest(run))).config(OLDEST_READ))
+    folder = Run(Location.of(_latest(run)))
+    config = RunConfig.model_validate(folder.config(OLDEST_READ))
+    if (bought := folder.bought()) is not None:
+        raise InputError(bought)
     beside = [file.name for file in config.source.files if file.role == "labels"]
     label = None if config.label_name in beside else config.label_name  # a file, no column
     return config.parameters, settings_text(config.parameters, label)

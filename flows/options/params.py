@@ -442,7 +442,9 @@ class Method(Chosen, heading="Method"):
                 f"--p0 and --p1: need rates in [0, 1) with p0 + p1 < 1, "
                 f"not {self.p0:g} and {self.p1:g}"
             )
-        if self.by is not None and self.noise == "minmax" and self.p0 is None:
+        if self.noise == "minmax" and self.p0 is not None:
+            raise ValueError("--noise says how rates are estimated: leave it out, or --p0 and --p1")
+        if self.by is not None and self.noise == "minmax":
             raise ValueError(
                 "--by needs rates that are not read as plain extremes: leave out --noise minmax"
             )

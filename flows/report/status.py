@@ -36,7 +36,8 @@ class RunState:
     version: str
     """Of the knnoise that began it."""
     older: str | None
-    """What is said where that is of an earlier format; None where this version goes on with it."""
+    """What is said where that is of an earlier format, or the run is no training; None where
+    `train` goes on with it."""
 
     def as_json(self) -> dict[str, Any]:
         """What `status --json` prints."""
@@ -57,7 +58,8 @@ def status(path: str) -> RunState:
     whole = not any(state.missing or state.damaged for state in steps.values())
     damage = _damage(run, steps)
     finished = whole and damage is None and "report" in steps
-    older = None if made["format_version"] == FORMAT_VERSION else str(run.other_version(made))
+    of_this = made["format_version"] == FORMAT_VERSION
+    older = run.bought() if of_this else str(run.other_version(made))
     by = made.get("versions", {}).get("knnoise", "?")
     return RunState(run.location.name, finished, damage, steps, by, older)
 

@@ -23,7 +23,7 @@ from flows.steps.graph.lookup import ids_of, places
 from pipeline.arrays import Int64
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
-from storage.errors import amount
+from storage.errors import InputError, amount
 from storage.export import check_target
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -42,7 +42,9 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
         what the answers measure, once the page is closed
     """
     if params.export_to is not None:
-        check_target(params.export_to, other=TASKS, inputs=[params.import_from, params.answers])
+        if params.import_from is not None:
+            raise InputError("--export-to and --import-from: give one of them")
+        check_target(params.export_to, other=TASKS, inputs=[params.answers])
     trained = Trained.of(latest(params.run))
     if params.export_to is not None:
         trained.check_apart(params.export_to)

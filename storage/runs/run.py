@@ -150,6 +150,15 @@ class Run:
         elif whole == [True, False] and both[0] is not None:
             self.location.replace(_COPY, both[0])
 
+    def bought(self) -> str | None:
+        """What is said of the folder of labels that were bought, where a training is wanted; None
+        for any other."""
+        asked = (_of_a_run(self.location.read("run.json")) or {}).get("parameters", {})
+        if "k" in asked or "training" in asked:
+            return None
+        files = "bought.csv, and those of all rows in labels.parquet"
+        return f"{self.location.url} is no training: acquire keeps the labels it bought in {files}"
+
     def report(self) -> dict[str, Any]:
         """The content of report.json, as it was committed.
 
@@ -160,7 +169,8 @@ class Run:
         if record is None:
             if self.location.exists("report.json") or self.ledger.parts("report"):
                 raise StorageError(f"{url}: the record of report.json is damaged; {_REPAIR}")
-            raise InputError(f"{url} is not finished; run the command that began it again")
+            unfinished = f"{url} is not finished; run the command that began it again"
+            raise InputError(self.bought() or unfinished)
         content = self.location.read("report.json")
         if content is None or digest_of([content]) != record.files.get("report.json"):
             what = "is missing" if content is None else "is damaged"

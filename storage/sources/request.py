@@ -189,8 +189,8 @@ def column_hint(value: object, column: str, decimal: str = ".", *, trained: bool
     if trained:
         return "correct it: training had numbers there"
     hint = parse_hint(value, column, decimal)
-    if isinstance(value, str) and not hint:
-        hint = ENCODE
+    if isinstance(value, str) and (not hint or "=boolean" in hint):  # other rows may have a z
+        hint = ENCODE + hint
     return f"{hint}leave it out with --exclude {shlex.quote(column)}"
 
 

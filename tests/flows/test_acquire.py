@@ -261,5 +261,9 @@ def test_a_training_does_not_go_on_where_labels_are_bought(
     assert main(["acquire", str(table), *run, "--label-column", "kind", "--budget", "20"]) == 0
     assert main(["train", str(table), *run, "--label-column", "kind"]) == 2
     assert "begun by another command; use another --run folder" in capsys.readouterr().err
-    assert main(["report", *run]) == 2
-    assert "is not finished; run the command that began it again" in capsys.readouterr().err
+    for command in ("report", "review", "settings", "clean"):  # nor tells the others to go on
+        more = [str(table), "--out", "c.csv"] if command == "clean" else []
+        assert main([command, *more, *run]) == 2
+        assert "is no training: acquire keeps the labels it bought" in capsys.readouterr().err
+    assert main(["status", *run[:2]]) == 0
+    assert "is no training" in capsys.readouterr().out

@@ -174,6 +174,9 @@ def test_imports_name_an_id_that_is_of_no_row(
     run = tmp_path / "run"
     fit(write(table, tmp_path / "pool.csv"), run, **OPTIONS)
     (tmp_path / "said.csv").write_text("customer,label\n00003,yes\n00004,no\n")
+    both = ["review", "--run", str(run), "--import-from", "a.csv", "--export-to", "b.csv"]
+    assert main(both) == 2
+    assert "--export-to and --import-from: give one of them" in capsys.readouterr().err
     assert main(["review", "--run", str(run), "--import-from", str(tmp_path / "said.csv")]) == 2
     said = capsys.readouterr().err
     assert "customer '00004' at line 1 (from 0) is that of no row (1 such)" in said

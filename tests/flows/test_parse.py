@@ -128,6 +128,18 @@ def test_without_the_option_the_refusal_names_it(
     assert "give --parse price=thousands, or" in capsys.readouterr().err
 
 
+def test_what_may_be_yes_may_be_a_category(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first row says y, and others x."""
+    table = numbers(40, 0)[["price", "fraud"]].assign(site=["y", "x"] * 20)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    run = ("--label-column", "fraud", "--run", str(tmp_path / "run"))
+    assert main(["train", str(tmp_path / "t.csv"), *run, *QUIET]) == 2
+    told = capsys.readouterr().err
+    assert "if these are categories, give --encode one-hot, else give --parse site=bool" in told
+
+
 def test_a_parsed_column_may_be_left_out_by_the_look(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -424,6 +424,8 @@ def test_known_rates_are_taken_at_their_word(pool: PoolWriter, tmp_path: Path) -
         fit(pool(), tmp_path / "other", p0=0.3)
     with pytest.raises(InputError, match="need rates in"):
         fit(pool(), tmp_path / "other", p0=0.6, p1=0.5)
+    with pytest.raises(InputError, match="--noise says how rates are estimated: leave it out"):
+        fit(pool(), tmp_path / "other", p0=0.3, p1=0.1, noise="minmax")
 
 
 def test_text_written_elsewhere_is_trained_and_scored(tmp_path: Path) -> None:
