@@ -35,6 +35,7 @@ from pipeline.diagnostics.health import (
     is_like_ids,
     is_row_number,
     nearly_tells,
+    squeezing,
 )
 from storage.errors import InputError, amount
 from storage.redaction import bare
@@ -64,8 +65,11 @@ def remedies(params: CheckParams, health: Health) -> dict[str, Any] | None:
     if health.label_name is None or any(finding.kind in NO_CLASSES for finding in health.findings):
         return None
     options = params.model_dump(exclude_defaults=True)
+    doubted = [one for one in health.findings if one.kind in ("id-like", "near leak")]
+    doubted = [one for one in doubted if not {*one.columns} & {*health.texts}]
+    spared = doubted if len(doubted) == health.n_features else []  # else nothing would be left
     for finding in health.findings:
-        if finding.option is not None and not finding.left_out:
+        if finding.option is not None and not finding.left_out and finding not in spared:
             _add(options, finding)
     if options.get("noise") == "minmax" and "by" in options:  # its rates are too low for groups
         options["exclude"] = [*options.get("exclude", []), options.pop("by")]
@@ -421,6 +425,14 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
             f"{step:.3g}; subtract a constant before, such as {low:.10g}"
         )
         doubts.append(Finding(kind=COARSE, columns=[c.name for c in coarse], text=text))
+    far = {c.name: value for c in numeric if (value := squeezing(c.values)) is not None}
+    if far and method.scale in ("auto", "standard"):
+        text = (
+            f"{named([*far])}: few values lie so far from the others, such as "
+            f"{next(iter(far.values())):.6g}, that standard scaling makes these all but equal; "
+            "leave a cell empty where that stands for a gap"
+        )
+        doubts.append(Finding(kind="squeezed", columns=[*far], text=text))
     if numeric and method.scale in ("none", "auto"):
         wide = spreads(np.column_stack([column.values[:SPREAD_ROWS] for column in numeric]))
         if wide.apart:

@@ -17,6 +17,9 @@ MOST_RANKED = 10_000
 SUSPICIOUS_AUROC = 0.999
 COARSE = 1e-3
 """Share of its spread by which the values of a column may be rounded."""
+SQUEEZED = 30
+"""Spreads of the middle half of a column in its standard deviation, from which few values decide
+what standard scores are."""
 
 
 def is_constant(values: Values) -> bool:
@@ -88,6 +91,19 @@ def is_coarse_in_float32(values: Values) -> bool:
     with np.errstate(invalid="ignore"):  # infinity less infinity
         low, high = np.nanquantile(values, (0.05, 0.95))
     return bool(np.median(lost) > COARSE * (high - low))
+
+
+def squeezing(values: Values) -> float | None:
+    """The value of a column that lies farthest from its middle, where so few lie so far that the
+    others all but become one by standard scaling; None where they do not."""
+    known = values[np.isfinite(values)]
+    if len(known) < FEWEST_ROWS:
+        return None
+    low, middle, high = np.quantile(known, (0.25, 0.5, 0.75))
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not 0 < SQUEEZED * (high - low) < known.std():
+            return None
+        return float(known[np.abs(known - middle).argmax()])
 
 
 def equal_columns(columns: list[tuple[Values, bytes]]) -> dict[int, int]:

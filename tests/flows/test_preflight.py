@@ -264,6 +264,27 @@ def test_check_says_what_training_would_meet_in_text_written_elsewhere(
         assert told in "".join(capsys.readouterr()), line
 
 
+def test_check_leaves_some_feature_and_names_what_squeezes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where every feature tells the label its command named --exclude for each; a code of a gap
+    took a feature away without a word."""
+    monkeypatch.chdir(tmp_path)
+    y, rng = np.arange(N) % 2, np.random.default_rng(0)
+    apart = rng.normal(size=(N, 2)) + 9 * y[:, None]
+    pd.DataFrame(apart, columns=["a", "b"]).assign(y=y).to_csv("apart.csv", index=False)
+    found = run_check("apart.csv", label_column="y")
+    assert [one["kind"] for one in found["findings"]] == ["near leak"] * 2
+    run_train(**found["remedies"], run="run", quiet=True, workers=0)
+    gap = np.where(rng.random(N) < 0.02, -9999, rng.normal(size=N))
+    table = pd.DataFrame({"gap": gap, "heavy": np.exp(2 * rng.normal(size=N)), "y": y})
+    table.to_csv("gaps.csv", index=False)
+    assert main(["check", "gaps.csv", "--label-column", "y"]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "so far from" in line]
+    assert len(told) == 1
+    assert "look: 'gap': few values lie so far from the others, such as -9999, that" in told[0]
+
+
 def test_a_stream_that_ends_early_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
