@@ -162,7 +162,11 @@ class Training:
         return self._table("data_issues")
 
     def _table(self, name: str) -> pd.DataFrame:
-        return _read(f"{self.run.rstrip('/')}/{name}.parquet")
+        from storage.arrays.groups import undamaged
+
+        path = f"{self.run.rstrip('/')}/{name}.parquet"
+        with undamaged(path):
+            return _read(path)
 
     def suspects(self, n: int = 20) -> pd.DataFrame:
         """The n rows whose given label is most likely wrong, the worst first."""

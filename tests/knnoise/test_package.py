@@ -20,7 +20,7 @@ import pytest
 import knnoise
 from flows.engine.spared import MESSAGE
 from knnoise.result import Scores
-from storage.errors import InputError
+from storage.errors import InputError, StorageError
 from storage.export import FORMATS, write_tables
 from storage.version import VERSION
 
@@ -117,6 +117,22 @@ def test_uuids_name_rows_and_bytes_do_not(tmp_path: Path, as_bytes: bool) -> Non
         return
     found = knnoise.train(table, tmp_path / "run", **given)
     assert found.label_issues["id"].tolist() == [str(one) for one in ids]
+
+
+def test_a_damaged_table_is_named_and_repaired(tmp_path: Path) -> None:
+    given = {"label_column": "sick", "metric": "as-scaled", **QUIET}
+    trained = knnoise.train(frame(), tmp_path / "run", **given)
+    whole, table = trained.label_issues, tmp_path / "run/label_issues.parquet"
+    for content in (None, b"PAR1"):
+        table.unlink(missing_ok=True)
+        if content is not None:
+            table.write_bytes(content)
+        with pytest.raises(
+            StorageError, match=r"label_issues\.parquet: damaged .* again to repair"
+        ):
+            assert trained.label_issues is None
+    knnoise.train(frame(), tmp_path / "run", **given)
+    assert trained.label_issues.equals(whole)
 
 
 def test_the_same_frame_again_is_the_same_run(trained: knnoise.Training) -> None:
