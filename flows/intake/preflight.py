@@ -158,10 +158,8 @@ def checked(params: CheckParams) -> Health:
         if again is None:
             if params.annotations is not None:
                 health = _with_votes(health, params)
-            if params.corrections is not None:
-                with_corrections(
-                    own_source(params, health.label_name is not None), params.corrections
-                )
+            elif params.corrections is not None and health.label_name is not None:
+                with_corrections(own_source(params, with_labels=True), params.corrections)
             health = health.model_copy(update={"findings": [*first, *health.findings]})
             return health.model_copy(update={"remedies": remedies(params, health)})
         params = again

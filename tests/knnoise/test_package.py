@@ -103,6 +103,16 @@ def test_whole_numbers_beside_gaps_keep_their_digits(tmp_path: Path, end: str) -
     assert [None if pd.isna(one) else one for one in found["t"]] == ["1", None, "03"]
 
 
+def test_ids_of_19_digits_are_numbers_again(tmp_path: Path) -> None:
+    """As those of posts; text could not be joined with the frame."""
+    ids = 1_500_000_000_000_000_000 + np.arange(300)
+    table = frame().reset_index(drop=True).assign(post=ids)
+    given = {"label_column": "sick", "id_column": "post", "metric": "as-scaled", **QUIET}
+    found = knnoise.train(table, tmp_path / "run", **given)
+    assert found.label_issues["post"].tolist() == ids.tolist()
+    assert len(table.merge(found.label_issues, on="post")) == 300
+
+
 @pytest.mark.parametrize("as_bytes", [False, True])
 def test_uuids_name_rows_and_bytes_do_not(tmp_path: Path, as_bytes: bool) -> None:
     table, ids = frame().reset_index(drop=True), [UUID(int=2**100 + n) for n in range(300)]

@@ -221,7 +221,8 @@ def text_ids(column: Any, where: str) -> Labels:
 
 def are_whole(ids: Labels) -> bool:
     """Whether all ids are whole numbers as int64 writes them (no leading zeros)."""
-    return bool(pc.all(pc.match_substring_regex(pa.array(ids, pa.string()), WHOLE)).as_py())
+    long = f"{WHOLE}|^-?[1-8][0-9]{{18}}$"  # as social networks give them
+    return bool(pc.all(pc.match_substring_regex(pa.array(ids, pa.string()), long)).as_py())
 
 
 def as_column(ids: Labels, whole: bool) -> pa.Array:
