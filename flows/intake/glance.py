@@ -64,6 +64,8 @@ class FeatureCandidate:
     """Digest of what the codes stand for; none of numbers."""
     has_commas: bool = False
     """Whether its text is numbers with decimal commas, where points were expected."""
+    n_broken: int = 0
+    """Values that are no numbers, where most of the others are."""
     names_rows: bool = False
     """Whether values of its type can be ids."""
 
@@ -224,8 +226,10 @@ def _of_text(name: str, column: pa.Array, source: Source) -> FeatureCandidate:
     spellings = spellings_of(plain_texts(column), decimal)
     codes, coded = _coded(text)
     example = (text.filter(bad) if n_text else known)[0].as_py()[:40]
+    broken = n_text if not spellings and n_text < len(known) / 2 else 0
     kinds = tuple(spellings)
-    return FeatureCandidate(name, codes, True, example, kinds, coded=coded, has_commas=commas)
+    made = FeatureCandidate(name, codes, True, example, kinds, coded=coded, has_commas=commas)
+    return replace(made, n_broken=broken)
 
 
 def _no_numbers(text: pa.Array) -> pa.Array:

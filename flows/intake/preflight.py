@@ -392,6 +392,12 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
             doubts.append(_one("nested", name, text, f"--exclude {quote(name)}"))
         elif column.spellings and (method.encode == "none" or "boolean" not in column.spellings):
             doubts.append(_spelled(column))
+        elif column.n_broken:
+            text = (
+                f"numbers, but for {amount(column.n_broken, 'row')}, such as {column.example!r}: "
+                "correct them (an empty cell is a gap), or leave it out"
+            )
+            doubts.append(_one("broken", name, text, f"--exclude {quote(name)}"))
         elif is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
             what = (
                 "texts, no two of them equal" if column.is_text else "whole numbers, no two equal"

@@ -282,6 +282,11 @@ def test_check_leaves_some_feature_and_names_what_squeezes_one(
     assert main(["check", "gaps.csv", "--label-column", "y"]) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if "so far from" in line]
     assert len(told) == 1
+    marked = [str(one) if n % 9 else "?" for n, one in enumerate(rng.integers(0, 9, N))]
+    pd.DataFrame({"a": rng.normal(size=N), "b": marked, "y": y}).to_csv("marks.csv", index=False)
+    (mark,) = run_check("marks.csv", label_column="y")["findings"]
+    assert mark["text"].startswith("'b': numbers, but for 34 rows, such as '?': correct them")
+    assert mark["option"] == "--exclude b"  # not --encode one-hot
     assert "look: 'gap': few values lie so far from the others, such as -9999, that" in told[0]
 
 
