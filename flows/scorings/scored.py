@@ -86,7 +86,7 @@ class Finished:
         columns = Columns(
             params.id_column or parameters.get("id_column"),
             tuple(parameters.get("features") or ()),
-            (*(parameters.get("exclude") or ()), *(getattr(written, "exclude", None) or ())),
+            (*(parameters.get("exclude") or ()), *(params.exclude or ())),
             _left_out(config),
             id_needed=params.id_column is not None,
         )
