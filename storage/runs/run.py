@@ -153,8 +153,8 @@ class Run:
     def bought(self) -> str | None:
         """What is said of the folder of labels that were bought, where a training is wanted; None
         for any other."""
-        asked = (_of_a_run(self.location.read("run.json")) or {}).get("parameters", {})
-        if "k" in asked or "training" in asked:
+        parameters = (_of_a_run(self.location.read("run.json")) or {}).get("parameters", {})
+        if "k" in parameters or "training" in parameters:
             return None
         files = "bought.csv, and those of all rows in labels.parquet"
         return f"{self.location.url} is no training: acquire keeps the labels it bought in {files}"
