@@ -27,6 +27,7 @@ from pipeline.noise.asymptotes import (
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import NEIGHBORS, blends, clustering, in_core, near_anchors
 from pipeline.noise.rates import (
+    ALLOWED,
     FEW,
     FEWEST_ROWS,
     HIDDEN,
@@ -34,6 +35,7 @@ from pipeline.noise.rates import (
     TOO_FEW,
     NoiseRates,
     Support,
+    known_to,
     too_few,
     verdict,
     worst,
@@ -300,12 +302,14 @@ def _judge(
     k = int(ranges["k"][int(np.argmax(width - Z * error))])
     diagnostics: dict[str, Any] = {"range": ranges, "p0": sides[0], "p1": sides[1]}
     diagnostics["relative_error"] = max(halves) / gap
+    support, why = verdict(gap, halves, sides)
     intervals = []
     for p, half, side in zip((p0, p1), halves, sides, strict=True):
-        overlap = MINGLED * side["impurity"] + p * (1.0 - gap)
-        low = p - half - overlap * min(1.0, FEW / side["informative_rows"])
-        intervals.append((max(0.0, low), min(1.0, p + half + HIDDEN * side["impurity"])))
-    support, reason = verdict(gap, halves, sides, intervals)
+        impurity, part = side["impurity"], min(1.0, FEW / side["informative_rows"])
+        low = p - half - part * ALLOWED[support] * (MINGLED * impurity + p * (1.0 - gap))
+        high = p + half + HIDDEN * impurity * (1.0 - impurity)
+        intervals.append((max(0.0, low), min(1.0, high)))
+    reason = f"{why}: {known_to(gap, halves, sides, intervals)}."
     return NoiseRates(
         *(p0, p1, intervals[0], intervals[1], "crossfit", k, support, reason, diagnostics),
         (halves[0] / 1.96, halves[1] / 1.96),

@@ -26,9 +26,9 @@ MIXED = 0.3
 verdict is at most ``weak``."""
 MANY, MIXED_FEW = 1000.0, 0.15
 """With fewer informative rows than ``MANY``, the impurity above which it is at most ``weak``."""
-HIDDEN = 0.6
-"""Part of a class' impurity that may be mistakes that cluster where classes seem to overlap; the
-upper end of the interval allows for it."""
+HIDDEN = 0.9
+"""Part of a class' impurity, times what is pure of it, that may be mistakes that cluster where
+classes seem to overlap; the upper end of the interval allows for it."""
 
 MOSTLY, STRANGE = 0.5, 0.14
 """A rate from which a class is mostly given the other label; and the other class' rate and half its
@@ -36,8 +36,9 @@ impurity, together, beyond which that is not believed unless it is supported."""
 MINGLED = 0.3
 """Part of a class' impurity that may be the other class in its purest neighborhoods, beside the
 share ``p0 + p1`` of its rate, where it has at most ``FEW`` informative rows, and less as it has
-more: the curve of few rows is a step wherever the range between the rates is narrow. The lower end
-allows for both."""
+more: the curve of few rows is a step wherever the range between the rates is narrow."""
+ALLOWED: dict[Support, float] = {"supported": 0.1, "weak": 0.7, "unsupported": 1.0}
+"""Part of both that the lower end allows for, by verdict."""
 RARE, RISKED = (0.15, 0.25), 0.4
 """Share of the rarer class up to which, and from which on not, decisions allow for mistakes that
 depend on the features; and the part of an interval that is at risk then."""
@@ -145,15 +146,33 @@ def worst(verdicts: Iterable[Support]) -> Support:
     return min(verdicts, key=("unsupported", "weak", "supported").index)
 
 
-def verdict(
+def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> tuple[Support, str]:
+    """Supported if both rates are known to a fraction of the range that is left between them, were
+    mistakes to depend on the class alone; and what its reason begins with."""
+    relative = max(halves) / gap
+    rows = min(side["informative_rows"] for side in sides)
+    impurity = max(side["impurity"] for side in sides)
+    if relative > UNSUPPORTED or rows < TOO_FEW:
+        return "unsupported", "No neighborhood is surely pure in one of the classes"
+    if impurity > MIXED:
+        return "weak", "The classes blend gradually, so rates are read beyond the purest rows"
+    if rows < MANY and impurity > MIXED_FEW:
+        return "weak", "The classes overlap and the pool is small"
+    if min(side["plateau_steps"] for side in sides) < SETTLED:
+        return "weak", "An extreme is reached by hardly more rows than are looked at"
+    if relative > WEAK or rows < FEW:
+        return "weak", "The purest neighborhoods rest on little"
+    return "supported", "Both classes have pure neighborhoods enough, and rates are those there"
+
+
+def known_to(
     gap: float,
     halves: list[float],
     sides: list[dict[str, float]],
     intervals: list[tuple[float, float]],
-) -> tuple[Support, str]:
-    """Supported if both rates are known to a fraction of the range that is left between them, were
-    mistakes to depend on the class alone; ``intervals`` allow for those that do not."""
-    relative = max(halves) / gap
+) -> str:
+    """How well the worse rate is known, were mistakes to depend on the class alone and, by its
+    interval, where they do not."""
     worse = 1 if halves[1] > halves[0] else 0
     rows = min(side["informative_rows"] for side in sides)
     low, high = intervals[worse]
@@ -162,24 +181,7 @@ def verdict(
         f"else within {low:.3f} to {high:.3f},"
     )
     known = known if halves[worse] < 0.5 else "may be anything"
-    detail = (
+    return (
         f"rate p{worse} {known} while the share of either label differs by {gap:.3f} between the "
         f"classes, and the smaller class tells as much as {rows:,.0f} clean labels"
-    )
-    if relative > UNSUPPORTED or rows < TOO_FEW:
-        return "unsupported", f"No neighborhood is surely pure in one of the classes: {detail}."
-    if max(side["impurity"] for side in sides) > MIXED:
-        return (
-            "weak",
-            f"The classes blend gradually, so rates are read beyond the purest rows: {detail}.",
-        )
-    if rows < MANY and max(side["impurity"] for side in sides) > MIXED_FEW:
-        return "weak", f"The classes overlap and the pool is small: {detail}."
-    if min(side["plateau_steps"] for side in sides) < SETTLED:
-        return "weak", f"An extreme is reached by hardly more rows than are looked at: {detail}."
-    if relative > WEAK or rows < FEW:
-        return "weak", f"The purest neighborhoods rest on little: {detail}."
-    return (
-        "supported",
-        f"Both classes have pure neighborhoods enough, and rates are those there: {detail}.",
     )

@@ -19,7 +19,7 @@ from pipeline.knn.threads import one_thread
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import COVERAGE, crossfit, held_out_classes, n_held_out
-from pipeline.noise.rates import HIDDEN, MIXED, NoiseRates, Support, worst
+from pipeline.noise.rates import MIXED, NoiseRates, Support, worst
 from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
 from pipeline.noise.transition_fit import fit
 
@@ -29,6 +29,9 @@ SAMPLED, OVERLAP, LEAST = 0.6, 0.25, 0.002
 """Of an entry's squared error: the part of its binomial variance over the anchors' labels, the part
 of what other classes can mix in, and a floor (a standard error). Tuned on samples of 1,000 to 5,620
 rows of landsat, optdigits and usps."""
+HIDDEN = 0.6
+"""Part of what other classes have where a class lies that may be mistakes which cluster there; the
+upper end of an entry's interval allows for it."""
 MOST_CELLS = 200_000_000
 """Anchors times sizes times classes at most: beyond, some anchors are left out."""
 FEWEST_ANCHORS = 2000
