@@ -422,7 +422,9 @@ def _settings(run: str) -> Called:
         raise InputError(bought)
     beside = [file.name for file in config.source.files if file.role == "labels"]
     label = None if config.label_name in beside else config.label_name  # a file, no column
-    return config.parameters, settings_text(config.parameters, label)
+    written = (config.source.model_extra or {}).get("dialect") or {}
+    parameters = {**config.parameters, **written}
+    return parameters, settings_text(parameters, label)
 
 
 @_command(cli, "compare", "show what changed between two trainings")

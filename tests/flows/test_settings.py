@@ -54,6 +54,23 @@ def test_options_come_from_a_file_and_go_into_one(
         assert found["row"].tolist() == list(range(600))
 
 
+def test_how_text_is_written_is_a_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    table = pd.DataFrame(x, columns=["größe", "alter"]).assign(krank=np.where(x[:, 0] > 0, 1, 0))
+    table.to_csv("t.csv", sep="\t", decimal=",", index=False, encoding="cp1252")
+    train = ["train", "t.csv", "-q", "--workers", "0", "--metric", "as-scaled", "--run"]
+    written = ["--sep", "tab", "--decimal", ",", "--encoding", "cp1252"]
+    assert main([*train, "run", "--label-column", "krank", *written]) == 0
+    capsys.readouterr()
+    assert main(["settings", "--run", "run"]) == 0
+    Path("k.toml").write_text(capsys.readouterr().out)
+    assert main([*train, "again", "--config", "k.toml"]) == 0
+    assert main([*train, "run", "--config", "k.toml"]) == 0
+
+
 def test_settings_of_any_text_are_read_back() -> None:
     given = {"by": "grö\U0001f600\x7f\x85\\ud83d", "exclude": ['a"b', "\t\x00"]}
     text = settings_text(given, "\U0001f600")
