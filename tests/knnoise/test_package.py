@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from html import unescape
 from pathlib import Path
 from uuid import UUID
 
@@ -101,6 +102,12 @@ def test_whole_numbers_beside_gaps_keep_their_digits(tmp_path: Path, end: str) -
     assert found["n"].tolist() == [2**60 + 1, pd.NA, 3]
     assert found["u"].tolist() == [2**64 - 1, 1, 2]
     assert [None if pd.isna(one) else one for one in found["t"]] == ["1", None, "03"]
+
+
+def test_the_page_of_a_frame_names_no_file_that_is_gone(trained: knnoise.Training) -> None:
+    page = unescape(trained.report())
+    assert f"open_run('{trained.run}').clean(SOURCE, 'clean.parquet')" in page
+    assert "knnoise clean" not in page
 
 
 def test_ids_of_19_digits_are_numbers_again(tmp_path: Path) -> None:

@@ -136,11 +136,18 @@ def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
     ]
 
 
+_IN_MEMORY = re.compile(r"(^|/)knnoise-\w+/(table|array)[^/]*$")
+"""The file that a frame or an array was, which is gone."""
+
+
 def next_steps(run: str, report: Training) -> list[tuple[str, str]]:
     """What a person may do with a training of single labels, each with its command."""
     source = "SOURCE" if report.config.health is None else report.config.health.source
     here, of = f"--run {shlex.quote(run)}", shlex.quote(source)
     steps = [("judge what is suspect", f"knnoise review {here}")]
     if report.annotators is None:
-        steps.append(("train another model", f"knnoise clean {of} {here} --out clean.parquet"))
+        clean = f"knnoise clean {of} {here} --out clean.parquet"
+        if _IN_MEMORY.search(source):
+            clean = f"open_run({run!r}).clean(SOURCE, 'clean.parquet')"
+        steps.append(("train another model", clean))
     return [*steps, ("predict new rows", f"knnoise score NEW {here} --out scores.parquet")]
