@@ -73,7 +73,9 @@ def in_words_of_python(folder: str | None = None, source: Any = None) -> Iterato
         raise type(error)(in_python(message)) from None
 
 
-_OPTION = re.compile(r"(?<![\w-])--([a-z](?:[a-z0-9-]*[a-z0-9])?)( '[^']*'| [^\s;:,?]+|  ?,)?")
+_OPTION = re.compile(
+    r"(?<![\w-])--([a-z](?:[a-z0-9-]*[a-z0-9])?)( '[^']*'| (?:[^\s;:,?]|:(?!\s|$))+|  ?,)?"
+)
 _PLAIN_VALUE = re.compile(r"'.*|-?\d+(\.\d+)?")
 _BEFORE, _PLAIN = (
     ("give", "or", "as", "with"),
