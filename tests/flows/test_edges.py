@@ -148,3 +148,9 @@ def test_a_label_of_two_lines_stays_on_one(
     pd.DataFrame({"a": x[:, 0], "y": labels}).to_csv(tmp_path / "t.csv", index=False)
     assert main(["check", str(tmp_path / "t.csv"), "--label-column", "y"]) == 2  # as train says
     assert "a line break at row" in capsys.readouterr().err
+    for name in ("one", "two"):  # a label that the folder gives
+        (tmp_path / f"parts/y={name}").mkdir(parents=True)
+        pd.DataFrame({"a": x[:, 0], "b": x[:, 1]}).to_csv(
+            tmp_path / f"parts/y={name}/t.csv", index=False
+        )
+    assert main(["check", str(tmp_path / "parts"), "--label-column", "y"]) == 0

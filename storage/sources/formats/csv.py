@@ -371,7 +371,8 @@ class CsvTable(TableRows):
 
     def _check_quotes(self, batch: pa.RecordBatch, row: int) -> None:
         """Refuse text over several lines: a quote that is not closed swallows the rows below."""
-        for name in self.selection.aside if self.selection.raw else self.texts:
+        watched = self.selection.aside if self.selection.raw else self.texts
+        for name in (one for one in self.texts if one in watched):
             broken = pyarrow.compute.match_substring(batch.column(name), "\n").fill_null(False)
             at = broken.index(True).as_py()
             if at >= 0:
