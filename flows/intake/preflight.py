@@ -148,8 +148,8 @@ def checked(params: CheckParams) -> Health:
             if again is None:
                 if not first:
                     raise
-                causes = "; ".join(one.text for one in first)
-                raise InputError(f"{causes}; with that: {error}") from error
+                before = "; ".join(one.text for one in first)
+                raise InputError(f"{before}; with that: {error}") from error
             first.append(Finding(kind=READING, columns=[], text=str(error)))
         else:
             commas = [one for one in health.findings if one.kind == DECIMAL]
