@@ -220,17 +220,12 @@ def look(params: CheckParams | TrainParams) -> Health:
         there = [candidates for candidates in glance.label.tolist() if candidates is not None]
         counts = _in_order(Counter(value for candidates in there for value in candidates))
         n_missing = len(glance.label) - len(there)
-        if params.candidates is not None and all(len(one) == 1 for one in there):
+        if params.candidates is not None and there and max(map(len, there)) == 1:
             text = (
-                f"no label holds {params.candidates!r}: single labels have noise rates, sets none"
+                f"no label holds {params.candidates!r}, and sets of one have no noise rates; "
+                "leave out --candidates, or give what divides them"
             )
-            findings.append(
-                Finding(
-                    kind="candidates",
-                    columns=[],
-                    text=f"{text}; leave out --candidates, or give what divides them",
-                )
-            )
+            findings.append(Finding(kind="candidates", columns=[], text=text))
     elif glance.label is not None:
         name, labels, known = str(source.label_name), glance.label, _known(glance.label)
         if params.join_labels:
