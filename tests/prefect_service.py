@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
@@ -9,15 +10,22 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
-import yaml
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 from processes import running, wait_for
+
+from flows.cli import main
 
 ROOT = Path(__file__).parents[1]
 POOL = "knnoise"
@@ -46,23 +54,45 @@ class Prefect:
 
     def knnoise(self, *args: object) -> dict[str, Any]:
         """What a command prints as JSON."""
-        found: dict[str, Any] = json.loads(self.call("flows.cli", *args, "--json").stdout)
-        return found
+        status, out, err = self.here(*args, "--json")
+        assert status == 0, err
+        return dict(json.loads(out))
 
-    def deploy(
-        self, names: dict[str, str], *, own: Mapping[str, dict[str, Any]] = {}, **changes: Any
-    ) -> None:
-        """Deployments by name, each like one of deploy/prefect.yaml but for some changes: those of
-        all, and its own."""
-        config = yaml.safe_load((ROOT / "deploy" / "prefect.yaml").read_text())
-        entries = {entry["name"]: entry for entry in config["deployments"]}
-        config["deployments"] = [
-            {**entries[like], "name": name, **changes, **own.get(name, {})}
-            for name, like in names.items()
-        ]
-        file = self.folder / f"{next(iter(names))}.yaml"
-        file.write_text(yaml.safe_dump(config))
+    def here(self, *args: object) -> tuple[int, str, str]:
+        """Exit status, output and errors of a knnoise command in this process, as a user of this
+        server."""
+        out, err = io.StringIO(), io.StringIO()
+        with self.settings(), redirect_stdout(out), redirect_stderr(err):
+            status = main([str(arg) for arg in args])
+        return status, out.getvalue(), err.getvalue()
+
+    def settings(self) -> AbstractContextManager[object]:
+        """This process is a user of this server meanwhile."""
+        auth, url = self.env["PREFECT_API_AUTH_STRING"], self.env["PREFECT_API_URL"]
+        return temporary_settings({PREFECT_API_AUTH_STRING: auth, PREFECT_API_URL: url})
+
+    def deploy(self) -> None:
+        """The deployments of deploy/prefect.yaml, in pools as `prefect work-pool create` makes
+        them: with the templates of their types, but ours for Kubernetes."""
+        packages = self.ask("collections/views/aggregate-worker-metadata").values()
+        made = {name: found for types in packages for name, found in types.items()}
+        ours = json.loads((ROOT / "deploy" / "k8s" / "job-template.json").read_text())
+        for kind in ("process", "docker", "kubernetes"):
+            base = ours if kind == "kubernetes" else made[kind]["default_base_job_configuration"]
+            name = POOL if kind == "process" else f"{POOL}-{kind}"
+            self.ask("work_pools/", {"name": name, "type": kind, "base_job_template": base})
+        file = ROOT / "deploy" / "prefect.yaml"
         self.call("prefect", "--no-prompt", "deploy", "--prefect-file", file, "--all")
+
+    def copy(self, like: str, name: str, **changes: Any) -> str:
+        """The id of a new deployment: one like another, without its schedules, but for changes."""
+        (found,) = self.ask("deployments/filter", {"deployments": {"name": {"any_": [like]}}})
+        kept = ("flow_id", "entrypoint", "path", "pull_steps", "tags", "parameters")
+        kept += ("enforce_parameter_schema", "parameter_openapi_schema", "concurrency_options")
+        kept += ("work_pool_name", "job_variables")
+        limit = found["global_concurrency_limit"]["limit"]
+        new = {field: found[field] for field in kept} | {"concurrency_limit": limit}
+        return str(self.ask("deployments/", {**new, "name": name, **changes})["id"])
 
     @contextmanager
     def worker(self) -> Iterator[subprocess.Popen[bytes]]:
@@ -73,10 +103,10 @@ class Prefect:
 
     def flow_runs(self) -> list[dict[str, Any]]:
         """All flow runs the server knows."""
-        return list(self.post("flow_runs/filter", {}))
+        return list(self.ask("flow_runs/filter", {}))
 
     def flow_run(self, run_id: str) -> dict[str, Any]:
-        (found,) = self.post("flow_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
+        (found,) = self.ask("flow_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
         return dict(found)
 
     def wait(self, run_id: str, *states: str, seconds: float = 180) -> None:
@@ -86,23 +116,24 @@ class Prefect:
     def log(self, run_id: str) -> str:
         """What a flow run logged."""
         wanted = {"logs": {"flow_run_id": {"any_": [run_id]}}, "limit": 200}
-        return "\n".join(line["message"] for line in self.post("logs/filter", wanted))
+        return "\n".join(line["message"] for line in self.ask("logs/filter", wanted))
 
-    def post(self, path: str, content: dict[str, Any]) -> Any:
-        """What the server's API answers; 503, which it says while its database is locked, asks for
-        another try, as Prefect's own client makes it."""
+    def ask(self, path: str, content: dict[str, Any] | None = None) -> Any:
+        """What the server's API answers to a POST, or without content to a GET; 503, which it says
+        while its database is locked, asks for another try, as Prefect's own client makes it."""
         user, password = self.env["PREFECT_API_AUTH_STRING"].split(":")
         manager = urllib.request.HTTPPasswordMgrWithPriorAuth()
         url = self.env["PREFECT_API_URL"]
         manager.add_password(None, url, user, password, is_authenticated=True)
         opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(manager))
+        body = None if content is None else json.dumps(content).encode()
         request = urllib.request.Request(
-            f"{url}/{path}", json.dumps(content).encode(), {"Content-Type": "application/json"}
+            f"{url}/{path}", body, {"Content-Type": "application/json"}
         )
         for tries_left in reversed(range(5)):
             try:
                 with opener.open(request, timeout=60) as answer:
-                    return json.load(answer)
+                    return json.loads(answer.read() or "null")
             except HTTPError as error:
                 if error.code != 503 or not tries_left:
                     raise

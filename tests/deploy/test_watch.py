@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from prefect_service import POOL, Prefect, environment, free_port, serving
 from processes import kill_tree, running, wait_for
 
@@ -16,60 +14,49 @@ import sys
 from flows.orchestration import watch
 from storage import ClusterError
 
-watch.PATIENCE, watch.IDLE = float(sys.argv[3]), 2.0
-try:
-    watch.watch(watch.Submitted(*sys.argv[1:3], "knnoise-train/slow", None, None, {}, None, None))
-except ClusterError as error:
-    print(f"ended: {error}")
+watch.IDLE = 2.0
+for run, patience in zip(sys.argv[1::2], sys.argv[2::2]):
+    watch.PATIENCE = float(patience)
+    try:
+        watch.watch(watch.Submitted(run, "it", "knnoise-train/slow", None, None, {}, None, None))
+    except ClusterError as error:
+        print(f"ended: {error}", file=sys.stderr)
 """
+"""Watches runs in turn, each with patience of its own."""
 
-
-BEGUN = re.compile("Scheduled|Pending|Late")
+BEGUN = "Scheduled|Pending|Late"
 """States of a run that no worker takes up; which of them a watcher still sees is chance."""
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Prefect:
-    """A server that is not running yet."""
-    return Prefect(tmp_path, environment(tmp_path, free_port()))
-
-
-@contextmanager
-def watching(server: Prefect, run: dict[str, str], patience: float) -> Iterator[Path]:
-    """The log of a process that watches a run; it has begun."""
-    log, script = server.folder / "watch.log", server.folder / "watch.py"
+def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(tmp_path: Path) -> None:
+    server = Prefect(tmp_path, environment(tmp_path, free_port()))
+    log, script = tmp_path / "watch.log", tmp_path / "watch.py"
     script.write_text(WATCH)
-    with running(script, run["id"], run["name"], patience, log=log, env=server.env) as process:
-        yield log
+
+    def said(text: str) -> None:
+        """Wait until the log says so."""
+        wait_for(lambda: re.search(text, log.read_text(), re.DOTALL) is not None)
+
+    with ExitStack() as stack:
+        first = stack.enter_context(serving(server))
+        server.ask("work_pools/", {"name": POOL, "type": "process"})
+        flow = server.ask("flows/", {"name": "knnoise-train"})["id"]
+        slow = {"name": "slow", "flow_id": flow, "work_pool_name": POOL}
+        start = f"deployments/{server.ask('deployments/', slow)['id']}/create_flow_run"
+        one, other = (server.ask(start, {})["id"] for _ in range(2))  # which no worker takes up
+        args = (one, 120, one, 120, other, 8)
+        process = stack.enter_context(running(script, *args, log=log, env=server.env))
+        said(BEGUN)
+        said(f"prefect worker start --pool {POOL}")
+        kill_tree(first.pid)
+        said("does not answer")
+        second = stack.enter_context(serving(server))
+        server.ask(f"flow_runs/{one}/set_state", {"state": {"type": "CANCELLING"}})
+        twice = r"(ended: run \S+ ended Cancell.*){2}"  # the second before anybody watched
+        said(f"{twice}({BEGUN})")
+        kill_tree(second.pid)
         assert process.wait(120) == 0, log.read_text()
-
-
-def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(server: Prefect) -> None:
-    submit = ("submit", "train", "nothing.csv", "--run", "run", "--deployment", "slow")
-    with ExitStack() as servers:
-        first = servers.enter_context(serving(server))
-        server.post("work_pools/", {"name": POOL, "type": "process"})
-        server.deploy({"slow": "weekly"}, schedules=[])
-        run = server.knnoise(*submit)  # which no worker takes up
-        with watching(server, run, patience=120) as log:
-            wait_for(lambda: BEGUN.search(log.read_text()), 120)
-            wait_for(lambda: f"prefect worker start --pool {POOL}" in log.read_text(), 120)
-            kill_tree(first.pid)
-            wait_for(lambda: "does not answer" in log.read_text(), 120)
-            second = servers.enter_context(serving(server))
-            server.post(f"flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING"}})
-            wait_for(lambda: "ended:" in log.read_text(), 120)
-        assert re.search(r"ended: run \S+ ended Cancell", log.read_text())
-        log.write_text("")
-        with watching(server, run, patience=120) as log:
-            pass
-        assert "ended Cancell" in log.read_text()  # before anybody watched
-        log.write_text("")
-        run = server.knnoise(*submit)
-        with watching(server, run, patience=8) as log:
-            wait_for(lambda: BEGUN.search(log.read_text()), 120)
-            kill_tree(second.pid)
     told = log.read_text()
-    assert told.count("ended:") == 1
-    assert f"prefect flow-run watch {run['id']}" in told.splitlines()[-1]
+    assert told.count("ended:") == 3
+    assert f"prefect flow-run watch {other}" in told.splitlines()[-1]
     assert "Traceback" not in told

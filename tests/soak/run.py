@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from prefect_service import POOL, Prefect, environment, free_port, serving
+from prefect_service import Prefect, environment, free_port, serving
 from processes import running
 from runs import fit
 
@@ -74,7 +74,7 @@ def completed(server: Prefect) -> int | None:
     """Flow runs that ended well; None where the server is too busy to answer."""
     wanted = {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}}
     try:
-        return int(server.post("flow_runs/count", wanted))
+        return int(server.ask("flow_runs/count", wanted))
     except OSError:
         return None
 
@@ -97,15 +97,15 @@ def soak(folder: Path, n_runs: int, every: float, end: float) -> list[dict[str, 
     server = Prefect(folder, environment(folder, free_port(), TMPDIR=str(folder / "tmp")))
     samples: list[dict[str, Sample | int]] = []
     with serving(server) as serves, cluster(folder, server.env) as (address, pids):
-        server.call("prefect", "work-pool", "create", POOL, "--type", "process")
+        server.deploy()
         places = {"source": "in", "run": "run", "out": "out"}
         parameters = {name: str(folder / place) for name, place in places.items()}
         write_file(folder / "in", 0)
         with server.worker() as worker:
-            server.deploy(
-                {"soak": "nightly"},
+            server.copy(
+                *("nightly", "soak"),
                 parameters={**parameters, "new_files": True, "scheduler": address},
-                schedules=[{"interval": every}],
+                schedules=[{"schedule": {"interval": every}}],
             )
             done = 0
             while len(samples) < n_runs and time.monotonic() < end:
