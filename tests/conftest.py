@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import pytest
-from runs import PoolWriter
 
+if TYPE_CHECKING:
+    from runs import PoolWriter  # whose imports the process that hands out tests does without
+
+gc.disable()  # until all is imported
 os.environ.setdefault("PREFECT_LOGGING_TO_API_ENABLED", "false")
 os.environ.setdefault("KNNOISE_PROTOCOLS", "memory")  # remote stores without a network
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else one of scikit-learn's checks skips itself
@@ -43,9 +46,20 @@ def shared_pool(tmp_path_factory: pytest.TempPathFactory) -> PoolWriter:
     return pool_writer(tmp_path_factory.mktemp("shared"))
 
 
-def pytest_collection_finish() -> None:
+LONG = ("test_bounds.py", "test_docs.py", "test_extras.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files that stand last come after the longest: one that is left over at the end runs
+    alone."""
+    items.sort(key=lambda item: item.nodeid > "tests/flows" and item.path.name not in LONG)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     """What was imported is no garbage: each collection would look through it again."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
