@@ -24,9 +24,7 @@ def separate_cluster(folder: Path, n_workers: int, n_threads: int = 1) -> Iterat
     address = f"tcp://127.0.0.1:{port}"
     scheduler = ("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port)
     with ExitStack() as stack:
-        stack.enter_context(
-            running(*scheduler, "--dashboard-address", "127.0.0.1:0", log=folder / "scheduler.log")
-        )
+        stack.enter_context(running(*scheduler, "--no-dashboard", log=folder / "scheduler.log"))
         for i in range(n_workers):
             stack.enter_context(separate_worker(folder, address, i, n_threads))
         with Client(address, timeout="60s", set_as_default=False) as client:
@@ -38,15 +36,15 @@ def separate_cluster(folder: Path, n_workers: int, n_threads: int = 1) -> Iterat
 def separate_worker(
     folder: Path, address: str, number: int, n_threads: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker of a scheduler."""
+    """A worker of a scheduler, without a nanny: who is killed stays away."""
     name = f"worker-{number}"
-    worker = ("-m", WORKER, address, "--nthreads", n_threads, "--no-dashboard")
+    worker = ("-m", WORKER, address, "--nthreads", n_threads, "--no-dashboard", "--no-nanny")
     local = ("--local-directory", folder / name, "--name", name)
     with running(*worker, *local, log=folder / f"{name}.log") as process:
         yield process
 
 
 def kill_worker(address: str) -> None:
-    """SIGKILL to a worker of a scheduler, and to the nanny that would start it again."""
+    """SIGKILL to a worker of a scheduler."""
     ours = psutil.Process().children()
     kill_tree(next(one.pid for one in ours if {*one.cmdline()} >= {WORKER, address}))

@@ -74,7 +74,7 @@ def encrypted_cluster(
 
 
 def test_worker_killed_on_an_encrypted_cluster(pool: PoolWriter, tmp_path: Path) -> None:
-    source, run, tls = pool(8000, d=8), tmp_path / "run", issue(tmp_path / "tls")
+    source, run, tls = pool(3000, d=8), tmp_path / "run", issue(tmp_path / "tls")
     fit(source, tmp_path / "undisturbed", block_rows=250, builder="exact")
     with encrypted_cluster(tmp_path, tls, 2) as (address, workers):
         pem = ("--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key)

@@ -1,4 +1,4 @@
-"""The same bits from one worker, from two, and from a cluster of separate processes by address."""
+"""The same bits from one process, from two workers, and from a cluster of processes by address."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ OPTIONS: dict[str, Any] = {"block_rows": 1500, "builder": "join"}
 
 @pytest.fixture
 def reference(pool: PoolWriter, tmp_path: Path) -> tuple[Path, Path, Path]:
-    """A source, queries, and a run with its scores made by one worker."""
+    """A source, queries, and a run with its scores made by this process."""
     source, queries = pool(6000, d=8), pool(400, d=8, seed=3, name="queries.npz")
-    fit(source, tmp_path / "one", workers=1, **OPTIONS)
-    score.fn(str(queries), str(tmp_path / "one"), str(tmp_path / "one.parquet"), workers=1)
+    fit(source, tmp_path / "one", **OPTIONS)
+    score.fn(str(queries), str(tmp_path / "one"), str(tmp_path / "one.parquet"), workers=0)
     return source, queries, tmp_path / "one"
 
 

@@ -21,7 +21,7 @@ from storage.files.location import Location
 from storage.runs import pool
 from storage.runs.run import Run
 
-K, BLOCK_ROWS = 10, 150
+BLOCK_ROWS = 300
 
 
 @pytest.fixture(scope="module")

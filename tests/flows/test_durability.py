@@ -47,9 +47,10 @@ def test_run_killed_at_a_random_moment(
 
 
 def test_worker_killed_in_the_middle_of_a_block(pool: PoolWriter, tmp_path: Path) -> None:
-    source, run = pool(30_000, d=8), tmp_path / "run"
-    options = {"block_rows": 5000, "builder": "join", "metric": "auto"}
-    with training(source, run, "--builder", "join", "--block-rows", "5000") as process:
+    source, run = pool(12_000, d=8), tmp_path / "run"
+    options = {"block_rows": 2000, "builder": "join"}
+    more = ("--builder", "join", "--block-rows", "2000", *AS_IN_FIT)
+    with training(source, run, *more) as process:
         wait_for(lambda: committed(run, "neighbors") >= 1)
         kill(forked(process.pid)[0])
         assert process.wait(300) == 0
