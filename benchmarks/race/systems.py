@@ -175,10 +175,11 @@ def ours(folder: Path, k: int, recall: float, task: str, block_rows: int | None)
     with tempfile.TemporaryDirectory(dir=folder) as work:
         x = np.random.default_rng(0).normal(size=(6000, 40)).astype(np.float32)
         np.savez(f"{work}/warm.npz", X=x, y=(x[:, 0] > 0).astype(np.int8))
-        shell(["train", f"{work}/warm.npz", "--run", f"{work}/warm", "--builder", "join"])
+        plain = ["--metric", "as-scaled", "--scale", "none"]  # distances are those of the peers
+        shell(["train", f"{work}/warm.npz", "--run", f"{work}/warm", "--builder", "join", *plain])
         pool = str(folder / "pool.npz")
         command = ["train", pool, "--run", str(run), "--k", str(k), "--target-recall", str(recall)]
-        command += ["--metric", "as-scaled", "--scale", "none"]  # distances are those of the peers
+        command += plain
         command += [] if block_rows is None else ["--block-rows", str(block_rows)]
         if task == "graph":
             shutil.rmtree(run, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: one process a command."""
+"""The command line as a user meets it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def knnoise(*args: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_a_csv_from_training_to_scores(tmp_path: Path) -> None:
+def test_a_csv_from_training_to_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     clean = rng.integers(0, 2, 2000)
     table = pd.DataFrame(rng.normal(size=(2000, 3)) + 3 * clean[:, None], columns=["a", "b", "c"])
     table["sick"] = np.where(clean ^ (rng.random(2000) < 0.2), "yes", "no")
     table.to_csv(tmp_path / "patients.csv", index=False)
-    run, out = tmp_path / "run", tmp_path / "scores.parquet"
+    run, out = str(tmp_path / "run"), tmp_path / "scores.parquet"
     done = knnoise(
         "train", tmp_path / "patients.csv", "--label-column", "sick", "--run", run, "--json"
     )
@@ -49,11 +49,12 @@ def test_a_csv_from_training_to_scores(tmp_path: Path) -> None:
     assert scored.returncode == 0, scored.stderr
     assert {"n_rows", "recall", "seconds"} <= set(json.loads(scored.stdout))
     assert len(pd.read_parquet(out)) == 2000
-    shown = knnoise("report", "--run", run)
-    assert "p0 = P(given yes | true no)" in shown.stdout
-    assert json.loads(knnoise("report", "--run", run, "--json").stdout) == report
-    status = json.loads(knnoise("status", "--run", run, "--json").stdout)
-    assert status["finished"]
+    assert main(["report", "--run", run]) == 0
+    assert "p0 = P(given yes | true no)" in capsys.readouterr().out
+    assert main(["report", "--run", run, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == report
+    assert main(["status", "--run", run, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["finished"]
 
 
 def bad_sources(folder: Path) -> dict[str, tuple[list[object], str]]:

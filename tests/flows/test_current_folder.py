@@ -43,7 +43,7 @@ def test_commands_and_their_workers_import_nothing_from_the_current_folder(
     source, folder = pool(name="data/pool.npz"), tmp_path / "data"
     mark = plant(folder)
     knnoise(folder, "train", source.name, "--run", "run", "--k", 10, "--workers", 1)
-    knnoise(folder, "score", source.name, "--run", "run", "--out", "s.parquet", "--workers", 1)
+    knnoise(folder, "score", source.name, "--run", "run", "--out", "s.parquet", "--workers", 0)
     knnoise(folder, "report", "--run", "run", "--html", "page.html")
     knnoise(folder, "status", "--run", "run")
     assert not mark.exists(), mark.read_text()

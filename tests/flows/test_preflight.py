@@ -589,7 +589,7 @@ def test_a_long_source_is_looked_at_in_places(
 
 
 def test_times_of_nanoseconds_are_looked_at_as_other_times(tmp_path: Path) -> None:
-    """In a process of its own, which reads them without pandas."""
+    """In a process of their own, which reads them without pandas."""
     y = np.arange(N) % 2
     ns = np.arange(N) * 1_234_567_891 + 1_700_000_000_000_000_001
     when, clock = pa.array(ns, pa.timestamp("ns", "UTC")), pa.array(ns // 10**5, pa.time64("ns"))
@@ -599,21 +599,22 @@ def test_times_of_nanoseconds_are_looked_at_as_other_times(tmp_path: Path) -> No
     )
     pq.write_table(table.append_column("site", site), tmp_path / "t.parquet")
 
-    def knnoise(word: str, *more: object) -> tuple[int, str]:
-        command = [sys.executable, "-m", "knnoise", word, tmp_path / "t.parquet", *more]
-        done = subprocess.run([*command, "--label-column", "y"], capture_output=True, text=True)
-        return done.returncode, done.stdout + done.stderr
-
-    status, said = knnoise("check")
-    assert status == 0, said
-    assert "'2023-11-14 22:13:20.000000001Z'; give --parse when=datetime" in said
-    assert "--exclude clock" in said
-    for name, hint in (("when", "give --parse when=datetime, or "), ("clock", "")):
-        others = [f"--exclude={one}" for one in ("when", "clock", "site") if one != name]
-        status, said = knnoise("train", "--run", tmp_path / "run", *others)
-        assert status == 2
-        assert f"feature column {name!r} is t" in said
-        assert f" at row 0; {hint}leave it out with --exclude {name}" in said
+    source = [str(tmp_path / "t.parquet"), "--label-column", "y"]
+    train = ["train", *source, "--run", str(tmp_path / "run"), "--exclude=site"]
+    calls = [["check", *source], [*train, "--exclude=clock"], [*train, "--exclude=when"]]
+    code = (
+        "import sys\nfrom flows.cli import main\nfrom flows.engine.spared import without_unused\n"
+        f"with without_unused():\n    print([main(call) for call in {calls!r}], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "'2023-11-14 22:13:20.000000001Z'; give --parse when=datetime" in done.stdout
+    assert "--exclude clock" in done.stdout
+    *said, statuses = done.stderr.splitlines()
+    assert statuses == "[0, 2, 2]", done.stderr
+    assert "feature column 'when' is t" in said[-2]
+    assert " at row 0; give --parse when=datetime, or leave it out with --exclude when" in said[-2]
+    assert "feature column 'clock' is t" in said[-1]
+    assert " at row 0; leave it out with --exclude clock" in said[-1]
 
 
 def test_auto_standardizes_units_and_leaves_embeddings(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from fcntl import ioctl
 from pathlib import Path
 
 import pytest
-from runs import PoolWriter
+from runs import AS_IN_FIT, PoolWriter
 
 from flows.engine.progress.reporter import Reporter
 from flows.engine.progress.watcher import Step, spell
@@ -48,8 +48,8 @@ def on_terminal(command: list[object], columns: int = 100) -> tuple[int, str]:
 
 
 def train_command(source: Path, run: Path, *more: object) -> list[object]:
-    args = ("train", source, "--run", run, "--k", "10", "--block-rows", "300", *more)
-    return [sys.executable, "-m", "flows.cli", *args]
+    args = ("train", source, "--run", run, "--k", "10", "--block-rows", "300")
+    return [sys.executable, "-m", "flows.cli", *args, *AS_IN_FIT, *more]
 
 
 def test_a_live_line_for_each_step_on_a_terminal(pool: PoolWriter, tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def test_prefect_shows_the_messages_of_steps(server: str, pool: PoolWriter, tmp_
     for text in (r"neighbors: 7 of 7 parts, .*1 worker", r"Dask dashboard: http"):
         assert [message for message in messages if re.match(text, message)], messages
         assert len(re.findall(text, done.stderr)) == 1  # by Prefect's logger alone
+    assert "Finished in state Completed" in done.stderr
     (file,) = (tmp_path / "run" / "logs").glob("*.jsonl")
     assert f'"flow_run": "{run.id}"' in file.read_text().splitlines()[0]
 

@@ -122,21 +122,6 @@ def test_hostile_parameters_end_in_a_line_and_write_nothing(
     assert {file.name for file in tmp_path.iterdir()} == {"pool.npz"}
 
 
-def test_command_line_reports_to_a_configured_server(
-    server: str, pool: PoolWriter, tmp_path: Path
-) -> None:
-    command = [sys.executable, "-m", "flows.cli", "train", str(pool()), "--k", "10"]
-    done = subprocess.run(
-        [*command, "--run", str(tmp_path / "run"), "--workers", "0"],
-        env={**os.environ, "PREFECT_API_URL": server},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Finished in state Completed" in done.stderr
-
-
 def test_a_server_that_is_away_is_named_and_no_defect(pool: PoolWriter, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "flows.cli", "train", str(pool()), "--k", "10"]
     done = subprocess.run(
