@@ -787,7 +787,7 @@ def visit(browser: Chrome, page: Served, width: int = 1200, dark: bool = False) 
 
 def until(browser: Chrome, holds: Any) -> None:
     stale = (StaleElementReferenceException,)  # the page moved on between two looks
-    WebDriverWait(browser, 10, 0.02, ignored_exceptions=stale).until(lambda _: holds())
+    WebDriverWait(browser, 10, 0.1, ignored_exceptions=stale).until(lambda _: holds())
 
 
 def row(browser: Chrome) -> int:
