@@ -39,10 +39,14 @@ MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
 @parametrize_with_checks(
     [
         RobustKNeighborsClassifier(),
-        RobustKNeighborsClassifier(5),
+        RobustKNeighborsClassifier(5, metric="euclidean"),
         RobustKNeighborsClassifier(metric="cosine"),
         CleanedClassifier(LogisticRegression()),
-        CleanedClassifier(DecisionTreeClassifier(random_state=0), how="drop"),
+        CleanedClassifier(
+            DecisionTreeClassifier(random_state=0),
+            how="drop",
+            neighbors=RobustKNeighborsClassifier(metric="euclidean"),
+        ),
     ]
 )
 def test_scikit_learns_checks(estimator, check) -> None:  # type: ignore[no-untyped-def]
