@@ -460,7 +460,7 @@ def test_sparse_rows_are_searched_exactly() -> None:
         RobustKNeighborsClassifier(builder="join").fit(csr_array(x), y)
 
 
-def test_same_seed_same_answer_with_pynndescent() -> None:
+def test_the_same_lists_give_the_same_answer_by_joins() -> None:
     x, y, _ = sheets(3000, 0)
     models = [RobustKNeighborsClassifier(8, builder="join").fit(x, y) for _ in range(2)]
     assert np.array_equal(models[0].label_quality_, models[1].label_quality_)
