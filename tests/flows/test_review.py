@@ -186,7 +186,7 @@ def page(made: Made, tmp_path: Path) -> Iterator[Served]:
 @pytest.fixture
 def page_of_table(made: Made, tmp_path: Path) -> Iterator[Served]:
     """One that shows rows as they stand in a file."""
-    words = {"note": ["a long <i>note</i>, as people write them " * 5] * N, "gap": [None] * N}
+    words = {"note": ["a long <i>note</i>, as people write them " * 50] * N, "gap": [None] * N}
     of_all = {f"x{j}": [f"{at}.{j}" for at in range(N)] for j in range(12)}
     same = {"region": ["East"] * N}
     table = pd.DataFrame({"name": [f"N{at}" for at in range(N)], **of_all, **words, **same})
@@ -870,6 +870,9 @@ def test_rows_of_a_table_beside_their_neighbors(
     region = inside("tbody tr:nth-child(4) td")
     assert [one.get_attribute("class") for one in region] == ["", *["equal"] * others]
     assert inside("td.gap")[0].text == "gap"
+    notes = inside("td .long")  # which scroll by themselves
+    assert len(notes) == 1 + others
+    assert max(one.size["height"] for one in notes) <= 180
     for part in ("html", ".cells"):
         script = f"const e = document.querySelector('{part}'); return e.scrollWidth - e.clientWidth"
         assert browser.execute_script(script) == 0
