@@ -25,6 +25,7 @@ def served() -> Iterator[None]:
         s3fs.S3FileSystem.clear_instance_cache()  # of tests that had no credentials
         s3fs.S3FileSystem().mkdir(BUCKET)
         yield
+        s3fs.S3FileSystem.clear_instance_cache()  # whose server is gone
 
 
 def every(bench: Bench) -> list[Case]:
