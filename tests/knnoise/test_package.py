@@ -91,10 +91,8 @@ def test_figures_are_drawn(trained: knnoise.Training) -> None:
     assert trained.plot_posterior().get_ylabel() == "rows"
 
 
-@pytest.mark.parametrize("end", FORMATS)
+@pytest.mark.parametrize("end", [end for end in FORMATS if end != ".xlsx"])  # of 15 digits
 def test_whole_numbers_beside_gaps_keep_their_digits(tmp_path: Path, end: str) -> None:
-    if end == ".xlsx":
-        pytest.skip("a sheet has 15 digits: larger numbers are text")
     unsigned = pa.array([2**64 - 1, 1, 2], pa.uint64())
     written = pa.table({"n": [2**60 + 1, None, 3], "u": unsigned, "t": ["1", None, "03"]})
     write_tables(str(tmp_path / f"t{end}"), written.schema, [written])
