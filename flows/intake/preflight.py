@@ -424,8 +424,9 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
             f"{step:.3g}; subtract a constant before, such as {low:.10g}"
         )
         doubts.append(Finding(kind=COARSE, columns=[c.name for c in coarse], text=text))
-    far = {c.name: value for c in numeric if (value := squeezing(c.values)) is not None}
-    if far and method.scale in ("auto", "standard"):
+    standard = numeric if method.scale in ("auto", "standard") else []
+    far = {c.name: value for c in standard if (value := squeezing(c.values)) is not None}
+    if far:
         text = (
             f"{named([*far])}: few values lie so far from the others, such as "
             f"{next(iter(far.values())):.6g}, that standard scaling makes these all but equal; "

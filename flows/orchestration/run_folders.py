@@ -11,7 +11,7 @@ from pathlib import Path
 from flows.engine.tasks import flow_run_context
 from storage.errors import InputError
 from storage.files.location import Location, check_name, open_url
-from storage.runs.run import Run
+from storage.runs.run import Run, runs_above
 from storage.version import FORMAT_VERSION
 
 _DATE = re.compile(r"\{date:((?:[^{}%]|%[A-Za-z%])+)\}")
@@ -47,8 +47,7 @@ def to_make(run: str) -> str:
             f"run {run}: there is no such folder, and *, ? and [ stand for patterns of runs; name "
             "it otherwise"
         )
-    above = Path(location.url).parents if location.is_local else ()
-    if homes := [folder for folder in above if (folder / "run.copy.json").is_file()]:
+    if homes := runs_above(Path(location.url)) if location.is_local else []:
         raise InputError(f"run {run}: lies in the folder of the run {homes[0]}; name one beside it")
     return name
 

@@ -78,17 +78,14 @@ def bounded(bounds: Iterable[Sequence[float | None]], report: PoolReport, which:
     """Bounds of features, (feature, low, high) with low < value ≤ high, in words; places of a
     column of lists, which mean nothing to people, are `which` region of it."""
     names, coding = report.config.feature_names, Coding.of_json(report.config.coding)
-    of_category = {
-        f"{column}={value}": (column, value)
-        for column, values in coding.categories.items()
-        for value in values
-    }
+    encoded = coding.encoded
     words: dict[str, None] = {}
     for feature, low, high in bounds:
-        name = names[int(feature or 0)]
-        least, most = (None if v is None else coding.written(name, v) for v in (low, high))
-        if name in of_category:
-            column, value = of_category[name]
+        assert feature is not None
+        name = names[int(feature)]
+        least, most = (None if v is None else coding.written(name, v, 6) for v in (low, high))
+        if name in encoded:
+            column, value = encoded[name]
             word = f"{column} {'=' if least else '≠'} {value}"
         elif is_place(name):
             word = f"{which} region of {stem(name)}"

@@ -21,8 +21,8 @@ def lines(report: PoolReport) -> list[str]:
     """The lines of the text of a training."""
     if report.metric is None:
         return []
-    most = [f"{name} {share:.0%}" for name, share in bars(report)[:5] if not is_place(name)]
-    names = ", ".join(one for one in most if not one.endswith(" 0%"))
+    most = [(name, share) for name, share in bars(report)[:5] if not is_place(name)]
+    names = ", ".join(f"{name} {share:.0%}" for name, share in most if share > 0.005)
     useless = useless_sentence(report)
     return [
         tried_sentence(report),
@@ -109,16 +109,13 @@ def _columns(report: PoolReport) -> list[tuple[str, float, bool]]:
     whether that is more than as many features tell by chance."""
     if report.metric is None:
         return []
-    names, relevance = tuple(_names(report)), report.metric.relevance
-    encoded = Coding.of_json(report.config.coding).groups(names)
-    column = {place: name for name, places in encoded.items() for place in places}
-    places: dict[str, list[float]] = {}
-    for place, share in enumerate(relevance):
-        places.setdefault(column.get(place, names[place]), []).append(share)
-    chance = report.metric.chance
+    encoded, chance = Coding.of_json(report.config.coding).encoded, report.metric.chance
+    shares_of: dict[str, list[float]] = {}
+    for name, share in zip(_names(report), report.metric.relevance, strict=False):
+        shares_of.setdefault(encoded.get(name, (name,))[0], []).append(share)
     return [
         (name, sum(shares), sum(shares) > chance * len(shares) ** 0.5)
-        for name, shares in places.items()
+        for name, shares in shares_of.items()
     ]
 
 

@@ -30,7 +30,7 @@ from pipeline.graph.build import scoring_seconds
 from storage.errors import InputError, StorageError, amount
 from storage.files.location import Location
 from storage.redaction import bare
-from storage.runs.run import MADE, Run, below
+from storage.runs.run import MADE, Run, below, runs_above
 from storage.sources.base import Source, same
 from storage.sources.opening import open_source
 from storage.sources.request import Coding, Columns, Dialect
@@ -66,7 +66,7 @@ class Finished:
         if "://" in target:
             return
         file = Path(target).resolve()
-        for home in (folder for folder in file.parents if (folder / "ledger").is_dir()):
+        for home in runs_above(file):
             key, records = file.relative_to(home).as_posix(), Run(Location.of(home)).ledger.every()
             if key.startswith((*MADE, LOG)) or any(key in record.files for record in records):
                 raise InputError(f"{target}: is the run's own; name another")

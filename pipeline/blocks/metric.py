@@ -110,7 +110,8 @@ class MetricChoice:
 
     def useless(self) -> list[int]:
         """Features that tell no more than one does by chance."""
-        return [at for at, share in enumerate(self.relevance) if share <= self.chance]
+        chance = self.chance
+        return [at for at, share in enumerate(self.relevance) if share <= chance]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import zarr
@@ -52,6 +52,16 @@ def below(*paths: str) -> Callable[[str], bool]:
     """Whether a file is one of some groups of `results.zarr`, or tells of any of its groups."""
     folders = tuple(f"results.zarr/{path}/" for path in paths)
     return lambda key: lasting(key) and (key.startswith(folders) or key.endswith("/zarr.json"))
+
+
+def runs_above(path: Path) -> list[Path]:
+    """Folders of runs that a local path lies in, the nearest first."""
+    return [
+        folder
+        for folder in path.parents
+        if (folder / _COPY).is_file()
+        or ((folder / "run.json").is_file() and (folder / "ledger").is_dir())
+    ]
 
 
 @dataclass(frozen=True)

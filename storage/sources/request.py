@@ -237,21 +237,29 @@ class Coding:
     def _kind(self, name: str) -> str | None:
         return next((kind for pattern, kind in self.parse.items() if matches(name, pattern)), None)
 
-    def written(self, name: str, value: float) -> str:
-        """A value of a feature for people: a date or a percentage where the column has such."""
+    def written(self, name: str, value: float, digits: int = 4) -> str:
+        """A value of a feature for people: a date or a percentage where the column has such, else
+        so many digits of a fraction, and all of what is longer before its point."""
         kind = self._kind(name) or ""
         if kind == "percent":
             return f"{100 * value:.4g} %"
         if kind == "datetime" or "%" in kind:
             return str(np.datetime64("1970-01-01") + round(value // 1))
-        long = 1e4 <= abs(value) < 1e15  # four digits and a power of ten say less to people
-        return f"{value:.0f}" if long or float(value).is_integer() else f"{value:.4g}"
+        whole = 10**digits <= abs(value) < 1e15 or float(value).is_integer()
+        return f"{value:.0f}" if whole else f"{value:.{digits}g}"
 
     def fills_of(self, names: tuple[str, ...]) -> npt.NDArray[np.float32] | None:
         """(feature,) values for gaps, NaN where there is none; None where no feature has one."""
         if not self.fills:
             return None
         return np.array([self.fills.get(name, np.nan) for name in names], np.float32)
+
+    @property
+    def encoded(self) -> dict[str, tuple[str, str]]:
+        """The column and the value that each feature of an encoded column stands for, by name."""
+        return {
+            f"{c}={value}": (c, value) for c, values in self.categories.items() for value in values
+        }
 
     def groups(self, names: tuple[str, ...]) -> dict[str, list[int]]:
         """Places of the features of each encoded column."""

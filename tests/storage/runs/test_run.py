@@ -14,7 +14,7 @@ from storage.arrays.groups import write_group
 from storage.errors import ClusterError, InputError, StorageError
 from storage.files.durable import seal
 from storage.files.location import Location
-from storage.runs.run import Run
+from storage.runs.run import Run, runs_above
 from storage.version import FORMAT_VERSION
 
 
@@ -169,3 +169,10 @@ def test_run_without_its_results_does_not_open(run: Run) -> None:
     run.location.remove("results.zarr")
     with pytest.raises((InputError, StorageError)):
         open_run(run.location.url)
+
+
+def test_a_folder_that_is_called_ledger_makes_no_run(tmp_path: Path) -> None:
+    (tmp_path / "books" / "ledger").mkdir(parents=True)
+    assert runs_above(tmp_path / "books" / "report.json") == []
+    Run(Location.of(tmp_path / "run")).begin({"parameters": {"k": 3}})
+    assert runs_above(tmp_path / "run" / "scores" / "a.csv") == [tmp_path / "run"]

@@ -132,3 +132,5 @@ def test_values_are_written_as_the_column_has_them() -> None:
     assert coding.written("other", 1234567.0) == "1234567"
     assert coding.written("other", 54321.7) == "54322"
     assert coding.written("other", 0.123456) == "0.1235"
+    assert coding.written("other", 48.13724, 6) == "48.1372"  # bounds near each other differ
+    assert coding.written("other", 54321.7, 6) == "54321.7"
