@@ -26,6 +26,7 @@ from pipeline.blocks.scaling import Scaling
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, decide_weighed, temper
 from pipeline.decision.class_votes import class_losses, contradicted
+from pipeline.decision.odds import tree_odds
 from pipeline.decision.quality import FIT_ROWS, correction
 from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two, votes_among
 from pipeline.decision.tempering import (
@@ -129,9 +130,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     threshold_ : average of given labels from which class 1 is predicted by the vote of one k; None
         for other than two
     weighed_vote_ : (gain, gain_error, matrix_error, taken) what neighborhoods of several sizes,
-        weighed, are worth beside the vote of one k, and whether they predict, which they do unless
-        they surely lose; None where the vote of one k is asked for, by `n_neighbors`, `noise` or
-        `objective`
+        weighed, and of two classes trees beside them, are worth beside the vote of one k, and
+        whether they predict, which they do unless they surely lose; None where the vote of one k
+        is asked for, by `n_neighbors`, `noise` or `objective`
     support_, reason_ : how far the rates can be trusted, and why, in words
     transition_interval_ : (class, class, 2) float64, 95 % interval of each entry; None where the
         matrix is given
@@ -187,7 +188,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         Parameters
         ----------
         X : (row, feature), finite, dense or sparse; searched in float32. Sparse rows stay sparse,
-            and give what they give as a dense array
+            and give what they give as a dense array, but that no trees are heard
         y : (row,) given labels of any classes
         knn_graph : (row, row) sparse matrix of distances to nearest neighbors, as of scikit-learn's
             `KNeighborsTransformer` or of cleanlab's Datalab; rows may be their own neighbors, which
@@ -238,8 +239,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.threshold_ = self._rule.threshold
         with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
-            suspects = self._suspects(index, distance, noise)
-            self.weighed_vote_ = self._weigh(lists, noise)
+            suspects = self._suspects(index, distance, noise, None if issparse(x) else x)
+            self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]
         return self
@@ -383,12 +384,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         x = self._x[anchors[:, 0]]
         return transition_matrix(anchors, self._label[anchors], n, c, x=x, distance=reach)
 
-    def _suspects(self, index: Int64, distance: Float32, noise: Transition) -> Suspects:
+    def _suspects(
+        self, index: Int64, distance: Float32, noise: Transition, x: Float32 | None
+    ) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
+        self._forests = None
         if noise.rates is not None:
             drawn = np.flatnonzero(self._drawn())
-            suspects, self._weighed = suspects_of_two(
-                index, distance, self._label, noise.rates, drawn
+            suspects, self._weighed, self._forests = suspects_of_two(
+                index, distance, self._label, noise.rates, drawn, x, self._threads()
             )
             return suspects
         c = len(self.classes_)
@@ -399,7 +403,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         suspects, self._first = suspects_of(index, distance, self._label, self._by, drawn)
         return suspects
 
-    def _weigh(self, lists: Int64, noise: Transition) -> Worth | None:
+    def _weigh(self, lists: Int64, noise: Transition, x: Rows) -> Worth | None:
         """What neighborhoods of all sizes are worth beside the vote of one k; None where the vote
         of one k is asked for."""
         chosen = isinstance(self.noise, str) and self.noise == "crossfit"
@@ -407,7 +411,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         if not chosen or len(lists) < FEWEST_ROWS:
             return None
         rows = np.flatnonzero(self._drawn())
-        one_k, weighed = (self._vote(lists[rows], is_weighed)[1] for is_weighed in (False, True))
+        trees = self._trees(x[rows])
+        one_k, weighed = (
+            self._vote(lists[rows], is_weighed, trees)[1] for is_weighed in (False, True)
+        )
         if noise.rates is None:
             matrix, error = self._believed(noise), noise.standard_errors
         else:
@@ -437,26 +444,35 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     def _drawn(self) -> Bools:
         """(row,) whether weights are fitted on the row."""
         n = self._x.shape[0]
-        return in_sample(np.arange(n), n, FIT_ROWS, self.random_state, Stream.FIT)
+        return in_sample(np.arange(n), n, FIT_ROWS, self.random_state, Stream.PARTITION)
 
     def _decided(self, X: npt.ArrayLike) -> tuple[Float64, Int64]:
         """(row, class) chances of the true class, and (row,) place of the one predicted."""
         check_is_fitted(self)
         check_unmasked(X)
-        x = self._rows(validate_data(self, X, **_ROWS, reset=False))
+        features = validate_data(self, X, **_ROWS, reset=False)
+        x = self._rows(features)
         is_weighed = self.weighed_vote_ is not None and self.weighed_vote_.taken
         longest = self._longest if is_weighed else self.n_neighbors_
         with self._timed(f"neighbors of {x.shape[0]:,} new rows"):
             near = self._label[nearest_rows(x, self._x, longest, threads=self._threads())[0]]
-        return self._vote(near, is_weighed)
+        return self._vote(near, is_weighed, self._trees(features))
 
-    def _vote(self, near: Int64, is_weighed: bool) -> tuple[Float64, Int64]:
-        """The same by labels (row, rank) of the nearest: neighborhoods of all sizes, weighed, or
-        the corrected vote of one k."""
+    def _trees(self, x: Rows) -> Float32 | None:
+        """(row,) log odds of the second of two classes by trees; None where none are heard."""
+        if self._forests is None:
+            return None
+        return tree_odds(self._forests, x.toarray() if issparse(x) else x)
+
+    def _vote(
+        self, near: Int64, is_weighed: bool, trees: Float32 | None = None
+    ) -> tuple[Float64, Int64]:
+        """The same by labels (row, rank) of the nearest: neighborhoods of all sizes, weighed, and
+        trees, or the corrected vote of one k."""
         k, c = self.n_neighbors_, len(self.classes_)
         if self.noise_rates_ is not None:
             if is_weighed:
-                one = self._weighed.chance(near.astype(np.int8))
+                one = self._weighed.chance(near.astype(np.int8), trees)
                 return np.stack([1.0 - one, one], axis=1), (one >= 0.5).astype(np.int64)
             share = near[:, :k].mean(axis=1)
             one = self._rule.posterior(share, k)

@@ -11,7 +11,8 @@ class Stream(IntEnum):
     """Number of a stream. Another number draws other rows: results change."""
 
     PARTITION = 1
-    """The sample that a metric, centers and segments are found in."""
+    """The sample that a metric, centers and segments are found in, and that label qualities are
+    fitted on."""
     ANCHORS = 2
     """Rows whose exact neighbors are searched; the audited queries of a scoring."""
     CODING = 3
@@ -20,8 +21,6 @@ class Stream(IntEnum):
     """Which of equal rows a report shows."""
     FOLDS = 5
     """Folds of RkNN."""
-    FIT = 7
-    """Rows that label qualities are fitted on."""
     FILE_ORDER = 8
     """Rows whose neighbors tell whether the order of the file matters."""
     CHOICE = 9

@@ -80,7 +80,7 @@ def run(
                     results.add(
                         key,
                         {
-                            **case(of, index, distance, y, given),
+                            **case(of, x, index, distance, y, given),
                             "set": name,
                             "kind": kind,
                             "tuned": name in TUNED,
@@ -91,6 +91,7 @@ def run(
 
 def case(
     of: Anchors,
+    x: NDArray[np.float32],
     index: NDArray[np.int64],
     distance: NDArray[np.float32],
     y: NDArray[np.int64],
@@ -108,7 +109,7 @@ def case(
     rows = np.sort(np.random.default_rng([0, 7]).permutation(n)[:FIT_ROWS])
     lists = index[:, :longest], distance[:, :longest], given
     if noise.rates is not None:
-        ours, _ = suspects_of_two(*lists, noise.rates, rows)
+        ours, *_ = suspects_of_two(*lists, noise.rates, rows, x)
     else:
         sample = votes_among(index[:, :longest], given, c, rows)
         by = correction(assumed(noise, counts, contradicted(sample)), counts)

@@ -33,15 +33,17 @@ def of_labels(report: Training) -> list[str]:
     ]
 
 
-def predicted_by(worth: Worth | None) -> list[str]:
-    """How new rows are predicted and what that is worth; nothing where it was asked for."""
+def predicted_by(worth: Worth | None, *, trees: bool = False) -> list[str]:
+    """How new rows are predicted and what that is worth, by `trees`, too; nothing where it was
+    asked for."""
     if worth is None:
         return []
     error = 1.96 * float(np.hypot(worth.gain_error, worth.matrix_error))
     more = "more" if worth.gain >= 0 else "fewer"
     rows = f"{abs(worth.gain):,.0f} ± {error:,.0f} {more} of the sampled rows right, as estimated"
     if worth.taken:
-        by = "new rows are predicted by several sizes of neighborhoods together, not by one k"
+        several = "several sizes of neighborhoods" + (" and trees" if trees else "")
+        by = f"new rows are predicted by {several} together, not by one k"
         if error == 0.0:
             return [f"{by}, which predicts the sampled rows alike"]
         by += "" if worth.gain >= 0 else ", which is not surely better"

@@ -23,6 +23,7 @@ from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested
 from flows.steps.ingest.transform import METRIC, PROJECTION, transform
+from flows.steps.labels.rates import TREES
 from flows.steps.queries import probes, scoring, searching
 from flows.steps.queries.features import prepare_queries, read_queries
 from flows.steps.sets.stages import check_stages, features_of
@@ -55,7 +56,7 @@ class Finished:
         run = Run(Location.of(path))
         run.config()
         report = reports.load_any(run)
-        run.check(below("partition", PROJECTION, METRIC))
+        run.check(below("partition", PROJECTION, METRIC, TREES))
         check_stages(run, whole=False)
         report.refuse("all_classes", all_classes)
         return cls(run, report, all_classes)

@@ -3,12 +3,14 @@ the probabilities of any other model."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from pipeline.arrays import Float32, Float64, Int32, Int64, Integers
+from pipeline.arrays import AnyArray, Float32, Float64, Int32, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
 FOLDS = 3
@@ -44,6 +46,10 @@ class Forests(NamedTuple):
     spread: Float64
     """(1,) factor of the logits."""
 
+    @property
+    def digest(self) -> str:
+        return digest_of(self)
+
     def apply(self, x: Float32) -> Float32:
         """(row, class) float32 logits of rows (row, feature) float32, those of a row's own fold:
         the same for a row whatever rows stand beside it."""
@@ -55,6 +61,11 @@ class Forests(NamedTuple):
         if out.shape[1] > 1:
             out -= out.mean(axis=1, keepdims=True)
         return np.asarray(out * self.spread, np.float32)
+
+
+def digest_of(arrays: Iterable[AnyArray]) -> str:
+    """Digest of all bytes of some arrays."""
+    return blake2b(b"".join(array.tobytes() for array in arrays), digest_size=16).hexdigest()
 
 
 def fold_of(x: Float32) -> Int64:

@@ -12,13 +12,15 @@ row's own label.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
 from pipeline.arrays import Float32, Float64, Floating, Int8, Int64, Integers, UInt8
+from pipeline.blocks.logits import Forests, fit_forests
+from pipeline.blocks.metric import FITTED_VALUES
 from pipeline.decision.quality import (
     BIAS_RIDGE,
     RIDGE,
@@ -36,11 +38,20 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
+from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates, trusted
 
 SIZES = (5, 10, 20, 35, 50, 100)
 """Neighborhood sizes whose counts are weighed."""
 BYTE = 255
+TINY = 1e-12
+"""Chance that no label is less likely than."""
+SURE = 4.6
+"""Log odds of trees are no larger: one in a hundred."""
+FEWEST_FITTED = 1900
+"""Rows that trees learn from at least, or all."""
+LEAST_GAIN = 1e-3
+"""Nats a row by which trees must tell more of the given labels."""
 
 
 @dataclass(frozen=True)
@@ -72,31 +83,36 @@ class OddsWeights:
 
 @dataclass(frozen=True)
 class WeighedVote:
-    """The first pass as a vote: neighborhoods of several sizes, each with its weight."""
+    """The first pass as a vote: neighborhoods of several sizes, each with its weight, and trees."""
 
     sizes: tuple[int, ...]
     """Ascending."""
     assumed: Assumed
     weights: OddsWeights
+    """Of the sizes, and of trees."""
+    trees: str = ""
+    """Digest of the trees that are heard; empty where none are."""
 
-    def features(self, count: npt.NDArray[np.number]) -> Float64:
-        """(row, size) ``count_odds`` of counts (row, size)."""
-        return count_odds(count, self.sizes, self.assumed.correction())
+    def features(self, count: npt.NDArray[np.number], trees: Float32 | None = None) -> Float64:
+        """(row, size) ``count_odds`` of counts (row, size); and (row,) ``tree_odds``, where trees
+        are heard."""
+        odds = count_odds(count, self.sizes, self.assumed.correction())
+        return odds if trees is None else np.column_stack([odds, trees])
 
-    def log_odds(self, count: npt.NDArray[np.number]) -> Float64:
-        """(row,) of class 1, by counts (row, size) of the neighbors given 1."""
-        return np.asarray(
-            self.features(count) @ np.asarray(self.weights.weight) + self.weights.bias
-        )
+    def log_odds(self, features: Float64) -> Float64:
+        """(row,) of class 1, by the ``features`` of rows."""
+        return np.asarray(features @ np.asarray(self.weights.weight) + self.weights.bias)
 
-    def chance(self, neighbor_label: Int8) -> Float64:
-        """(row,) of class 1, by labels (row, rank) 0 or 1 of the neighbors, nearest first.
+    def chance(self, neighbor_label: Int8, trees: Float32 | None = None) -> Float64:
+        """(row,) of class 1, by labels (row, rank) 0 or 1 of the neighbors, nearest first, and by
+        ``tree_odds`` (row,), where trees are heard.
 
         What is missing, -1, is taken to be as the others are.
         """
         ones = counts(neighbor_label, self.sizes)
         listed = ones + counts((neighbor_label == 0).astype(np.int8), self.sizes)
-        return np.asarray(expit(self.log_odds(ones * np.asarray(self.sizes) / listed)))
+        count = ones * np.asarray(self.sizes) / listed
+        return np.asarray(expit(self.log_odds(self.features(count, trees))))
 
 
 def sizes_among(grid: Sequence[int]) -> tuple[int, ...]:
@@ -137,10 +153,47 @@ def weighed_vote(
 ) -> WeighedVote:
     """The vote of the likeliest weights for a sample of rows, by their counts (row, size) and given
     labels (row,)."""
-    by = rates.correction()
-    start = np.full(len(sizes), 1.0 / len(sizes))
-    weight, bias = _fit(count_odds(count, sizes, by), given, by, start, len(sizes))
-    return WeighedVote(sizes, rates, OddsWeights(weight, bias))
+    return WeighedVote(
+        sizes, rates, _weights(count_odds(count, sizes, rates.correction()), given, rates)
+    )
+
+
+def trees_can_learn(n_sampled: int, n_features: int) -> bool:
+    """Whether there are rows enough to fit trees on, of so many features."""
+    return FITTED_VALUES // n_features >= min(n_sampled, FEWEST_FITTED)
+
+
+def hear_trees(
+    vote: WeighedVote, count: Integers, given: Integers, x: Float32, threads: Threads = ALONE
+) -> tuple[WeighedVote, Forests | None]:
+    """The vote that hears boosted trees, too, and the trees; the vote as it was, and None, where
+    they tell nothing more of the given labels.
+
+    They learn from the features what the vote without them and the given labels take for the
+    likelier class, and those of a row have not seen what is said of it.
+
+    count, given, x : (row, size), (row,) and (row, feature) of the sample of the vote
+    """
+    n = len(count)
+    odds, by = vote.features(count), vote.assumed.correction()
+    likely = (vote.log_odds(odds) + _own(given, by) >= 0).astype(np.int64)
+    some = np.sort(np.random.default_rng(0).permutation(n)[: FITTED_VALUES // x.shape[1]])
+    forests = fit_forests(x[some], likely[some], 0, threads)
+    if forests is None:
+        return vote, None
+    forests = forests._replace(spread=np.ones(1))
+    features = np.column_stack([odds, tree_odds(forests, x)])
+    heard = replace(vote, weights=_weights(features, given, vote.assumed), trees=forests.digest)
+    gain = _log_likelihood(heard.log_odds(features), given, by)
+    gain -= _log_likelihood(vote.log_odds(odds), given, by)
+    if gain.mean() < LEAST_GAIN:
+        return vote, None
+    return heard, forests
+
+
+def tree_odds(forests: Forests, x: Float32) -> Float32:
+    """(row,) log odds of class 1 by trees, no surer than counts are."""
+    return np.asarray(np.clip(forests.apply(x)[:, 0], -SURE, SURE))
 
 
 def first_pass(log_odds: Float64, given: Integers, by: Correction) -> UInt8:
@@ -206,6 +259,12 @@ def _own(given: Integers, by: Correction) -> Float64:
     return np.asarray(np.log(by.matrix[1] / by.matrix[0])[given.astype(np.int64)], np.float64)
 
 
+def _weights(odds: Float64, given: Integers, rates: Assumed) -> OddsWeights:
+    """Weights of log odds (row, column), about their mean."""
+    n = odds.shape[1]
+    return OddsWeights(*_fit(odds, given, rates.correction(), np.full(n, 1.0 / n), n))
+
+
 def _fit(
     features: Float64, given: Integers, by: Correction, start: Float64, rising: int
 ) -> tuple[tuple[float, ...], float]:
@@ -213,6 +272,14 @@ def _fit(
     best = likeliest(loss_of(features, given, by, start), np.append(start, 0.0), rising)
     *weight, bias = best.tolist()
     return tuple(weight), bias
+
+
+def _log_likelihood(log_odds: Float64, given: Integers, by: Correction) -> Float64:
+    """(row,) of the given labels, by the log odds of class 1."""
+    label = given.astype(np.int64)
+    one = expit(log_odds)
+    p = one * by.matrix[1][label] + (1.0 - one) * by.matrix[0][label]
+    return np.asarray(np.log(np.maximum(p, TINY)))
 
 
 def loss_of(
@@ -225,7 +292,7 @@ def loss_of(
     def loss(free: Float64) -> tuple[float, Float64]:
         weight, bias = free[:-1], free[-1]
         f = expit(features @ weight + bias)
-        p = np.maximum(f * one + (1.0 - f) * zero, 1e-12)
+        p = np.maximum(f * one + (1.0 - f) * zero, TINY)
         away = weight - start
         value = -np.log(p).sum() + RIDGE * away @ away + 0.5 * BIAS_RIDGE * bias * bias
         slope = f * (1.0 - f) * (zero - one) / p

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Int64, Integers
+from pipeline.blocks.logits import Forests
 from pipeline.decision import odds
 from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
 from pipeline.decision.odds import WeighedVote
@@ -34,6 +35,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts, k_grid
+from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates
 
 Rows = Integers | slice
@@ -143,16 +145,29 @@ def suspects_of(
 
 
 def suspects_of_two(
-    index: Int64, distance: Floating, label: Integers, rates: NoiseRates, sample: Int64
-) -> tuple[Suspects, WeighedVote]:
-    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates."""
+    index: Int64,
+    distance: Floating,
+    label: Integers,
+    rates: NoiseRates,
+    sample: Int64,
+    x: Float32 | None = None,
+    threads: Threads = ALONE,
+) -> tuple[Suspects, WeighedVote, Forests | None]:
+    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates; and trees,
+    that are heard, where features ``x`` (row, feature) are given."""
     given, grid = label.astype(np.int8), k_grid(index.shape[1])
     count, sizes = counts(given[index], grid), odds.sizes_among(grid)
     votes = [vote_table(of_k, given, k) for of_k, k in zip(count.T, grid, strict=True)]
     rates_taken = odds.assumed(rates, votes)
     by, count = rates_taken.correction(), count[:, [grid.index(k) for k in sizes]]
     first = odds.weighed_vote(count[sample], sizes, given[sample], rates_taken)
-    chance, evidence = odds.first_pass(first.log_odds(count), given, by), first.features(count)
+    forests, trees = None, None
+    if x is not None and odds.trees_can_learn(len(sample), x.shape[1]):
+        heard = first, count[sample], given[sample], x[sample]
+        first, forests = odds.hear_trees(*heard, threads)
+        trees = None if forests is None else odds.tree_odds(forests, x)
+    evidence = first.features(count, trees)
+    chance = odds.first_pass(first.log_odds(evidence), given, by)
     parts = [
         odds.smoothed_odds(chance[index[at : at + PORTION]], distance[at : at + PORTION])
         for at in range(0, len(index), PORTION)
@@ -161,4 +176,5 @@ def suspects_of_two(
     second = odds.fit_second(evidence[sample], around[sample], reach[sample], given[sample], by)
     quality = odds.second_pass(evidence, around, reach, given, by, second)
     issue = quality < 0.5
-    return Suspects(quality, issue, np.where(issue, 1 - given, given).astype(np.int32)), first
+    likely = np.where(issue, 1 - given, given).astype(np.int32)
+    return Suspects(quality, issue, likely), first, forests

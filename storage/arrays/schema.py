@@ -106,7 +106,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "weight": _parameter("weights, scale included", "feature", "component"),
         "variance": _parameter("of the training rows, descending", "component"),
     },
-    "metric": {
+    "forests": {
         "feature": Column(("node",), "int32", -1, "feature that splits"),
         "threshold": _parameter("largest value that goes left", "node"),
         "left": Column(

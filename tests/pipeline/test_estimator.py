@@ -229,7 +229,7 @@ def test_several_sizes_predict_unless_one_k_is_asked_for(classes: int) -> None:
     query, truth = x[1500:], y[1500:]
     near = model._label[nearest(query, x[:1500], 100)[0]]
     (chance, predicted), (chance_of_one_k, one_k) = (
-        model._vote(near, way) for way in (True, False)
+        model._vote(near, way, model._trees(query)) for way in (True, False)
     )
     assert np.array_equal(model.predict(query), predicted)
     assert np.array_equal(model.predict_proba(query), chance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 
+from pipeline.blocks.logits import FOLDS, fold_of
 from pipeline.decision import odds
 from pipeline.decision.quality import FLOOR, REACHED, SHRINK, SMOOTHED
 from pipeline.decision.suspects import Suspects, suspects_of_two
 from pipeline.decision.threshold import vote_table
+from pipeline.decision.votes import counts
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import WIDTH
 from pipeline.noise.rates import NoiseRates
@@ -44,8 +47,8 @@ def judged(n: int, seed: int) -> tuple[Suspects, Suspects, np.ndarray]:  # type:
     """Qualities of a pool, and those after the classes exchange their names."""
     index, distance, clean, label = pool(n, seed)
     rates, rows = known(0.3, 0.1), np.arange(n)
-    one, _ = suspects_of_two(index, distance, label, rates, rows)
-    other, _ = suspects_of_two(index, distance, 1 - label, swapped(rates), rows)
+    one, *_ = suspects_of_two(index, distance, label, rates, rows)
+    other, *_ = suspects_of_two(index, distance, 1 - label, swapped(rates), rows)
     return one, other, label == clean
 
 
@@ -59,7 +62,7 @@ def test_each_step_is_its_definition(p0: float, p1: float, seed: int) -> None:
     label = rng.integers(0, 2, 4).astype(np.int8)
     vote = odds.WeighedVote(sizes, rates, odds.OddsWeights((0.7, 0.6), 0.1))
     told = vote.features(count)
-    chance = odds.first_pass(vote.log_odds(count), label, by)
+    chance = odds.first_pass(vote.log_odds(vote.features(count)), label, by)
     for i in range(4):
         for j, k in enumerate(sizes):
             votes = np.array([k - count[i, j], count[i, j]])
@@ -80,7 +83,9 @@ def test_what_is_missing_votes_like_the_others(seed: int) -> None:
     short = whole.copy()
     short[:, 4:] = -1
     count = np.stack([whole[:, :4].sum(axis=1), whole.sum(axis=1)], axis=1)
-    assert np.allclose(vote.chance(whole), expit(vote.log_odds(count)), rtol=0, atol=1e-12)
+    assert np.allclose(
+        vote.chance(whole), expit(vote.log_odds(vote.features(count))), rtol=0, atol=1e-12
+    )
     twice = np.concatenate([whole[:, :4], whole[:, :4]], axis=1)
     assert np.allclose(vote.chance(short), vote.chance(twice), rtol=0, atol=1e-12)
 
@@ -150,5 +155,57 @@ def test_qualities_are_calibrated_and_nearly_continuous() -> None:
 def test_rows_at_one_place_are_judged() -> None:
     index = (np.arange(60)[:, None] + np.arange(1, 11)) % 60
     label = np.arange(60) % 2
-    found, _ = suspects_of_two(index, np.zeros((60, 10)), label, known(0.1, 0.1), np.arange(60))
+    found, *_ = suspects_of_two(index, np.zeros((60, 10)), label, known(0.1, 0.1), np.arange(60))
     assert np.isfinite(found.label_quality).all()
+
+
+def blurred(n: int, no_use: int) -> tuple[Any, ...]:
+    """Features, some of no use; clean and given labels, counts, and the vote of these."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 2 + no_use)).astype(np.float32)
+    clean = (x[:, 0] * x[:, 1] > 0).astype(np.int8)
+    label = np.where(rng.random(n) < np.where(clean == 1, 0.1, 0.3), 1 - clean, clean)
+    label = label.astype(np.int8)
+    index = nearest(x, x, 20, exclude=np.arange(n))[0]
+    sizes, rates = (5, 20), odds.Assumed(0.3, 0.1, tuple(np.bincount(label).tolist()))
+    count = counts(label[index], sizes)
+    return x, clean, label, count, odds.weighed_vote(count, sizes, label, rates)
+
+
+def test_trees_tell_rows_apart_that_neighbors_do_not() -> None:
+    x, clean, label, count, vote = blurred(2000, 20)
+    both, forests = odds.hear_trees(vote, count, label, x)
+    assert forests is not None
+    assert both.trees == forests.digest
+    trees = odds.tree_odds(forests, x)
+    assert np.abs(trees).max() <= odds.SURE
+    right, alone = (
+        ((of.log_odds(of.features(count, beside)) >= 0) == clean).mean()
+        for of, beside in ((both, trees), (vote, None))
+    )
+    assert right > alone + 0.05
+
+
+@pytest.mark.parametrize("fold", range(FOLDS))
+def test_trees_of_a_row_have_not_seen_its_own_label(fold: int) -> None:
+    x, _, label, count, vote = blurred(1000, 5)
+    mine = fold_of(x) == fold
+    other = np.where(mine & (np.arange(1000) % 5 == 0), 1 - label, label)
+    (_, one), (_, after) = (odds.hear_trees(vote, count, given, x) for given in (label, other))
+    assert one is not None
+    assert after is not None
+    assert one.digest != after.digest
+    assert np.array_equal(*(odds.tree_odds(of, x[mine]) for of in (one, after)))
+    assert not np.array_equal(*(odds.tree_odds(of, x[~mine]) for of in (one, after)))
+
+
+def test_trees_that_tell_nothing_are_not_heard() -> None:
+    rng = np.random.default_rng(0)
+    x, label = rng.normal(size=(1000, 3)).astype(np.float32), rng.integers(0, 2, 1000)
+    rates = odds.Assumed(0.2, 0.2, (500, 500))
+    vote = odds.weighed_vote(rng.binomial(5, 0.5, (1000, 1)), (5,), label, rates)
+    assert odds.hear_trees(vote, rng.binomial(5, 0.5, (1000, 1)), label, x) == (vote, None)
+    assert odds.hear_trees(vote, np.full((30, 1), 2), np.zeros(30, int), x[:30])[1] is None
+    assert [odds.trees_can_learn(*of) for of in ((2000, 789), (2000, 790), (100, 9000))] == [
+        *(True, False, True)
+    ]

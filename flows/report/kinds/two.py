@@ -67,7 +67,8 @@ class TrainReport(Training):
     decision_rule: Rule
     decision: Decision
     weighed: WeighedVote | None = None
-    """Neighborhoods of several sizes, which predict; None: the vote of k at the threshold."""
+    """Neighborhoods of several sizes, and trees, which predict; None: the vote of k at the
+    threshold."""
     worth: Worth | None = None
     """What they are worth beside that vote; None where it was asked for, or the training is of an
     earlier version."""
@@ -102,6 +103,11 @@ class TrainReport(Training):
     @property
     def tests(self) -> list[Regions | None]:
         return self.estimates[self.noise].diagnostics.get("regions") or []
+
+    @property
+    def hears_trees(self) -> bool:
+        """Whether trees predict beside neighborhoods of several sizes."""
+        return self.weighed is not None and self.weighed.trees != ""
 
     @property
     def scoring_rule(self) -> TwoClassRule:
@@ -166,7 +172,7 @@ class TrainReport(Training):
             *varying_lines(self),
             f"threshold on the share of the {self.k} neighbors given {one}: {self.threshold:.4f}",
             f"  {served(self.decision)}",
-            *predicted_by(self.worth),
+            *predicted_by(self.worth, trees=self.hears_trees),
             *of_labels(self),
         ]
 

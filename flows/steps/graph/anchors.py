@@ -82,9 +82,9 @@ def anchor_rows(run: Run, plan: AnchorPlan, scaling: Scaling) -> Arrays:
     return {"row": row[order], "x": scaling.apply(x[order])}
 
 
-def anchor_features(run: Run, row: Int64) -> Float32:
-    """(anchor, feature) unscaled features of anchors by row number."""
-    group = run.group("samples/anchors")
+def sampled(run: Run, sample: str, row: Int64) -> Float32:
+    """(row, feature) unscaled features of rows that are in a sample of the pool."""
+    group = run.group(f"samples/{sample}")
     sampled = read_array(group, "row")
     order = np.argsort(sampled)
     place = order[np.searchsorted(sampled[order], row)]

@@ -14,7 +14,7 @@ import numpy as np
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
 from flows.engine.results import Result
-from flows.steps.graph.anchors import anchor_features
+from flows.steps.graph.anchors import sampled
 from flows.steps.graph.partition import Blocks
 from pipeline.arrays import Float32
 from pipeline.blocks.cost import HALOS, Pairs
@@ -146,7 +146,7 @@ def _trying(run: Run, scaling: Scaling, walked: list[int]) -> set[int]:
     """Blocks drawn at random until `TRIED` anchors are at home in them."""
     row = read_array(run.group("anchors"), "row")
     centroid = read_array(run.group("partition"), "centroid")
-    home = nearest_blocks(scaling.apply(anchor_features(run, row)), centroid, 1)[0][:, 0]
+    home = nearest_blocks(scaling.apply(sampled(run, "anchors", row)), centroid, 1)[0][:, 0]
     counts = np.minimum(np.bincount(home, minlength=len(centroid)), TRIED_IN_BLOCK)
     drawn = np.random.default_rng(0).permutation(np.array(sorted(walked), np.int64))
     before = np.cumsum(counts[drawn]) - counts[drawn]

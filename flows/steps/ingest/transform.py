@@ -3,21 +3,19 @@ weighted by a metric, given logits. Learned once, kept in the run, applied where
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, Result
 from flows.steps.graph.lookup import pick
 from pipeline.arrays import Float32
-from pipeline.blocks.logits import Forests, of_chances, spread_of
+from pipeline.blocks.logits import Forests, digest_of, of_chances, spread_of
 from pipeline.blocks.metric import (
     AS_SCALED,
     FEWEST_ROWS,
@@ -37,6 +35,7 @@ from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 PROJECTION, METRIC = "projection", "metric"
+"""Groups, and steps."""
 SUM_WITHIN = 0.01
 """How far from 1 the probabilities of a row may add up: files round them."""
 
@@ -85,7 +84,7 @@ class BesideLogits(Scaling):
         """(row, feature and logit) float32 of rows (row, feature) float32."""
         rows = self.base.apply(x)
         if self.digest:
-            trees = _forests(self.location, self.digest)
+            trees = stored_forests(self.location, METRIC, self.digest)
             return Modeled(self.offset, self.factor, forests=trees).apply(rows)
         logits = _logits(x, self.columns) / np.float32(self.spread)
         return np.hstack([super().apply(rows), logits])
@@ -124,10 +123,17 @@ def _components(location: str, digest: str) -> Components:
     return Components(*(read_array(group, name) for name in Components._fields))
 
 
-@lru_cache(maxsize=2)
-def _forests(location: str, digest: str) -> Forests:
-    group = Run(Location(location)).group(METRIC)
+@lru_cache(maxsize=4)
+def stored_forests(location: str, path: str, digest: str) -> Forests:
+    """Trees in a group of a run, by their digest."""
+    group = Run(Location(location)).group(path)
     return Forests(*(read_array(group, name) for name in Forests._fields))
+
+
+def keep_forests(run: Run, path: str, forests: Forests) -> list[str]:
+    """Write trees to a group; keys of what was written."""
+    write_group(run.store, path, "forests", forests._asdict(), {"digest": forests.digest})
+    return [run.key(path)]
 
 
 def check_pca(n_components: int | None, n_features: int, where: str) -> None:
@@ -152,15 +158,10 @@ def keep_projection(run: Run, of: Covariance, n_components: int, scaling: Scalin
     about = {
         "n_components": n_components,
         "variance_kept": share,
-        "digest": _digest(projection),
+        "digest": digest_of(projection),
     }
     write_group(run.store, PROJECTION, PROJECTION, projection._asdict(), about)
     return [run.key(PROJECTION)]
-
-
-def _digest(arrays: Iterable[npt.NDArray[Any]]) -> str:
-    content = b"".join(array.tobytes() for array in arrays)
-    return blake2b(content, digest_size=16).hexdigest()
 
 
 def _about(run: Run) -> dict[str, Any] | None:
@@ -286,9 +287,8 @@ def learn_part(threads: Threads, run: Run, part: Part[Learn]) -> Output:
     metric = Metric(chosen, Scaling(by.offset, by.factor, by.directions), "", how.columns, spread)
     if not isinstance(by, Modeled) or by.forests is None:
         return Output([], metric)
-    digest = _digest(by.forests)
-    write_group(run.store, METRIC, METRIC, by.forests._asdict(), {"digest": digest})
-    return Output([run.key(METRIC)], replace(metric, digest=digest))
+    written = keep_forests(run, METRIC, by.forests)
+    return Output(written, replace(metric, digest=by.forests.digest))
 
 
 def transform(run: Run, scaling: Scaling) -> Scaling:

@@ -116,7 +116,7 @@ def tops_around(at: Around) -> TopClasses:
 
 def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Facts:
     """The neighbors' average posterior of the sampled rows, and how far they are."""
-    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT)
+    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.PARTITION)
     if not drawn.any():
         return Facts()
     some = at.take(drawn)

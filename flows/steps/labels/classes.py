@@ -14,7 +14,7 @@ from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.options.params import Method
-from flows.steps.graph.anchors import anchor_features
+from flows.steps.graph.anchors import sampled
 from flows.steps.labels.groups import Voted
 from pipeline.arrays import Float64, Int32, Int64, Integers
 from pipeline.blocks.sampling import in_sample
@@ -205,7 +205,7 @@ def count(at: Around, n_classes: int, grid: tuple[int, ...], n_rows: int, seed: 
     """Losses of one block, and its sampled rows."""
     given = at.of_row["given_label"]
     losses = class_losses(neighbor_codes(at), given, n_classes, grid)
-    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT)
+    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.PARTITION)
     sample = {name: at.of_row[name][drawn] for name in ("given_label", "neighbor_label")}
     return Facts(drawn={"row": at.row[drawn], **sample}, left=ClassCounted(losses.tolist()))
 
@@ -240,7 +240,7 @@ def estimate_classes(
             label.astype(np.int64),
             classes.pool.n_rows,
             n_classes,
-            x=anchor_features(run, neighbor[:, 0]),
+            x=sampled(run, "anchors", neighbor[:, 0]),
             distance=read_array(anchors, "distance"),
         )
         near, own, votes = read_sample(counted, n_classes)

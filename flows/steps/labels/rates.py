@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,12 +14,21 @@ from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue, Result
 from flows.options.params import Method
-from flows.steps.graph.anchors import anchor_features
+from flows.steps.graph.anchors import sampled
+from flows.steps.ingest.transform import keep_forests, stored_forests
 from flows.steps.labels.groups import Voted
-from pipeline.arrays import Integers
+from pipeline.arrays import Float32, Integers
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
-from pipeline.decision.odds import WeighedVote, assumed, sizes_among, weighed_vote
+from pipeline.decision.odds import (
+    WeighedVote,
+    assumed,
+    hear_trees,
+    sizes_among,
+    tree_odds,
+    trees_can_learn,
+    weighed_vote,
+)
 from pipeline.decision.quality import FIT_ROWS
 from pipeline.decision.tempering import Worth, worth
 from pipeline.decision.threshold import (
@@ -30,6 +40,7 @@ from pipeline.decision.threshold import (
     vote_table,
 )
 from pipeline.decision.votes import counts, extremes_with_self
+from pipeline.knn.threads import Threads
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule, rule_of
 from pipeline.noise.extrema import crossfit, minmax
@@ -41,6 +52,9 @@ from pipeline.streams import Stream
 from storage.arrays.groups import read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
+
+TREES = "trees"
+"""The group of the trees that the vote hears."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +155,7 @@ def count(at: Around, grid: tuple[int, ...], n_rows: int, seed: int) -> Facts:
     """Counts of one block, and for each k of the grid what choosing among them takes."""
     label, given = at.of_row["neighbor_label"], at.of_row["given_label"]
     ones = counts(label, grid)
-    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT))
+    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.PARTITION))
     return Facts(
         {"count": ones},
         drawn={"row": at.row[drawn], "given_label": given[drawn], "count": ones[drawn]},
@@ -182,7 +196,7 @@ def estimate_rates(
             neighbor, label, distance = (
                 read_array(anchors, name) for name in ("neighbor", "neighbor_label", "distance")
             )
-            x = anchor_features(run, neighbor[:, 0])
+            x = sampled(run, "anchors", neighbor[:, 0])
             estimates["crossfit"] = crossfit(neighbor, label, pool.n_rows, x=x, distance=distance)
         if own:
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
@@ -195,14 +209,19 @@ def estimate_rates(
         sizes = sizes_among(grid)
         of_sizes = count[:, [grid.index(size) for size in sizes]]
         weighed = weighed_vote(of_sizes, sizes, given, assumed(rates, votes))
-        worth_it = None
+        forests, trees, worth_it = None, None, None
+        if trees_can_learn(len(given), pool.n_features):
+            x = sampled(run, "partition", sample["row"])
+            heard_by = weighed, of_sizes, given, x, Threads(job.machine().threads)
+            weighed, forests = hear_trees(*heard_by)
+            trees = None if forests is None else tree_odds(forests, x)
         if chosen == "crossfit" and params.k is None and params.objective == "accuracy":
-            predicted = (weighed.log_odds(of_sizes) >= 0).astype(np.int8)
+            predicted = (weighed.log_odds(weighed.features(of_sizes, trees)) >= 0).astype(np.int8)
             matrix = of_rates(known(rule.p0, rule.p1)).matrix
             of_one_k = rule.predict(count[:, at] / k)
             worth_it = worth(of_one_k, predicted, given, matrix, rates.risk(given.mean()))
         return Output(
-            [],
+            [] if forests is None else keep_forests(run, TREES, forests),
             RateEstimates(
                 noise=chosen,
                 k=k,
@@ -217,3 +236,11 @@ def estimate_rates(
         )
 
     return RateEstimates.of(job.once("rates", estimate))
+
+
+def heard(vote: WeighedVote, run: Run, features: Callable[[], Float32]) -> Float32 | None:
+    """(row,) log odds of the rows of some features, unscaled, by the trees that a training's vote
+    hears; None where it hears none."""
+    if not vote.trees:
+        return None
+    return tree_odds(stored_forests(run.location.url, TREES, vote.trees), features())

@@ -15,9 +15,10 @@ from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
+from flows.steps.graph.anchors import sampled
 from flows.steps.ingest.pool import certain
-from flows.steps.labels.rates import RateEstimates
-from pipeline.arrays import Bools, Floating, Integers
+from flows.steps.labels.rates import RateEstimates, heard
+from pipeline.arrays import Bools, Float64, Floating, Integers
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.odds import (
     OddsWeights,
@@ -47,6 +48,11 @@ class First:
     def count(self, count: Integers) -> Integers:
         """(row, size) of the vote among counts (row, grid)."""
         return count[:, [self.grid.index(k) for k in self.vote.sizes]]
+
+    def features(self, at: SourceRows) -> Float64:
+        """(row, feature) what the vote weighs of some rows."""
+        trees = heard(self.vote, at.pool.run, lambda: at.read("x"))
+        return self.vote.features(self.count(at.columns["count"]), trees)
 
 
 @dataclass(frozen=True)
@@ -79,13 +85,14 @@ def find_odds(
         known=relayed,
         gives={"smoothed": "f4", "reach": "f4"},
     )
-    second = Second.of(job.once("weights", lambda _: _fit_second(counted, smoothed, first)))
+    fit = partial(_fit_second, counted=counted, smoothed=smoothed, first=first)
+    second = Second.of(job.once("weights", fit))
     return LabelOdds(first, second.weights, counted, smoothed)
 
 
 def chance(at: SourceRows, first: First) -> Arrays:
     """What the first pass says of some rows: a byte each."""
-    log_odds = first.vote.log_odds(first.count(at.columns["count"]))
+    log_odds = first.vote.log_odds(first.features(at))
     return {"chance": first_pass(log_odds, at.read("y"), first.vote.assumed.correction())}
 
 
@@ -94,15 +101,16 @@ def smooth(at: Around, n_rows: int, seed: int) -> Facts:
     near = at.of_neighbors("chance", SMOOTHED)
     smoothed, reach = smoothed_odds(near, at.of_row["distance"])
     columns: Arrays = {"row": at.row, "smoothed": smoothed, "reach": reach}
-    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.FIT))
+    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.PARTITION))
     return Facts(columns, drawn={name: column[drawn] for name, column in columns.items()})
 
 
-def _fit_second(counted: Sendings, smoothed: Sendings, first: First) -> Output:
+def _fit_second(run: Run, counted: Sendings, smoothed: Sendings, first: First) -> Output:
     """Weights of the second pass."""
     sample, around = counted.drawn(), smoothed.drawn()
+    trees = heard(first.vote, run, lambda: sampled(run, "partition", sample["row"]))
     weights = fit_second(
-        first.vote.features(first.count(sample["count"])),
+        first.vote.features(first.count(sample["count"]), trees),
         around["smoothed"],
         around["reach"],
         sample["given_label"],
@@ -213,10 +221,9 @@ def verdicts(
     neighborhoods of all sizes."""
     count, given = at.columns["count"], at.read("y")
     around, reach = at.columns["smoothed"], at.columns["reach"]
-    eta, of_sizes, vote = count[:, first.grid.index(k)] / k, first.count(count), first.vote
-    predicted = (vote.log_odds(of_sizes) >= 0).astype(np.int8) if weighed else rule.predict(eta)
-    by = vote.assumed.correction()
-    quality = second_pass(vote.features(of_sizes), around, reach, given, by, second)
+    eta, vote, features = count[:, first.grid.index(k)] / k, first.vote, first.features(at)
+    predicted = (vote.log_odds(features) >= 0).astype(np.int8) if weighed else rule.predict(eta)
+    quality = second_pass(features, around, reach, given, vote.assumed.correction(), second)
     issue = quality < 0.5
     sure = certain(at.pool.run, at.rows)
     issue[sure], predicted[sure], quality[sure] = False, given[sure], 1.0

@@ -10,6 +10,7 @@ import numpy as np
 
 from flows.engine.results import LabelValue
 from flows.steps.labels.classes import VoteRule, labels_of
+from flows.steps.labels.rates import heard
 from flows.steps.queries.probes import Score, Scores, ScoringRule
 from pipeline.arrays import Float32
 from pipeline.decision.class_rule import Decided, share_of
@@ -57,7 +58,10 @@ class TwoClassRule(ScoringRule):
         if self.weighed is None:
             clean, predicted = self.rule.posterior(eta, self.k), self.rule.predict(eta)
         else:
-            clean = self.weighed.chance(near)
+            trees = heard(
+                self.weighed, score.model.run, lambda: score.queries.read("x", score.rows)
+            )
+            clean = self.weighed.chance(near, trees)
             predicted = (clean >= 0.5).astype(np.int8)
         columns: Arrays = {
             "eta_corr": eta.astype(np.float32),
