@@ -22,7 +22,7 @@ from benchmarks.study.results import Results
 from pipeline.knn.exact import nearest
 from pipeline.methods.bought_labels import BoughtLabels
 from pipeline.methods.growing_net import N_NEIGHBORS, grow, predict
-from pipeline.methods.marmann import Marmann, generalization_bound, queries_per_cell
+from pipeline.methods.marmann import Marmann, bound, phi, queries_per_cell
 
 BUDGETS = (25, 50, 100, 150, 200, 250, 300, 400, 500, 600, 700, 800, 900, 1000)
 SETS = ("separated", "blended", "pendigits", "fashion_mnist", "magic04", "overlapping")
@@ -146,6 +146,12 @@ def printed(pool: Problem) -> dict[str, Any]:
         "error": float((predict(pool.test, x, answer) != pool.truth).mean()),
         "bound": 2.0 * generalization_bound(pool_error, len(answer.row), len(x), DELTA),
     }
+
+
+def generalization_bound(error: float, net_size: int, m: int, delta: float) -> float:
+    """GB(error, N, delta, m, 1); with probability 1 - delta the true error is at most twice it for
+    the answer's error on the pool and its number of points (Theorem 4)."""
+    return m / (m - net_size) * bound(error, phi(net_size, m, delta))
 
 
 def _peers_there() -> bool:

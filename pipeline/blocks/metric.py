@@ -23,7 +23,6 @@ from pipeline.knn.threads import ALONE, Threads
 
 AS_SCALED, COSINE, WEIGHTED, MODEL = "as-scaled", "cosine", "weighted", "model"
 PROBABILITIES = "probabilities"
-METRICS = (AS_SCALED, COSINE, WEIGHTED, PROBABILITIES, MODEL)
 """The simplest first."""
 LEARNED = (WEIGHTED, MODEL)
 """Those that need features that tell something of the labels."""
@@ -145,7 +144,7 @@ def choose_metric(
     x : (row, feature) float32, a random sample in random order, as scaled without a metric; at
         least `FEWEST_ROWS`
     y : (row,) codes of given labels
-    requested : one of `METRICS`, or "auto" for the one that predicts labels best
+    requested : one of these names, or "auto" for the one that predicts labels best
     angles : whether "auto" may compare directions, where they differ from the rows; they mean
         nothing where columns were centered
     weigh : whether "auto" may weigh features; the scale of embeddings means something

@@ -46,9 +46,6 @@ class FileDistances:
     """Neighbors that list the row, too."""
 
 
-NONE = FileDistances()
-
-
 @dataclass(frozen=True)
 class FileOrder:
     """How near in the file neighbors stand."""

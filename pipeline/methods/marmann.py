@@ -125,12 +125,6 @@ def bound(error: float, phi_t: float) -> float:
     return error + 2.0 / 3.0 * phi_t + 3.0 / math.sqrt(2.0) * math.sqrt(error * phi_t)
 
 
-def generalization_bound(error: float, net_size: int, m: int, delta: float) -> float:
-    """GB(error, N, delta, m, 1); with probability 1 - delta the true error is at most twice it for
-    the answer's error on the pool and its number of points (Theorem 4)."""
-    return m / (m - net_size) * bound(error, phi(net_size, m, delta))
-
-
 def estimate_bernoulli(
     draw: Callable[[int], Bools], theta: float, beta: float, delta: float
 ) -> float:

@@ -14,6 +14,7 @@ from classes import clouds
 from runs import fit, fit_until, results
 
 import knnoise
+from benchmarks.study.beside import pack
 from flows.cli import main
 from flows.report.content import load_any
 from flows.report.kinds import CandidateReport
@@ -26,7 +27,6 @@ from pipeline.methods.partial_labels import (
     agreement,
     choose,
     disambiguate,
-    pack,
     predict,
 )
 from storage.errors import InputError

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import pools
 
+from benchmarks.study.acquire import generalization_bound
 from pipeline.knn.exact import nearest
 from pipeline.methods import growing_net
 from pipeline.methods.bought_labels import BoughtLabels, BudgetSpent
@@ -27,7 +28,6 @@ from pipeline.methods.marmann import (
     bound,
     candidate_scales,
     estimate_bernoulli,
-    generalization_bound,
     net,
     net_points,
     phi,
