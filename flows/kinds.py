@@ -20,13 +20,12 @@ from flows.steps.graph.partition import Blocks
 from flows.steps.ingest.columns import IMPUTE, CandidateCodes, SingleCodes, Unlabeled
 from flows.steps.ingest.pool import Ingested, ingest
 from flows.steps.labels.class_labels import find_class_issues
-from flows.steps.labels.classes import Classes, ClassEstimates, count_classes, estimate_classes
+from flows.steps.labels.classes import ClassEstimates, count_classes, estimate_classes
 from flows.steps.labels.groups import find_groups
 from flows.steps.labels.rates import RateEstimates, count_labels, estimate_rates
 from flows.steps.labels.verdicts import LabelIssues, find_label_issues, find_odds
 from flows.steps.sets.candidates import judge_candidates
 from flows.steps.sets.features import prepare
-from flows.steps.sets.verdicts import CandidatePool
 from pipeline.blocks.metric import AS_SCALED
 from pipeline.methods.rules import RULES
 from storage.errors import InputError
@@ -123,8 +122,8 @@ class CandidateSets(Labels):
     def judge(self, job: Job, of: LabeledGraph, source: Source) -> LabelsJudged:
         """c1 and T, and the verdicts on all rows."""
         values = of.ingested.label_values or []
-        sets = CandidatePool(of.pool, tuple(values), of.params.seed)
-        estimated, verdicts = job.task("candidates", judge_candidates, sets, of.graph, of.length)
+        asked = of.graph, len(values), of.length, of.params.seed
+        estimated, verdicts = job.task("candidates", judge_candidates, *asked)
         table = "label-issues", "labels", LABEL_ISSUES, values, "candidate_labels"
         job.task("export", export, *table)
         return LabelsJudged(CandidateReport, estimated, verdicts.issues, verdicts=verdicts)
@@ -201,10 +200,10 @@ def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:
 def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, LabelIssues]:
     """Matrix and rule of more than two classes, and how many labels are suspect."""
     graph, grid, params = of.graph, of.grid, of.params
-    classes = Classes(of.pool, tuple(of.ingested.class_counts or ()), params.seed)
-    counted = job.task("regression", count_classes, classes, graph, grid)
-    estimates = job.task("rates", estimate_classes, classes, counted, grid, params)
-    issues = job.task("labels", find_class_issues, classes, graph, counted, estimates)
+    given = of.ingested.class_counts or []
+    counted = job.task("regression", count_classes, graph, len(given), grid, params.seed)
+    estimates = job.task("rates", estimate_classes, of.pool, given, counted, grid, params)
+    issues = job.task("labels", find_class_issues, graph, counted, estimates, params.seed)
     return estimates, issues
 
 

@@ -43,7 +43,7 @@ from pipeline.noise.annotators import (
 )
 from storage.arrays.groups import Arrays, read_group, write_group
 from storage.errors import InputError
-from storage.runs.pool import Pool, pool_chunk_rows
+from storage.runs.pool import pool_chunk_rows
 from storage.runs.run import Run
 
 WANTED = Asks(own=True, ranks=NEAR)
@@ -57,20 +57,6 @@ class Annotated(Result):
     agreement: Agreement
     n_annotations: int
     n_unused: int
-
-
-@dataclass(frozen=True)
-class AnnotatorNames:
-    """Who annotated a pool."""
-
-    names: list[LabelValue]
-    n_empty: int
-
-
-def annotators_of(run: Run, pool: Pool) -> AnnotatorNames:
-    """What the pool says of its annotators."""
-    about: dict[str, Any] = run.group(pool.path).attrs.asdict()
-    return AnnotatorNames(about["annotator_values"], about["annotations_empty"])
 
 
 def collect(job: Job, graph: PoolGraph, n_classes: int) -> tuple[Sendings, Annotated]:
@@ -166,8 +152,10 @@ def find_consensus(
 
     classes, counts : labels by code, and the rows given each
     """
-    pool, names = graph.pool, annotators_of(job.run, graph.pool)
-    shape = len(names.names), len(classes)
+    pool = graph.pool
+    pool_says: dict[str, Any] = job.run.group(pool.path).attrs.asdict()
+    names: list[LabelValue] = pool_says["annotator_values"]
+    shape = len(names), len(classes)
     sent, about = collect(job, graph, len(classes))
 
     def over_blocks(step: str, number: int, gives: Mapping[str, str]) -> Sendings:
@@ -209,7 +197,7 @@ def find_consensus(
         shared = is_shared(about.agreement, pool.n_rows)
         write_group(run.store, GROUP, "annotators", _columns(skills, sums))
         annotators = Annotators(
-            verdicts_on(names.names, sums, skills, shared),
+            verdicts_on(names, sums, skills, shared),
             about.agreement,
             shared,
             about.n_annotations,
@@ -222,7 +210,7 @@ def find_consensus(
                 )[:LOOKED_AT]
             ],
             about.n_unused,
-            names.n_empty,
+            pool_says["annotations_empty"],
         )
         return Output([run.key(GROUP)], MatricesFound(annotators))
 

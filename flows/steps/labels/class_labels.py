@@ -13,7 +13,6 @@ from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.steps.ingest.pool import certain
 from flows.steps.labels.classes import (
-    Classes,
     ClassEstimates,
     Fitted,
     VoteRule,
@@ -47,10 +46,10 @@ NEEDS = ("given_label", "neighbor", "neighbor_label")
 
 
 def find_class_issues(
-    job: Job, classes: Classes, graph: PoolGraph, counted: Sendings, estimates: ClassEstimates
+    job: Job, graph: PoolGraph, counted: Sendings, estimates: ClassEstimates, seed: int
 ) -> LabelIssues:
     """Write the group `labels`."""
-    n_classes, n_rows = classes.n_classes, graph.pool.n_rows
+    n_classes, n_rows = estimates.rule.n_classes, graph.pool.n_rows
     tops = over_graph(
         *(job, graph, "first-pass", partial(top, n_classes=n_classes, first=estimates.first)),
         needs=NEEDS,
@@ -60,7 +59,7 @@ def find_class_issues(
     relayed = over_rows(job, graph, "relay", None, of=[tops], requests=counted)
     smoothed = over_graph(
         *(job, graph, "smoothing"),
-        partial(smooth, n_classes=n_classes, n_rows=n_rows, seed=classes.seed),
+        partial(smooth, n_classes=n_classes, n_rows=n_rows, seed=seed),
         needs=(*NEEDS, "distance"),
         known=relayed,
     )

@@ -51,20 +51,6 @@ from storage.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Classes:
-    """A pool of more than two classes."""
-
-    pool: Pool
-    counts: tuple[int, ...]
-    """Rows given each class."""
-    seed: int
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.counts)
-
-
-@dataclass(frozen=True)
 class ClassCounted(Result):
     """What choosing k takes of one block."""
 
@@ -184,17 +170,13 @@ def labels_of(neighbor: Int64, label: Integers) -> Int32:
     return np.where(neighbor == ABSENT, -1, label.astype(np.int32)).astype(np.int32)
 
 
-def count_classes(job: Job, classes: Classes, graph: PoolGraph, grid: tuple[int, ...]) -> Sendings:
+def count_classes(
+    job: Job, graph: PoolGraph, n_classes: int, grid: tuple[int, ...], seed: int
+) -> Sendings:
     """Losses for each k of a grid; a sample of rows; and which rows each block has as neighbors."""
     return over_graph(
         *(job, graph, "regression"),
-        partial(
-            count,
-            n_classes=classes.n_classes,
-            grid=grid,
-            seed=classes.seed,
-            n_rows=classes.pool.n_rows,
-        ),
+        partial(count, n_classes=n_classes, grid=grid, n_rows=graph.pool.n_rows, seed=seed),
         needs=("given_label", "neighbor", "neighbor_label"),
         asks=Asks(),
         portion=None,
@@ -224,21 +206,29 @@ def read_sample(counted: Sendings, n_classes: int) -> tuple[Integers, Integers, 
 
 
 def estimate_classes(
-    job: Job, classes: Classes, counted: Sendings, grid: tuple[int, ...], params: Method
+    job: Job,
+    pool: Pool,
+    given: list[int],
+    counted: Sendings,
+    grid: tuple[int, ...],
+    params: Method,
 ) -> ClassEstimates:
-    """k, the transition matrix, how far it corrects votes; writes the group `transition`."""
+    """k, the transition matrix, how far it corrects votes; writes the group `transition`.
+
+    given : rows given each class
+    """
 
     def estimate(run: Run) -> Output:
-        n_classes, counts = classes.n_classes, np.asarray(classes.counts)
+        n_classes, counts = len(given), np.asarray(given)
         losses = np.sum([counts.losses for counts in counted.left(ClassCounted)], axis=0)
-        choice = choose(losses, classes.pool.n_rows, grid)
+        choice = choose(losses, pool.n_rows, grid)
         k = params.k or choice.k
         anchors = run.group("anchors")
         neighbor, label = (read_array(anchors, name) for name in ("neighbor", "neighbor_label"))
         fitted = transition_matrix(
             neighbor,
             label.astype(np.int64),
-            classes.pool.n_rows,
+            pool.n_rows,
             n_classes,
             x=sampled(run, "anchors", neighbor[:, 0]),
             distance=read_array(anchors, "distance"),
@@ -253,12 +243,12 @@ def estimate_classes(
         first, worth_it = fit_first(votes, by), None
         if params.k is None:
             labeled = (own >= 0) & (own < n_classes)
-            some, given = near[labeled], own[labeled]
+            some, labels = near[labeled], own[labeled]
             part = None if decision.part == 0 else softened(matrix, counts, decision.part)
             worth_it = worth(
                 decide(some, n_classes, k, part).predicted,
                 decide_weighed(some, by, first).predicted,
-                *(given, matrix, errors),
+                *(labels, matrix, errors),
             )
         transition = {
             "matrix": fitted.matrix,

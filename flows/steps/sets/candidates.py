@@ -15,7 +15,7 @@ from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import Result
-from flows.steps.sets.verdicts import CandidatePool, Verdicts, neighbors_candidates, write_verdicts
+from flows.steps.sets.verdicts import Verdicts, neighbors_candidates, write_verdicts
 from pipeline.blocks.sampling import in_sample
 from pipeline.methods.partial_labels import (
     C1,
@@ -72,29 +72,34 @@ def stops_tried(length: int) -> tuple[int, ...]:
 
 
 def judge_candidates(
-    job: Job, of: CandidatePool, graph: PoolGraph, length: int
+    job: Job, graph: PoolGraph, n_classes: int, length: int, seed: int
 ) -> tuple[CandidateEstimates, Verdicts]:
     """c1 and T, and the group `labels`."""
     requests = over_graph(job, graph, "wanted", asks=Asks(own=True))
     known = neighbors_candidates(job, graph, requests)
-    choice = _choose(job, of, graph, known, stops_tried(length))
+    choice = _choose(job, graph, known, n_classes, stops_tried(length), seed)
     judged = over_graph(
         *(job, graph, "predictions"),
-        partial(answers, n_classes=of.n_classes, n_rows=graph.pool.n_rows, how=choice.params),
+        partial(answers, n_classes=n_classes, n_rows=graph.pool.n_rows, how=choice.params),
         known=known,
         gives=GIVES,
     )
-    return choice, write_verdicts(job, of, graph, judged, choice.params)
+    return choice, write_verdicts(job, graph, n_classes, judged, choice.params)
 
 
 def _choose(
-    job: Job, of: CandidatePool, graph: PoolGraph, known: Sendings, stops: tuple[int, ...]
+    job: Job,
+    graph: PoolGraph,
+    known: Sendings,
+    n_classes: int,
+    stops: tuple[int, ...],
+    seed: int,
 ) -> CandidateEstimates:
     """The c1 and T of greatest agreement."""
     n_rows = graph.pool.n_rows
     counted = over_graph(
         *(job, graph, "agreement"),
-        partial(agree, n_classes=of.n_classes, n_rows=n_rows, stops=stops, seed=of.seed),
+        partial(agree, n_classes=n_classes, n_rows=n_rows, stops=stops, seed=seed),
         known=known,
         portion=None,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -178,17 +178,6 @@ def _in_order(sent: Exchange, slices: list[Slice], rows: Rows, what: str) -> Arr
     return {name: column[order] for name, column in columns.items()}
 
 
-class _Averages(NamedTuple):
-    """The averages of a pool, and how dense they lie."""
-
-    pool: Pool
-    reaches: Sendings
-    """Their mean distances."""
-    copies: float
-    blocks: Blocks
-    probes: Probes
-
-
 def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
     """Write the pool with its features preprocessed, each stage in a folder of its own."""
     name, seed, given = params.candidate_features, params.seed, job.below(GIVEN)
@@ -204,25 +193,29 @@ def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
     unit = job.below(UNIT)
     rows = Unit(pool, read.scaling, center)
     derive(unit, read, pool, [rows] * len(pool.parts()))
-    averages = _averages(job, unit, read, replace(pool, run=unit.run), params)
+    first = replace(pool, run=unit.run)
+    averaged, reaches, copies, blocks, probes = _averages(job, unit, read, first, params)
 
     def tell(run: Run) -> Output:
         digests = {folder: stage_digest(stage(run, folder)) for folder in (GIVEN, UNIT, AVERAGED)}
         subtracted = None if center is None else list(center)
-        of_queries = len(averages.blocks.sizes), averages.blocks.name(BLOCKS), averages.probes
-        kept = name, read.scaling, subtracted, averages.copies
+        kept = name, read.scaling, subtracted, copies
+        of_queries = len(blocks.sizes), blocks.name(BLOCKS), probes
         return Output([], StageFeatures(*kept, *of_queries, digests))
 
     job.once(FEATURES, tell)
     thinned = [
-        Thinned(averages.pool, averages.reaches.exchange("rows"), slices, averages.copies)
-        for slices in averages.reaches.slices("rows", len(pool.parts()))
+        Thinned(averaged, reaches.exchange("rows"), slices, copies)
+        for slices in reaches.slices("rows", len(pool.parts()))
     ]
     return derive(job, read, pool, thinned, whole=True)
 
 
-def _averages(job: Job, unit: Job, read: Ingested, first: Pool, params: TrainParams) -> _Averages:
-    """Move rows at unit length, the pool `first`, towards their neighbors; and look at these."""
+def _averages(
+    job: Job, unit: Job, read: Ingested, first: Pool, params: TrainParams
+) -> tuple[Pool, Sendings, float, Blocks, Probes]:
+    """Move rows at unit length, the pool `first`, towards their neighbors; the averages, their mean
+    distances, what copies are divided by, and how they are searched."""
     how, plain = PIPELINES[params.candidate_features], Scaling()
     graph = build(unit, first, plain, *_graph(unit, params, first, how.n_smooth), rates=False)
     lists = PoolGraph(first, len(graph.blocks.sizes))
@@ -237,7 +230,7 @@ def _averages(job: Job, unit: Job, read: Ingested, first: Pool, params: TrainPar
     of_averages = PoolGraph(pool, len(blocks.sizes))
     reaches, copies = averaged.task(REACHES, find_reaches, of_averages)
     probes = find_probes(averaged, built, plain, neighbors, how.n_density, wanted.target_recall)
-    return _Averages(pool, reaches, copies, blocks, probes)
+    return pool, reaches, copies, blocks, probes
 
 
 def _graph(job: Job, params: TrainParams, pool: Pool, length: int) -> tuple[NeighborParams, Wanted]:

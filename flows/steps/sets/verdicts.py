@@ -13,7 +13,7 @@ from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from flows.engine.results import LabelValue, Result
+from flows.engine.results import Result
 from pipeline.arrays import Int64, UInt64
 from pipeline.decision.suspects import PORTION
 from pipeline.labels import dtype_of
@@ -25,24 +25,6 @@ from storage.runs.run import Run
 CANDIDATES = "candidates"
 """Name of a step."""
 MOST_PAIRS = 50
-
-
-@dataclass(frozen=True)
-class CandidatePool:
-    """A pool whose labels are candidate sets."""
-
-    pool: Pool
-    classes: tuple[LabelValue, ...]
-    seed: int
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.classes)
-
-    @property
-    def label(self) -> np.dtype[np.generic]:
-        """Type of a class code."""
-        return dtype_of(self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -77,11 +59,12 @@ class Verdicts(SetVerdicts):
 
 
 def write_verdicts(
-    job: Job, of: CandidatePool, graph: PoolGraph, judged: Sendings, how: AdaptiveParams
+    job: Job, graph: PoolGraph, n_classes: int, judged: Sendings, how: AdaptiveParams
 ) -> Verdicts:
     """Write the group `labels`; what it says of all rows."""
-    table = Table("labels", "candidate_labels", of.label.str, {"word": -(-of.n_classes // 64)})
-    kernel = partial(verdicts, n_classes=of.n_classes, label=of.label)
+    label, words = dtype_of(n_classes), -(-n_classes // 64)
+    table = Table("labels", "candidate_labels", label.str, {"word": words})
+    kernel = partial(verdicts, n_classes=n_classes, label=label)
     written = over_rows(job, graph, "labels", kernel, of=[judged], table=table)
 
     def finish(run: Run) -> Output:
@@ -92,7 +75,7 @@ def write_verdicts(
             sum(one.single for one in some),
             np.sum([one.predicted for one in some], axis=0).tolist(),
             np.sum([one.disambiguated for one in some], axis=0).tolist(),
-            _pairs(written.drawn_by_part(), of.n_classes),
+            _pairs(written.drawn_by_part(), n_classes),
         )
         return Output(table.finish(run, graph.pool, asdict(how)), verdicts)
 
