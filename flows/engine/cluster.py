@@ -38,55 +38,6 @@ _CLOSED = ("tls", "wss", "inproc")
 _HELP = "see Encryption in docs/use/operations.md"
 
 
-@dataclass(frozen=True)
-class Tls:
-    """PEM files by which this process and the scheduler know each other.
-
-    Where they are not given, Dask's own configuration holds: `distributed.comm.tls` in its files,
-    or DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__CLIENT__CERT and ...__CLIENT__KEY.
-    """
-
-    ca: str | None = None
-    """Certificate of the authority that signed those of the cluster."""
-    cert: str | None = None
-    """This process's certificate."""
-    key: str | None = None
-    """Its private key, where the file of the certificate does not hold it."""
-
-    @classmethod
-    def of(cls, compute: Compute) -> Tls:
-        return cls(compute.tls_ca, compute.tls_cert, compute.tls_key)
-
-    def check(self) -> None:
-        """Raise `InputError` for a file that is missing or was forgotten."""
-        if (self.ca is None) != (self.cert is None) or (self.key is not None and self.cert is None):
-            raise InputError("--tls-ca, --tls-cert and --tls-key belong together: give all or none")
-        for option, name in (("ca", self.ca), ("cert", self.cert), ("key", self.key)):
-            if name is not None and not Path(name).is_file():
-                raise InputError(f"--tls-{option} {name}: no such file; {_HELP}")
-
-    def check_known(self, address: str) -> None:
-        """Raise `InputError` for an encrypted address where there is no certificate to show."""
-        if self.ca is None and address.startswith("tls://") and address not in _own:
-            import dask
-
-            if dask.config.get("distributed.comm.tls.ca-file", None) is None:
-                raise InputError(f"{address}: give --tls-ca, --tls-cert and --tls-key; {_HELP}")
-
-    def security(self) -> Security | None:
-        """What a Dask client takes; None leaves it to Dask's configuration."""
-        if self.ca is None:
-            return None
-        from distributed import Security
-
-        return Security(
-            require_encryption=True,
-            tls_ca_file=self.ca,
-            tls_client_cert=self.cert,
-            tls_client_key=self.key,
-        )
-
-
 def check_encrypted(address: str) -> None:
     """Refuse an address whose traffic would leave this host in the clear.
 
@@ -138,12 +89,40 @@ _LOCAL = {
 
 
 def check_reachable(compute: Compute) -> None:
-    """Raise `InputError` for certificates that make no sense, or data sent unprotected."""
-    Tls.of(compute).check()
+    """Raise `InputError` for PEM files that are missing or were forgotten, an encrypted address
+    where there is no certificate to show, or data sent unprotected."""
+    files = {"ca": compute.tls_ca, "cert": compute.tls_cert, "key": compute.tls_key}
+    ca, cert, key = files.values()
+    if (ca is None) != (cert is None) or (key is not None and cert is None):
+        raise InputError("--tls-ca, --tls-cert and --tls-key belong together: give all or none")
+    for option, name in files.items():
+        if name is not None and not Path(name).is_file():
+            raise InputError(f"--tls-{option} {name}: no such file; {_HELP}")
     address = address_of(compute)
-    if address is not None:
-        check_encrypted(address)
-        Tls.of(compute).check_known(address)
+    if address is None:
+        return
+    check_encrypted(address)
+    if ca is None and address.startswith("tls://") and address not in _own:
+        import dask
+
+        if dask.config.get("distributed.comm.tls.ca-file", None) is None:
+            raise InputError(f"{address}: give --tls-ca, --tls-cert and --tls-key; {_HELP}")
+
+
+def _security(compute: Compute) -> Security | None:
+    """The certificates by which this process and a scheduler know each other; None leaves them to
+    Dask's configuration: `distributed.comm.tls` in its files, or
+    DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__CLIENT__CERT and ...__CLIENT__KEY."""
+    if compute.tls_ca is None:
+        return None
+    from distributed import Security
+
+    return Security(
+        require_encryption=True,
+        tls_ca_file=compute.tls_ca,
+        tls_client_cert=compute.tls_cert,
+        tls_client_key=compute.tls_key,
+    )
 
 
 def address_of(compute: Compute) -> str | None:
@@ -236,7 +215,7 @@ class Workers:
         _silence()
         try:
             if address is not None:
-                security = _own.get(address) or Tls.of(self.compute).security()
+                security = _own.get(address) or _security(self.compute)
                 client = opened(
                     Client(address, timeout="10s", set_as_default=False, security=security)
                 )

@@ -11,19 +11,26 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from distributed import Client
+from distributed import Client, Security
 from prefect_service import ROOT
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
-from flows.engine.cluster import Tls
 from storage import ClusterError, InputError
 
 OPTIONS = ("--k", "10", "--block-rows", "250", "--builder", "exact")  # compiles nothing
+
+
+class Tls(NamedTuple):
+    """PEM files."""
+
+    ca: str
+    cert: str
+    key: str
 
 
 def issue(folder: Path) -> Tls:
@@ -66,7 +73,12 @@ def encrypted_cluster(
             command, env = service("dask-worker", port, pem, folder / f"worker-{i}")
             log = folder / f"worker-{i}.log"
             workers.append(stack.enter_context(running(*command, log=log, env=env)))
-        security = tls.security()
+        security = Security(
+            require_encryption=True,
+            tls_ca_file=tls.ca,
+            tls_client_cert=tls.cert,
+            tls_client_key=tls.key,
+        )
         with Client(address, timeout="60s", security=security, set_as_default=False) as client:
             client.wait_for_workers(n_workers, timeout=240)
             assert all(worker.startswith("tls://") for worker in client.scheduler_info()["workers"])
