@@ -7,10 +7,9 @@ import ipaddress
 import logging
 import multiprocessing
 import os
-import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver
@@ -181,13 +180,20 @@ def fitting(compute: Compute, core_seconds: float) -> Compute:
     return compute.in_threads(n_cores())
 
 
+_REPORT = "performance.html"
+
+
 class Workers:
     """A cluster that may still be starting."""
 
-    def __init__(self, compute: Compute, reporter: Reporter) -> None:
+    def __init__(
+        self, compute: Compute, reporter: Reporter, location: Location | None = None
+    ) -> None:
+        """`location`: of a run, which keeps Dask's performance report, where one is wanted."""
         self.compute, self.reporter = compute, reporter
         self._client: Client | None = None
-        self._opened = ExitStack()
+        self._kept_in = location if compute.performance_report else None
+        self._opened, self._recording = ExitStack(), ExitStack()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._start, daemon=True)
         if compute.workers != 0:
@@ -205,7 +211,24 @@ class Workers:
             raise ClusterError(
                 f"no Dask cluster: {self._error}; see --scheduler and --workers"
             ) from self._error
+        if self._client is not None and self._kept_in is not None:
+            self._record(self._client, self._kept_in)
+            self._kept_in = None
         return self._client
+
+    def _record(self, client: Client, location: Location) -> None:
+        """Begin the performance report, which is written in the end."""
+        from distributed import performance_report
+
+        page = Path(self._recording.enter_context(TemporaryDirectory())) / _REPORT
+
+        def keep() -> None:  # without secrets: Dask quotes the code that called it
+            location.replace(_REPORT, without_known(page.read_text()).encode())
+
+        self._recording.callback(keep)
+        self._recording.enter_context(client.as_current())
+        # All that the page needs is in it: it can be opened without a network.
+        self._recording.enter_context(performance_report(str(page), mode="inline"))
 
     def _start(self) -> None:
         import dask
@@ -238,6 +261,11 @@ class Workers:
 
     def close(self) -> None:
         self._wait()
+        if self._client is not None and self._client.status == "running":
+            try:
+                self._recording.close()
+            except Exception as error:  # a cluster that has just gone, a store that is full
+                self.reporter.say(f"no performance report: {error_text(error)}")
         self._opened.close()
 
 
@@ -347,43 +375,3 @@ def _start_fork_server() -> None:
 
 def _nothing() -> None:
     """What the first process forked runs."""
-
-
-_REPORT = "performance.html"
-
-
-class Performance:
-    """Records what a cluster does from `start` to `finish`, and writes `performance.html`."""
-
-    def __init__(self, location: Location, complain: Callable[[str], None]) -> None:
-        self._location, self._complain = location, complain
-        self._client: Client | None = None
-        self._recording = ExitStack()
-
-    def start(self, client: Client) -> None:
-        """Begin, unless begun already."""
-        if self._client is not None:
-            return
-        from distributed import performance_report
-
-        self._client = client
-        folder = self._recording.enter_context(tempfile.TemporaryDirectory())
-        page = Path(folder) / _REPORT
-        self._recording.callback(lambda: self._location.replace(_REPORT, _clean(page)))
-        self._recording.enter_context(client.as_current())
-        # All that the page needs is in it: it can be opened without a network.
-        self._recording.enter_context(performance_report(str(page), mode="inline"))
-
-    def finish(self) -> None:
-        """Write the page, where a cluster was used and still answers."""
-        if self._client is None or self._client.status != "running":
-            return
-        try:
-            self._recording.close()
-        except Exception as error:  # a cluster that has just gone, a store that is full
-            self._complain(f"no performance report: {error_text(error)}")
-
-
-def _clean(page: Path) -> bytes:
-    """The page without secrets: Dask quotes the code that called it."""
-    return without_known(page.read_text()).encode()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from flows.engine.cluster import Machine, Performance, Workers, address_of
+from flows.engine.cluster import Machine, Workers, address_of
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, count_workers, lost_cluster, run_parts
 from flows.engine.progress.reporter import Reporter
@@ -113,8 +113,6 @@ class Job:
     """Wall time by step, over all invocations."""
     damaged: dict[tuple[str, str], Record] = field(default_factory=dict)
     """Records whose files were found damaged, by (step, part), until they are made again."""
-    performance: Performance | None = None
-    """Keeps Dask's performance report, where wanted."""
     step_timeout: float = math.inf
     """Seconds that a step may take."""
 
@@ -204,8 +202,6 @@ class Job:
         if client is not None and client is not self._linked:
             self._linked = client
             self.reporter.link("dask-dashboard", client.dashboard_link)
-            if self.performance is not None:
-                self.performance.start(client)
         return client
 
     def n_workers(self) -> int:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.engine.cluster import Performance, Workers, fitting
+from flows.engine.cluster import Workers, fitting
 from flows.engine.deadline import GRACE, Terminated, no_gaps, terminated_by_signal
 from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
@@ -39,9 +39,8 @@ def open_job(run: Run, compute: Compute, reporter: Reporter) -> Iterator[Job]:
     """
     seconds = run.read_json("timings.json") or {}
     with watched(run, reporter) as artifacts:
-        kept = Performance(run.location, reporter.say) if compute.performance_report else None
-        workers, limit = Workers(compute, reporter), compute.step_timeout
-        job = Job(run, workers, reporter, seconds, performance=kept, step_timeout=limit)
+        workers = Workers(compute, reporter, run.location)
+        job = Job(run, workers, reporter, seconds, step_timeout=compute.step_timeout)
         with _closing(job), no_gaps(compute.step_timeout + GRACE):
             yield job
         if artifacts is not None:
@@ -114,8 +113,6 @@ def _closing(job: Job) -> Iterator[None]:
     finally:
         with ExitStack() as last:  # in reverse order, each whatever becomes of the others
             last.callback(lambda: job.workers.close())
-            if job.performance is not None:
-                last.callback(job.performance.finish)
             last.callback(_keep_times, job)
 
 
