@@ -16,7 +16,6 @@ from flows.options.params import TrainParams
 from flows.report.compose import LabelsJudged
 from flows.report.kinds import CandidateReport, ClassReport, TrainReport
 from flows.steps.annotators.matrices import check_cells, find_consensus
-from flows.steps.graph.partition import Blocks
 from flows.steps.ingest.columns import IMPUTE, CandidateCodes, SingleCodes, Unlabeled
 from flows.steps.ingest.pool import Ingested, ingest
 from flows.steps.labels.class_labels import find_class_issues
@@ -29,7 +28,6 @@ from flows.steps.sets.features import prepare
 from pipeline.blocks.metric import AS_SCALED
 from pipeline.methods.rules import RULES
 from storage.errors import InputError
-from storage.runs.pool import Pool
 from storage.sources.base import Source
 
 
@@ -37,16 +35,11 @@ from storage.sources.base import Source
 class LabeledGraph:
     """A pool whose graph stands, and what is asked about its labels."""
 
-    pool: Pool
+    graph: PoolGraph
     ingested: Ingested
-    blocks: Blocks
     length: int
     """Neighbors in a list."""
     params: TrainParams
-
-    @property
-    def graph(self) -> PoolGraph:
-        return PoolGraph(self.pool, len(self.blocks.sizes))
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -182,7 +175,7 @@ class SingleLabels(Labels):
 
 def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:
     """Rates and threshold of two classes, and how many labels are suspect."""
-    pool, grid, params = of.pool, of.grid, of.params
+    pool, grid, params = of.graph.pool, of.grid, of.params
     counted = job.task("regression", count_labels, of.graph, grid, params.seed)
     own = None
     if RULES[params.rule].own_pass:
@@ -202,7 +195,7 @@ def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, LabelIssues]:
     graph, grid, params = of.graph, of.grid, of.params
     given = of.ingested.class_counts or []
     counted = job.task("regression", count_classes, graph, len(given), grid, params.seed)
-    estimates = job.task("rates", estimate_classes, of.pool, given, counted, grid, params)
+    estimates = job.task("rates", estimate_classes, graph.pool, given, counted, grid, params)
     issues = job.task("labels", find_class_issues, graph, counted, estimates, params.seed)
     return estimates, issues
 

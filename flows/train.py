@@ -7,6 +7,7 @@ from shlex import quote
 from typing import Any
 
 from flows.engine.cluster import SHARED, fitting
+from flows.engine.collectives.graph import PoolGraph
 from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
 from flows.engine.tasks import flow_run_context
@@ -27,7 +28,7 @@ from flows.orchestration.session import (
 )
 from flows.report import content as reports
 from flows.report.compare import drift, since_text
-from flows.report.compose import Results, composed
+from flows.report.compose import composed
 from flows.report.model import PoolReport, RunConfig, Training
 from flows.scorings.scored import Finished
 from flows.steps.findings.checks import check_data, find_segments
@@ -162,16 +163,15 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     wanted = Wanted(params.block_rows, params.target_recall, length, exact, seed, machine)
     how = NeighborParams(length, builder, seed=seed)
     graph = build(job, pool, scaling, how, wanted, rates=labels.rates_read(params))
-    labeled = LabeledGraph(pool, ingested, graph.blocks, length, params)
-    judged = labels.judge(job, labeled, source)
-    of, renumbered = (labeled.graph, judged.estimated.k), ingested.left_out > 0
+    whole = PoolGraph(pool, len(graph.blocks.sizes))
+    judged = labels.judge(job, LabeledGraph(whole, ingested, length, params), source)
+    of, renumbered = (whole, judged.estimated.k), ingested.left_out > 0
     checked = job.task("checks", check_data, *of, renumbered=renumbered, labeled=labels.each_one)
     segments = job.task("segments", find_segments, pool)
     find_probes(job, graph, scaling, how, judged.estimated.n_neighbors, params.target_recall)
 
     def write(run: Run) -> Output:
-        results = Results(builder, graph, checked, segments, judged)
-        report = composed(job, params, ingested, results)
+        report = composed(job, params, ingested, builder, graph, judged, checked, segments)
         report = _since(job, report, params.compare_with)
         written = reports.save(run, report, reports.train_text(report))
         return Output([*written, *reports.describe(run, report)])

@@ -37,16 +37,6 @@ class LabelsJudged(NamedTuple):
     """What is said of all rows besides, where the kind of labels says something."""
 
 
-class Results(NamedTuple):
-    """What the steps of a training found."""
-
-    builder: str
-    graph: Graph
-    checked: DataChecked
-    segments: list[Segment]
-    judged: LabelsJudged
-
-
 def costs(job: Job, recall: Recall) -> dict[str, Any]:
     """Fields of a report on time and memory, that of the largest worker (where there is none, of
     this process) from the records of all steps; on what came of these, and on the recall."""
@@ -67,11 +57,19 @@ def costs(job: Job, recall: Recall) -> dict[str, Any]:
     }
 
 
-def composed(job: Job, params: TrainParams, ingested: Ingested, results: Results) -> PoolReport:
+def composed(
+    job: Job,
+    params: TrainParams,
+    ingested: Ingested,
+    builder: str,
+    graph: Graph,
+    judged: LabelsJudged,
+    checked: DataChecked,
+    segments: list[Segment],
+) -> PoolReport:
     """The report of a training."""
     config = RunConfig.model_validate(job.run.config())
     looked = [] if config.health is None else config.health.findings
-    builder, graph, checked, segments, judged = results
     blocks, recall, metric = graph.blocks, graph.recall, metric_used(job.run)
     remedy = "give --block-rows a larger value or --target-recall a lower one"
     assert ingested.label_name is not None
