@@ -11,13 +11,13 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from flows.engine.cluster import Machine, Workers, address_of
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, count_workers, lost_cluster, run_parts
 from flows.engine.progress.reporter import Reporter
-from flows.engine.results import Outcome, Result
+from flows.engine.results import Outcome, as_json, result_of
 from flows.engine.tasks import as_task
 from pipeline.knn.threads import one_thread
 from storage.errors import ClusterError, StorageError
@@ -33,7 +33,7 @@ class Output:
 
     written: Iterable[str]
     """Keys of the files or folders it wrote."""
-    result: Result | None = None
+    result: Any = None
     """For the steps to come; a function of the inputs alone."""
     kernel_seconds: float = 0.0
 
@@ -73,7 +73,7 @@ def execute(run: Run, step: str, do: Do[A], part: Part[A]) -> Record:
         "peak_rss_mb": peak_rss_mb(),
         "on_worker": float(on_worker),
     }
-    result = {} if output.result is None else output.result.as_json()
+    result = as_json(output.result)
     return run.ledger.commit(step, part.name, output.written, result, cost, writes.files)
 
 
@@ -250,6 +250,12 @@ class Job:
         """A step of one part that runs in this process; `shown` unless `do` tells its progress."""
         with Deadline(step, self.step_timeout).interrupting("all"):
             return self._once(step, do, shown)
+
+    def found(
+        self, step: str, do: Callable[[Run], Output], kind: type[T], *, shown: bool = True
+    ) -> T:
+        """What such a step leaves, of a kind."""
+        return result_of(self.once(step, do, shown=shown), kind)
 
     def _once(self, step: str, do: Callable[[Run], Output], shown: bool) -> Record:
         done = self.run.ledger.get(step, "all")

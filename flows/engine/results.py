@@ -13,40 +13,34 @@ from storage.errors import StorageError
 from storage.runs.ledger import Record
 from storage.runs.run import ANEW
 
-R = TypeVar("R", bound="Result")
+T = TypeVar("T")
 LabelValue = bool | int | float | str
 """A label as the user gives it."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """Small values that a part leaves in its record for the steps to come.
+def as_json(result: object) -> Any:
+    """What a part leaves for the steps to come, as its record is to hold it.
 
-    A subclass is a frozen dataclass of numbers, texts, lists, tuples and other such dataclasses; a
+    Small values: numbers, texts, lists, tuples, dictionaries and frozen dataclasses of such; a
     function of the inputs alone, since equal runs have equal records.
     """
+    return _adapter(type(result)).dump_python(result, mode="json")
 
-    @classmethod
-    def of(cls: type[R], record: Record) -> R:
-        """The result as a record holds it; raises `StorageError` where it is of another version."""
-        try:
-            return cls.of_json(record.result)
-        except ValidationError as error:
-            raise StorageError(
-                f"the record of {record.step} {record.part} is of another version of knnoise; "
-                + ANEW
-            ) from error
 
-    @classmethod
-    def of_json(cls: type[R], content: Any) -> R:
-        """The result as `as_json` made it."""
-        result: R = _adapter(cls).validate_python(content)
-        return result
+def of_json(content: Any, kind: type[T]) -> T:
+    """The same again, of a kind."""
+    result: T = _adapter(kind).validate_python(content)
+    return result
 
-    def as_json(self) -> dict[str, Any]:
-        """The result as a record is to hold it."""
-        content: dict[str, Any] = _adapter(type(self)).dump_python(self, mode="json")
-        return content
+
+def result_of(record: Record, kind: type[T]) -> T:
+    """What a part left in its record; raises `StorageError` where it is of another version."""
+    try:
+        return of_json(record.result, kind)
+    except ValidationError as error:
+        raise StorageError(
+            f"the record of {record.step} {record.part} is of another version of knnoise; {ANEW}"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -61,4 +55,4 @@ class Outcome:
 
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
-"""Made once per class."""
+"""Made once per type."""

@@ -22,8 +22,9 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows.engine.progress.run_log import error_text
 from flows.engine.progress.watcher import Step, Watcher
+from flows.engine.results import result_of
 from flows.steps.graph.building import Audited
-from flows.steps.graph.partition import AUDIT, BLOCKS, BlockWritten, last_attempt
+from flows.steps.graph.partition import AUDIT, BLOCKS, last_attempt
 from storage.errors import amount
 from storage.redaction import redacted, redacted_values
 from storage.runs.ledger import Record
@@ -49,7 +50,7 @@ def block_table(run: Run) -> list[dict[str, Any]]:
     rows = [
         {
             "block": name,
-            "rows": BlockWritten.of(sizes[name]).rows,
+            "rows": result_of(sizes[name], int),
             "recall": _mean(audited.get(name)),
         }
         for name in sorted(sizes)
@@ -60,7 +61,7 @@ def block_table(run: Run) -> list[dict[str, Any]]:
 
 
 def _mean(record: Record | None) -> float | None:
-    measured = [] if record is None else Audited.of(record).recall
+    measured = [] if record is None else result_of(record, Audited).recall
     return round(sum(measured) / len(measured), 4) if measured else None
 
 

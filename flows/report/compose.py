@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 from flows.engine.job import Job, outcomes, peak_rss_mb
-from flows.engine.results import Result
 from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.content import builder_reason, recall_warning
@@ -33,7 +32,7 @@ class LabelsJudged(NamedTuple):
     """Labels that are wrong, as their qualities have it; None where none are estimated."""
     groups: Groups | None = None
     annotators: Annotators | None = None
-    verdicts: Result | None = None
+    verdicts: Any = None
     """What is said of all rows besides, where the kind of labels says something."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from flows.engine.job import Job, Output
 from flows.engine.progress.reporter import Reporter
+from flows.engine.results import result_of
 from flows.options.params import Compute, ScoreParams
 from flows.orchestration.session import describe, job_below
 from flows.report import content as reports
@@ -137,7 +138,7 @@ class Finished:
                 f"{'pool' if record is None else 'probes'}; run train again to repair"
             )
         report, checked = self.report, self.run.ledger.get("data-issues", "all")
-        ingested = Ingested.of(record)
+        ingested = result_of(record, Ingested)
         pool = ingested.pool(self.run, "pool")
         return probes.Model(
             self.run,
@@ -147,9 +148,9 @@ class Finished:
             report.scoring_rule,
             pool.n_rows,
             report.target_recall,
-            Probes.of(chosen),
+            result_of(chosen, Probes),
             next(step for step in report.steps if step.split("-")[0] == "blocks"),
-            0.0 if checked is None else DataChecked.of(checked).near,
+            0.0 if checked is None else result_of(checked, DataChecked).near,
             self.all_classes,
         )
 
@@ -255,7 +256,7 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
     if by is None:
         pool = model.run.ledger.get("pool", "all")
         assert pool is not None  # else there were no model
-        as_read = Ingested.of(pool).scaling
+        as_read = result_of(pool, Ingested).scaling
         ingested = job.task("ingest", read_queries, source, training.classes, as_read)
     else:
         ingested = prepare_queries(job, source, training.classes, model, by)

@@ -29,7 +29,7 @@ class Record:
     part: str
     files: dict[str, tuple[int, str]]
     """Key of each file the part wrote → its digest."""
-    result: dict[str, Any] = field(default_factory=dict)
+    result: Any = None
     """Small JSON values that later steps plan with: counts, sizes, sums. Deterministic."""
     cost: dict[str, float] = field(default_factory=dict)
     """Measured: seconds, kernel_seconds, peak_rss_mb. Not part of any digest."""
@@ -108,7 +108,7 @@ class Ledger:
         step: str,
         part: str,
         written: Iterable[str],
-        result: dict[str, Any],
+        result: Any,
         cost: dict[str, float],
         noted: Mapping[str, Digest] | None = None,
     ) -> Record:

@@ -14,6 +14,7 @@ from distributed import Client
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
+from flows.engine.results import result_of
 from flows.score import score
 from flows.steps.graph.partition import CutChosen
 from storage.errors import ClusterError
@@ -79,7 +80,7 @@ def test_a_worker_of_several_threads_makes_all_lists_at_once(
             assert process.wait(400) == 0
     cut = Run(Location.of(str(run))).ledger.get("partition", "all")
     assert cut is not None
-    assert CutChosen.of(cut).wide == together
+    assert result_of(cut, CutChosen).wide == together
     fit(source, tmp_path / "one", builder="join")
     assert results(run) == results(tmp_path / "one")
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
+from flows.engine.results import result_of
 from flows.intake import glance, preflight
 from flows.intake.glance import look_at
 from flows.intake.health import Health
@@ -629,7 +630,7 @@ def test_auto_standardizes_units_and_leaves_embeddings(tmp_path: Path) -> None:
     assert found["scale"] == "standard"
     assert "'b' over" in found["scale_reason"]
     record = Run(Location.of(tmp_path / "run")).ledger.get("pool", "all")
-    scaling = Ingested.of(record).scaling
+    scaling = result_of(record, Ingested).scaling
     assert scaling.factor[2:] == (1.0, 1.0, 1.0)
     assert scaling.factor[1] == pytest.approx(1 / units[:, 1].std(), rel=1e-6)
     names = ["v"]

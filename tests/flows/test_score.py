@@ -169,7 +169,7 @@ def test_the_audit_is_that_of_exact_search(walked: Path, tmp_path: Path) -> None
         for path in (walked / "run" / "scores").glob("*/report.json")
         if '"n_rows": 500' in path.read_text()
     ]
-    limit = json.loads((folder / "ledger/truth/all.json").read_text())["result"]["limit"]
+    limit = json.loads((folder / "ledger/truth/all.json").read_text())["result"]
     sampled = xr.open_zarr(folder / "results.zarr", group="samples/anchors", consolidated=False)
     x, pool = sampled["x"].values[:48], np.load(walked / "pool.npz")["X"]
     x = x[np.argsort(sampled["row"].values[:48])]

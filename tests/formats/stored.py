@@ -6,7 +6,9 @@ confirmed, and FORMAT_VERSION in storage/version.py has to be raised first.
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import json
 import pkgutil
 import sys
@@ -16,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
@@ -41,22 +44,35 @@ def fingerprint() -> list[str]:
 def _types() -> Iterator[tuple[str, Any]]:
     """Name and fields of every type: of results and reports, of records and answers, of arrays."""
     import flows
-    from flows.engine.results import Result
     from flows.report.model import RunConfig, Saved
+    from flows.steps.queries.probes import Scored
     from storage import answers
     from storage.arrays import schema
     from storage.runs import ledger
 
-    for module in pkgutil.walk_packages(flows.__path__, "flows."):
-        importlib.import_module(module.name)
-    for kind in {*_below(Result), *_below(Saved), RunConfig}:
-        if kind.__module__.startswith("flows."):
-            yield kind.__name__, _bare(TypeAdapter(kind).json_schema(mode="serialization"))
+    names = [module.name for module in pkgutil.walk_packages(flows.__path__, "flows.")]
+    results = [kind for name in names for kind in _read_in(importlib.import_module(name))]
+    for kind in {*results, Scored, *_below(Scored), *_below(Saved), RunConfig}:
+        name = str(kind) if get_args(kind) else kind.__name__
+        yield name, _bare(TypeAdapter(kind).json_schema(mode="serialization"))
     for kind in (ledger.Record, answers.Origin, answers.Asked, answers.Answer):
         yield kind.__name__, [(field.name, str(field.type)) for field in fields(kind)]
     for name, columns in schema.GROUPS.items():
         about = {key: asdict(column) for key, column in columns.items()}
         yield f"arrays.{name}", _bare(about)
+
+
+def _read_in(module: ModuleType) -> Iterator[Any]:
+    """The kinds that a module reads results of parts as, which it names last where it does so."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.Call) and node.args:
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            kind = ast.unparse(node.args[-1])
+            if called in ("result_of", "found", "left") and kind not in (
+                "kind",
+                "model.rule.counted",
+            ):
+                yield eval(kind, vars(module))
 
 
 def _below(kind: type) -> Iterator[type]:

@@ -184,8 +184,7 @@ def _block_part(of: _Pass, run: Run, part: Part[tuple[int, list[Slice]]]) -> Out
             *(run.location, of.step, part.name, number, pool, of.asks.rows(lists))
         )
         written.append(key)
-    left = None if passed.left is None else passed.left.as_json()
-    return Output(written, Passed(sent, left), seconds)
+    return Output(written, Passed(sent, passed.left), seconds)
 
 
 def _read_names(of: _Pass) -> list[str]:

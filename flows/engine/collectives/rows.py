@@ -160,7 +160,6 @@ def _rows_part(of: _RowPass, run: Run, part: Part[_Rows]) -> Output:
     if of.kernel is not None:
         given = of.kernel(SourceRows(of.pool, args.rows, columns, other, bool(args.requests)))
         passed = given if isinstance(given, Facts) else Facts(given)
-    left = None if passed.left is None else passed.left.as_json()
     sent: dict[str, Sent] = {}
     written: list[str] = []
     if of.requests is not None:
@@ -173,7 +172,7 @@ def _rows_part(of: _RowPass, run: Run, part: Part[_Rows]) -> Output:
         written.append(away.key(part.name))
     if of.table is not None:
         written += of.table.writer(run, of.pool).chunk(args.number, **passed.columns)
-    return Output(written, Passed(sent, left))
+    return Output(written, Passed(sent, passed.left))
 
 
 def _answer(of: _RowPass, part: Part[_Rows], away: Exchange, passed: Facts) -> Sent:

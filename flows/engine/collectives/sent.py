@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flows.engine.results import Result
+from flows.engine.results import of_json, result_of
 from pipeline.arrays import Int32, Int64, Integers
 from pipeline.knn.lists import ABSENT, Neighbors, empty, merge
 from pipeline.knn.places import places
@@ -21,22 +21,15 @@ from storage.runs.pool import Pool, Rows
 
 Sent = list[tuple[int, int]]
 """(destination, rows) of a run, in the order in which the rows lie there."""
-R = TypeVar("R", bound=Result)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Routed(Result):
-    """What a part sent."""
-
-    sent: Sent
-
-
-@dataclass(frozen=True)
-class Passed(Result):
+class Passed:
     """What a part of a pass sent, by what it is, and what it leaves for the steps to come."""
 
     sent: dict[str, Sent]
-    left: dict[str, Any] | None = None
+    left: Any = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,7 @@ class Facts:
     """(item, ...) of any rows of the pool, which `row` (item,) names, also more than once."""
     drawn: Arrays = field(default_factory=dict)
     """(item, ...) for the driver: a sample of rows, which `row` (item,) names, or partial sums."""
-    left: Result | None = None
+    left: Any = None
     """Small values for the driver; of kernels that see all rows of a part at once."""
 
 
@@ -63,7 +56,7 @@ class Sendings:
 
     @classmethod
     def of(cls, location: Location, step: str, records: Sequence[Record]) -> Sendings:
-        return cls(location, step, {record.part: Passed.of(record) for record in records})
+        return cls(location, step, {record.part: result_of(record, Passed) for record in records})
 
     def exchange(self, what: str) -> Exchange:
         return exchange(self.location, self.step, what)
@@ -73,9 +66,9 @@ class Sendings:
         sent = {name: part.sent.get(what, []) for name, part in self.parts.items()}
         return by_destination(sent, n_destinations)
 
-    def left(self, kind: type[R]) -> list[R]:
+    def left(self, kind: type[T]) -> list[T]:
         """What the parts left, in their order; of those that had any rows."""
-        return [kind.of_json(part.left) for part in self.parts.values() if part.left is not None]
+        return [of_json(part.left, kind) for part in self.parts.values() if part.left is not None]
 
     def drawn(self) -> Arrays:
         """The sample that was drawn in all parts, rows ascending."""
@@ -144,7 +137,7 @@ def source_order(row: Int64, rows: Rows, what: str) -> Int64:
 def incoming(records: Sequence[Record], n_destinations: int) -> list[list[Slice]]:
     """For each destination the slices of the runs that some parts sent, in one pass over their
     tables of counts."""
-    sent = {record.part: Routed.of(record).sent for record in records}
+    sent = {record.part: result_of(record, Sent) for record in records}
     return by_destination(sent, n_destinations)
 
 
@@ -166,13 +159,13 @@ def send_lists(
     n_destinations: int,
     owner: Int64,
     lists: Neighbors,
-) -> Routed:
+) -> Sent:
     """Send lists to the part that owns their row.
 
     destination, owner : (list,) consumer's number, and row the list is of
     """
     columns = {"owner": owner, **lists._asdict()}
-    return Routed(exchange.send(producer, destination, n_destinations, columns))
+    return exchange.send(producer, destination, n_destinations, columns)
 
 
 def receive_lists(exchange: Exchange, slices: Sequence[Slice], owners: Int64, k: int) -> Neighbors:

@@ -33,8 +33,8 @@ class _Recall:
 
     def see(self, records: Iterable[Record]) -> None:
         for record in records:
-            measured = record.result.get("recall")
-            if isinstance(measured, list):
+            if isinstance(record.result, dict) and "recall" in record.result:
+                measured = record.result["recall"]
                 self.total += sum(measured)
                 self.n_rows += len(measured)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import zarr
 
+from flows.engine.results import result_of
 from flows.report.model import PoolReport
 from flows.steps.graph.building import Audited
 from flows.steps.graph.partition import AUDIT, last_attempt
@@ -64,7 +65,7 @@ def ingested(run: Run) -> Ingested:
     record = run.ledger.get("pool", "all")
     if record is None:
         raise StorageError(f"{run.location.url}: the record of its pool is gone; train again")
-    return Ingested.of(record)
+    return result_of(record, Ingested)
 
 
 def scan(run: Run, tally: Tally, sampled: Int64) -> Float32:
@@ -94,7 +95,7 @@ def block_recalls(run: Run, report: PoolReport) -> list[BlockRecall]:
         return []
     listed = []
     for name, record in run.ledger.records(audit).items():
-        recalls = np.asarray(Audited.of(record).recall, np.float64)
+        recalls = np.asarray(result_of(record, Audited).recall, np.float64)
         if not len(recalls):
             continue
         recall, number = summarize(recalls), int(name.rsplit("-", 1)[1])

@@ -14,7 +14,7 @@ from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows, Table, export, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from flows.engine.results import LabelValue, Result
+from flows.engine.results import LabelValue
 from flows.steps.ingest.pool import annotations_of, certain
 from flows.steps.labels.classes import ClassEstimates
 from flows.steps.labels.rates import RateEstimates
@@ -51,7 +51,7 @@ WANTED = Asks(own=True, ranks=NEAR)
 
 
 @dataclass(frozen=True)
-class Annotated(Result):
+class Annotated:
     """How annotators agree, in some rows or in all."""
 
     agreement: Agreement
@@ -109,26 +109,12 @@ PORTION = 1 << 16
 
 
 @dataclass(frozen=True)
-class Moved(Result):
-    """How far the matrices moved in a round."""
-
-    change: float
-
-
-@dataclass(frozen=True)
-class Agreed(Result):
+class Agreed:
     """What a part says of its rows; those to look at as (certainty, row, given, consensus)."""
 
     n_changed: int
     certainty: float
     look_first: list[tuple[float, int, int, int]]
-
-
-@dataclass(frozen=True)
-class MatricesFound(Result):
-    """All that is said of the annotators."""
-
-    annotators: Annotators
 
 
 def check_cells(n_annotators: int, n_classes: int) -> None:
@@ -187,7 +173,7 @@ def find_consensus(
             before, after = read_skills(run, number), maximize(sums, first(run))
             return _keep(run, number + 1, after, sums, change(before, after, sums.counts))
 
-        moved = Moved.of(job.once(_matrices(number + 1), fit)).change
+        moved = job.found(_matrices(number + 1), fit, float)
         number += 1
     judged = over_blocks("consensus-blocks", number, GIVES)
     agreed = _write(job, graph, judged, classes)
@@ -212,9 +198,9 @@ def find_consensus(
             about.n_unused,
             pool_says["annotations_empty"],
         )
-        return Output([run.key(GROUP)], MatricesFound(annotators))
+        return Output([run.key(GROUP)], annotators)
 
-    return MatricesFound.of(job.once("annotators", finish)).annotators
+    return job.found("annotators", finish, Annotators)
 
 
 def _matrices(number: int) -> str:
@@ -225,7 +211,7 @@ def _matrices(number: int) -> str:
 def _keep(run: Run, number: int, skills: Skills, sums: Expected, moved: float) -> Output:
     path = f"{SKILLS}/{number:02d}"
     write_group(run.scratch, path, "annotators", _columns(skills, sums))
-    return Output([f"scratch.zarr/{path}"], Moved(moved))
+    return Output([f"scratch.zarr/{path}"], moved)
 
 
 def _columns(skills: Skills, sums: Expected) -> Arrays:

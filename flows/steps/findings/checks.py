@@ -12,7 +12,6 @@ from flows.engine.collectives.graph import Around, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job, Output
-from flows.engine.results import Result
 from flows.steps.graph.lookup import pick, source_rows
 from flows.steps.sets.stages import as_read
 from pipeline.diagnostics.file_order import FileDistances, FileOrder, file_order, gaps, together
@@ -38,15 +37,7 @@ FILE = "data_issues.parquet"
 
 
 @dataclass(frozen=True)
-class Looked(Result):
-    """What a block leaves."""
-
-    gaps: FileDistances
-    """How far apart in the file neighbors stand."""
-
-
-@dataclass(frozen=True)
-class DataCounted(Result):
+class DataCounted:
     """What was found in some rows."""
 
     outliers: int
@@ -92,14 +83,14 @@ def check_data(
         write_table(run, "checks", run.location.path(FILE), columns, ids="pool")
         counts = [asdict(one).values() for one in checked.left(DataCounted)]
         total = [sum(column) for column in zip(*counts, strict=True)]
-        order = file_order(together(one.gaps for one in looked.left(Looked)), n_rows)
+        order = file_order(together(looked.left(FileDistances)), n_rows)
         return Output([*written, FILE], replace(DataChecked(*total), near=usual.near, order=order))
 
-    return DataChecked.of(job.once("data-issues", finish))
+    return job.found("data-issues", finish, DataChecked)
 
 
 def look(at: Around, k: int, n_rows: int, usual: Usual) -> Facts:
-    """The lists of one block."""
+    """The lists of one block; leaves how far apart in the file neighbors stand."""
     given, of = at.of_row["given_label"], at.of_row
     neighbor, distance, label = (
         np.ascontiguousarray(of[name][:, :k]) for name in ("neighbor", "distance", "neighbor_label")
@@ -113,7 +104,7 @@ def look(at: Around, k: int, n_rows: int, usual: Usual) -> Facts:
         "contradicting_duplicates": contradicting,
     }
     listed, value = data_values(at.row, neighbor, label, given)
-    left = Looked(gaps(at.row, neighbor, distance, n_rows))
+    left = gaps(at.row, neighbor, distance, n_rows)
     return Facts(columns, {"row": listed, "value": value}, left=left)
 
 
@@ -139,15 +130,8 @@ def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -
     return Facts(columns, left=DataCounted(*counts))
 
 
-@dataclass(frozen=True)
-class Segments(Result):
-    """Segments with most suspect labels, the worst first."""
-
-    found: list[Segment]
-
-
 def find_segments(job: Job, pool: Pool) -> list[Segment]:
-    """Where suspect labels are most frequent, by features before scaling."""
+    """Where suspect labels are most frequent, by features before scaling; the worst first."""
 
     def find(run: Run) -> Output:
         sample = as_read(run).group("samples/partition")
@@ -156,6 +140,6 @@ def find_segments(job: Job, pool: Pool) -> list[Segment]:
         suspect, likely = (
             pick(run, "labels", name, row) for name in ("is_label_issue", "predicted_label")
         )
-        return Output([], Segments(list(worst_segments(x, suspect, likely))))
+        return Output([], list(worst_segments(x, suspect, likely)))
 
-    return Segments.of(job.once("segments", find)).found
+    return job.found("segments", find, list[Segment])

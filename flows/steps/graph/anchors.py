@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from flows.engine.collectives.sent import Routed, incoming
+from flows.engine.collectives.sent import incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
 from flows.steps.graph.lookup import pick
@@ -193,7 +193,7 @@ def search_part(
         "label": y[index],
     }
     sent = exchange.send(part.name, plan.group(owner), plan.n_groups, columns)
-    return Output([exchange.key(part.name)], Routed(sent), seconds)
+    return Output([exchange.key(part.name)], sent, seconds)
 
 
 def merge_part(

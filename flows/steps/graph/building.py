@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
-from flows.engine.results import Result
+from flows.engine.results import result_of
 from flows.steps.graph.anchors import find_anchors, find_pairs
 from flows.steps.graph.neighbors import build_graph
 from flows.steps.graph.networks import Probes, choose_probes
@@ -49,13 +49,6 @@ class Graph:
     notes: list[str]
 
 
-@dataclass(frozen=True)
-class GivenUp(Result):
-    """Why an attempt did not count."""
-
-    note: str
-
-
 def find_probes(
     job: Job, graph: Graph, scaling: Scaling, how: NeighborParams, k: int, target_recall: float
 ) -> Probes:
@@ -77,7 +70,7 @@ def build(
     for attempt in range(TRIES):
         given_up = job.run.ledger.get(_widened(attempt), "all")
         if given_up is not None:
-            notes.append(GivenUp.of(given_up).note)
+            notes.append(result_of(given_up, str))
             continue
         chosen = job.task("partition", choose_partition, pool, scaling, pairs, wanted, attempt)
         blocks = job.task("blocks", make_blocks, pool, scaling, chosen, attempt)
@@ -116,13 +109,13 @@ def _give_up(job: Job, blocks: Blocks, note: str) -> None:
             run.location.remove(path)
         for exchange in (ROUTE, "lists"):
             run.location.remove(f"scratch.zarr/{blocks.name(exchange)}")
-        return Output([], GivenUp(note))
+        return Output([], note)
 
     job.once(_widened(blocks.attempt), clear)
 
 
 @dataclass(frozen=True)
-class Audited(Result):
+class Audited:
     """Recall at each anchor at home in one block."""
 
     recall: list[float]
@@ -132,7 +125,7 @@ def audit_graph(job: Job, blocks: Blocks, list_length: int) -> Recall:
     """Recall of the graph at the anchors, whose exact neighbors are known."""
     audit = partial(audit_part, list_length=list_length)
     records = job.parts(blocks.name(AUDIT), audit, by_block(range(len(blocks.sizes))))
-    recalls = np.concatenate([np.asarray(Audited.of(record).recall) for record in records])
+    recalls = np.concatenate([np.asarray(result_of(record, Audited).recall) for record in records])
     return summarize(recalls)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from flows.engine.collectives.sent import Sent, by_destination, receive_lists, send_lists
 from flows.engine.job import Do, Job, Output
 from flows.engine.parts import Part, block_name, by_block, region_name
-from flows.engine.results import Result
+from flows.engine.results import result_of
 from flows.steps.graph.lookup import pick
 from flows.steps.graph.partition import GRAPH, NEIGHBORS, ROUTE, Blocks
 from pipeline.arrays import AnyArray, Int32, Int64, Integers
@@ -41,26 +41,6 @@ class Build:
     """Where the copies lie of rows that are at home elsewhere."""
     to: Exchange | None
     """Where lists go; None where no row has a copy: they are whole as they are found."""
-
-
-@dataclass(frozen=True)
-class ListsBuilt(Result):
-    """Lists that were sent home or, if they were whole, written."""
-
-    sent: dict[str, Sent]
-    """By run of the exchange."""
-    repaired: int
-    """Lists that had to be searched exactly."""
-    short: int | None = None
-    """Lists shorter than wanted; None if they were sent."""
-
-
-@dataclass(frozen=True)
-class Merged(Result):
-    """The graph of one block."""
-
-    short: int
-    """Lists shorter than wanted."""
 
 
 def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
@@ -95,10 +75,8 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     )
     if to is None:
         return
-    built = [ListsBuilt.of(record) for record in records]
-    slices = by_destination(
-        {run: sent for one in built for run, sent in one.sent.items()}, n_blocks
-    )
+    built = [result_of(record, dict[str, Sent]) for record in records]
+    slices = by_destination({run: sent for one in built for run, sent in one.items()}, n_blocks)
     parts = by_block(enumerate(slices))
     join = partial(graph_part, list_length=params.k, sent=to)
     job.parts(blocks.name(GRAPH), join, [parts[b] for b in blocks.largest_first()])
@@ -111,15 +89,14 @@ def region_part(threads: Threads, run: Run, part: Part[Build]) -> Output:
     every, rows, away = _region(run, build, threads)
     clock = time.process_time if threads.number > 1 else time.perf_counter
     start = clock()
-    index, distance, repaired = build_lists(every.pop("x"), params, threads)
+    index, distance, _ = build_lists(every.pop("x"), params, threads)
     seconds = clock() - start
     written: dict[str, list[str]] = {}
     sent: dict[str, Sent] = {}
-    short = [0] * len(rows)
 
     def send(to: Exchange, name: str, own: slice, home: Int32) -> None:
         lists = block_lists(every, index[own], distance[own])
-        sent[name] = send_lists(to, name, home, build.n_blocks, every["row"][own], lists).sent
+        sent[name] = send_lists(to, name, home, build.n_blocks, every["row"][own], lists)
         written[name] = [to.key(name)]
 
     def deliver(place: int, _: int) -> None:
@@ -128,15 +105,13 @@ def region_part(threads: Threads, run: Run, part: Part[Build]) -> Output:
         if build.to is not None:
             return send(build.to, name, own, np.full(len(row), number, np.int32))
         lists = block_lists(every, index[own], distance[own])
-        of_block = run, number, row, every["given_label"][own], lists
-        written[name], short[place] = _write(*of_block)
+        written[name] = _write(run, number, row, every["given_label"][own], lists)
 
     threads.over(len(rows), deliver, piece=1)
     if build.to is not None and len(away):
         send(build.to, part.name, slice(rows[-1].stop, None), away)
     keys = [key for name in sorted(written) for key in written[name]]
-    counted = sum(short) if build.to is None else None
-    return Output(keys, ListsBuilt(dict(sorted(sent.items())), repaired, counted), seconds)
+    return Output(keys, dict(sorted(sent.items())), seconds)
 
 
 def _region(run: Run, build: Build, threads: Threads) -> tuple[Arrays, list[slice], Int32]:
@@ -171,10 +146,8 @@ def _region(run: Run, build: Build, threads: Threads) -> tuple[Arrays, list[slic
     return every, rows, away["home"]
 
 
-def _write(
-    run: Run, number: int, row: Int64, given_label: Integers, lists: Neighbors
-) -> tuple[list[str], int]:
-    """The graph of the rows at home in one block: what was written, and how many are short."""
+def _write(run: Run, number: int, row: Int64, given_label: Integers, lists: Neighbors) -> list[str]:
+    """The graph of the rows at home in one block: what was written."""
     columns: Arrays = {
         "row": row,
         "given_label": given_label,
@@ -184,7 +157,7 @@ def _write(
     }
     path = f"graph/{number:05d}"
     write_group(run.store, path, "graph", columns, {"block": number})
-    return [run.key(path)], int((lists.row[:, -1:] == ABSENT).sum())
+    return [run.key(path)]
 
 
 def _others(run: Run, number: int) -> Iterator[tuple[int, Arrays]]:
@@ -274,8 +247,8 @@ def anchored_part(run: Run, part: Part[Build]) -> Output:
 
 def _whole(run: Run, number: int, block: Arrays, lists: Neighbors, seconds: float) -> Output:
     """Write exact lists of a block."""
-    written, short = _write(run, number, block["row"], block["given_label"], lists)
-    return Output(written, ListsBuilt({}, 0, short), seconds)
+    written = _write(run, number, block["row"], block["given_label"], lists)
+    return Output(written, kernel_seconds=seconds)
 
 
 def graph_part(
@@ -286,5 +259,4 @@ def graph_part(
     block = run.group(f"blocks/{number:05d}")
     row, given_label = read_array(block, "row"), read_array(block, "given_label")
     lists = receive_lists(sent, slices, row, list_length)
-    written, short = _write(run, number, row, given_label, lists)
-    return Output(written, Merged(short))
+    return Output(_write(run, number, row, given_label, lists))

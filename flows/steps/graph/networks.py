@@ -13,7 +13,7 @@ import numpy as np
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name
-from flows.engine.results import Result
+from flows.engine.results import result_of
 from flows.steps.graph.anchors import sampled
 from flows.steps.graph.partition import Blocks
 from pipeline.arrays import Float32
@@ -47,7 +47,7 @@ _BEGINNING_STEPS, _EXACT_STEPS = 55, 2000
 
 
 @dataclass(frozen=True)
-class WalksTried(Result):
+class WalksTried:
     """What walks of the anchors at home in one block met."""
 
     held: int = 0
@@ -76,19 +76,15 @@ class Walk(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Probes(Result):
+class Probes:
     """How every query is searched, whatever file it comes in."""
 
     halo: Halo
     """Which blocks it is sent to."""
     probes: float
     """Blocks searched per anchor."""
-    coverage: float
-    """Share of the anchors' true neighbors that those blocks hold."""
     steps: int | None
     """How far walks go; None where blocks are searched exactly."""
-    met: float
-    """Share of the true neighbors in a block that such a search finds."""
 
 
 def choose_probes(
@@ -113,9 +109,9 @@ def choose_probes(
             looks.append(Reachable(halo, probes, share_probed(query, home, halo)))
         wanted = 1.0 - (_LOST_EXACT if exact else _LOST) * (1.0 - target_recall)
         look, walk = cheapest(looks, _walks(tried, efforts(k)), wanted)
-        return Output([], Probes(*look, *walk))
+        return Output([], Probes(look.halo, look.probes, walk.steps))
 
-    return Probes.of(job.once("probes", choose))
+    return job.found("probes", choose, Probes)
 
 
 def cheapest(looks: list[Reachable], walks: list[Walk], wanted: float) -> tuple[Reachable, Walk]:
@@ -139,7 +135,7 @@ def _lay(job: Job, blocks: Blocks, scaling: Scaling, k: int, most: float) -> lis
     trying = _trying(job.run, scaling, walked)
     parts = [Part(block_name(b), (b, b in trying)) for b in walked]
     records = job.parts("networks", partial(network_part, k=k, most=most), parts)
-    return [WalksTried.of(record) for record in records]
+    return [result_of(record, WalksTried) for record in records]
 
 
 def _trying(run: Run, scaling: Scaling, walked: list[int]) -> set[int]:

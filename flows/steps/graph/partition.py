@@ -11,10 +11,10 @@ from functools import partial
 import numpy as np
 
 from flows.engine.cluster import SHARED, Machine
-from flows.engine.collectives.sent import Routed, incoming
+from flows.engine.collectives.sent import incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block, by_rows
-from flows.engine.results import Result
+from flows.engine.results import result_of
 from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS, HALOS, NONE, Pairs, choose_cut, cuts
 from pipeline.blocks.partition import (
     MAX_COPIES,
@@ -100,7 +100,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class CutChosen(Result):
+class CutChosen:
     """A cut of the pool."""
 
     n_blocks: int
@@ -186,16 +186,7 @@ def choose_partition(
         chosen = CutChosen(*of, cut.halo, cut.ceiling, wide=bool(regions))
         return Output([run.key("partition")], chosen)
 
-    return CutChosen.of(job.once(of_attempt(PARTITION, attempt), choose))
-
-
-@dataclass(frozen=True)
-class BlockWritten(Result):
-    """A block that was written."""
-
-    rows: int
-    radius: float
-    """Distance from the center to the farthest row."""
+    return job.found(of_attempt(PARTITION, attempt), choose, CutChosen)
 
 
 def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: CutChosen, attempt: int) -> Blocks:
@@ -208,7 +199,7 @@ def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: CutChosen, attem
     blocks = by_block(enumerate(slices[:n_blocks]))
     write = partial(block_part, sent=exchange)
     written = job.parts(of_attempt(BLOCKS, attempt), write, blocks)
-    sizes = tuple(BlockWritten.of(record).rows for record in written)
+    sizes = tuple(result_of(record, int) for record in written)
     return Blocks(attempt, chosen, sizes, tuple(slices[n_blocks:]))
 
 
@@ -235,11 +226,11 @@ def route_part(
     }
     destination = np.where(home, columns["home"], n_blocks + to)
     sent = exchange.send(part.name, destination, n_blocks + n_regions, columns)
-    return Output([exchange.key(part.name)], Routed(sent))
+    return Output([exchange.key(part.name)], sent)
 
 
 def block_part(run: Run, part: Part[tuple[int, list[Slice]]], sent: Exchange) -> Output:
-    """Write one block from all rows sent to it; rows ascending."""
+    """Write one block from all rows sent to it, ascending; leaves their number."""
     number, slices = part.args
     path = f"blocks/{number:05d}"
     columns = sent.receive(slices)
@@ -252,4 +243,4 @@ def block_part(run: Run, part: Part[tuple[int, list[Slice]]], sent: Exchange) ->
     reach = pair_distance(columns["x"], center[None], every, np.zeros_like(every))
     radius = float(reach.max(initial=0.0))
     write_group(run.store, path, "blocks", columns, {"block": number, "radius": radius})
-    return Output([run.key(path)], BlockWritten(len(every), radius))
+    return Output([run.key(path)], len(every))

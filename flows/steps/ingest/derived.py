@@ -11,6 +11,7 @@ import numpy as np
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
+from flows.engine.results import as_json
 from flows.steps.ingest.columns import WORDS
 from flows.steps.ingest.pool import SAMPLES, Ingested
 from pipeline.arrays import Float32, Int64
@@ -47,14 +48,14 @@ def derive(
     def finish(run: Run) -> Output:
         about: dict[str, Any] = of.run.group(of.path).attrs.asdict()
         result = replace(read, scaling=Scaling())
-        keys = writer.finish(of.n_rows, {**about, **result.as_json()})
+        keys = writer.finish(of.n_rows, {**about, **as_json(result)})
         return Output([*keys, *_samples(run, of, [part.part for part in written])], result)
 
-    def make(job: Job) -> Record:
+    def make(job: Job) -> Ingested:
         written.extend(job.parts(f"derive-{of.path}", partial(derive_part, of=of), parts))
-        return job.once(of.path, finish)
+        return job.found(of.path, finish, Ingested)
 
-    return Ingested.of(job.task("derive", make))
+    return job.task("derive", make)
 
 
 def _writer(run: Run, of: Pool, whole: bool) -> ChunkWriter:

@@ -15,7 +15,7 @@ import numpy as np
 from flows.engine.deadline import Deadline
 from flows.engine.job import Job, Output, execute
 from flows.engine.parts import Part, rows_name
-from flows.engine.results import LabelValue, Result
+from flows.engine.results import LabelValue, as_json, result_of
 from flows.steps.ingest.columns import WORDS, FiniteCheck, GroupCodes, SingleCodes, Unlabeled
 from flows.steps.ingest.transform import keep_projection
 from pipeline.arrays import AnyArray, Float32, Int64, Integers
@@ -75,7 +75,7 @@ class CorrectionsUsed:
 
 
 @dataclass(frozen=True)
-class Ingested(Result):
+class Ingested:
     """What one pass over a source found."""
 
     n_rows: int
@@ -276,7 +276,9 @@ def ingest(
     """
 
     step, damaged = f"ingest-{path}", job.damaged.get((path, "all"))
-    files = list(source.files) if damaged is None else Ingested.of(damaged).files  # or moved since
+    files = list(source.files)
+    if damaged is not None:  # they may have moved since
+        files = result_of(damaged, Ingested).files
 
     def finish(run: Run) -> Output:
         rows = pool_chunk_rows(len(source.feature_names))
@@ -303,7 +305,7 @@ def ingest(
                 source.annotations.check(reading.gaps.until)
         return _finish(run, writer, reading, scale, files)
 
-    ingested = Ingested.of(job.once(path, finish, shown=False))
+    ingested = job.found(path, finish, Ingested, shown=False)
     with Deadline(f"ingest-{path}", job.step_timeout).interrupting("chunks"):
         _repair(job, path, ingested, _Reading(source, seed, labels, classes=classes))
     return ingested
@@ -535,7 +537,7 @@ def _finish(
         id_name=source.id_name,
         id_whole=reading.id_whole,
     )
-    about = {**groups, **about, **result.as_json(), **_annotators(reading, values)}
+    about = {**groups, **about, **as_json(result), **_annotators(reading, values)}
     written = writer.finish(reading.n_rows, about, **columns)
     for name, sample in reading.samples.items():
         write_group(run.store, f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})

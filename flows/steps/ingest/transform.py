@@ -12,7 +12,7 @@ import numpy as np
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part
-from flows.engine.results import LabelValue, Result
+from flows.engine.results import LabelValue, result_of
 from flows.steps.graph.lookup import pick
 from pipeline.arrays import Float32
 from pipeline.blocks.logits import Forests, digest_of, of_chances, spread_of
@@ -91,7 +91,7 @@ class BesideLogits(Scaling):
 
 
 @dataclass(frozen=True)
-class Metric(Result):
+class Metric:
     """What the step `metric` found."""
 
     choice: MetricChoice
@@ -252,7 +252,7 @@ def learn_transform(
         )
     learn = Learn(pool, _components_of(job.run, scaling), wanted, seed, embedded, columns)
     learned = partial(learn_part, Threads(job.machine().threads))
-    metric = Metric.of(job.parts(METRIC, learned, [Part("all", learn)])[0])
+    metric = result_of(job.parts(METRIC, learned, [Part("all", learn)])[0], Metric)
     if wanted not in ("auto", metric.choice.metric):
         if (why := metric.choice.why_no_model()) is not None:
             raise InputError(f"--metric {wanted}: {why}; take --metric weighted")
@@ -310,7 +310,7 @@ def transform(run: Run, scaling: Scaling) -> Scaling:
 def metric_used(run: Run) -> Metric | None:
     """The metric that a training chose; None where it had no choice."""
     record = run.ledger.get(METRIC, "all")
-    return None if record is None else Metric.of(record)
+    return None if record is None else result_of(record, Metric)
 
 
 def _components_of(run: Run, scaling: Scaling) -> Scaling:

@@ -10,13 +10,12 @@ import numpy as np
 from flows.engine.collectives.graph import Around, PoolGraph, over_graph
 from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job
-from flows.engine.results import Result
 from flows.steps.labels.verdicts import LabelVerdicts
 from pipeline.methods.speculate_correct import Counts, Design, majority, sample_block
 
 
 @dataclass(frozen=True)
-class Sampled(Result):
+class Sampled:
     """Counts of a block: signed samples by given and predicted label for the plain majority and for
     the training's rule, and what both share."""
 

@@ -63,7 +63,8 @@ def find_class_issues(
         needs=(*NEEDS, "distance"),
         known=relayed,
     )
-    second = Fitted.of(job.once("weights", lambda run: _fit(run, n_classes, counted, smoothed)))
+    fit = partial(_fit, n_classes=n_classes, counted=counted, smoothed=smoothed)
+    second = job.found("weights", fit, Fitted)
     judged = over_graph(
         *(job, graph, "second-pass"),
         partial(judge, rule=estimates.rule, second=second),
@@ -82,7 +83,7 @@ def find_class_issues(
         made = table.finish(run, graph.pool, {"k": estimates.k})
         return Output(made, LabelIssues.of_parts(written.left(Checked)))
 
-    return LabelIssues.of(job.once("verdicts", finish))
+    return job.found("verdicts", finish, LabelIssues)
 
 
 def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from flows.engine.results import LabelValue, Result
+from flows.engine.results import LabelValue
 from flows.options.params import Method
 from flows.steps.graph.anchors import sampled
 from flows.steps.labels.groups import Voted
@@ -51,14 +51,7 @@ from storage.runs.run import Run
 
 
 @dataclass(frozen=True)
-class ClassCounted(Result):
-    """What choosing k takes of one block."""
-
-    losses: list[int]
-
-
-@dataclass(frozen=True)
-class Fitted(Result):
+class Fitted:
     """Fitted weights of label qualities."""
 
     weight: list[float]
@@ -102,7 +95,7 @@ class VoteRule:
 
 
 @dataclass(frozen=True)
-class ClassEstimates(Result):
+class ClassEstimates:
     """k, and what the group `transition` does not hold of the matrix."""
 
     k: int
@@ -189,7 +182,7 @@ def count(at: Around, n_classes: int, grid: tuple[int, ...], n_rows: int, seed: 
     losses = class_losses(neighbor_codes(at), given, n_classes, grid)
     drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.PARTITION)
     sample = {name: at.of_row[name][drawn] for name in ("given_label", "neighbor_label")}
-    return Facts(drawn={"row": at.row[drawn], **sample}, left=ClassCounted(losses.tolist()))
+    return Facts(drawn={"row": at.row[drawn], **sample}, left=losses.tolist())
 
 
 def neighbor_codes(at: Around) -> Int32:
@@ -220,7 +213,7 @@ def estimate_classes(
 
     def estimate(run: Run) -> Output:
         n_classes, counts = len(given), np.asarray(given)
-        losses = np.sum([counts.losses for counts in counted.left(ClassCounted)], axis=0)
+        losses = np.sum(counted.left(list[int]), axis=0)
         choice = choose(losses, pool.n_rows, grid)
         k = params.k or choice.k
         anchors = run.group("anchors")
@@ -275,7 +268,7 @@ def estimate_classes(
             ),
         )
 
-    return ClassEstimates.of(job.once("rates", estimate))
+    return job.found("rates", estimate, ClassEstimates)
 
 
 def read_correction(run: Run) -> Correction:

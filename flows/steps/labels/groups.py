@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -14,7 +14,7 @@ from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.rows import SourceRows, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from flows.engine.results import LabelValue, Result
+from flows.engine.results import LabelValue
 from flows.steps.graph.lookup import pick
 from flows.steps.ingest.pool import certain
 from pipeline.arrays import Integers
@@ -26,13 +26,6 @@ from storage.runs.run import Run
 
 ANCHORS = 2000
 """Rows whose neighbors tell whether groups live apart."""
-
-
-@dataclass(frozen=True)
-class Grouped(Result):
-    """The rates of all groups."""
-
-    groups: Groups
 
 
 Read = Callable[[SourceRows], tuple[Integers, Integers]]
@@ -76,9 +69,9 @@ def find_groups(
         cells = together(GroupCells(**part) for part in counted.drawn_by_part())
         whole = estimated.whole(run, classes, counts)
         whole = replace(whole, apart=apart(near[:, 0], near[:, 1:]))
-        return Output([], Grouped(group_rates(cells, layout, whole, column, values)))
+        return Output([], group_rates(cells, layout, whole, column, values))
 
-    return Grouped.of(job.once("groups", estimate)).groups
+    return job.found("groups", estimate, Groups)
 
 
 def _neighbors_groups(run: Run, pool: Pool) -> npt.NDArray[np.int16]:

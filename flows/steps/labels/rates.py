@@ -12,7 +12,7 @@ from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from flows.engine.results import LabelValue, Result
+from flows.engine.results import LabelValue
 from flows.options.params import Method
 from flows.steps.graph.anchors import sampled
 from flows.steps.ingest.transform import keep_forests, stored_forests
@@ -68,7 +68,7 @@ class OwnRates:
 
 
 @dataclass(frozen=True)
-class Counted(Result):
+class Counted:
     """Counts of one block, as far as rates and k need them; by size of the grid."""
 
     losses: list[int]
@@ -77,7 +77,7 @@ class Counted(Result):
 
 
 @dataclass(frozen=True)
-class RateEstimates(Result):
+class RateEstimates:
     """k, the noise rates by every method tried, and the rule."""
 
     noise: str
@@ -235,7 +235,7 @@ def estimate_rates(
             ),
         )
 
-    return RateEstimates.of(job.once("rates", estimate))
+    return job.found("rates", estimate, RateEstimates)
 
 
 def heard(vote: WeighedVote, run: Run, features: Callable[[], Float32]) -> Float32 | None:

@@ -10,7 +10,6 @@ import numpy as np
 from flows.engine.collectives.graph import Around, PoolGraph, over_graph
 from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job
-from flows.engine.results import Result
 from flows.steps.labels.rates import OwnRates
 from pipeline.arrays import Float64, Int8, Int64
 from pipeline.blocks.sampling import row_hash
@@ -24,14 +23,7 @@ NEEDS = ("given_label", "neighbor", "neighbor_label")
 
 
 @dataclass(frozen=True)
-class Extremes(Result):
-    """(fold + 1, 2, g) least and greatest own average without each fold, and without none."""
-
-    extremes: list[list[list[float]]]
-
-
-@dataclass(frozen=True)
-class ScoresOfPart(Result):
+class ScoresOfPart:
     """Left-out rows predicted right by each (k, k'); rows whose list ran out."""
 
     right: list[list[int]]
@@ -42,7 +34,7 @@ def select(job: Job, graph: PoolGraph, grid: tuple[int, ...], k: int | None, see
     """(k, k') of the best held-out accuracy on the given labels, and the rates that k' shows."""
     over = partial(over_graph, job, graph, needs=NEEDS, portion=None)
     extremes = over("fold-extremes", partial(extremes_of, grid=grid, seed=seed))
-    each = np.array([part.extremes for part in extremes.left(Extremes)])
+    each = np.array(extremes.left(list[list[list[float]]]))
     ends = np.stack([each[:, :, 0].min(axis=0), each[:, :, 1].max(axis=0)], axis=1)
     kernel = partial(scores_of, grid=grid, seed=seed, ends=ends[:FOLDS])
     results = over("fold-scores", kernel).left(ScoresOfPart)
@@ -55,7 +47,7 @@ def select(job: Job, graph: PoolGraph, grid: tuple[int, ...], k: int | None, see
 
 
 def extremes_of(at: Around, grid: tuple[int, ...], seed: int) -> Facts:
-    """Least and greatest own average without each fold, and without none."""
+    """(fold + 1, 2, g) least and greatest own average without each fold, and without none."""
     fold, own_fold = folds(at, seed)
     extremes = []
     for left_out in (*range(FOLDS), FOLDS):
@@ -64,7 +56,7 @@ def extremes_of(at: Around, grid: tuple[int, ...], seed: int) -> Facts:
         inside = own_fold != left_out
         given = at.of_row["given_label"][inside]
         extremes.append(own_extremes(ones[inside], sizes[inside], given))
-    return Facts(left=Extremes(np.array(extremes).tolist()))
+    return Facts(left=np.array(extremes).tolist())
 
 
 def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: Float64) -> Facts:

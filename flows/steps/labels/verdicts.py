@@ -14,7 +14,6 @@ from flows.engine.collectives.graph import Around, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from flows.engine.results import Result
 from flows.steps.graph.anchors import sampled
 from flows.steps.ingest.pool import certain
 from flows.steps.labels.rates import RateEstimates, heard
@@ -56,13 +55,6 @@ class First:
 
 
 @dataclass(frozen=True)
-class Second(Result):
-    """Weights of the second pass."""
-
-    weights: OddsWeights
-
-
-@dataclass(frozen=True)
 class LabelOdds:
     """What label qualities take besides counts."""
 
@@ -85,9 +77,9 @@ def find_odds(
         known=relayed,
         gives={"smoothed": "f4", "reach": "f4"},
     )
-    fit = partial(_fit_second, counted=counted, smoothed=smoothed, first=first)
-    second = Second.of(job.once("weights", fit))
-    return LabelOdds(first, second.weights, counted, smoothed)
+    fit = partial(_fit_second, counted, smoothed, first)
+    second = job.found("weights", fit, OddsWeights)
+    return LabelOdds(first, second, counted, smoothed)
 
 
 def chance(at: SourceRows, first: First) -> Arrays:
@@ -105,7 +97,7 @@ def smooth(at: Around, n_rows: int, seed: int) -> Facts:
     return Facts(columns, drawn={name: column[drawn] for name, column in columns.items()})
 
 
-def _fit_second(run: Run, counted: Sendings, smoothed: Sendings, first: First) -> Output:
+def _fit_second(counted: Sendings, smoothed: Sendings, first: First, run: Run) -> Output:
     """Weights of the second pass."""
     sample, around = counted.drawn(), smoothed.drawn()
     trees = heard(first.vote, run, lambda: sampled(run, "partition", sample["row"]))
@@ -116,7 +108,7 @@ def _fit_second(run: Run, counted: Sendings, smoothed: Sendings, first: First) -
         sample["given_label"],
         first.vote.assumed.correction(),
     )
-    return Output([], Second(weights))
+    return Output([], weights)
 
 
 _FINE = 1_000_000
@@ -124,7 +116,7 @@ _FINE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Checked(Result):
+class Checked:
     """Suspect labels of a part."""
 
     issues: int
@@ -138,7 +130,7 @@ class Checked(Result):
 
 
 @dataclass(frozen=True)
-class LabelIssues(Result):
+class LabelIssues:
     """Suspect labels in all."""
 
     n_label_issues: int
@@ -211,7 +203,7 @@ def find_label_issues(
         written = table.finish(run, graph.pool, {"k": k, **asdict(rule)})
         return Output(written, LabelIssues.of_parts(judged.left(Checked)))
 
-    return LabelIssues.of(job.once("verdicts", finish))
+    return job.found("verdicts", finish, LabelIssues)
 
 
 def verdicts(

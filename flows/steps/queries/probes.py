@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from flows.engine.collectives.sent import Routed
+from flows.engine.collectives.sent import Passed
 from flows.engine.job import Job, Output
 from flows.engine.parts import block_name
-from flows.engine.results import Result
+from flows.engine.results import result_of
 from flows.steps.graph.networks import Probes, stored_network
-from flows.steps.graph.partition import BlockWritten
 from pipeline.arrays import AnyArray, Float32, Int64
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.class_rule import Decided
@@ -42,7 +41,7 @@ Scores = tuple[Arrays, Decided | None]
 
 
 @dataclass(frozen=True)
-class Scored(Result):
+class Scored:
     """Recall at the sampled queries among some rows, how many rows are predicted each class, and
     how many are in the training pool."""
 
@@ -125,7 +124,7 @@ class Model:
 
     def check_block(self, number: int) -> int:
         """Rows of a block, halo included; `StorageError` where it is not as it was committed."""
-        return BlockWritten.of(self._check(self.blocks_step, number)).rows
+        return result_of(self._check(self.blocks_step, number), int)
 
     def network(self, number: int, n_rows: int, x: Float32) -> Network | None:
         """What walks follow in a block with features x; None where it is searched exactly, or has
@@ -164,27 +163,8 @@ class Score:
     """Where lies what the rule asked of the neighbors."""
 
 
-@dataclass(frozen=True)
-class Bounds(Result):
-    """How far the k-th neighbor of each audited query is, at most."""
-
-    bound: list[float | None]
-    """None where nothing is known."""
-
-
-@dataclass(frozen=True)
-class SearchSent(Routed):
-    """What the search of a block sent."""
-
-    audited: int = 0
-    """Audited queries for which it has exact lists."""
-
-
-@dataclass(frozen=True)
-class TrueDistances(Result):
-    """Distance of the k-th true neighbor of each audited query; None where there are fewer."""
-
-    limit: list[float | None]
+Distances = list[float | None]
+"""Of the k-th neighbor of each audited query; None where nothing is known, or there are fewer."""
 
 
 def n_audited(n_queries: int) -> int:
@@ -201,7 +181,7 @@ def audit_queries(run: Run, scaling: Scaling, n: int) -> tuple[Int64, AnyArray]:
     return row[order], scaling.apply(x[order])
 
 
-def bound_audit(job: Job, queries: Pool, model: Model) -> list[float | None]:
+def bound_audit(job: Job, queries: Pool, model: Model) -> Distances:
     """A distance within which each audited query surely has its neighbors: what lies beyond needs
     not be read."""
 
@@ -209,9 +189,9 @@ def bound_audit(job: Job, queries: Pool, model: Model) -> list[float | None]:
         _, x = audit_queries(run, model.scaling, n_audited(queries.n_rows))
         sample = model.run.group("samples/partition")
         rows = model.scaling.apply(read_array(sample, "x", slice(0, _BOUND_ROWS)))
-        return Output([], Bounds(_known(kth_distance_bound(x, rows, model.k, model.n_rows))))
+        return Output([], _known(kth_distance_bound(x, rows, model.k, model.n_rows)))
 
-    return Bounds.of(job.once("audit", find)).bound
+    return job.found("audit", find, Distances)
 
 
 def in_reach(model: Model, number: int, x: Float32, bound: Float32) -> Int64:
@@ -242,28 +222,28 @@ def send_truth(
     )
 
 
-def true_limits(job: Job, model: Model, n: int, searched: list[Record]) -> list[float | None]:
+def true_limits(job: Job, model: Model, n: int, searched: list[Record]) -> Distances:
     """Distance of the k-th true neighbor of each of the n audited queries."""
 
     def merge(run: Run) -> Output:
         exchange = Exchange(run.location, "truth")
         nearest = np.full((n, model.k), np.inf, np.float32)
         for record in searched:
-            n_rows = SearchSent.of(record).audited
+            n_rows: int | None = result_of(record, Passed).left
             if n_rows:
                 new = exchange.receive([Slice(record.part, 0, n_rows)])
                 owner = new["owner"]
                 both = np.concatenate([nearest[owner], new["distance"]], axis=1)
                 nearest[owner] = np.sort(both, axis=1)[:, : model.k]
-        return Output([], TrueDistances(_known(nearest[:, -1])))
+        return Output([], _known(nearest[:, -1]))
 
-    return TrueDistances.of(job.once("truth", merge)).limit
+    return job.found("truth", merge, Distances)
 
 
-def _known(distance: Float32) -> list[float | None]:
+def _known(distance: Float32) -> Distances:
     return [float(d) if np.isfinite(d) else None for d in distance]
 
 
-def as_distances(known: list[float | None]) -> Float32:
+def as_distances(known: Distances) -> Float32:
     """(query,) float32; inf where nothing is known."""
     return np.array([np.inf if d is None else d for d in known], np.float32)

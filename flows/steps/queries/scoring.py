@@ -9,7 +9,7 @@ import numpy as np
 
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
-from flows.engine.results import LabelValue
+from flows.engine.results import LabelValue, result_of
 from flows.steps.queries.class_scores import posterior_columns, write_posteriors
 from flows.steps.queries.probes import Model, Score, ScoringRule, audit_queries
 from flows.steps.queries.searching import Lists, Searched
@@ -44,7 +44,7 @@ def write_scores(
         return Output(_writer(run, queries, model).finish(queries.n_rows, attributes))
 
     job.once("scored", finish)
-    results = [model.rule.counted.of(record) for record in records]
+    results = [result_of(record, model.rule.counted) for record in records]
     return summarize(np.concatenate([result.recall for result in results])), {
         "n_predicted": np.sum([result.predicted for result in results], axis=0).tolist(),
         "n_equal_to_training": sum(result.equal for result in results),

@@ -13,8 +13,8 @@ import numpy as np
 from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.sent import (
     Passed,
-    Routed,
     Sendings,
+    Sent,
     ask,
     incoming,
     receive_lists,
@@ -25,7 +25,6 @@ from flows.engine.parts import Part, block_name, by_rows
 from flows.steps.graph.neighbors import block_lists, block_with_enough_rows
 from flows.steps.queries.probes import (
     Model,
-    SearchSent,
     as_distances,
     audit_queries,
     bound_audit,
@@ -124,9 +123,8 @@ def search_queries(job: Job, queries: Pool, model: Model) -> Searched:
     records = job.parts("search", search, parts)
     limit = true_limits(job, model, len(bound), records)
     sent = sum(part.stop - part.start for slices in arrived for part in slices)
-    return Searched(
-        incoming(records, len(queries.parts())), as_distances(limit), sent / queries.n_rows
-    )
+    lists = Sendings.of(job.run.location, "search", records).slices("lists", len(queries.parts()))
+    return Searched(lists, as_distances(limit), sent / queries.n_rows)
 
 
 def batch_rows(n_features: int) -> int:
@@ -160,7 +158,7 @@ def route_part(run: Run, part: Part[Rows], model: Model, queries: Pool) -> Outpu
     row, block, _ = spread(near, distance, model.probes.halo)
     columns: Arrays = {"x": x[row], "row": row + rows.start}
     sent = exchange.send(part.name, block, model.n_blocks, columns)
-    return Output([exchange.key(part.name)], Routed(sent))
+    return Output([exchange.key(part.name)], sent)
 
 
 def search_part(
@@ -175,10 +173,11 @@ def search_part(
         _, x = audit_queries(run, model.scaling, len(bound))
         audited = in_reach(model, number, x, bound)
     if not len(audited) and not slices:
-        return Output([], SearchSent([]))
+        return Output([], Passed({}))
     n_rows = model.check_block(number)
     block = block_with_enough_rows(model.run, number, model.k)
-    written, sent = [], Routed([])
+    written: list[str] = []
+    sent: dict[str, Sent] = {}
     if len(audited):
         truth = Exchange(run.location, "truth")
         send_truth(truth, part.name, model, block, audited, x[audited], bound[audited])
@@ -188,9 +187,9 @@ def search_part(
         lists = _search(query["x"], model, block, model.network(number, n_rows, block["x"]))
         to, n_parts = Exchange(run.location, "lists"), len(queries.parts())
         destination = queries.part_of(query["row"])
-        sent = send_lists(to, part.name, destination, n_parts, query["row"], lists)
+        sent["lists"] = send_lists(to, part.name, destination, n_parts, query["row"], lists)
         written.append(to.key(part.name))
-    return Output(written, SearchSent(sent.sent, len(audited)), time.perf_counter() - start)
+    return Output(written, Passed(sent, len(audited)), time.perf_counter() - start)
 
 
 def _search(x: Float32, model: Model, block: Arrays, network: Network | None) -> Neighbors:

@@ -14,7 +14,6 @@ import numpy as np
 from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from flows.engine.results import Result
 from flows.steps.sets.verdicts import Verdicts, neighbors_candidates, write_verdicts
 from pipeline.blocks.sampling import in_sample
 from pipeline.methods.partial_labels import (
@@ -37,7 +36,7 @@ GIVES |= {"n_neighbors": "i4", "n_labels": "i4", "label_quality": "f4"}
 
 
 @dataclass(frozen=True)
-class SetsAgreed(Result):
+class SetsAgreed:
     """Sampled rows of a block, and those whose answer is in their own set, by c1 and T."""
 
     rows: int
@@ -45,7 +44,7 @@ class SetsAgreed(Result):
 
 
 @dataclass(frozen=True)
-class CandidateEstimates(Result):
+class CandidateEstimates:
     """The c1 and T that were chosen, and by what."""
 
     params: AdaptiveParams
@@ -112,7 +111,7 @@ def _choose(
         how = choose(hits, C1, stops)
         return Output([], CandidateEstimates(how, list(C1), list(stops), share, n))
 
-    return CandidateEstimates.of(job.once("choice", finish))
+    return job.found("choice", finish, CandidateEstimates)
 
 
 def agree(at: Around, n_classes: int, n_rows: int, stops: tuple[int, ...], seed: int) -> Facts:

@@ -20,7 +20,7 @@ from flows.engine.collectives.rows import SourceRows, over_rows
 from flows.engine.collectives.sent import Facts, Sendings, source_order
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
-from flows.engine.results import Result
+from flows.engine.results import result_of
 from flows.options.params import TrainParams
 from flows.steps.graph.building import build, find_probes
 from flows.steps.graph.networks import Probes
@@ -59,13 +59,6 @@ AVERAGES, REACHES = "averages", "reaches"
 """Names of steps."""
 PORTION_BYTES = 32 << 20
 """Features of neighbors, in float64, that are averaged at a time."""
-
-
-@dataclass(frozen=True)
-class Reached(Result):
-    """The least positive mean distance of some rows."""
-
-    least: float
 
 
 def average(job: Job, graph: PoolGraph, alpha: float) -> Sendings:
@@ -118,13 +111,13 @@ def find_reaches(job: Job, graph: PoolGraph) -> tuple[Sendings, float]:
         gives={"mean": "f8"},
         portion=None,
     )
-    return reaches, min(part.least for part in reaches.left(Reached))
+    return reaches, min(reaches.left(float))
 
 
 def reached(at: Around) -> Facts:
-    """The mean distances of the rows of a block."""
+    """The mean distances of the rows of a block; leaves the least positive one."""
     mean = reach(at.of_row["distance"])
-    return Facts({"mean": mean}, left=Reached(least_reach(mean)))
+    return Facts({"mean": mean}, left=least_reach(mean))
 
 
 STAGE_RECALL = 0.99
@@ -242,21 +235,14 @@ def _graph(job: Job, params: TrainParams, pool: Pool, length: int) -> tuple[Neig
     return NeighborParams(length, builder, seed=seed), wanted
 
 
-@dataclass(frozen=True)
-class Summed(Result):
-    """(feature,) sums."""
-
-    total: list[float]
-
-
 def find_center(job: Job, pool: Pool, scaling: Scaling) -> tuple[float, ...]:
     """(feature,) mean of the scaled rows."""
     add = partial(sum_part, pool=pool, scaling=scaling)
-    sums = [Summed.of(record).total for record in job.parts("center", add, by_rows(pool.parts()))]
+    sums = [result_of(one, list[float]) for one in job.parts("center", add, by_rows(pool.parts()))]
     return tuple((np.sum(sums, axis=0) / pool.n_rows).tolist())
 
 
 def sum_part(run: Run, part: Part[Rows], pool: Pool, scaling: Scaling) -> Output:
     """Add up some rows."""
     x = scaling.apply(pool.read("x", part.args))
-    return Output([], Summed(x.sum(axis=0, dtype=np.float64).tolist()))
+    return Output([], x.sum(axis=0, dtype=np.float64).tolist())

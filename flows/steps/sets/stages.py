@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flows.engine.results import Result
+from flows.engine.results import result_of
 from flows.steps.graph.networks import Probes
 from pipeline.blocks.scaling import Scaling
 from pipeline.methods.partial_features import PIPELINES, Preprocessing
@@ -21,7 +21,7 @@ GIVEN, UNIT, AVERAGED = "features/given", "features/unit", "features/averaged"
 
 
 @dataclass(frozen=True)
-class StageFeatures(Result):
+class StageFeatures:
     """What the preprocessing of queries takes of that of a training."""
 
     pipeline: str
@@ -69,7 +69,7 @@ def stage_digest(run: Run) -> str:
 def features_of(run: Run) -> StageFeatures | None:
     """What a training recorded of its preprocessing; None where there is none."""
     record = run.ledger.get(FEATURES, "all")
-    return None if record is None else StageFeatures.of(record)
+    return None if record is None else result_of(record, StageFeatures)
 
 
 def check_stages(run: Run, *, whole: bool) -> None:

@@ -13,7 +13,6 @@ from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from flows.engine.results import Result
 from pipeline.arrays import Int64, UInt64
 from pipeline.decision.suspects import PORTION
 from pipeline.labels import dtype_of
@@ -28,7 +27,7 @@ MOST_PAIRS = 50
 
 
 @dataclass(frozen=True)
-class SetVerdicts(Result):
+class SetVerdicts:
     """What is said of some rows."""
 
     issues: int
@@ -42,7 +41,7 @@ class SetVerdicts(Result):
 
 
 @dataclass(frozen=True)
-class Pair(Result):
+class Pair:
     """Rows that are taken for one class and could be another by their candidates."""
 
     label: int
@@ -79,7 +78,7 @@ def write_verdicts(
         )
         return Output(table.finish(run, graph.pool, asdict(how)), verdicts)
 
-    return Verdicts.of(job.once("verdicts", finish))
+    return job.found("verdicts", finish, Verdicts)
 
 
 def verdicts(at: SourceRows, n_classes: int, label: np.dtype[np.generic]) -> Facts:
