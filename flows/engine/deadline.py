@@ -51,11 +51,15 @@ class Deadline:
         if not in_main or math.isinf(self.seconds):
             yield
             return
+
+        def ring(signum: int, frame: FrameType | None) -> None:
+            raise self.passed(part)
+
         watchdog = threading.Timer(self.left + GRACE, _end_process, [self.passed(part)])
         watchdog.daemon = True
         watchdog.start()
         try:
-            with _alarm(self.left, lambda: self.passed(part)):
+            with _alarm(self.left, ring):
                 yield
         finally:
             watchdog.cancel()
@@ -88,27 +92,18 @@ def no_gaps(seconds: float) -> Iterator[None]:
     if not in_main or math.isinf(seconds) or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
-
-    before = signal.signal(signal.SIGALRM, _Gap(seconds))
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
+    with _alarm(seconds, _Gap(seconds)):
         yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager
-def _alarm(seconds: float, error: Callable[[], Exception]) -> Iterator[None]:
+def _alarm(seconds: float, ring: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     began = time.monotonic()
     earlier, _ = signal.getitimer(signal.ITIMER_REAL)
     handler = signal.getsignal(signal.SIGALRM)
     if 0 < earlier < seconds and not isinstance(handler, _Gap):  # it ends this, too
         yield
         return
-
-    def ring(signum: int, frame: FrameType | None) -> None:
-        raise error()
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
