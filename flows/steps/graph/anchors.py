@@ -73,13 +73,9 @@ def plan_anchors(pool: Pool, k: int, n_sampled: int, *, rates: bool) -> AnchorPl
     return AnchorPlan(min(wanted, n_sampled), min(max(columns, k + 1), pool.n_rows))
 
 
-def anchor_rows(run: Run, plan: AnchorPlan, scaling: Scaling) -> Arrays:
-    """Row numbers and scaled features of the anchors, rows ascending."""
-    group = run.group("samples/anchors")
-    rows = slice(0, plan.n_anchors)
-    row, x = read_array(group, "row", rows), read_array(group, "x", rows)
-    order = np.argsort(row)
-    return {"row": row[order], "x": scaling.apply(x[order])}
+def anchor_rows(run: Run, plan: AnchorPlan) -> Int64:
+    """(anchor,) row numbers of the anchors, ascending."""
+    return np.sort(read_array(run.group("samples/anchors"), "row", slice(0, plan.n_anchors)))
 
 
 def sampled(run: Run, sample: str, row: Int64) -> Float32:
@@ -129,14 +125,14 @@ def _merged(job: Job, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> list[Re
     job.once("anchor-bounds", lambda run: _bound(run, pool, plan, scaling))
     search = partial(search_part, plan=plan, scaling=scaling, exchange=exchange)
     searched = job.parts("anchors-search", search, by_rows(pool.parts()))
-    merge = partial(merge_part, plan=plan, scaling=scaling, exchange=exchange)
+    merge = partial(merge_part, plan=plan, exchange=exchange)
     groups = _by_group(enumerate(incoming(searched, plan.n_groups)))
     return job.parts("anchors-merge", merge, groups)
 
 
 def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:
     """A distance within which each anchor surely has all the neighbors wanted."""
-    x = anchor_rows(run, plan, scaling)["x"]
+    x = scaling.apply(sampled(run, "anchors", anchor_rows(run, plan)))
     size = max(BOUND_ROWS, pool.n_rows // 16)
     sample = scaling.apply(read_array(run.group("samples/partition"), "x", slice(0, size)))
     bound = kth_distance_bound(x, sample, plan.n_columns, pool.n_rows)
@@ -149,14 +145,12 @@ def search_all_part(
 ) -> Output:
     """The exact lists of some anchors, chunks of theirs, in the whole pool."""
     writer = _writer(run, plan, pool)
-    anchors = anchor_rows(run, plan, scaling)
     group = run.group("pool")
     x, y = scaling.apply(read_array(group, "x")), read_array(group, "y")
     first, last = part.args
-    mine = slice(first * writer.rows, last * writer.rows)
-    row = anchors["row"][mine]
+    row = anchor_rows(run, plan)[first * writer.rows : last * writer.rows]
     start = time.perf_counter()
-    index, distance = nearest(anchors["x"][mine], x, plan.n_columns - 1, exclude=row)
+    index, distance = nearest(x[row], x, plan.n_columns - 1, exclude=row)
     seconds = time.perf_counter() - start
     columns = {
         "row": row,
@@ -175,14 +169,15 @@ def search_part(
     run: Run, part: Part[Rows], plan: AnchorPlan, scaling: Scaling, exchange: Exchange
 ) -> Output:
     """Exact neighbors of all anchors among some rows of the pool."""
-    rows, anchors = part.args, anchor_rows(run, plan, scaling)
+    rows, anchor = part.args, anchor_rows(run, plan)
+    query = scaling.apply(sampled(run, "anchors", anchor))
     bound = read_group(run.scratch, "anchor-bounds")["bound"]
     group, span = run.group("pool"), slice(rows.start, rows.stop)
     x, y = scaling.apply(read_array(group, "x", span)), read_array(group, "y", span)
     start = time.perf_counter()
-    own = anchors["row"] - rows.start
+    own = anchor - rows.start
     own[(own < 0) | (own >= len(x))] = ABSENT
-    index, distance = nearest(anchors["x"], x, plan.n_columns - 1, exclude=own, bound=bound)
+    index, distance = nearest(query, x, plan.n_columns - 1, exclude=own, bound=bound)
     seconds = time.perf_counter() - start
     owner, rank = np.nonzero(index != ABSENT)
     index = index[owner, rank]
@@ -197,17 +192,13 @@ def search_part(
 
 
 def merge_part(
-    run: Run,
-    part: Part[tuple[int, list[Slice]]],
-    plan: AnchorPlan,
-    scaling: Scaling,
-    exchange: Exchange,
+    run: Run, part: Part[tuple[int, list[Slice]]], plan: AnchorPlan, exchange: Exchange
 ) -> Output:
     """The exact lists of a group of anchors, the anchor itself put first."""
     number, slices = part.args
     received = exchange.receive(slices)
     mine = np.flatnonzero(plan.group(np.arange(plan.n_anchors)) == number)
-    owner, row = received["owner"] - mine[0], anchor_rows(run, plan, scaling)["row"][mine]
+    owner, row = received["owner"] - mine[0], anchor_rows(run, plan)[mine]
     chosen, rank = select(owner, received["row"], received["distance"], plan.n_columns - 1)
     lists = empty(len(row), plan.n_columns, received["label"].dtype)
     lists.row[:, 0], lists.distance[:, 0], lists.label[:, 0] = row, 0.0, pick(run, "pool", "y", row)
