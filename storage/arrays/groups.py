@@ -45,7 +45,7 @@ def create_group(
     """
     about = _about(kind)
     try:
-        group = zarr.open_group(store, path=path, mode="a")
+        group = zarr.open_group(store, path=path, mode="a", zarr_format=3)
     except ValueError:
         group = zarr.create_group(store, path=path, overwrite=True)
     if not about.items() <= group.attrs.asdict().items():  # what is committed is not written again
@@ -64,11 +64,11 @@ def _has(group: zarr.Group, name: str) -> bool:
         return False
 
 
-def retype_labels(group: zarr.Group, kind: str, name: str, label: np.dtype[Any]) -> None:
+def retype_labels(group: zarr.Group, kind: str, name: str, label: np.dtype[Any]) -> zarr.Array[Any]:
     """Make an array of labels anew, of another type, of the same shape and chunks."""
     old = array(group, name)
     sizes = dict(zip(GROUPS[kind][name].dims, old.shape, strict=True))
-    _create_arrays(group, kind, [name], sizes, old.chunks[0], label)
+    return _create_arrays(group, kind, [name], sizes, old.chunks[0], label)[name]
 
 
 def _about(kind: str) -> dict[str, Any]:
@@ -172,6 +172,6 @@ def read_array(group: zarr.Group, name: str, rows: slice = slice(None)) -> npt.N
 def read_group(store: Store, path: str, names: tuple[str, ...] | None = None) -> Arrays:
     """Arrays of a group as NumPy (all of them by default)."""
     with undamaged(f"{store}/{path}"):
-        group = zarr.open_group(store, path=path, mode="r")
+        group = zarr.open_group(store, path=path, mode="r", zarr_format=3)
     wanted = names if names is not None else tuple(sorted(group.array_keys()))
     return {name: read_array(group, name) for name in wanted}

@@ -36,6 +36,35 @@ _METADATA = {"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 """Files of a Zarr hierarchy that may be absent; every other one is a chunk."""
 
 
+def _name(key: str) -> str:
+    return key.rsplit("/", 1)[-1]
+
+
+class _Local(LocalStore):
+    """A folder of this host, whose metadata, which are many and small, wait for no thread."""
+
+    async def get(
+        self,
+        key: str,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        if _name(key) in _METADATA:
+            return self.get_sync(key, prototype=prototype, byte_range=byte_range)
+        return await super().get(key, prototype, byte_range)
+
+    async def set(self, key: str, value: Buffer) -> None:
+        if _name(key) in _METADATA:
+            self.set_sync(key, value)
+        else:
+            await super().set(key, value)
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        """Asked by each new array, for the groups above it."""
+        if not (self.root / key).exists():
+            await super().set_if_not_exists(key, value)
+
+
 class StrictStore(WrapperStore[Store]):
     """A Zarr store in which a missing chunk is an error instead of a block of fill values."""
 
@@ -43,7 +72,7 @@ class StrictStore(WrapperStore[Store]):
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         value = await self._store.get(key, prototype, byte_range)
-        if value is None and key.rsplit("/", 1)[-1] not in _METADATA:
+        if value is None and _name(key) not in _METADATA:
             raise self._lost(key)
         return value
 
@@ -420,7 +449,7 @@ class Location:
         """The Zarr store for the folder `key`."""
         store: Store
         if self.is_local:
-            store = LocalStore(self.path(key), read_only=read_only)
+            store = _Local(self.path(key), read_only=read_only)
         else:
             store = FsspecStore.from_url(self.path(key), read_only=read_only)
         return RunStore(store, self.path(key))

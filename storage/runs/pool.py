@@ -67,7 +67,7 @@ class ChunkWriter:
             label=label,
         )
         with undamaged(f"{run.store}/{path}"):
-            self.names = sorted(self.group.array_keys())
+            self.arrays = dict(sorted(self.group.arrays()))
 
     def chunk(self, number: int, **columns: npt.NDArray[Any]) -> list[str]:
         """Write one chunk of each column given; keys of the files written.
@@ -90,7 +90,7 @@ class ChunkWriter:
     def _array(self, name: str, n_rows: int) -> zarr.Array[Any]:
         """An array, with room for so many rows if it grows: chunks may be written at once."""
         with self._growing:
-            target = array(self.group, name)
+            target = self.arrays[name]
             if self.grows and target.shape[0] < n_rows:
                 target.resize((max(n_rows, 2 * target.shape[0]), *target.shape[1:]))
         return target
@@ -104,16 +104,15 @@ class ChunkWriter:
         """
         look_before_writing()
         for name, value in columns.items():
-            if array(self.group, name).dtype != value.dtype:
-                retype_labels(self.group, self.kind, name, value.dtype)
-        for name in self.names:
-            target = array(self.group, name)
+            if self.arrays[name].dtype != value.dtype:
+                self.arrays[name] = retype_labels(self.group, self.kind, name, value.dtype)
+        for target in self.arrays.values():
             target.resize((n_rows, *target.shape[1:]))
         for name, value in columns.items():
-            array(self.group, name)[...] = value
-        self.group.attrs.update(attributes)
+            self.arrays[name][...] = value
+        self.group.update_attributes(attributes)
         base = self.run.key(self.path)
-        metadata = [f"{base}/zarr.json", *(f"{base}/{name}/zarr.json" for name in self.names)]
+        metadata = [f"{base}/zarr.json", *(f"{base}/{name}/zarr.json" for name in self.arrays)]
         return [*metadata, *(f"{base}/{name}/c" for name in columns)]
 
 

@@ -100,7 +100,7 @@ class Run:
     def group(self, path: str) -> zarr.Group:
         """A group of `results.zarr`, to read."""
         with undamaged(f"{self.location.url}/results.zarr/{path}"):
-            return zarr.open_group(self.store, path=path, mode="r")
+            return zarr.open_group(self.store, path=path, mode="r", zarr_format=3)
 
     @staticmethod
     def key(path: str) -> str:
@@ -255,7 +255,7 @@ class Run:
                 "wait for it to end, or name another folder"
             )
         self.location.replace(_COPY, encoded)
-        zarr.open_group(self.store, mode="a")
+        zarr.open_group(self.store, mode="a", zarr_format=3)
 
     def describe(self, attributes: Mapping[str, Any]) -> list[str]:
         """Write the metadata of the root of `results.zarr`, with its attributes, and of the groups

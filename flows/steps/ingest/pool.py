@@ -445,7 +445,7 @@ class _Write:
             "x": self.chunk.x,
             "row": self.chunk.rows,
         }
-        if "source_id" in self.writer.names:
+        if "source_id" in self.writer.arrays:
             columns["source_id"] = self.chunk.source_id
         optional = {"id": self.chunk.id, "group": self.chunk.group, "candidates": self.chunk.label}
         columns |= {name: there for name, there in optional.items() if there is not None}
