@@ -98,6 +98,35 @@ def test_a_small_training_imports_only_what_it_uses(pool: PoolWriter, tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("before", "during", "says"),
+    [("", "say", ["say"]), ("say", "", ["say", "taken apart"]), ("", "", [])],
+)
+def test_a_process_leaves_when_all_have_been_called(
+    before: str, during: str, says: list[str]
+) -> None:
+    """Taking modules apart takes a tenth of a second; who asked to be called at the end is."""
+    script = (
+        "import atexit, os, sys\n"
+        "from flows import cli\n"
+        "class Held:\n"
+        "    def __del__(self, write=os.write): write(1, b'taken apart')\n"
+        "def ask(word): word and atexit.register(print, word, flush=True)\n"
+        "sys.held = Held()\n"
+        f"ask({before!r})\n"
+        f"cli.main = lambda: (ask({during!r}), 3)[1]\n"
+        "cli.process()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (3, says, "")
+
+
+@pytest.mark.parametrize(
     ("used", "gives"),
     [
         ("rankdata([3.0, 1.0]).tolist()", "[2.0, 1.0]"),
