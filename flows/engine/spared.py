@@ -24,8 +24,9 @@ from storage.errors import ClusterError, StorageError
 _STARTING = (100_000, 50, 100)
 """Thresholds of the collector while modules are imported, whose objects stay."""
 _USUAL = gc.get_threshold()
-_LATER = "scipy.stats"
-"""Most of the time that scikit-learn takes to be imported; what we use of it seldom calls it."""
+_LATER = {"scipy.stats", "numpy.f2py"}
+"""Packages put off: the first is most of the time that scikit-learn takes to be imported, and what
+we use of it seldom calls it; the second SciPy names, with all else of NumPy. Less what was used."""
 _LOADING = Lock()
 
 
@@ -49,25 +50,28 @@ class _Later(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what looks at all modules asks for such
             raise AttributeError(name)
-        return _OfLater(name)
+        return _OfLater(self.__name__, name)
 
 
 class _OfLater:
     """Something of such a package, which is imported when it is called or looked into."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, package: str, name: str) -> None:
+        self._package, self._name = package, name
+
+    def _itself(self) -> Any:
+        return getattr(_loaded(self._package), self._name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(_loaded(), self._name)(*args, **kwargs)
+        return self._itself()(*args, **kwargs)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (getattr(_loaded(), self._name),)  # a class is made of it
+        return (self._itself(),)  # a class is made of it
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(getattr(_loaded(), self._name), name)
+        return getattr(self._itself(), name)
 
 
 class _Put(MetaPathFinder, Loader):
@@ -76,10 +80,11 @@ class _Put(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname == _LATER:
+        if fullname in _LATER:
             return ModuleSpec(fullname, self, is_package=True)
-        if fullname.startswith(f"{_LATER}.") and isinstance(sys.modules.get(_LATER), _Later):
-            _loaded()
+        above = fullname.rpartition(".")[0]
+        if isinstance(sys.modules.get(above), _Later):
+            _loaded(above)
             return find_spec(fullname)
         return None
 
@@ -90,14 +95,13 @@ class _Put(MetaPathFinder, Loader):
         pass
 
 
-def _loaded() -> ModuleType:
+def _loaded(package: str) -> ModuleType:
     """The package itself; the first of several threads takes the place of what stood for it."""
     with _LOADING:
-        if isinstance(sys.modules.get(_LATER), _Later):
-            for finder in [finder for finder in sys.meta_path if isinstance(finder, _Put)]:
-                sys.meta_path.remove(finder)
-            del sys.modules[_LATER]
-    return import_module(_LATER)  # under the locks of imports alone
+        _LATER.discard(package)
+        if isinstance(sys.modules.get(package), _Later):
+            del sys.modules[package]
+    return import_module(package)  # under the locks of imports alone
 
 
 @contextmanager
