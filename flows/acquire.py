@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from flows.engine.cluster import fitting
 from flows.engine.job import Job
 from flows.engine.progress.reporter import Reporter
 from flows.kinds import labels_of
-from flows.options.params import AcquireParams, Selected
+from flows.options.params import AcquireParams, Paged, Selected
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import to_make
 from flows.orchestration.session import check_same, claimed, describe, open_job
@@ -50,6 +51,8 @@ from storage.sources.request import ENCODE, Coding
 BOUGHT = "bought.csv"
 PREDICTED = "labels.parquet"
 FEWEST_ROWS = 6
+SHOWN = 20
+"""Labels that the text counts."""
 
 
 @computes(AcquireParams, name="acquire")
@@ -72,6 +75,8 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
     given += ["--page"] if params.page else []
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)}: give one of them, each is an oracle")
+    for word in () if params.page else params.given(*Paged.model_fields, "label_values"):
+        raise InputError(f"{word.split()[0]} is for the page: give --page too, or leave it out")
     with _nothing_encoded():
         opened = open_source(
             params.source,
@@ -127,8 +132,10 @@ def _acquire(
     file = AnswersFile.open(job.run.location.path(LOG), origin)
     n_before = sum(one.label is not None for one in file.answers.rows())
     ids = StoredIds.of(job.run.group("pool"))
-    if params.answers is not None:
-        take(file, params.answers, "wanted", overrule=False, ids=ids)
+    filled = job.run.location.path(WANTED)
+    for path in (params.answers, filled if job.run.location.exists(WANTED) else None):
+        if path is not None:
+            take(file, path, "wanted", overrule=False, ids=ids)
     if values:
         oracle = column_oracle(job.run, values)
     desk = Purchases(file, job.run, oracle, ids)
@@ -155,10 +162,12 @@ def _acquire(
         "budget": params.budget,
         "n_known": len(desk.known()),
         "n_bought": len(desk.known()) - n_before,
+        "label_counts": Counter(str(desk.values[code]) for code in desk.known().values()),
         "n_wanted": waiting,
         "mode": params.mode,
         "scale": f"{ingested.scale}: {ingested.scale_reason}",
         "answers": str(file.path),
+        "bought": None if answer is None else run.path(BOUGHT),
         "wanted": run.path(WANTED) if waiting else None,
         "labels": None if answer is None else run.path(PREDICTED),
     }
@@ -204,10 +213,14 @@ def acquire_text(result: Mapping[str, Any]) -> str:
         lines.append(
             f"{amount(result['n_wanted'], 'label is', 'labels are')} wanted: "
             f"fill in {result['wanted']} and run the "
-            f"same command with --answers {result['wanted']}, or answer on a page with --page"
+            "same command again, or answer on a page with --page"
         )
     if result["labels"]:
-        lines.append(f"labels of all rows: {result['labels']}; those bought: {result['answers']}")
+        counts = sorted(result["label_counts"].items(), key=lambda one: (-one[1], one[0]))
+        each = ", ".join(f"{label!r} {n:,}" for label, n in counts[:SHOWN])
+        more = f" and {len(counts) - SHOWN:,} more values" if len(counts) > SHOWN else ""
+        lines.append(f"bought: {each}{more}, in {result['bought']}")
+        lines.append(f"labels of all rows: {result['labels']}")
     return "\n".join(lines) + "\n"
 
 

@@ -124,6 +124,14 @@ class Params(BaseModel, frozen=True, extra="forbid", defer_build=True):
             problems = (_sentence(problem, cls.model_fields) for problem in error.errors())
             raise InputError("; ".join(problems)) from error
 
+    def given(self, *names: str) -> Iterator[str]:
+        """Those of some options that are not as by default, with their values."""
+        for name in names:
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                word = "--p0 and --p1" if name == "p0" else option(name)
+                yield word if value is True else f"{word} {value}"
+
     @classmethod
     def signature(cls) -> inspect.Signature:
         """The signature of a function that takes these parameters as keywords."""
@@ -394,14 +402,6 @@ class Method(Chosen, heading="Method"):
     def method(self) -> dict[str, Any]:
         """The parameters that decide the results, as run.json records them."""
         return {name: getattr(self, name) for name in Method.model_fields}
-
-    def given(self, *names: str) -> Iterator[str]:
-        """Those of some options that are not as by default, with their values."""
-        for name in names:
-            value = getattr(self, name)
-            if value != type(self).model_fields[name].default:
-                word = "--p0 and --p1" if name == "p0" else option(name)
-                yield word if value is True else f"{word} {value}"
 
     @property
     def learns_coding(self) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from flows.steps.graph.lookup import pick
+from flows.steps.graph.lookup import ids_of, pick
 from pipeline.arrays import Float32, Floating, Int64
 from storage.errors import InputError, listed, no_column, shown
 from storage.runs.run import Run
@@ -51,16 +51,16 @@ class Features:
         self._lock = threading.Lock()
 
     def of(self, rows: Iterable[int]) -> dict[int, dict[str, Any]]:
-        """By row its `features`, or the `image` that they are; whole chunks of the pool are read,
-        never more."""
+        """By row its `features`, or the `image` that they are, and its `id` if it has one; whole
+        chunks of the pool are read, never more."""
         wanted = list(dict.fromkeys(rows))
         with self._lock:
             missing = sorted(row for row in wanted if row not in self._kept)
             if missing:
                 at = np.array([self.at(row) for row in missing], np.int64)
                 x = pick(self.run, "pool", "x", at)
-                for row, values in zip(missing, x, strict=True):
-                    self._kept[row] = self._content(values)
+                for row, values, own in zip(missing, x, ids_of(self.run, at), strict=True):
+                    self._kept[row] = self._content(values) | ({} if own is None else {"id": own})
             rows_of = {}
             for row in wanted:
                 self._kept.move_to_end(row)

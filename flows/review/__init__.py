@@ -23,7 +23,7 @@ from flows.steps.graph.lookup import ids_of, places
 from pipeline.arrays import Int64
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
-from storage.errors import InputError, amount
+from storage.errors import InputError, amount, shown
 from storage.export import check_target
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -86,10 +86,11 @@ def take(
     overrule: bool = True,
     ids: StoredIds | None = None,
 ) -> int:
-    """Keep the labels of a table as answers, but those that are known, nor any of a row that has
-    one unless they may overrule it; how many were new.
+    """Keep the labels of a table as answers, but those that are known; how many were new.
 
     ids : those of the rows, by which lines are matched that have them
+
+    Raises `InputError` where they may not `overrule`, and a row has another label by others.
     """
     origin = file.answers.origin
     assert origin is not None
@@ -97,16 +98,21 @@ def take(
         labels_read = read_tasks(path, origin)
     else:
         labels_read = [*labels_to_import(path, origin, None if ids is None else ids.to_match())]
-    new, taken = [], set[int]()
+    new: dict[tuple[int, str], Label | None] = {}
+    said: dict[int, dict[str, Label | None]] = {}
     for row, reviewer, label in labels_read:
-        labels = file.answers.of_row(row).labels
+        labels = said.setdefault(row, file.answers.of_row(row).labels)
         if reviewer in labels and labels[reviewer] == label:
             continue
-        if not overrule and (row in file.answers or row in taken):
-            continue
-        new.append((row, reviewer, label))
-        taken.add(row)
-    return keep(file, new, why)
+        for who, other in () if overrule else labels.items():
+            if who != reviewer and other not in (None, label):
+                raise InputError(
+                    f"{path}: row {row:,} is {shown(label)} here and {shown(other)} by "
+                    f"{shown(who)}; keep one, or change that by a line with {shown(who)} as its "
+                    "`reviewer`"
+                )
+        labels[reviewer] = new[row, reviewer] = label
+    return keep(file, [(row, who, label) for (row, who), label in new.items()], why)
 
 
 def keep(

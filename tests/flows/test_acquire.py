@@ -137,9 +137,39 @@ def test_people_fill_in_a_table(table: Path, tmp_path: Path) -> None:
         wanted = pd.read_csv(found["wanted"])
         asked += wanted["row"].tolist()
         wanted.assign(label=truth[wanted["row"]].to_numpy()).to_csv(found["wanted"], index=False)
-        found = run_acquire(bare, str(run), 12, answers=found["wanted"], **options)
+        found = run_acquire(bare, str(run), 12, **options)
     assert len(asked) == len(set(asked)) == found["n_known"] == 12
     assert bought(run) == {row: truth[row] for row in asked}
+
+
+def test_labels_that_people_give_are_counted_corrected_and_never_contradicted(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare, run = str(table.with_name("bare.csv")), tmp_path / "run"
+    buy = ["acquire", bare, "--run", str(run), "--budget", "20", "--workers", "0", "-q"]
+    assert main([*buy, "--label-values", "cat"]) == 2
+    assert "--label-values is for the page: give --page too" in capsys.readouterr().err
+    assert main(buy) == 0
+    first, *others = pd.read_csv(run / "wanted.csv")["row"].tolist()
+    lines = [f"{first},catt", *(f"{row},cat" for row in others[:2]), f"{others[2]},"]
+    (run / "wanted.csv").write_text("\n".join(["row,label", *lines]))
+    assert main(buy) == 0  # what was filled in is taken, not written over
+    assert "bought: 'cat' 2, 'catt' 1, in " in capsys.readouterr().out
+    (run / "wanted.csv").write_text(f"row,label\n{first},cat\n")
+    assert main(buy) == 0
+    assert "bought: 'cat' 3, in " in capsys.readouterr().out
+    (tmp_path / "other.csv").write_text(f"row,label\n{others[2]},dog\n{others[2]},cat\n")
+    (tmp_path / "more.csv").write_text(f"row,label\n{first},dog\n")
+    for name, row, who in (("other", others[2], "other.csv"), ("more", first, "wanted.csv")):
+        assert main([*buy, "--answers", str(tmp_path / f"{name}.csv")]) == 2
+        told = capsys.readouterr().err
+        assert f"row {row} is " in told
+        assert f"by '{who}'; keep one, or change that by a line with '{who}' as" in told
+    assert set(bought(run).values()) == {"cat"}
+    (tmp_path / "more.csv").write_text(f"row,label,reviewer\n{first},dog,wanted.csv\n")
+    (run / "wanted.csv").unlink()
+    assert main([*buy, "--answers", str(tmp_path / "more.csv")]) == 0
+    assert bought(run)[first] == "dog"
 
 
 def test_columns_are_chosen_and_scaled_as_in_a_training(

@@ -985,8 +985,10 @@ def test_people_are_asked_for_the_labels_that_are_bought(browser: Chrome, tmp_pa
     rng = np.random.default_rng(4)
     kind = np.repeat(["cat", "dog"], 60)
     x = rng.normal(size=(120, 3)) + 6.0 * (kind == "dog")[:, None]
-    np.save(tmp_path / "pool.npy", x.astype(np.float32))
-    args = ("acquire", tmp_path / "pool.npy", "--run", tmp_path / "run", "--budget", "12")
+    frame = pd.DataFrame(x, columns=["a", "b", "c"])
+    frame.assign(pet=[f"p{row}" for row in range(120)]).to_csv(tmp_path / "pool.csv", index=False)
+    args = ("acquire", tmp_path / "pool.csv", "--run", tmp_path / "run", "--budget", "12")
+    args += ("--id-column", "pet")
     args += ("--page", "--label-values", "cat", "--label-values", "dog", "--workers", "0", "--json")
     log = tmp_path / "acquire.log"
     with running("-m", "flows.cli", *args, log=log) as process:
@@ -996,6 +998,7 @@ def test_people_are_asked_for_the_labels_that_are_bought(browser: Chrome, tmp_pa
         while len(asked) < 12:
             until(browser, lambda: answered(browser, asked, kind))
         until(browser, lambda: "Nothing more" in browser.find_element(By.ID, "desk").text)
+        assert "--corrections" not in browser.find_element(By.ID, "desk").text
         assert process.wait(30) == 0
     assert len(set(asked)) == 12
     labels = pq.read_table(tmp_path / "run/labels.parquet").to_pandas()
@@ -1010,6 +1013,7 @@ def answered(browser: Chrome, asked: list[int], kind: np.ndarray) -> bool:
     if at < 0 or at in asked:
         return False
     asked.append(at)
+    assert f"pet p{at} · row {at} · " in browser.find_element(By.CLASS_NAME, "card").text
     label = ["cat", "dog"].index(kind[at])
     script = "document.querySelector(`[data-label='${arguments[0]}']`).click()"
     browser.execute_script(script, label)

@@ -111,7 +111,7 @@ export const question = (card, config, on, onOpen, { grid = false, current = fal
   const beside = (rows, caption) =>
     cells(card.content, rows.filter((one) => one.content.cells).map((one) =>
       ({ content: one.content, kind: kind(one.label, card), head: opener(one, card, onOpen, words(one, config)) })), config, caption);
-  const id = inFile ? card.content.cells[config.columns.indexOf(config.id_name)] : undefined;
+  const id = inFile ? card.content.cells[config.columns.indexOf(config.id_name)] : card.content.id;
   const element = h("article", { class: inFile ? "card in-file" : "card", "data-row": card.row, "aria-current": grid && current ? "true" : undefined },
     inFile ? null : h("div", { class: "exhibit" }, exhibit(card.row, card.content, config, false)),
     h("div", {}, h("h2", {}, asked), h("p", { class: "quiet" }, id === undefined || id === null ? facts : `${config.id_name} ${id} · ${facts}`), h("div", { class: "answers" }, buttons, more, skip || null)),

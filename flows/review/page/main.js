@@ -67,8 +67,8 @@ const show = () => {
     soon = setTimeout(() => desk.state(reviewer()).then(load, (error) => trouble(error.message)), 300);
   } else if (finished) {
     at("desk").replaceChildren(h("div", { class: "done" }, h("h2", {}, "Nothing more to ask."),
-      h("p", {}, "The budget is used up, or the filters leave nothing. Train with the answers: "),
-      h("p", {}, h("code", {}, `knnoise train … --corrections ${config.answers}`))));
+      h("p", {}, `The budget is used up, or the filters leave nothing.${config.optional ? " Train with the answers: " : ""}`),
+      config.optional && h("p", {}, h("code", {}, `knnoise train … --corrections ${config.answers}`)) || null));
   } else at("desk").replaceChildren(h("p", { class: "quiet" }, "Loading …"));
 };
 
