@@ -120,7 +120,8 @@ def _report(
     if least < WORTH * bounds.epsilon(design, params.delta).total:
         warnings.append(
             f"lists of {design.w} neighbors are short for k = {design.k}: with longer ones the "
-            f"width would be {least:.3f}; train without --k, which keeps 50, and give --k here"
+            f"width would be {least:.3f}; train with --k {design.k + SPARE}, and give --k "
+            f"{design.k} here"
         )
     if majority.half_width >= 0.5:
         warnings.append(

@@ -103,8 +103,11 @@ def test_the_same_question_is_answered_once(pool: PoolWriter, tmp_path: Path) ->
 
 def test_short_lists_are_named_with_the_remedy(pool: PoolWriter, tmp_path: Path) -> None:
     fit(pool(n=6000), tmp_path / "run", k=30, builder="join")
-    assert any("train without --k" in line for line in bound(tmp_path / "run", k=30)["warnings"])
-    assert not any("train without" in line for line in bound(tmp_path / "run", k=1)["warnings"])
+    remedy = "train with --k 50, and give --k 30 here"
+    assert any(remedy in line for line in bound(tmp_path / "run", k=30)["warnings"])
+    assert not any("train with" in line for line in bound(tmp_path / "run", k=1)["warnings"])
+    fit(pool(n=6000), tmp_path / "longer", k=50, builder="join")
+    assert not any("train with" in line for line in bound(tmp_path / "longer", k=30)["warnings"])
 
 
 def test_command_line(pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
