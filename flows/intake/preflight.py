@@ -179,6 +179,9 @@ def _with_votes(health: Health, params: CheckParams) -> Health:
     counts = np.bincount(votes.majority, minlength=len(votes.values)).tolist()
     known = {value: count for value, count in zip(votes.values, counts, strict=True) if count}
     findings = [Finding(kind="annotations", columns=[], text=text)]
+    for one in alike(votes.label_name, dict.fromkeys(votes.values, 1)):
+        update = {"text": f"{one.text}: recode the annotations", "option": None}
+        findings.append(one.model_copy(update=update))
     there = health.n_rows if votes.repeats is None else len(votes.repeats.first)
     if there is not None and there > rows:
         text = f"{amount(there - rows, 'row has', 'rows have')} no label"

@@ -786,6 +786,8 @@ def _sentence(problem: Any, known: Iterable[str]) -> str:
     }
     if problem["type"] in bounds:
         return f"{name} {value}: {bounds[problem['type']].format(**context)}"
+    if problem["type"] == "string_type" and hasattr(value, "columns"):
+        return f"{name} of type {type(value).__name__}: give the path of a file it is written to"
     is_plain = isinstance(value, str | int | float)
     if is_plain and problem["type"] == "string_type":
         return f"{name} {value}: must be text, such as {str(value)!r}"

@@ -219,8 +219,8 @@ def warnings(panel: Annotators | None) -> list[str]:
         ),
         (
             panel.n_unused,
-            f"{panel.n_unused:,} annotations are of labels that are no row's majority, and are "
-            "left out; are they misspelled?",
+            f"{amount(panel.n_unused, 'annotation has', 'annotations have')} a label that is no "
+            "row's majority, and are left out; is it misspelled?",
         ),
         (
             chance,
@@ -275,7 +275,8 @@ def annotator_lines(report: Training) -> list[str]:
         *_first(each, ANNOTATORS, "annotators"),
         consensus(report, panel),
         "  look first at rows "
-        + ", ".join(f"{row.row:,} ({row.certainty:.0%})" for row in panel.look_first[:FIRST]),
+        + ", ".join(f"{row.row} ({row.certainty:.0%})" for row in panel.look_first[:FIRST])
+        + " of its column row",
     ]
 
 

@@ -68,15 +68,20 @@ def read_annotations(
     """The annotations of a table, by rows of the source; raises as `with_annotations`."""
     by = source.id_name
     names = by or ROW, annotator or ANNOTATOR, label or LABEL
-    options = ("--id-column", "--annotator-column", "--label-column")
+    remedies = [
+        f"name its column by {option}"
+        for option in ("--id-column", "--annotator-column", "--label-column")
+    ]
+    if by is not None:
+        remedies[0] = f"call its column {shown(by)}, as in {source.files[0]}"
 
     def choose(name: str, columns: tuple[str, ...]) -> Sequence[str]:
-        for column, option in zip(names, options, strict=True):
+        for column, remedy in zip(names, remedies, strict=True):
             if column not in columns:
                 raise InputError(
-                    f"{name}: no column {shown(column)}, only {listed(columns)}; "
-                    f"annotations have a line per row and annotator; name its column by {option}"
-                    f"{separator_hint(columns)}"
+                    f"{name}: no column {shown(column)}, only {listed(columns)}; annotations have "
+                    "a line per row and annotator (melt a table with a column per annotator); "
+                    f"{remedy}{separator_hint(columns)}"
                 )
         if len(set(names)) < 3:
             raise InputError(f"{name}: {listed(names)} must be three columns")

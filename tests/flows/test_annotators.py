@@ -93,6 +93,8 @@ def test_consensus_and_annotators(made: Path, tmp_path: Path) -> None:
     text = content.train_text(content.training(report))
     assert "annotators: 4, " in text
     assert "consensus in consensus.parquet" in text
+    assert f"look first at rows {least[0]} (" in text
+    assert text.split("look first at rows ")[1].splitlines()[0].endswith(" of its column row")
     trained = knnoise.open_run(made / "run")
     pd.testing.assert_frame_equal(trained.consensus, found)
     assert list(trained.annotators.index) == ["dan", "cyd", "bob", "ann"]
@@ -183,7 +185,7 @@ def test_single_labels_and_doubtful_lines_are_warned_of(made: Path, tmp_path: Pa
     warned = " ".join(report["warnings"])
     assert "few rows have labels of several annotators" in warned
     assert "2 lines of the annotations without a label" in warned
-    assert "3 annotations are of labels that are no row's majority" in warned
+    assert "3 annotations have a label that is no row's majority" in warned
     assert {one["support"] for one in report["annotators"]["annotators"]} <= {"weak", "unsupported"}
 
 
@@ -248,6 +250,20 @@ def test_options_that_do_not_go_together(made: Path, tmp_path: Path) -> None:
         fit(made / "pool.csv", tmp_path / "run", **options, labels="y.csv")
     with pytest.raises(InputError, match="give both"):
         fit(made / "pool.csv", tmp_path / "run", annotator_column="who")
+
+
+def test_check_names_labels_that_annotators_write_in_several_ways(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    votes = pd.read_csv(made / "votes.csv", dtype=str)
+    one = sorted(votes.label.unique())[0]
+    votes.loc[votes.annotator == "ann", "label"] = votes.label.replace(one, f"{one} é")
+    votes.loc[votes.annotator == "bob", "label"] = votes.label.replace(one, f"{one} E")
+    votes.to_csv(tmp_path / "votes.csv", index=False)
+    check = ["check", str(made / "pool.csv"), "--id-column", "id", "--annotations"]
+    assert main([*check, str(tmp_path / "votes.csv")]) == 0
+    told = capsys.readouterr().out
+    assert f"'{one} E' and '{one} é' differ by case, spaces or accents: recode the" in told
 
 
 def test_check_and_score(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -207,7 +207,7 @@ def test_arrays_with_labels_beside(tmp_path: Path) -> None:
         ({"workers": -1}, "workers=-1: must be 0 or more"),
         (
             {"corrections": pd.DataFrame({"row": [1]})},
-            "corrections of type DataFrame: input should",
+            "corrections of type DataFrame: give the path of a file it is written to",
         ),
         ({"parse": {"a": "percent"}}, "parse of type dict: input should be a valid list"),
     ],

@@ -192,6 +192,7 @@ def test_a_folder_of_tables_in_other_words(source: Source, tmp_path: Path) -> No
         ('id,annotator,label\np1,a,"yes\np3,b,no"\n', "column 'label' holds a line break at row 0"),
         ("id,annotator,label\np1,a,no\np3,a,yes\np1,a,no\n", "id 'p1' twice, at rows 0 and 2"),
         ("id,label\np1,a\n", "no column 'annotator', only 'id', 'label'"),
+        ("item,annotator,label\np1,a,b\n", "; call its column 'id', as in "),
         ("id,annotator,label\n" + "".join(f"p1,{i},1\n" for i in range(10_001)), "by row 10,000"),
         ("id,annotator,label\n" + "".join(f"p1,{i},x{i}\n" for i in range(1_001)), "1,000 values"),
     ],
