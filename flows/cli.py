@@ -173,20 +173,20 @@ def _command(
         tells = getattr(cls, "tells", False) or any(p.name == "quiet" for p in options)
 
         def run(json: bool, verbose: bool, **kwargs: Any) -> None:
-            silent = not tells and kwargs.pop("quiet") and not json
+            if not tells:
+                kwargs.pop("quiet")
             if extra is not None:
                 needs(extra, click.get_current_context().command_path)
             with stdout.in_detail() if verbose else contextlib.nullcontext():
                 report, text, *damage = call(**kwargs)
-            if not silent:
-                _print(report, text)
+            _print(report, text)
             for line in damage:
                 if line is not None:
                     raise StorageError(line)
 
         run.__click_params__ = options  # type: ignore[attr-defined]
         if not tells:
-            run = quiet("print no text: the exit status tells")(run)
+            run = quiet("print no progress, of which this command has none")(run)
         run = click.option("--json", is_flag=True, help="one JSON object on stdout")(run)
         about = "print each part on stderr, and the trace of an error"
         run = click.option("-v", "--verbose", is_flag=True, help=about)(run)
