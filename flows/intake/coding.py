@@ -21,6 +21,8 @@ from storage.sources.values.labels import joined_by
 from storage.sources.values.texts import plain_texts
 
 MOST_CATEGORIES = 64
+WRITTEN = {"sep": "csv", "encoding": "csv", "sheet": "xlsx"}
+"""Options of how a file is written, and the format that they are of."""
 SAMPLE_BYTES = 64 << 20
 SAMPLE_ROWS = 1 << 17
 _PIECE = 1 << 16
@@ -60,7 +62,7 @@ def own_source(
     left_out: tuple[str, ...] = (),
 ) -> Source:
     """The source that parameters name, without its annotations; with no coding to be looked at."""
-    return open_source(
+    source = open_source(
         params.source,
         params.labels,
         None if params.annotations is not None else params.label_column,
@@ -71,6 +73,11 @@ def own_source(
         raw=coding is None,
         candidates=params.candidates,
     )
+    alone = params.labels is None and params.annotations is None
+    for name, kind in WRITTEN.items() if alone else ():
+        for word in params.given(name) if source.kind != kind else ():
+            raise InputError(f"{word}: {source.files[0]} is no {kind} file; leave it out")
+    return source
 
 
 def annotated(source: Source, params: CheckParams | TrainParams) -> Source:

@@ -119,6 +119,10 @@ def joins(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
             text = f"label {name!r}: {shown(joined[0])} joins others: is one of them right?"
             option = f"--candidates '{mark}'"
             return [Finding(kind="joins", columns=[name], text=text, option=option)]
+    if known and all(value[:1] == "[" and value[-1:] == "]" for value in known):
+        text = f"label {name!r}: {shown(next(iter(known)))} is a list that became text"
+        text += ": keep it in Parquet, or write cat|dog and give --candidates '|'"
+        return [Finding(kind="joins", columns=[name], text=text)]
     return []
 
 

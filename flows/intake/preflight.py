@@ -241,8 +241,9 @@ def look(params: CheckParams | TrainParams) -> Health:
         else:
             counts = _in_order(known)
             n_missing = len(labels) - known.total() if known else 0
-            findings += [*quantity(name, known), *(joins(name, known) or alike(name, known))]
-            few = too_few(name, known, n_missing) if glance.whole else []
+            sets = joins(name, known)
+            findings += [*quantity(name, known), *(sets or alike(name, known))]
+            few = too_few(name, known, n_missing) if glance.whole and not sets else []
             n_missing = 0 if few and len(known) < 2 else n_missing  # which is said with it
             findings += few
     findings += _findings(glance, y, method, n_missing, dict(counts))
@@ -402,7 +403,13 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
             )
             either = f"--id-column {quote(name)} or " if column.names_rows else ""
             either += f"--exclude {quote(name)}"
-            doubts.append(_one("id-like", name, f"{what}: it looks like an id", either))
+            # so few of so wide a range hardly repeat, whatever they are
+            by_chance = not column.is_text and np.ptp(values) > len(values) ** 2 / 8
+            if by_chance and not name.lower().endswith("id"):
+                text = f"{name!r}: {what}: if it is an id, give {either}"
+                doubts.append(Finding(kind="id-like", columns=[name], text=text))
+            else:
+                doubts.append(_one("id-like", name, f"{what}: it looks like an id", either))
         elif column.is_text and method.encode == "none":
             text = f"text, such as {column.example!r}: distances need numbers"
             encoded = "--encode one-hot or " if np.nanmax(values) < MOST_CATEGORIES else ""

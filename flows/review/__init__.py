@@ -45,6 +45,8 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
         if params.import_from is not None:
             raise InputError("--export-to and --import-from: give one of them")
         check_target(params.export_to, other=TASKS, inputs=[params.answers])
+    if params.port and (params.export_to or params.import_from) is not None:
+        raise InputError("--port is for the page: leave it out")
     trained = Trained.of(latest(params.run))
     if params.export_to is not None:
         trained.check_apart(params.export_to)
@@ -99,9 +101,9 @@ def take(
     else:
         labels_read = [*labels_to_import(path, origin, None if ids is None else ids.to_match())]
     new: dict[tuple[int, str], Label | None] = {}
-    said: dict[int, dict[str, Label | None]] = {}
+    by_row: dict[int, dict[str, Label | None]] = {}
     for row, reviewer, label in labels_read:
-        labels = said.setdefault(row, file.answers.of_row(row).labels)
+        labels = by_row.setdefault(row, file.answers.of_row(row).labels)
         if reviewer in labels and labels[reviewer] == label:
             continue
         for who, other in () if overrule else labels.items():

@@ -265,6 +265,56 @@ def test_check_says_what_training_would_meet_in_text_written_elsewhere(
         assert told in "".join(capsys.readouterr()), line
 
 
+def test_an_option_of_another_format_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"a": np.arange(40) % 9, "y": np.arange(40) % 2})
+    table.to_csv("t.csv", index=False)
+    table.to_parquet("t.parquet")
+    for line, told in {
+        "check t.csv --sheet X": "--sheet X: t.csv is no xlsx file; leave it out",
+        "train t.parquet --run r --label-column y --sep ;": "--sep ;: t.parquet is no csv file",
+        "check t.parquet --encoding cp1252": "--encoding cp1252: t.parquet is no csv file",
+    }.items():
+        assert main(line.split()) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_numbers_that_hardly_repeat_stay_features_unless_they_look_like_ids(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "income": rng.choice(200_000, N, replace=False),
+        "visit": 1_000 + rng.permutation(N),
+        "unit_id": rng.choice(10**9, N, replace=False),
+        "x": rng.normal(size=N),
+        "y": rng.integers(0, 2, N),
+    }
+    pd.DataFrame(columns).to_csv(tmp_path / "t.csv", index=False)
+    found = check(tmp_path / "t.csv", "--label-column", "y", capsys=capsys)
+    doubts = {f["columns"][0]: f["option"] for f in found["findings"] if f["kind"] == "id-like"}
+    assert [name for name, option in doubts.items() if option] == ["visit", "unit_id"]
+    assert "if it is an id, give --id-column income or --exclude" in str(found["findings"])
+    assert "income" not in str(found["remedies"])
+
+
+def test_sets_in_text_are_not_classes_of_a_single_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = [["cat"], ["dog"], ["eel"]] * 20
+    sets[0] = ["cat", "dog", "eel"]
+    table = pd.DataFrame({"a": np.arange(60) % 7, "kind": ["|".join(one) for one in sets]})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    found = check(tmp_path / "t.csv", "--label-column", "kind", capsys=capsys)
+    assert found["remedies"]["candidates"] == "|"
+    assert "few labels" not in [one["kind"] for one in found["findings"]]
+    table.assign(kind=[str(one) for one in sets]).to_csv(tmp_path / "t.csv", index=False)
+    found = check(tmp_path / "t.csv", "--label-column", "kind", capsys=capsys)
+    assert "is a list that became text: keep it in Parquet" in found["findings"][0]["text"]
+
+
 def test_check_leaves_some_feature_and_names_what_squeezes_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -701,6 +701,7 @@ BAD = {
     "share": (["--random-share", "2"], "or less"),
     "import": (["--import-from", "absent.csv"], "no such file"),
     "export": (["--export-to", "out.txt"], "tables are written as .parquet, .csv"),
+    "port": (["--port", "8080", "--export-to", "out.csv"], "--port is for the page: leave it out"),
 }
 
 

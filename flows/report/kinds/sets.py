@@ -124,7 +124,8 @@ class CandidateReport(PoolReport):
     def single(self, name: str) -> Training:
         raise InputError(
             f"{name}: trained on candidate sets, for which there are train, score and report "
-            "alone; give a training on single labels"
+            "alone; give a training on single labels, such as disambiguated_label of its "
+            "label_issues.parquet"
         )
 
     @property
