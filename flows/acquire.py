@@ -132,10 +132,13 @@ def _acquire(
     file = AnswersFile.open(job.run.location.path(LOG), origin)
     n_before = sum(one.label is not None for one in file.answers.rows())
     ids = StoredIds.of(job.run.group("pool"))
-    filled = job.run.location.path(WANTED)
-    for path in (params.answers, filled if job.run.location.exists(WANTED) else None):
-        if path is not None:
-            take(file, path, "wanted", overrule=False, ids=ids)
+    if params.answers is not None:
+        take(file, params.answers, "wanted", overrule=False, ids=ids)
+    if job.run.location.exists(WANTED):
+        try:
+            take(file, job.run.location.path(WANTED), "wanted", overrule=False, ids=ids)
+        except InputError as error:
+            raise InputError(f"{error}; or remove it, and what was filled in") from error
     if values:
         oracle = column_oracle(job.run, values)
     desk = Purchases(file, job.run, oracle, ids)
