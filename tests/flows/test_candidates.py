@@ -216,3 +216,12 @@ def test_bad_sets_are_refused(
     assert said in told
     assert "Traceback" not in told
     assert not (tmp_path / "r").exists()
+
+
+def test_sets_that_tell_nothing_are_warned_of(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(80, 3))
+    found = knnoise.train(x, tmp_path / "run", labels=np.ones((80, 3), np.bool_), **HERE)
+    assert any("sets that are all alike" in line for line in found.summary["warnings"])
+    some = np.eye(3, dtype=np.bool_)[np.arange(80) % 3]
+    found = knnoise.train(x, tmp_path / "other", labels=some, **HERE)
+    assert not any("all alike" in line for line in found.summary["warnings"])

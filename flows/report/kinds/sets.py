@@ -100,6 +100,11 @@ class CandidateReport(PoolReport):
     ) -> "CandidateReport":
         names, taken = ingested.label_values or [], judged.disambiguated
         warnings = [*common["warnings"], *_length_warning(fitted, ingested.n_rows)]
+        if not judged.decided:
+            warnings.append(
+                "no row's neighbors leave one label: sets that are all alike tell no classes "
+                "apart, and predictions mean nothing"
+            )
         return cls(
             **{**common, "rule": NAME, "warnings": warnings},
             **fields_of(fitted, "k", "c1_tried", "stops_tried", "agreement"),
