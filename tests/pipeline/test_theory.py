@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.study.bounds import (
+from pipeline.noise.bounds import (
     Margin,
     Smoothness,
     excess_risk_bound,
