@@ -16,8 +16,9 @@ RATES = ("noise/asymptotes", "noise/extrema", "noise/rates")
 TESTED = ("noise/regions", "noise/cores", "noise/copies")
 """What a training asks of features and distances beside the rates."""
 MATRIX = ("noise/transition", "noise/transition_fit")
-QUALITY = tuple(
-    f"decision/{m}" for m in ("class_votes", "odds", "quality", "suspects", "tempering")
+QUALITY = (
+    "blocks/logits",
+    *(f"decision/{m}" for m in ("class_votes", "odds", "quality", "suspects", "tempering")),
 )
 DECISION = (*RATES, "decision/threshold")
 KERNELS = {
@@ -32,7 +33,7 @@ KERNELS = {
     "gao-ours": DECISION,
     "multiclass": (*RATES, *MATRIX, *TESTED),
     "suspects": (*RATES, *MATRIX, *TESTED, "noise/simplex", *QUALITY),
-    "metric": ("blocks/logits", "blocks/metric", *DECISION, *MATRIX, *QUALITY),
+    "metric": ("blocks/metric", *DECISION, *MATRIX, *QUALITY),
     "cleaning": ("cleaned", "decision/soft", "blocks/metric", *RATES, *MATRIX, *QUALITY),
     "weighed": (*DECISION, *MATRIX, *QUALITY, "decision/class_rule"),
     "verdicts": RATES,
