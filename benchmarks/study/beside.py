@@ -104,16 +104,6 @@ def preprocess(
     return density_scaled(own, mean, least), density_scaled(query, away, least)
 
 
-def pack(candidate: Bools) -> Masks:
-    """(row, word) uint64 bit masks of candidate sets (row, class) bool: class c is bit c % 64 of
-    word c // 64."""
-    n, n_classes = candidate.shape
-    words = -(-n_classes // 64)
-    padded = np.zeros((n, 64 * words), np.bool_)
-    padded[:, :n_classes] = candidate
-    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
-
-
 def most_voted(neighbor: Integers, mask: Masks, n_classes: int, sizes: Int64) -> Int64:
     """(query, size) int64: the class in most sets of the first k neighbors, for each k of ``sizes``
     (size,), ascending; ties: the lowest class. Plain kNN on candidate sets (Hüllermeier & Beringer

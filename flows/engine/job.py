@@ -251,7 +251,7 @@ class Job:
         with Deadline(step, self.step_timeout).interrupting("all"):
             return self._once(step, do, shown)
 
-    def found(
+    def result(
         self, step: str, do: Callable[[Run], Output], kind: type[T], *, shown: bool = True
     ) -> T:
         """What such a step leaves, of a kind."""

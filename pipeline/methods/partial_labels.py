@@ -61,6 +61,16 @@ class Predictions:
     """(query,) int64 neighbors among which the label came closest to beating the others"""
 
 
+def pack(candidate: Bools) -> Masks:
+    """(row, word) uint64 bit masks of candidate sets (row, class) bool: class c is bit c % 64 of
+    word c // 64."""
+    n, n_classes = candidate.shape
+    words = -(-n_classes // _BITS)
+    padded = np.zeros((n, words * _BITS), np.bool_)
+    padded[:, :n_classes] = candidate
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+
+
 def unpack(mask: Masks, n_classes: int) -> Bools:
     """(row, class) bool candidate sets of bit masks (row, word)."""
     bits = np.unpackbits(mask.astype("<u8").view(np.uint8), axis=1, bitorder="little")

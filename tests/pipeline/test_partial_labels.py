@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from benchmarks.study.beside import most_voted, pack, predict_aknn, preprocess
+from benchmarks.study.beside import most_voted, predict_aknn, preprocess
 from benchmarks.study.pools import bags
 from pipeline.methods.partial_features import (
     DESCRIPTORS,
@@ -27,6 +27,7 @@ from pipeline.methods.partial_labels import (
     agreement,
     choose,
     disambiguate,
+    pack,
     predict,
     predict_each,
     reordered,

@@ -173,7 +173,7 @@ def find_consensus(
             before, after = read_skills(run, number), maximize(sums, first(run))
             return _keep(run, number + 1, after, sums, change(before, after, sums.counts))
 
-        moved = job.found(_matrices(number + 1), fit, float)
+        moved = job.result(_matrices(number + 1), fit, float)
         number += 1
     judged = over_blocks("consensus-blocks", number, GIVES)
     agreed = _write(job, graph, judged, classes)
@@ -200,7 +200,7 @@ def find_consensus(
         )
         return Output([run.key(GROUP)], annotators)
 
-    return job.found("annotators", finish, Annotators)
+    return job.result("annotators", finish, Annotators)
 
 
 def _matrices(number: int) -> str:

@@ -86,7 +86,7 @@ def check_data(
         order = file_order(together(looked.left(FileDistances)), n_rows)
         return Output([*written, FILE], replace(DataChecked(*total), near=usual.near, order=order))
 
-    return job.found("data-issues", finish, DataChecked)
+    return job.result("data-issues", finish, DataChecked)
 
 
 def look(at: Around, k: int, n_rows: int, usual: Usual) -> Facts:
@@ -142,4 +142,4 @@ def find_segments(job: Job, pool: Pool) -> list[Segment]:
         )
         return Output([], list(worst_segments(x, suspect, likely)))
 
-    return job.found("segments", find, list[Segment])
+    return job.result("segments", find, list[Segment])

@@ -111,7 +111,7 @@ def choose_probes(
         look, walk = cheapest(looks, _walks(tried, efforts(k)), wanted)
         return Output([], Probes(look.halo, look.probes, walk.steps))
 
-    return job.found("probes", choose, Probes)
+    return job.result("probes", choose, Probes)
 
 
 def cheapest(looks: list[Reachable], walks: list[Walk], wanted: float) -> tuple[Reachable, Walk]:

@@ -186,7 +186,7 @@ def choose_partition(
         chosen = CutChosen(*of, cut.halo, cut.ceiling, wide=bool(regions))
         return Output([run.key("partition")], chosen)
 
-    return job.found(of_attempt(PARTITION, attempt), choose, CutChosen)
+    return job.result(of_attempt(PARTITION, attempt), choose, CutChosen)
 
 
 def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: CutChosen, attempt: int) -> Blocks:

@@ -53,7 +53,7 @@ def derive(
 
     def make(job: Job) -> Ingested:
         written.extend(job.parts(f"derive-{of.path}", partial(derive_part, of=of), parts))
-        return job.found(of.path, finish, Ingested)
+        return job.result(of.path, finish, Ingested)
 
     return job.task("derive", make)
 

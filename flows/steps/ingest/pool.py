@@ -305,7 +305,7 @@ def ingest(
                 source.annotations.check(reading.gaps.until)
         return _finish(run, writer, reading, scale, files)
 
-    ingested = job.found(path, finish, Ingested, shown=False)
+    ingested = job.result(path, finish, Ingested, shown=False)
     with Deadline(f"ingest-{path}", job.step_timeout).interrupting("chunks"):
         _repair(job, path, ingested, _Reading(source, seed, labels, classes=classes))
     return ingested

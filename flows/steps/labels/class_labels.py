@@ -64,7 +64,7 @@ def find_class_issues(
         known=relayed,
     )
     fit = partial(_fit, n_classes=n_classes, counted=counted, smoothed=smoothed)
-    second = job.found("weights", fit, Fitted)
+    second = job.result("weights", fit, Fitted)
     judged = over_graph(
         *(job, graph, "second-pass"),
         partial(judge, rule=estimates.rule, second=second),
@@ -83,7 +83,7 @@ def find_class_issues(
         made = table.finish(run, graph.pool, {"k": estimates.k})
         return Output(made, LabelIssues.of_parts(written.left(Checked)))
 
-    return job.found("verdicts", finish, LabelIssues)
+    return job.result("verdicts", finish, LabelIssues)
 
 
 def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:

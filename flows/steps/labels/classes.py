@@ -268,7 +268,7 @@ def estimate_classes(
             ),
         )
 
-    return job.found("rates", estimate, ClassEstimates)
+    return job.result("rates", estimate, ClassEstimates)
 
 
 def read_correction(run: Run) -> Correction:

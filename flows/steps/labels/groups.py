@@ -71,7 +71,7 @@ def find_groups(
         whole = replace(whole, apart=apart(near[:, 0], near[:, 1:]))
         return Output([], group_rates(cells, layout, whole, column, values))
 
-    return job.found("groups", estimate, Groups)
+    return job.result("groups", estimate, Groups)
 
 
 def _neighbors_groups(run: Run, pool: Pool) -> npt.NDArray[np.int16]:

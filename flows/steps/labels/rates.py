@@ -235,7 +235,7 @@ def estimate_rates(
             ),
         )
 
-    return job.found("rates", estimate, RateEstimates)
+    return job.result("rates", estimate, RateEstimates)
 
 
 def heard(vote: WeighedVote, run: Run, features: Callable[[], Float32]) -> Float32 | None:

@@ -78,7 +78,7 @@ def find_odds(
         gives={"smoothed": "f4", "reach": "f4"},
     )
     fit = partial(_fit_second, counted, smoothed, first)
-    second = job.found("weights", fit, OddsWeights)
+    second = job.result("weights", fit, OddsWeights)
     return LabelOdds(first, second, counted, smoothed)
 
 
@@ -203,7 +203,7 @@ def find_label_issues(
         written = table.finish(run, graph.pool, {"k": k, **asdict(rule)})
         return Output(written, LabelIssues.of_parts(judged.left(Checked)))
 
-    return job.found("verdicts", finish, LabelIssues)
+    return job.result("verdicts", finish, LabelIssues)
 
 
 def verdicts(

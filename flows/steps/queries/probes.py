@@ -191,7 +191,7 @@ def bound_audit(job: Job, queries: Pool, model: Model) -> Distances:
         rows = model.scaling.apply(read_array(sample, "x", slice(0, _BOUND_ROWS)))
         return Output([], _known(kth_distance_bound(x, rows, model.k, model.n_rows)))
 
-    return job.found("audit", find, Distances)
+    return job.result("audit", find, Distances)
 
 
 def in_reach(model: Model, number: int, x: Float32, bound: Float32) -> Int64:
@@ -237,7 +237,7 @@ def true_limits(job: Job, model: Model, n: int, searched: list[Record]) -> Dista
                 nearest[owner] = np.sort(both, axis=1)[:, : model.k]
         return Output([], _known(nearest[:, -1]))
 
-    return job.found("truth", merge, Distances)
+    return job.result("truth", merge, Distances)
 
 
 def _known(distance: Float32) -> Distances:

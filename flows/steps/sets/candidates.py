@@ -111,7 +111,7 @@ def _choose(
         how = choose(hits, C1, stops)
         return Output([], CandidateEstimates(how, list(C1), list(stops), share, n))
 
-    return job.found("choice", finish, CandidateEstimates)
+    return job.result("choice", finish, CandidateEstimates)
 
 
 def agree(at: Around, n_classes: int, n_rows: int, stops: tuple[int, ...], seed: int) -> Facts:

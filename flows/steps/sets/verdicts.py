@@ -78,7 +78,7 @@ def write_verdicts(
         )
         return Output(table.finish(run, graph.pool, asdict(how)), verdicts)
 
-    return job.found("verdicts", finish, Verdicts)
+    return job.result("verdicts", finish, Verdicts)
 
 
 def verdicts(at: SourceRows, n_classes: int, label: np.dtype[np.generic]) -> Facts:
