@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from flows.intake.labels import POSTERIOR, WEIGHT
 from flows.options.params import CleanParams, as_keywords
 from flows.orchestration.run_folders import latest
+from flows.report.model import Interval
 from flows.scorings.scored import Trained
 from pipeline.arrays import Float64, Int64
 from pipeline.decision.soft import soft_labels
@@ -26,6 +27,9 @@ from storage.runs.run import below
 from storage.sources.base import Source, unchanged
 from storage.sources.formats.tables import is_list, to_labels
 from storage.sources.stored import as_stored, stored_cells, stored_schema
+
+FEWEST_WRONG = 0.01
+"""Share of wrong labels that the interval must lie above, else cleaning is doubtful."""
 
 
 class CleanReport(BaseModel):
@@ -48,6 +52,8 @@ class CleanReport(BaseModel):
     """Written rows by label."""
     run: str
     out: str
+    doubt: str | None = None
+    """Why a model may learn no better from it; None where nothing speaks against it."""
 
 
 @as_keywords(CleanParams, name="clean")
@@ -68,7 +74,7 @@ def run_clean(params: CleanParams) -> dict[str, Any]:
     trained.run.check(below("verdicts"))
     cleaning = _Cleaning.of(trained, source, params)
     write_tables(params.out, cleaning.schema, cleaning.tables(trained.recorded()))
-    return cleaning.report(params).model_dump(mode="json")
+    return cleaning.report(params, trained.report.share_wrong_interval).model_dump(mode="json")
 
 
 def _opened(trained: Trained, params: CleanParams) -> Source:
@@ -225,8 +231,15 @@ class _Cleaning:
         same = np.asarray(to_labels(column).astype(object) == values[code], np.bool_)
         return pc.if_else(pa.array(same), column, named.cast(column.type))
 
-    def report(self, params: CleanParams) -> CleanReport:
-        """What was written."""
+    def report(self, params: CleanParams, interval: Interval | None) -> CleanReport:
+        """What was written; `interval` is that of the share of wrong labels."""
+        doubt = None
+        if interval is not None and interval[0] < FEWEST_WRONG:
+            doubt = (
+                f"from {interval[0]:.1%} to {interval[1]:.1%} of the labels are wrong: many that "
+                "are suspect may be right. Compare a model of these rows with one of all, on "
+                "labels that somebody checked"
+            )
         return CleanReport(
             how=self.how,
             n_rows=self.n_rows,
@@ -238,6 +251,7 @@ class _Cleaning:
             n_by_class=self.by_class.tolist(),
             run=bare(params.run),
             out=bare(params.out),
+            doubt=doubt,
         )
 
 
@@ -260,4 +274,6 @@ def clean_text(report: CleanReport) -> str:
     gone = [str(v) for v, n in zip(report.classes, report.n_by_class, strict=True) if n == 0]
     if gone:
         lines.append(f"WARNING: no row is left of {', '.join(gone)}; give --weight or --soft")
+    if report.doubt is not None:
+        lines.append(f"WARNING: {report.doubt}")
     return "\n".join([*lines, ""])

@@ -297,3 +297,17 @@ def test_what_cannot_be_cleaned_is_refused_in_one_line(
         assert not (tmp_path / out).exists()
     with pytest.raises(InputError, match="the DataFrame: is not what"):
         open_run(run).clean(table(N - 1))
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_labels_that_may_be_right_are_doubted_aloud(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], noisy: bool
+) -> None:
+    pool = table()
+    if not noisy:
+        pool["sick"] = np.where(pool["a"] + np.random.default_rng(1).normal(0, 2, N) > 1.5, *"yn")
+    pool.to_parquet(tmp_path / "pool.parquet")
+    fit(tmp_path / "pool.parquet", tmp_path / "run", label_column="sick", exclude=ASIDE)
+    asked = ["clean", str(tmp_path / "pool.parquet"), "--run", str(tmp_path / "run")]
+    assert main([*asked, "--out", str(tmp_path / "clean.parquet")]) == 0
+    assert ("WARNING: from 0.0% to" in capsys.readouterr().out) is not noisy

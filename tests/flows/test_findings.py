@@ -66,6 +66,22 @@ def test_the_worst_segment_is_a_sentence_over_raw_columns(made: Path) -> None:
     assert "Where labels are worst" in page.read_text()
 
 
+def test_mistakes_that_stand_together_are_found_by_their_place(tmp_path: Path) -> None:
+    """A hurried session: half of the labels of 240 rows in a row of 3,000."""
+    table, rng = patients(3000, 0), np.random.default_rng(2)
+    hurried = slice(1200, 1440)
+    wrong = rng.random(240) < 0.5
+    there = table.loc[1200:1439, "sick"]
+    table.loc[1200:1439, "sick"] = np.where(wrong, there.map({"no": "yes", "yes": "no"}), there)
+    table.to_csv(tmp_path / "train.csv", index=False)
+    assert train(tmp_path / "train.csv", tmp_path / "run") == 0
+    text = (tmp_path / "run" / "report.txt").read_text()
+    said = re.search(r"(\d+) < row of the source ≤ (\d+): \d+% suspect", text)
+    assert said is not None
+    assert abs(int(said[1]) - hurried.start) < 60
+    assert abs(int(said[2]) - hurried.stop) < 60
+
+
 def test_an_encoded_column_is_one_of_those_that_matter_or_do_not(tmp_path: Path) -> None:
     table = patients(2000, 0)[["age", "site", "sick"]]
     rng = np.random.default_rng(1)

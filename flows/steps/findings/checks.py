@@ -131,7 +131,8 @@ def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -
 
 
 def find_segments(job: Job, pool: Pool) -> list[Segment]:
-    """Where suspect labels are most frequent, by features before scaling; the worst first."""
+    """Where suspect labels are most frequent, by features before scaling, and by the place in the
+    source, which is the feature after them; the worst first."""
 
     def find(run: Run) -> Output:
         sample = as_read(run).group("samples/partition")
@@ -140,6 +141,7 @@ def find_segments(job: Job, pool: Pool) -> list[Segment]:
         suspect, likely = (
             pick(run, "labels", name, row) for name in ("is_label_issue", "predicted_label")
         )
-        return Output([], list(worst_segments(x, suspect, likely)))
+        place = source_rows(run, row).astype(np.float32)
+        return Output([], list(worst_segments(np.column_stack([x, place]), suspect, likely)))
 
     return job.result("segments", find, list[Segment])
