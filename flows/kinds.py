@@ -115,8 +115,8 @@ class CandidateSets(Labels):
     def judge(self, job: Job, of: LabeledGraph, source: Source) -> LabelsJudged:
         """c1 and T, and the verdicts on all rows."""
         values = of.ingested.label_values or []
-        asked = of.graph, len(values), of.length, of.params.seed
-        estimated, verdicts = job.task("candidates", judge_candidates, *asked)
+        sets = of.graph, len(values), of.length, of.params.seed
+        estimated, verdicts = job.task("candidates", judge_candidates, *sets)
         table = "label-issues", "labels", LABEL_ISSUES, values, "candidate_labels"
         job.task("export", export, *table)
         return LabelsJudged(CandidateReport, estimated, verdicts.issues, verdicts=verdicts)

@@ -8,17 +8,7 @@ import math
 import numpy as np
 from numba import njit
 
-from pipeline.arrays import Bools, Float32, Float64, Int64, Integers
-from pipeline.knn.exact import nearest
-from pipeline.methods.partial_features import (
-    VISION,
-    Preprocessing,
-    density_scaled,
-    least_reach,
-    reach,
-    smoothed,
-    unit_rows,
-)
+from pipeline.arrays import Float64, Int64, Integers
 from pipeline.methods.partial_labels import AdaptiveParams, Masks
 from pipeline.methods.rknn import GRID, Labels, SizeSelection, best, fold_sums, gains, own_extremes
 from pipeline.noise.annotator_matrices import (
@@ -82,28 +72,6 @@ def consensus_of(
     return judged, sums, skills
 
 
-def preprocess(
-    train: Float32, test: Float32, how: Preprocessing = VISION
-) -> tuple[Float32, Float32]:
-    """Training and test rows by one pipeline, in memory, with exact neighbors.
-
-    All statistics are of the training rows; the neighbors of test rows are searched among the
-    smoothed training rows. ValueError where there are too few training rows.
-    """
-    if len(train) <= max(how.n_smooth, how.n_density):
-        raise ValueError(f"{len(train)} training rows: need more than {how.n_density}")
-    center = None if how.cube_root else train.mean(axis=0, dtype=np.float64)
-    own, others = unit_rows(train, center), np.arange(len(train))
-    near = nearest(own, own, how.n_smooth, exclude=others)
-    own = smoothed(own, own, *near, how.alpha)
-    query = unit_rows(test, center)
-    query = smoothed(query, own, *nearest(query, own, how.n_smooth), how.alpha)
-    mean = reach(nearest(own, own, how.n_density, exclude=others)[1])
-    least = least_reach(mean)
-    away = reach(nearest(query, own, how.n_density)[1])
-    return density_scaled(own, mean, least), density_scaled(query, away, least)
-
-
 def most_voted(neighbor: Integers, mask: Masks, n_classes: int, sizes: Int64) -> Int64:
     """(query, size) int64: the class in most sets of the first k neighbors, for each k of ``sizes``
     (size,), ascending; ties: the lowest class. Plain kNN on candidate sets (Hüllermeier & Beringer
@@ -128,18 +96,6 @@ def predict_aknn(
     margin = params.margin(n, n_classes)
     label: Int64 = _votes(np.ascontiguousarray(neighbor), mask, n_classes, sizes, margin)
     return label[:, 0]
-
-
-def packed(neighbor_label: Integers, kept: Bools, w: int, absent: int) -> Integers:
-    """(row, w) labels of each row's first w kept neighbors, ``absent`` where there are fewer.
-
-    For pools of which only some rows are labeled, or only some are certified: with those of half
-    of the rows, the threshold may come from the other half. ``kept`` is (row, list) bool.
-    """
-    order = np.argsort(~kept, axis=1, kind="stable")[:, :w]
-    labels = np.take_along_axis(neighbor_label, order, axis=1)
-    labels[~np.take_along_axis(kept, order, axis=1)] = absent
-    return labels
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

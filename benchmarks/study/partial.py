@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
-from benchmarks.study.beside import most_voted, predict_aknn, preprocess
+from benchmarks.study.beside import most_voted, predict_aknn
 from benchmarks.study.data import Absent, load
 from benchmarks.study.pools import bags
 from benchmarks.study.results import Results
 from pipeline.knn.exact import nearest
-from pipeline.methods.partial_features import VISION
+from pipeline.methods.partial_features import VISION, preprocess
 from pipeline.methods.partial_labels import (
     C1,
     STOPS,

@@ -23,7 +23,6 @@ from pipeline.knn.threads import ALONE, Threads
 
 AS_SCALED, COSINE, WEIGHTED, MODEL = "as-scaled", "cosine", "weighted", "model"
 PROBABILITIES = "probabilities"
-"""The simplest first."""
 LEARNED = (WEIGHTED, MODEL)
 """Those that need features that tell something of the labels."""
 FEWEST_ROWS = 100

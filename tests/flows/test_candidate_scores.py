@@ -12,13 +12,12 @@ import pytest
 from classes import clouds
 from runs import fit
 
-from benchmarks.study.beside import pack
 from flows.cli import main
 from flows.report.content import load_any
 from flows.report.kinds import CandidateReport
 from flows.score import score
 from pipeline.knn.exact import nearest
-from pipeline.methods.partial_labels import AdaptiveParams, disambiguate, predict
+from pipeline.methods.partial_labels import AdaptiveParams, disambiguate, pack, predict
 from storage.errors import InputError
 from storage.files.location import Location
 from storage.runs.run import Run

@@ -14,7 +14,6 @@ from classes import clouds
 from runs import fit, fit_until, results
 
 import knnoise
-from benchmarks.study.beside import pack
 from flows.cli import main
 from flows.report.content import load_any
 from flows.report.kinds import CandidateReport
@@ -27,6 +26,7 @@ from pipeline.methods.partial_labels import (
     agreement,
     choose,
     disambiguate,
+    pack,
     predict,
 )
 from storage.errors import InputError
@@ -216,12 +216,3 @@ def test_bad_sets_are_refused(
     assert said in told
     assert "Traceback" not in told
     assert not (tmp_path / "r").exists()
-
-
-def test_sets_that_tell_nothing_are_warned_of(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).normal(size=(80, 3))
-    found = knnoise.train(x, tmp_path / "run", labels=np.ones((80, 3), np.bool_), **HERE)
-    assert any("sets that are all alike" in line for line in found.summary["warnings"])
-    some = np.eye(3, dtype=np.bool_)[np.arange(80) % 3]
-    found = knnoise.train(x, tmp_path / "other", labels=some, **HERE)
-    assert not any("all alike" in line for line in found.summary["warnings"])

@@ -68,7 +68,7 @@ def _read_in(module: ModuleType) -> Iterator[Any]:
         if isinstance(node, ast.Call) and node.args:
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             kind = ast.unparse(node.args[-1])
-            if called in ("result_of", "found", "left") and kind not in (
+            if called in ("result_of", "result", "left") and kind not in (
                 "kind",
                 "model.rule.counted",
             ):

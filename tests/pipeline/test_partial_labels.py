@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from benchmarks.study.beside import most_voted, predict_aknn, preprocess
+from benchmarks.study.beside import most_voted, predict_aknn
 from benchmarks.study.pools import bags
 from pipeline.methods.partial_features import (
     DESCRIPTORS,
@@ -19,6 +19,7 @@ from pipeline.methods.partial_features import (
     Preprocessing,
     density_scaled,
     least_reach,
+    preprocess,
     reach,
     smoothed,
 )

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from reference_speculate import exact_estimate, printed_terms, true_error
 
-from benchmarks.study.beside import packed
 from pipeline.knn.lists import ABSENT
 from pipeline.labels import dtype_of
 from pipeline.methods.speculate_correct import (
@@ -28,6 +27,7 @@ from pipeline.methods.speculate_correct import (
     clean_range,
     epsilon,
     majority,
+    packed,
     sample_block,
     threshold_rules,
 )
