@@ -93,7 +93,8 @@ def case(x: NDArray[np.float32], y: Int, kind: str, n: int, draw: int) -> dict[s
     rows, k = model._rows(x[test]), model.n_neighbors_
     near = model._label[nearest_rows(rows, model._x, model._longest)[0]]
     share = np.stack([(near[:, :k] == label).mean(axis=1) for label in range(c)], axis=1)
-    chance = {"one k": model._vote(near, False), "weighed": model._vote(near, True)}
+    trees = model._trees(x[test])
+    chance = {"one k": model._vote(near, False), "weighed": model._vote(near, True, trees)}
     by = {"plain": share.argmax(axis=1), **{way: of[1] for way, of in chance.items()}}
     worth, truth = model.weighed_vote_, y[test]
     taken = "weighed" if worth is not None and worth.taken else "one k"
