@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,21 +10,12 @@ import pytest
 
 from flows.engine.job import Output, execute
 from flows.engine.parts import Part
-from flows.engine.results import Result
 from storage import StorageError
 from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import read_group, write_group
 from storage.files.location import Location, RunStore
 from storage.runs.pool import ChunkWriter
 from storage.runs.run import Run
-
-
-@dataclass(frozen=True)
-class Six(Result):
-    """A result of some part."""
-
-    n: int
-
 
 PART = Part("block-00000", None)
 ROWS = np.arange(6)
@@ -44,18 +34,18 @@ def sample(value: float) -> dict[str, np.ndarray]:
 
 def group_part(run: Run, value: float) -> Output:
     write_group(run.store, "samples/partition", "sample", sample(value))
-    return Output([run.key("samples/partition")], Six(6))
+    return Output([run.key("samples/partition")], 6)
 
 
 def exchange_part(run: Run, value: float) -> Output:
     exchange = Exchange(run.location, "route")
     exchange.send("rows-000000", ROWS % 2, 2, sample(value))
-    return Output([exchange.key("rows-000000")], Six(6))
+    return Output([exchange.key("rows-000000")], 6)
 
 
 def chunk_part(run: Run, value: float) -> Output:
     writer = ChunkWriter(run, "bounds", 6, 6)
-    return Output(writer.chunk(0, bound=np.full(6, value)), Six(6))
+    return Output(writer.chunk(0, bound=np.full(6, value)), 6)
 
 
 PARTS = [group_part, exchange_part, chunk_part]
