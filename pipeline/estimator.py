@@ -411,7 +411,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         if not chosen or len(lists) < FEWEST_ROWS:
             return None
         rows = np.flatnonzero(self._drawn())
-        trees = self._trees(x[rows])
+        trees = self._trees(x, rows)
         one_k, weighed = (
             self._vote(lists[rows], is_weighed, trees)[1] for is_weighed in (False, True)
         )
@@ -458,11 +458,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             near = self._label[nearest_rows(x, self._x, longest, threads=self._threads())[0]]
         return self._vote(near, is_weighed, self._trees(features))
 
-    def _trees(self, x: Rows) -> Float32 | None:
-        """(row,) log odds of the second of two classes by trees; None where none are heard."""
+    def _trees(self, x: Rows, rows: Int64 | slice = slice(None)) -> Float32 | None:
+        """(row,) log odds of the second of two classes by trees, of some rows of features; None
+        where none are heard."""
         if self._forests is None:
             return None
-        return tree_odds(self._forests, x.toarray() if issparse(x) else x)
+        some = x[rows]
+        return tree_odds(self._forests, some.toarray() if issparse(some) else some)
 
     def _vote(
         self, near: Int64, is_weighed: bool, trees: Float32 | None = None

@@ -78,12 +78,13 @@ def bounded(bounds: Iterable[Sequence[float | None]], report: PoolReport, which:
     """Bounds of features, (feature, low, high) with low < value ≤ high, in words, the feature after
     all being the place in the source; places of a column of lists, which mean nothing to people,
     are `which` region of it."""
-    names, coding = report.config.feature_names, Coding.of_json(report.config.coding)
+    names = [*report.config.feature_names, "row of the source"]
+    coding = Coding.of_json(report.config.coding)
     encoded = coding.encoded
     words: dict[str, None] = {}
     for feature, low, high in bounds:
         assert feature is not None
-        name = [*names, "row of the source"][int(feature)]
+        name = names[int(feature)]
         least, most = (None if v is None else coding.written(name, v, 6) for v in (low, high))
         if name in encoded:
             column, value = encoded[name]

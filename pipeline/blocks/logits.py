@@ -17,6 +17,8 @@ FOLDS = 3
 """Parts of the rows; the trees of each are fitted on the others."""
 LEAVES, DEPTH, LEAF, RATE = 15, 5, 20, 0.1
 """Of a tree: leaves and levels at most, rows of a leaf at least, and the share that counts."""
+FITTED_VALUES = 1_500_000
+"""Rows times features that trees are fitted on, at most: 24,000 rows of 62 features."""
 MOST_CLASSES = 20
 """Each is a column of logits, and trees to fit."""
 LEAST_CHANCE = 1e-3

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.blocks.logits import MOST_CLASSES, Forests, fit_forests, spread_of
+from pipeline.blocks.logits import FITTED_VALUES, MOST_CLASSES, Forests, fit_forests, spread_of
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import nearest
 from pipeline.knn.threads import ALONE, Threads
@@ -37,8 +37,6 @@ JUDGED_ROWS = 4000
 """Rows whose labels are predicted, at most."""
 LEARNING_ROWS = 8000
 """Rows that weights are learned on, at most."""
-FITTED_VALUES = 1_500_000
-"""Rows times features that trees are fitted on, at most: 24,000 rows of 62 features."""
 FOLDS = 3
 """Parts of a sample with few rows; each is judged by what was learned on the others."""
 TREES = 40

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from pipeline.arrays import Float32, Float64, Floating, Int8, Int64, Integers, UInt8
-from pipeline.blocks.logits import Forests, fit_forests
-from pipeline.blocks.metric import FITTED_VALUES
+from pipeline.blocks.logits import FITTED_VALUES, Forests, fit_forests
 from pipeline.decision.quality import (
     BIAS_RIDGE,
     RIDGE,
@@ -165,9 +164,9 @@ def trees_can_learn(n_sampled: int, n_features: int) -> bool:
 
 def hear_trees(
     vote: WeighedVote, count: Integers, given: Integers, x: Float32, threads: Threads = ALONE
-) -> tuple[WeighedVote, Forests | None]:
-    """The vote that hears boosted trees, too, and the trees; the vote as it was, and None, where
-    they tell nothing more of the given labels.
+) -> tuple[WeighedVote, Float64, Forests | None]:
+    """The vote that hears boosted trees, too, its features, and the trees; the vote as it was, and
+    None, where they tell nothing more of the given labels.
 
     They learn from the features what the vote without them and the given labels take for the
     likelier class, and those of a row have not seen what is said of it.
@@ -180,15 +179,15 @@ def hear_trees(
     some = np.sort(np.random.default_rng(0).permutation(n)[: FITTED_VALUES // x.shape[1]])
     forests = fit_forests(x[some], likely[some], 0, threads)
     if forests is None:
-        return vote, None
+        return vote, odds, None
     forests = forests._replace(spread=np.ones(1))
     features = np.column_stack([odds, tree_odds(forests, x)])
     heard = replace(vote, weights=_weights(features, given, vote.assumed), trees=forests.digest)
     gain = _log_likelihood(heard.log_odds(features), given, by)
     gain -= _log_likelihood(vote.log_odds(odds), given, by)
     if gain.mean() < LEAST_GAIN:
-        return vote, None
-    return heard, forests
+        return vote, odds, None
+    return heard, features, forests
 
 
 def tree_odds(forests: Forests, x: Float32) -> Float32:
@@ -277,9 +276,13 @@ def _fit(
 def _log_likelihood(log_odds: Float64, given: Integers, by: Correction) -> Float64:
     """(row,) of the given labels, by the log odds of class 1."""
     label = given.astype(np.int64)
-    one = expit(log_odds)
-    p = one * by.matrix[1][label] + (1.0 - one) * by.matrix[0][label]
-    return np.asarray(np.log(np.maximum(p, TINY)))
+    return np.log(_likelihood(expit(log_odds), by.matrix[1][label], by.matrix[0][label]))
+
+
+def _likelihood(chance: Float64, one: Float64, zero: Float64) -> Float64:
+    """(row,) of the given labels, whose likelihoods are `one` where the true class is 1 and `zero`
+    where it is 0, by the chance of class 1."""
+    return np.asarray(np.maximum(chance * one + (1.0 - chance) * zero, TINY))
 
 
 def loss_of(
@@ -292,7 +295,7 @@ def loss_of(
     def loss(free: Float64) -> tuple[float, Float64]:
         weight, bias = free[:-1], free[-1]
         f = expit(features @ weight + bias)
-        p = np.maximum(f * one + (1.0 - f) * zero, TINY)
+        p = _likelihood(f, one, zero)
         away = weight - start
         value = -np.log(p).sum() + RIDGE * away @ away + 0.5 * BIAS_RIDGE * bias * bias
         slope = f * (1.0 - f) * (zero - one) / p

@@ -164,7 +164,7 @@ def suspects_of_two(
     forests, trees = None, None
     if x is not None and odds.trees_can_learn(len(sample), x.shape[1]):
         heard = first, count[sample], given[sample], x[sample]
-        first, forests = odds.hear_trees(*heard, threads)
+        first, _, forests = odds.hear_trees(*heard, threads)
         trees = None if forests is None else odds.tree_odds(forests, x)
     evidence = first.features(count, trees)
     chance = odds.first_pass(first.log_odds(evidence), given, by)

@@ -97,6 +97,17 @@ def test_a_small_training_imports_only_what_it_uses(pool: PoolWriter, tmp_path: 
     assert "p0" in done.stdout
 
 
+def ran(script: str) -> subprocess.CompletedProcess[str]:
+    """A script in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
 @pytest.mark.parametrize(
     ("before", "during", "says"),
     [("", "say", ["say"]), ("say", "", ["say", "taken apart"]), ("", "", [])],
@@ -116,13 +127,7 @@ def test_a_process_leaves_when_all_have_been_called(
         f"cli.main = lambda: (ask({during!r}), 3)[1]\n"
         "cli.process()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = ran(script)
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (3, says, "")
 
 
@@ -152,13 +157,8 @@ def test_what_is_imported_later_is_there_when_it_is_used(used: str, gives: str) 
         "    before = 'scipy.stats._stats_py' in sys.modules\n"
         f"    print(before, {used}, 'scipy.stats._stats_py' in sys.modules)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = ran(script)
+    done.check_returncode()
     assert done.stdout.strip() == f"False {gives} True"
 
 

@@ -174,11 +174,12 @@ def blurred(n: int, no_use: int) -> tuple[Any, ...]:
 
 def test_trees_tell_rows_apart_that_neighbors_do_not() -> None:
     x, clean, label, count, vote = blurred(2000, 20)
-    both, forests = odds.hear_trees(vote, count, label, x)
+    both, features, forests = odds.hear_trees(vote, count, label, x)
     assert forests is not None
     assert both.trees == forests.digest
     trees = odds.tree_odds(forests, x)
     assert np.abs(trees).max() <= odds.SURE
+    assert np.array_equal(features, both.features(count, trees))
     right, alone = (
         ((of.log_odds(of.features(count, beside)) >= 0) == clean).mean()
         for of, beside in ((both, trees), (vote, None))
@@ -191,7 +192,7 @@ def test_trees_of_a_row_have_not_seen_its_own_label(fold: int) -> None:
     x, _, label, count, vote = blurred(1000, 5)
     mine = fold_of(x) == fold
     other = np.where(mine & (np.arange(1000) % 5 == 0), 1 - label, label)
-    (_, one), (_, after) = (odds.hear_trees(vote, count, given, x) for given in (label, other))
+    one, after = (odds.hear_trees(vote, count, given, x)[2] for given in (label, other))
     assert one is not None
     assert after is not None
     assert one.digest != after.digest
@@ -204,8 +205,9 @@ def test_trees_that_tell_nothing_are_not_heard() -> None:
     x, label = rng.normal(size=(1000, 3)).astype(np.float32), rng.integers(0, 2, 1000)
     rates = odds.Assumed(0.2, 0.2, (500, 500))
     vote = odds.weighed_vote(rng.binomial(5, 0.5, (1000, 1)), (5,), label, rates)
-    assert odds.hear_trees(vote, rng.binomial(5, 0.5, (1000, 1)), label, x) == (vote, None)
-    assert odds.hear_trees(vote, np.full((30, 1), 2), np.zeros(30, int), x[:30])[1] is None
+    kept, _, forests = odds.hear_trees(vote, rng.binomial(5, 0.5, (1000, 1)), label, x)
+    assert (kept, forests) == (vote, None)
+    assert odds.hear_trees(vote, np.full((30, 1), 2), np.zeros(30, int), x[:30])[2] is None
     assert [odds.trees_can_learn(*of) for of in ((2000, 789), (2000, 790), (100, 9000))] == [
         *(True, False, True)
     ]

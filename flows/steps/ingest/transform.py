@@ -35,7 +35,6 @@ from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 PROJECTION, METRIC = "projection", "metric"
-"""Groups, and steps."""
 SUM_WITHIN = 0.01
 """How far from 1 the probabilities of a row may add up: files round them."""
 

@@ -209,14 +209,13 @@ def estimate_rates(
         sizes = sizes_among(grid)
         of_sizes = count[:, [grid.index(size) for size in sizes]]
         weighed = weighed_vote(of_sizes, sizes, given, assumed(rates, votes))
-        forests, trees, worth_it = None, None, None
+        features, forests, worth_it = weighed.features(of_sizes), None, None
         if trees_can_learn(len(given), pool.n_features):
             x = sampled(run, "partition", sample["row"])
             heard_by = weighed, of_sizes, given, x, Threads(job.machine().threads)
-            weighed, forests = hear_trees(*heard_by)
-            trees = None if forests is None else tree_odds(forests, x)
+            weighed, features, forests = hear_trees(*heard_by)
         if chosen == "crossfit" and params.k is None and params.objective == "accuracy":
-            predicted = (weighed.log_odds(weighed.features(of_sizes, trees)) >= 0).astype(np.int8)
+            predicted = (weighed.log_odds(features) >= 0).astype(np.int8)
             matrix = of_rates(known(rule.p0, rule.p1)).matrix
             of_one_k = rule.predict(count[:, at] / k)
             worth_it = worth(of_one_k, predicted, given, matrix, rates.risk(given.mean()))
