@@ -7,7 +7,7 @@ from flows.report.model import PoolReport, Scoring, Training
 from pipeline.diagnostics.file_order import FileOrder
 from pipeline.knn.lists import wilson
 from storage.errors import amount
-from storage.sources.request import Coding, is_place, stem
+from storage.sources.request import PLAIN_NUMBERS, Coding, is_place, stem
 
 NOTICEABLE = 0.01
 """Share of scored rows, beyond what is usual in the training pool, that is worth a warning."""
@@ -85,7 +85,8 @@ def bounded(bounds: Iterable[Sequence[float | None]], report: PoolReport, which:
     for feature, low, high in bounds:
         assert feature is not None
         name = names[int(feature)]
-        least, most = (None if v is None else coding.written(name, v, 6) for v in (low, high))
+        written = (coding if feature < len(names) - 1 else PLAIN_NUMBERS).written
+        least, most = (None if v is None else written(name, v, 6) for v in (low, high))
         if name in encoded:
             column, value = encoded[name]
             word = f"{column} {'=' if least else '≠'} {value}"

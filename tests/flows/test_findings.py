@@ -73,8 +73,9 @@ def test_mistakes_that_stand_together_are_found_by_their_place(tmp_path: Path) -
     wrong = rng.random(240) < 0.5
     there = table.loc[1200:1439, "sick"]
     table.loc[1200:1439, "sick"] = np.where(wrong, there.map({"no": "yes", "yes": "no"}), there)
+    table["rate"] = [f"{share} %" for share in rng.integers(0, 100, 3000)]  # as no place is written
     table.to_csv(tmp_path / "train.csv", index=False)
-    assert train(tmp_path / "train.csv", tmp_path / "run") == 0
+    assert train(tmp_path / "train.csv", tmp_path / "run", "--parse", "r*=percent") == 0
     text = (tmp_path / "run" / "report.txt").read_text()
     said = re.search(r"(\d+) < row of the source ≤ (\d+): \d+% suspect", text)
     assert said is not None
