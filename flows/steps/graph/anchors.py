@@ -79,12 +79,13 @@ def anchor_rows(run: Run, plan: AnchorPlan) -> Int64:
 
 
 def sampled(run: Run, sample: str, row: Int64) -> Float32:
-    """(row, feature) unscaled features of rows that are in a sample of the pool."""
+    """(row, feature) unscaled features of rows that are in a sample of the pool, which is read up
+    to the last of them."""
     group = run.group(f"samples/{sample}")
-    sampled = read_array(group, "row")
-    order = np.argsort(sampled)
-    place = order[np.searchsorted(sampled[order], row)]
-    return read_array(group, "x")[place]
+    known = read_array(group, "row")
+    order = np.argsort(known)
+    place = order[np.searchsorted(known[order], row)]
+    return read_array(group, "x", slice(0, int(place.max(initial=-1)) + 1))[place]
 
 
 def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) -> None:
