@@ -1013,9 +1013,9 @@ def answered(browser: Chrome, asked: list[int], kind: np.ndarray) -> bool:
     at = browser.execute_script("return Number(document.querySelector('.card')?.dataset.row ?? -1)")
     if at < 0 or at in asked:
         return False
-    asked.append(at)
     assert f"pet p{at} · row {at} · " in browser.find_element(By.CLASS_NAME, "card").text
     label = ["cat", "dog"].index(kind[at])
     script = "document.querySelector(`[data-label='${arguments[0]}']`).click()"
     browser.execute_script(script, label)
+    asked.append(at)  # after all that may find the card just being made anew, and is tried again
     return True
