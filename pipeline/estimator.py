@@ -27,7 +27,7 @@ from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, decide_weighed, temper
 from pipeline.decision.class_votes import class_losses, contradicted
 from pipeline.decision.odds import tree_odds
-from pipeline.decision.quality import FIT_ROWS, correction
+from pipeline.decision.quality import FIT_ROWS, correction, tree_chances
 from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two, votes_among
 from pipeline.decision.tempering import (
     MatrixDecision,
@@ -130,7 +130,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     threshold_ : average of given labels from which class 1 is predicted by the vote of one k; None
         for other than two
     weighed_vote_ : (gain, gain_error, matrix_error, taken) what neighborhoods of several sizes,
-        weighed, and of two classes trees beside them, are worth beside the vote of one k, and
+        weighed, and trees where they tell more, are worth beside the vote of one k, and
         whether they predict, which they do unless they surely lose; None where the vote of one k
         is asked for, by `n_neighbors`, `noise` or `objective`
     support_, reason_ : how far the rates can be trusted, and why, in words
@@ -388,7 +388,6 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self, index: Int64, distance: Float32, noise: Transition, x: Float32 | None
     ) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
-        self._forests = None
         if noise.rates is not None:
             drawn = np.flatnonzero(self._drawn())
             suspects, self._weighed, self._forests = suspects_of_two(
@@ -400,7 +399,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         drawn = np.flatnonzero(self._drawn())
         wrong = contradicted(votes_among(index, self._label, c, drawn))
         self._by = correction(assumed(noise, counts_of, wrong), counts_of)
-        suspects, self._first = suspects_of(index, distance, self._label, self._by, drawn)
+        suspects, self._first, self._forests = suspects_of(
+            index, distance, self._label, self._by, drawn, x, self._threads()
+        )
         return suspects
 
     def _weigh(self, lists: Int64, noise: Transition, x: Rows) -> Worth | None:
@@ -458,16 +459,17 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             near = self._label[nearest_rows(x, self._x, longest, threads=self._threads())[0]]
         return self._vote(near, is_weighed, self._trees(features))
 
-    def _trees(self, x: Rows, rows: Int64 | slice = slice(None)) -> Float32 | None:
-        """(row,) log odds of the second of two classes by trees, of some rows of features; None
-        where none are heard."""
+    def _trees(self, x: Rows, rows: Int64 | slice = slice(None)) -> AnyArray | None:
+        """What trees say of some rows of features, ``tree_odds`` of two classes or
+        ``tree_chances`` of more; None where none are heard."""
         if self._forests is None:
             return None
         some = x[rows]
-        return tree_odds(self._forests, some.toarray() if issparse(some) else some)
+        say = tree_odds if len(self.classes_) == 2 else tree_chances
+        return say(self._forests, some.toarray() if issparse(some) else some)
 
     def _vote(
-        self, near: Int64, is_weighed: bool, trees: Float32 | None = None
+        self, near: Int64, is_weighed: bool, trees: AnyArray | None = None
     ) -> tuple[Float64, Int64]:
         """The same by labels (row, rank) of the nearest: neighborhoods of all sizes, weighed, and
         trees, or the corrected vote of one k."""
@@ -480,7 +482,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             one = self._rule.posterior(share, k)
             return np.stack([1.0 - one, one], axis=1), self._rule.predict(share).astype(np.int64)
         decided = (
-            decide_weighed(near, self._by, self._first)
+            decide_weighed(near, self._by, self._first, trees)
             if is_weighed
             else decide(near, c, k, self._matrix)
         )

@@ -6,6 +6,8 @@ from flows.report import metric
 from flows.report.findings import bounded, findings
 from flows.report.model import PoolReport, Training, span, where
 from flows.steps.ingest.pool import CorrectionsUsed
+from flows.steps.labels.classes import Fitted
+from pipeline.decision.odds import WeighedVote
 from pipeline.decision.tempering import Worth
 from pipeline.noise.annotator_verdicts import Annotator, Annotators
 from pipeline.noise.groups import APART, Group, Groups
@@ -33,16 +35,18 @@ def of_labels(report: Training) -> list[str]:
     ]
 
 
-def predicted_by(worth: Worth | None, *, trees: bool = False) -> list[str]:
-    """How new rows are predicted and what that is worth, by `trees`, too; nothing where it was
-    asked for."""
+def predicted_by(worth: Worth | None, vote: WeighedVote | Fitted | None) -> list[str]:
+    """How new rows are predicted, by several sizes of neighborhoods where there is their vote, and
+    what that is worth; nothing where it was asked for."""
     if worth is None:
         return []
     error = 1.96 * float(np.hypot(worth.gain_error, worth.matrix_error))
     more = "more" if worth.gain >= 0 else "fewer"
     rows = f"{abs(worth.gain):,.0f} ± {error:,.0f} {more} of the sampled rows right, as estimated"
     if worth.taken:
-        several = "several sizes of neighborhoods" + (" and trees" if trees else "")
+        several = "several sizes of neighborhoods" + (
+            " and trees" if vote is not None and vote.trees else ""
+        )
         by = f"new rows are predicted by {several} together, not by one k"
         if error == 0.0:
             return [f"{by}, which predicts the sampled rows alike"]

@@ -23,8 +23,7 @@ from flows.report.review import LOG
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested
-from flows.steps.ingest.transform import METRIC, PROJECTION, transform
-from flows.steps.labels.rates import TREES
+from flows.steps.ingest.transform import METRIC, PROJECTION, TREES, transform
 from flows.steps.queries import probes, scoring, searching
 from flows.steps.queries.features import prepare_queries, read_queries
 from flows.steps.sets.stages import check_stages, features_of

@@ -19,6 +19,10 @@ LEAVES, DEPTH, LEAF, RATE = 15, 5, 20, 0.1
 """Of a tree: leaves and levels at most, rows of a leaf at least, and the share that counts."""
 FITTED_VALUES = 1_500_000
 """Rows times features that trees are fitted on, at most: 24,000 rows of 62 features."""
+FEWEST_FITTED = 1900
+"""Rows that the trees which votes hear learn from at least, or all there are."""
+LEAST_GAIN = 1e-3
+"""Nats a row by which trees must tell more of the given labels to be heard."""
 MOST_CLASSES = 20
 """Each is a column of logits, and trees to fit."""
 LEAST_CHANCE = 1e-3
@@ -141,6 +145,19 @@ def fit_forests(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Fo
     )
     spread = spread_of(forests.apply(x))
     return forests._replace(spread=np.array([1.0 / spread])) if spread > 0 else None
+
+
+def can_learn(n_rows: int, n_features: int) -> bool:
+    """Whether of a sample of so many rows enough can be fitted."""
+    return FITTED_VALUES // n_features >= min(n_rows, FEWEST_FITTED)
+
+
+def fit_some(x: Float32, y: Codes, threads: Threads = ALONE) -> Forests | None:
+    """Trees for votes to hear, of as many rows of a sample as can be fitted; their logits are those
+    of chances."""
+    some = np.sort(np.random.default_rng(0).permutation(len(x))[: FITTED_VALUES // x.shape[1]])
+    forests = fit_forests(x[some], y[some], 0, threads)
+    return None if forests is None else forests._replace(spread=np.ones(1))
 
 
 def spread_of(x: Float32) -> float:

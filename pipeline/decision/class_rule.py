@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipeline.arrays import Float64, Int32, Int64, Integers
+from pipeline.arrays import Float64, Int32, Int64, Integers, UInt8
 from pipeline.decision.class_votes import NONE, ClassVotes, class_votes, vote_sizes
 from pipeline.decision.quality import Correction, Weights, among_candidates, chances, vote_features
 from pipeline.decision.tempering import PARTS, MatrixDecision, choose_part, softened, worth
@@ -55,15 +55,18 @@ def decide(neighbor_label: Integers, n_classes: int, k: int, matrix: Float64 | N
     return replace(decided, chance=np.where(there, chance, 0.0))
 
 
-def decide_weighed(neighbor_label: Integers, by: Correction, weights: Weights) -> Decided:
+def decide_weighed(
+    neighbor_label: Integers, by: Correction, weights: Weights, trees: UInt8 | None = None
+) -> Decided:
     """Decide rows by the labels (row, rank) of their neighborhoods of all sizes, weighed as the
-    first pass of label qualities weighs them."""
+    first pass of label qualities weighs them, and by ``tree_chances`` (row, class), where these are
+    heard."""
     sizes = vote_sizes(neighbor_label.shape[1])
 
     def of_sizes(votes: ClassVotes) -> Float64:
         return among_candidates(chances(vote_features(votes, by), votes.code, weights))
 
-    return _in_portions(neighbor_label, len(by.matrix), sizes, of_sizes)
+    return _in_portions(neighbor_label, len(by.matrix), sizes, of_sizes, trees)
 
 
 def _in_portions(
@@ -71,12 +74,15 @@ def _in_portions(
     n_classes: int,
     sizes: tuple[int, ...],
     chance_of: Callable[[ClassVotes], Float64],
+    trees: UInt8 | None = None,
 ) -> Decided:
     """Decide rows by what the votes of some rows say of their candidates, (row, candidate)."""
     parts = []
     for start in range(0, max(1, len(neighbor_label)), PORTION):
-        near = neighbor_label[start : start + PORTION]
+        some = slice(start, start + PORTION)
+        near = neighbor_label[some]
         votes = class_votes(near, np.full(len(near), NONE, np.int32), n_classes, sizes)
+        votes = replace(votes, trees=None if trees is None else trees[some])
         chance = chance_of(votes)
         parts.append((votes.code, chance, likeliest(votes.code, chance)))
     return Decided(*(np.concatenate(column) for column in zip(*parts, strict=True)))

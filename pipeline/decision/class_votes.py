@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from pipeline.arrays import Int32, Int64, Integers
+from pipeline.arrays import Bools, Int32, Int64, Integers, UInt8
 
 Codes = Int32
 Counts = npt.NDArray[np.uint16]
 Sums = Int64
+BYTE = 255
 CANDIDATES = 32
 """Classes kept per row; up to this many classes, all of them are."""
 SIZES = (4, 8, 16, 32, 64, 100)
@@ -37,6 +38,16 @@ class ClassVotes:
     """(row, size) labels among the nearest that are not missing."""
     own: Int32
     """(row,) place of the row's own label among its candidates; -1 where it is missing."""
+    trees: UInt8 | None = None
+    """(row, class) chances that trees give each, in parts of ``BYTE``, where they are heard; all
+    classes are candidates then."""
+
+    def take(self, rows: Integers | Bools | slice) -> ClassVotes:
+        """Those of some rows."""
+        trees = None if self.trees is None else self.trees[rows]
+        return ClassVotes(
+            self.code[rows], self.votes[rows], self.total[rows], self.own[rows], trees
+        )
 
 
 def class_losses(

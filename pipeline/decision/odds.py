@@ -19,7 +19,8 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from pipeline.arrays import Float32, Float64, Floating, Int8, Int64, Integers, UInt8
-from pipeline.blocks.logits import FITTED_VALUES, Forests, fit_forests
+from pipeline.blocks.logits import LEAST_GAIN, Forests, fit_some
+from pipeline.decision.class_votes import BYTE
 from pipeline.decision.quality import (
     BIAS_RIDGE,
     RIDGE,
@@ -42,15 +43,10 @@ from pipeline.noise.rates import NoiseRates, trusted
 
 SIZES = (5, 10, 20, 35, 50, 100)
 """Neighborhood sizes whose counts are weighed."""
-BYTE = 255
 TINY = 1e-12
 """Chance that no label is less likely than."""
 SURE = 4.6
 """Log odds of trees are no larger: one in a hundred."""
-FEWEST_FITTED = 1900
-"""Rows that trees learn from at least, or all."""
-LEAST_GAIN = 1e-3
-"""Nats a row by which trees must tell more of the given labels."""
 
 
 @dataclass(frozen=True)
@@ -157,11 +153,6 @@ def weighed_vote(
     )
 
 
-def trees_can_learn(n_sampled: int, n_features: int) -> bool:
-    """Whether there are rows enough to fit trees on, of so many features."""
-    return FITTED_VALUES // n_features >= min(n_sampled, FEWEST_FITTED)
-
-
 def hear_trees(
     vote: WeighedVote, count: Integers, given: Integers, x: Float32, threads: Threads = ALONE
 ) -> tuple[WeighedVote, Float64, Forests | None]:
@@ -173,14 +164,11 @@ def hear_trees(
 
     count, given, x : (row, size), (row,) and (row, feature) of the sample of the vote
     """
-    n = len(count)
     odds, by = vote.features(count), vote.assumed.correction()
     likely = (vote.log_odds(odds) + _own(given, by) >= 0).astype(np.int64)
-    some = np.sort(np.random.default_rng(0).permutation(n)[: FITTED_VALUES // x.shape[1]])
-    forests = fit_forests(x[some], likely[some], 0, threads)
+    forests = fit_some(x, likely, threads)
     if forests is None:
         return vote, odds, None
-    forests = forests._replace(spread=np.ones(1))
     features = np.column_stack([odds, tree_odds(forests, x)])
     heard = replace(vote, weights=_weights(features, given, vote.assumed), trees=forests.digest)
     gain = _log_likelihood(heard.log_odds(features), given, by)

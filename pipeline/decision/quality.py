@@ -23,11 +23,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from scipy.optimize import minimize
+from scipy.special import softmax
 
-from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Integers
-from pipeline.decision.class_votes import NONE, ClassVotes
+from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Integers, UInt8
+from pipeline.blocks.logits import LEAST_GAIN, Forests, fit_some
+from pipeline.decision.class_votes import BYTE, NONE, ClassVotes
 from pipeline.knn.lists import nearness
-from pipeline.knn.threads import one_thread
+from pipeline.knn.threads import ALONE, Threads, one_thread
 
 FLOOR = 0.02
 """Share below which logarithms flatten: what looks impossible may be another kind of mistake."""
@@ -107,6 +109,8 @@ class Weights:
     mistaken: float = 0.0
     """Chance that labels which neighbors contradict are mistakes, whatever the matrix says; of the
     second pass."""
+    trees: str = ""
+    """Digest of the trees that are heard; of the first pass."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,8 @@ def mistaken_of(contradicted: float, wrong: float) -> float:
 
 
 def vote_features(votes: ClassVotes, by: Correction) -> Float64:
-    """(row, candidate, size) logarithms of the label shares after the noise is taken out."""
+    """(row, candidate, size) logarithms of the label shares after the noise is taken out; and of
+    the chances by trees, where they are heard."""
     k = votes.total.astype(np.float64)[:, None, :] + SHRINK
     count = votes.votes.astype(np.float64)
     code = np.maximum(votes.code, 0)
@@ -160,7 +165,41 @@ def vote_features(votes: ClassVotes, by: Correction) -> Float64:
             inverse = by.inverse[code[rows, :, None], code[rows, None, :]]
             clean[rows] = np.einsum("rlg,rlb->rbg", count[rows], inverse)
     share = (clean + SHRINK * by.prior[code][:, :, None]) / k
+    if votes.trees is not None:
+        share = np.concatenate([share, votes.trees[:, :, None] / BYTE], axis=2)
     return soft_log(share)
+
+
+def tree_chances(forests: Forests, x: Float32) -> UInt8:
+    """(row, class) chances of the given label by trees, in parts of ``BYTE``."""
+    return np.asarray(np.rint(BYTE * softmax(forests.apply(x), axis=1)), np.uint8)
+
+
+def hear_trees(
+    weights: Weights, votes: ClassVotes, by: Correction, x: Float32, threads: Threads = ALONE
+) -> tuple[Weights, ClassVotes, Forests | None]:
+    """Weights of the first pass that hear boosted trees, too, the votes with what these say, and
+    the trees; weights and votes as they were, and None, where trees tell nothing more of the given
+    labels.
+
+    They learn the given labels from the features: the classes that votes take for the likelier ones
+    hold something of the row's own label, which is too much where classes are many.
+
+    votes, x : of a sample of rows, (row, feature)
+    """
+    known = votes.own != NONE
+    own = votes.own[known]
+    if len(np.unique(own)) < len(by.matrix):
+        return weights, votes, None
+    forests = fit_some(x[known], own, threads)
+    if forests is None:
+        return weights, votes, None
+    hearing = replace(votes, trees=tree_chances(forests, x))
+    heard = replace(fit_weights(vote_features(hearing, by), hearing, by), trees=forests.digest)
+    gain = _log_likelihood(hearing, by, heard) - _log_likelihood(votes, by, weights)
+    if gain < LEAST_GAIN * len(own):
+        return weights, votes, None
+    return heard, hearing, forests
 
 
 def reach_of(distance: Floating) -> Float32:
@@ -304,13 +343,24 @@ def among_candidates(chances: Chances) -> Float64:
 
 def with_own_label(chances: Chances, votes: ClassVotes, by: Correction) -> Chances:
     """The same after the row's own given label is taken for evidence, by Bayes' rule."""
+    both = _both(chances, votes, by)
+    total = both.chance.sum(axis=1) + both.rest
+    return Chances(both.chance / total[:, None], both.rest / total)
+
+
+def _both(chances: Chances, votes: ClassVotes, by: Correction) -> Chances:
+    """Chances of the clean class and of the row's own given label together."""
     row, known = np.arange(len(votes.own)), votes.own != NONE
     label = np.maximum(votes.code[row, np.maximum(votes.own, 0)], 0)
     likely = np.where(known[:, None], by.matrix[np.maximum(votes.code, 0), label[:, None]], 1.0)
-    chance = chances.chance * likely
     rest = chances.rest * np.where(known, by.elsewhere[label], 1.0)
-    total = chance.sum(axis=1) + rest
-    return Chances(chance / total[:, None], rest / total)
+    return Chances(chances.chance * likely, rest)
+
+
+def _log_likelihood(votes: ClassVotes, by: Correction, weights: Weights) -> float:
+    """That of the rows' given labels, by weights of the first pass."""
+    both = _both(chances(vote_features(votes, by), votes.code, weights), votes, by)
+    return float(np.log(both.chance.sum(axis=1) + both.rest).sum())
 
 
 def averaged(before: Chances, after: Chances, mistaken: float) -> Chances:

@@ -8,12 +8,12 @@ sample of rows. Rows of a block can be given in any order and in any portions. O
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Int64, Integers
-from pipeline.blocks.logits import Forests
+from pipeline.blocks.logits import Forests, can_learn
 from pipeline.decision import odds
 from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
 from pipeline.decision.odds import WeighedVote
@@ -26,10 +26,12 @@ from pipeline.decision.quality import (
     averaged,
     chances,
     fit_weights,
+    hear_trees,
     label_quality,
     reach_of,
     smoothed_feature,
     top_classes,
+    tree_chances,
     vote_features,
     with_own_label,
 )
@@ -95,11 +97,6 @@ def judge(after: Chances, votes: ClassVotes) -> Suspects:
     return Suspects(quality, quality < 0.5, likely)
 
 
-def take(votes: ClassVotes, rows: Rows) -> ClassVotes:
-    """The votes of some rows."""
-    return ClassVotes(votes.code[rows], votes.votes[rows], votes.total[rows], votes.own[rows])
-
-
 def votes_among(
     index: Int64, label: Integers, n_classes: int, rows: Rows = slice(None)
 ) -> ClassVotes:
@@ -109,39 +106,50 @@ def votes_among(
 
 
 def suspects_of(
-    index: Int64, distance: Floating, label: Integers, by: Correction, sample: Int64
-) -> tuple[Suspects, Weights]:
-    """Both passes over a pool in memory, and the weights of the first.
+    index: Int64,
+    distance: Floating,
+    label: Integers,
+    by: Correction,
+    sample: Int64,
+    x: Float32 | None = None,
+    threads: Threads = ALONE,
+) -> tuple[Suspects, Weights, Forests | None]:
+    """Both passes over a pool in memory, the weights of the first, and trees, that are heard, where
+    features ``x`` (row, feature) are given.
 
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
     """
-    n = len(index)
+    n, forests = len(index), None
     votes = votes_among(index, label, len(by.matrix))
-    first = fit_first(take(votes, sample), by)
+    first = fit_first(votes.take(sample), by)
+    if x is not None and can_learn(len(sample), x.shape[1]):
+        first, _, forests = hear_trees(first, votes.take(sample), by, x[sample], threads)
+        if forests is not None:
+            votes = replace(votes, trees=tree_chances(forests, x))
     portions = [slice(at, at + PORTION) for at in range(0, n, PORTION)]
-    parts = [first_pass(take(votes, rows), by, first) for rows in portions]
+    parts = [first_pass(votes.take(rows), by, first) for rows in portions]
     code = np.concatenate([part.code for part in parts])
     chance = np.concatenate([part.chance for part in parts])
 
     def features(rows: Rows) -> Float64:
         near = index[rows, :SMOOTHED]
         return smoothed_features(
-            take(votes, rows), by, TopClasses(code[near], chance[near]), distance[rows]
+            votes.take(rows), by, TopClasses(code[near], chance[near]), distance[rows]
         )
 
     few = np.array_split(sample, -(-len(sample) // PORTION))
     sampled, reach = np.concatenate([features(rows) for rows in few]), reach_of(distance)
-    second = fit_weights(sampled, take(votes, sample), by, reach[sample])
+    second = fit_weights(sampled, votes.take(sample), by, reach[sample])
     judged = [
-        second_pass(features(rows), reach[rows], take(votes, rows), by, second) for rows in portions
+        second_pass(features(rows), reach[rows], votes.take(rows), by, second) for rows in portions
     ]
     suspects = Suspects(
         np.concatenate([part.label_quality for part in judged]),
         np.concatenate([part.is_label_issue for part in judged]),
         np.concatenate([part.likely_class for part in judged]),
     )
-    return suspects, first
+    return suspects, first, forests
 
 
 def suspects_of_two(
@@ -162,7 +170,7 @@ def suspects_of_two(
     by, count = rates_taken.correction(), count[:, [grid.index(k) for k in sizes]]
     first = odds.weighed_vote(count[sample], sizes, given[sample], rates_taken)
     forests, trees = None, None
-    if x is not None and odds.trees_can_learn(len(sample), x.shape[1]):
+    if x is not None and can_learn(len(sample), x.shape[1]):
         heard = first, count[sample], given[sample], x[sample]
         first, _, forests = odds.hear_trees(*heard, threads)
         trees = None if forests is None else odds.tree_odds(forests, x)

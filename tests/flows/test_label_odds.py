@@ -1,4 +1,5 @@
-"""Label qualities of two classes in a run: as the estimator says, resumed to the same bits."""
+"""Label qualities of two classes in a run, and of any where trees are heard: as the estimator says,
+resumed to the same bits."""
 
 from __future__ import annotations
 
@@ -17,52 +18,69 @@ from pipeline.estimator import RobustKNeighborsClassifier
 N = 1800
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("odds")
+def trained(folder: Path, c: int) -> Path:
+    """A training of this many classes, whose trees tell what neighbors do not."""
     rng = np.random.default_rng(0)
-    clean = rng.integers(0, 2, N)
+    clean = rng.integers(0, c, N)
     x = rng.normal(size=(N, 8))  # the columns beyond the fourth say nothing
     x[:, :4] = x[:, :4] * (1 + clean[:, None]) + 1.5 * clean[:, None]
-    given = np.where(rng.random(N) < np.where(clean == 1, 0.1, 0.25), 1 - clean, clean)
+    wrong = rng.random(N) < np.where(clean == 1, 0.1, 0.25)
+    given = np.where(wrong, (clean + 1) % c, clean)
     np.savez(folder / "pool.npz", X=x.astype(np.float32), y=given)
     fit(folder / "pool.npz", folder / "run", k=None, block_rows=600)
     return folder
 
 
-def test_run_says_what_the_estimator_says(made: Path) -> None:
-    pool = np.load(made / "pool.npz")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(tmp_path_factory.mktemp("odds"), 2)
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(tmp_path_factory.mktemp("three"), 3)
+
+
+@pytest.fixture(params=["made", "three"])
+def either(request: pytest.FixtureRequest) -> Path:
+    made: Path = request.getfixturevalue(request.param)
+    return made
+
+
+def test_run_says_what_the_estimator_says(either: Path) -> None:
+    pool = np.load(either / "pool.npz")
     model = RobustKNeighborsClassifier(metric="euclidean").fit(pool["X"], pool["y"])
-    issues = pd.read_parquet(made / "run" / "label_issues.parquet")
+    issues = pd.read_parquet(either / "run" / "label_issues.parquet")
     np.testing.assert_allclose(issues["label_quality"], model.label_quality_, rtol=1e-5)
     assert np.array_equal(issues["is_label_issue"], model.label_issues_)
     assert issues["label_quality"].nunique() > 0.99 * N
-    assert model._weighed.trees  # are heard
     assert (
         "several sizes of neighborhoods and trees together"
-        in (made / "run" / "report.txt").read_text()
+        in (either / "run" / "report.txt").read_text()
     )
 
 
 def test_trees_are_kept_with_the_run_and_heard_for_new_rows(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    either: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, pool = tmp_path / "run", np.load(made / "pool.npz")
-    shutil.copytree(made / "run", run)
+    run, pool = tmp_path / "run", np.load(either / "pool.npz")
+    shutil.copytree(either / "run", run)
     new = np.random.default_rng(1).normal(1.0, 2.0, (60, 8)).astype(np.float32)
     np.save(tmp_path / "q.npy", new)
     asked = ["score", str(tmp_path / "q.npy"), "--run", str(run), "--workers", "0", "-q"]
     assert main([*asked, "--out", str(tmp_path / "s.parquet")]) == 0
     model = RobustKNeighborsClassifier(metric="euclidean").fit(pool["X"], pool["y"])
     scored = pd.read_parquet(tmp_path / "s.parquet")
-    np.testing.assert_allclose(scored["posterior"], model.predict_proba(new)[:, 1], atol=1e-6)
+    chance = model.predict_proba(new)
+    expected = chance[:, 1] if chance.shape[1] == 2 else chance.max(axis=1)
+    np.testing.assert_allclose(scored["posterior"], expected, atol=1e-6)
     assert np.array_equal(scored["predicted_label"], model.predict(new))
     trees = run / "results.zarr" / "trees" / "threshold" / "c" / "0"
     trees.write_bytes(trees.read_bytes()[:-9])
     assert main([*asked, "--out", str(tmp_path / "t.parquet")]) == 3
     assert "trees/threshold" in capsys.readouterr().err
-    fit(made / "pool.npz", run, k=None, block_rows=600)
-    assert results(run) == results(made / "run")
+    fit(either / "pool.npz", run, k=None, block_rows=600)
+    assert results(run) == results(either / "run")
 
 
 def test_weights_rest_on_a_sample(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,3 +101,11 @@ def test_interrupted_run_ends_with_the_same_bits(made: Path, tmp_path: Path, ste
     fit_until(step, made / "pool.npz", tmp_path / "run", k=None, block_rows=600)
     fit(made / "pool.npz", tmp_path / "run", k=None, block_rows=600)
     assert results(tmp_path / "run") == results(made / "run")
+
+
+def test_run_interrupted_before_trees_are_heard_ends_with_the_same_bits(
+    three: Path, tmp_path: Path
+) -> None:
+    fit_until("tree-chances", three / "pool.npz", tmp_path / "run", k=None, block_rows=600)
+    fit(three / "pool.npz", tmp_path / "run", k=None, block_rows=600)
+    assert results(tmp_path / "run") == results(three / "run")

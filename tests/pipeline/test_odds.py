@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 
-from pipeline.blocks.logits import FOLDS, fold_of
+from pipeline.blocks.logits import FOLDS, can_learn, fold_of
 from pipeline.decision import odds
 from pipeline.decision.quality import FLOOR, REACHED, SHRINK, SMOOTHED
 from pipeline.decision.suspects import Suspects, suspects_of_two
@@ -208,6 +208,6 @@ def test_trees_that_tell_nothing_are_not_heard() -> None:
     kept, _, forests = odds.hear_trees(vote, rng.binomial(5, 0.5, (1000, 1)), label, x)
     assert (kept, forests) == (vote, None)
     assert odds.hear_trees(vote, np.full((30, 1), 2), np.zeros(30, int), x[:30])[2] is None
-    assert [odds.trees_can_learn(*of) for of in ((2000, 789), (2000, 790), (100, 9000))] == [
+    assert [can_learn(*of) for of in ((2000, 789), (2000, 790), (100, 9000))] == [
         *(True, False, True)
     ]

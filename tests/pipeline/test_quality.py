@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad
 from sklearn.metrics import f1_score
 
+from pipeline.blocks.logits import FOLDS, fit_some, fold_of
 from pipeline.decision import quality
 from pipeline.decision.class_votes import CANDIDATES, NONE, ClassVotes, class_votes
 from pipeline.decision.quality import (
@@ -23,6 +24,7 @@ from pipeline.decision.quality import (
     SHARPENED,
     SHRINK,
     Chances,
+    Correction,
     Reach,
     TopClasses,
     Weights,
@@ -30,11 +32,13 @@ from pipeline.decision.quality import (
     chances,
     correction,
     fit_weights,
+    hear_trees,
     label_quality,
     mistaken_of,
     reach_of,
     smoothed_feature,
     top_classes,
+    tree_chances,
     vote_features,
     with_own_label,
 )
@@ -45,7 +49,6 @@ from pipeline.decision.suspects import (
     smoothed_features,
     suspects_of,
     suspects_of_two,
-    take,
 )
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import WIDTH
@@ -109,6 +112,72 @@ def test_each_step_is_its_definition(c: int, reaching: bool, seed: int) -> None:
         np.testing.assert_allclose(said.chance[i, : len(best)], best, rtol=1e-6)
     own = label_quality(after, votes)
     np.testing.assert_allclose(own, after.chance[np.arange(6), votes.own])
+
+
+def told_by_trees(n: int, c: int) -> tuple[npt.NDArray[np.float32], ClassVotes, Correction]:
+    """Features that tell labels apart, and votes that tell little, of a fifth wrong labels."""
+    rng = np.random.default_rng(c)
+    clean = rng.integers(0, c, n)
+    x = np.column_stack([clean + 0.4 * rng.normal(size=n), rng.normal(size=n)]).astype(np.float32)
+    label = np.where(rng.random(n) < 0.2, rng.integers(0, c, n), clean)
+    near = np.where(rng.random((n, SIZES[-1])) < 0.3, clean[:, None], rng.integers(0, c, (n, 15)))
+    by = correction(0.8 * np.eye(c) + 0.2 / c, np.bincount(label, minlength=c))
+    return x, class_votes(near, label, c, SIZES), by
+
+
+def test_trees_that_tell_more_are_heard_as_one_more_share() -> None:
+    x, votes, by = told_by_trees(900, 4)
+    first = fit_first(votes, by)
+    heard, hearing, forests = hear_trees(first, votes, by, x)
+    assert forests is not None
+    assert heard.trees == forests.digest
+    logits = forests.apply(x).astype(np.float64)
+    chance = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    assert hearing.trees is not None
+    assert np.abs(hearing.trees - 255 * chance).max() <= 0.5 + 1e-4
+    features = vote_features(hearing, by)
+    assert np.array_equal(features[:, :, :-1], vote_features(votes, by))
+    for row, place in ((0, 0), (17, 3)):
+        share = hearing.trees[row, place] / 255
+        assert features[row, place, -1] == pytest.approx(soft_log(share))
+    assert heard.weight[-1] > 0.5
+    clean = np.rint(x[:, 0]).clip(0, 3)
+    before, after = (
+        (chances(vote_features(of, by), of.code, weights).chance.argmax(axis=1) == clean).mean()
+        for of, weights in ((votes, first), (hearing, heard))
+    )
+    assert after > before + 0.1
+
+
+@pytest.mark.parametrize("fold", range(FOLDS))
+def test_trees_of_a_row_have_not_seen_its_own_class(fold: int) -> None:
+    x, votes, by = told_by_trees(900, 3)
+    mine = fold_of(x) == fold
+    one = hear_trees(fit_first(votes, by), votes, by, x)[2]
+    other = fit_some(x, np.where(mine, (votes.own + 1) % 3, votes.own))
+    assert one is not None
+    assert other is not None
+    assert np.array_equal(*(tree_chances(of, x[mine]) for of in (one, other)))
+    assert not np.array_equal(*(tree_chances(of, x[~mine]) for of in (one, other)))
+
+
+def test_trees_that_tell_nothing_are_not_heard() -> None:
+    rng = np.random.default_rng(0)
+    x, votes, by = told_by_trees(900, 3)
+    first = fit_first(votes, by)
+    noise = rng.normal(size=x.shape).astype(np.float32)
+    assert hear_trees(first, votes, by, noise) == (first, votes, None)
+    unlabeled = replace(votes, own=np.where(rng.random(900) < 0.3, NONE, votes.own))
+    _, hearing, forests = hear_trees(fit_first(unlabeled, by), unlabeled, by, x)
+    known = unlabeled.own != NONE
+    alone = fit_some(x[known], unlabeled.own[known])
+    assert forests is not None
+    assert alone is not None
+    assert forests.digest == alone.digest
+    assert hearing.trees is not None
+    assert len(hearing.trees) == 900
+    two = replace(votes, own=np.where(votes.own == 2, NONE, votes.own))
+    assert hear_trees(first, two, by, x)[2] is None  # of a class that the sample lacks
 
 
 @given(st.sampled_from([2, 5, 40]), st.integers(0, 2**32 - 1))
@@ -189,7 +258,7 @@ def test_qualities_are_calibrated_and_nearly_continuous(c: int) -> None:
     assert found.is_label_issue.tolist() == (found.label_quality < 0.5).tolist()
     assert (found.likely_class == y).mean() > (label == y).mean()
     half = np.arange(1500, 3000)
-    part = second_pass(features[half], reach[half], take(votes, half), by, weights)
+    part = second_pass(features[half], reach[half], votes.take(half), by, weights)
     np.testing.assert_allclose(part.label_quality, found.label_quality[half], rtol=1e-12)
 
 

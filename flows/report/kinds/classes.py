@@ -66,7 +66,8 @@ class ClassReport(Training):
     decision: MatrixDecision
     """How far the matrix corrects votes."""
     weighed: Fitted | None = None
-    """Weights of neighborhoods of several sizes, which predict; None: the corrected vote of k."""
+    """Weights of neighborhoods of several sizes, and trees, which predict; None: the corrected vote
+    of k."""
     worth: Worth | None = None
     """What they are worth beside that vote; None where it was asked for, or the training is of an
     earlier version."""
@@ -139,7 +140,7 @@ class ClassReport(Training):
             *varying_lines(self),
             *(f"  {one.text()}" for one in self.confusions[:SHOWN]),
             f"vote of the {self.k} neighbors: {self.corrected()}",
-            *predicted_by(self.worth),
+            *predicted_by(self.worth, self.weighed),
             *of_labels(self),
         ]
 

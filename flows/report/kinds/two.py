@@ -105,11 +105,6 @@ class TrainReport(Training):
         return self.estimates[self.noise].diagnostics.get("regions") or []
 
     @property
-    def hears_trees(self) -> bool:
-        """Whether trees predict beside neighborhoods of several sizes."""
-        return self.weighed is not None and self.weighed.trees != ""
-
-    @property
     def scoring_rule(self) -> TwoClassRule:
         return TwoClassRule(self.decision_rule, self.k, self.weighed)
 
@@ -172,7 +167,7 @@ class TrainReport(Training):
             *varying_lines(self),
             f"threshold on the share of the {self.k} neighbors given {one}: {self.threshold:.4f}",
             f"  {served(self.decision)}",
-            *predicted_by(self.worth, trees=self.hears_trees),
+            *predicted_by(self.worth, self.weighed),
             *of_labels(self),
         ]
 

@@ -11,6 +11,8 @@ from markupsafe import Markup, escape
 from flows.engine.results import LabelValue
 from flows.report.lines import predicted_by
 from flows.report.model import PoolReport, Training
+from flows.steps.labels.classes import Fitted
+from pipeline.decision.odds import WeighedVote
 from pipeline.decision.tempering import Worth
 from storage.errors import amount
 
@@ -107,10 +109,10 @@ def wrong_in_all(report: Training) -> list[tuple[str, str, str]]:
     return [("wrong labels", percent(report.share_wrong), f"{percent(low)} to {percent(high)}")]
 
 
-def sizes(worth: Worth | None, *, trees: bool = False) -> str:
+def sizes(worth: Worth | None, vote: WeighedVote | Fitted | None) -> str:
     """A sentence, and a space before it, on what predicts new rows; nothing where one k was asked
     for."""
-    return "".join(f" {text[0].upper()}{text[1:]}." for text in predicted_by(worth, trees=trees))
+    return "".join(f" {text[0].upper()}{text[1:]}." for text in predicted_by(worth, vote))
 
 
 def parameters(report: PoolReport) -> list[tuple[str, str, str]]:

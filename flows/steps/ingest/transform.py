@@ -3,7 +3,7 @@ weighted by a metric, given logits. Learned once, kept in the run, applied where
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -14,7 +14,7 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part
 from flows.engine.results import LabelValue, result_of
 from flows.steps.graph.lookup import pick
-from pipeline.arrays import Float32
+from pipeline.arrays import AnyArray, Float32
 from pipeline.blocks.logits import Forests, digest_of, of_chances, spread_of
 from pipeline.blocks.metric import (
     AS_SCALED,
@@ -35,6 +35,8 @@ from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 PROJECTION, METRIC = "projection", "metric"
+TREES = "trees"
+"""The group of the trees that the vote hears."""
 SUM_WITHIN = 0.01
 """How far from 1 the probabilities of a row may add up: files round them."""
 
@@ -127,6 +129,19 @@ def stored_forests(location: str, path: str, digest: str) -> Forests:
     """Trees in a group of a run, by their digest."""
     group = Run(Location(location)).group(path)
     return Forests(*(read_array(group, name) for name in Forests._fields))
+
+
+def heard(
+    digest: str,
+    run: Run,
+    say: Callable[[Forests, Float32], AnyArray],
+    features: Callable[[], Float32],
+) -> AnyArray | None:
+    """What the trees that a training's vote hears say of rows by their features, unscaled; None
+    where it hears none, whose digest is empty."""
+    if not digest:
+        return None
+    return say(stored_forests(run.location.url, TREES, digest), features())
 
 
 def keep_forests(run: Run, path: str, forests: Forests) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,9 @@ from flows.engine.collectives.graph import Around, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
+from flows.steps.graph.anchors import sampled
 from flows.steps.ingest.pool import certain
+from flows.steps.ingest.transform import heard
 from flows.steps.labels.classes import (
     ClassEstimates,
     Fitted,
@@ -34,6 +37,7 @@ from pipeline.decision.quality import (
     fit_weights,
     reach_of,
     smoothed_feature,
+    tree_chances,
     vote_features,
 )
 from pipeline.decision.suspects import first_pass, second_pass
@@ -50,20 +54,25 @@ def find_class_issues(
 ) -> LabelIssues:
     """Write the group `labels`."""
     n_classes, n_rows = estimates.rule.n_classes, graph.pool.n_rows
+    hear, trees = None, None
+    if digest := estimates.first.trees:
+        hear = partial(beside_trees, digest=digest)
+        trees = over_rows(job, graph, "tree-chances", hear, requests=counted)
     tops = over_graph(
         *(job, graph, "first-pass", partial(top, n_classes=n_classes, first=estimates.first)),
         needs=NEEDS,
+        known=trees,
         gives={"code": f"({KEPT},)i2", "chance": f"({KEPT},)f4"},
         reading=corrected,
     )
-    relayed = over_rows(job, graph, "relay", None, of=[tops], requests=counted)
+    relayed = over_rows(job, graph, "relay", hear, of=[tops], requests=counted)
     smoothed = over_graph(
         *(job, graph, "smoothing"),
         partial(smooth, n_classes=n_classes, n_rows=n_rows, seed=seed),
         needs=(*NEEDS, "distance"),
         known=relayed,
     )
-    fit = partial(_fit, n_classes=n_classes, counted=counted, smoothed=smoothed)
+    fit = partial(_fit, n_classes=n_classes, digest=digest, counted=counted, smoothed=smoothed)
     second = job.result("weights", fit, Fitted)
     judged = over_graph(
         *(job, graph, "second-pass"),
@@ -95,9 +104,17 @@ def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:
     return {**by, "matrix": rule.matrix(run) if rule.weighed is None else None}
 
 
+def beside_trees(at: SourceRows, digest: str) -> Arrays:
+    """What is known of some rows, and what trees say of them."""
+    trees = heard(digest, at.pool.run, tree_chances, lambda: at.read("x"))
+    assert trees is not None
+    return {**at.columns, "trees": trees}
+
+
 def votes_of(at: Around, n_classes: int) -> ClassVotes:
     near = neighbor_codes(at)
-    return class_votes(near, at.of_row["given_label"], n_classes, vote_sizes(near.shape[1]))
+    votes = class_votes(near, at.of_row["given_label"], n_classes, vote_sizes(near.shape[1]))
+    return replace(votes, trees=at.known["trees"][at.own]) if "trees" in at.known else votes
 
 
 def top(at: Around, n_classes: int, first: Fitted, by: Correction) -> Arrays:
@@ -125,11 +142,12 @@ def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Facts:
     return Facts(drawn={"row": some.row, "feature": feature, "reach": reach_of(distance)})
 
 
-def _fit(run: Run, n_classes: int, counted: Sendings, smoothed: Sendings) -> Output:
+def _fit(run: Run, n_classes: int, digest: str, counted: Sendings, smoothed: Sendings) -> Output:
     """Weights of the second pass."""
-    _, _, votes = read_sample(counted, n_classes)
-    by = read_correction(run)
-    around = smoothed.drawn()
+    by, sample, around = read_correction(run), counted.drawn(), smoothed.drawn()
+    features_of_sample = partial(sampled, run, "partition", sample["row"])
+    trees = heard(digest, run, tree_chances, features_of_sample)
+    votes = replace(read_sample(sample, n_classes)[2], trees=trees)
     features = np.concatenate([vote_features(votes, by), around["feature"]], axis=2)
     return Output([], Fitted.from_weights(fit_weights(features, votes, by, around["reach"])))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,8 +16,10 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.options.params import Method
 from flows.steps.graph.anchors import sampled
+from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted
-from pipeline.arrays import Float64, Int32, Int64, Integers
+from pipeline.arrays import Float32, Float64, Int32, Int64, Integers
+from pipeline.blocks.logits import can_learn
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose
 from pipeline.decision.class_rule import Decided, decide, decide_weighed, temper
@@ -28,7 +31,15 @@ from pipeline.decision.class_votes import (
     contradicted,
     vote_sizes,
 )
-from pipeline.decision.quality import FIT_ROWS, Correction, Reach, Weights, correction
+from pipeline.decision.quality import (
+    FIT_ROWS,
+    Correction,
+    Reach,
+    Weights,
+    correction,
+    hear_trees,
+    tree_chances,
+)
 from pipeline.decision.suspects import fit_first
 from pipeline.decision.tempering import (
     MatrixDecision,
@@ -39,6 +50,7 @@ from pipeline.decision.tempering import (
     worth,
 )
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.threads import Threads
 from pipeline.noise.group_cells import LEVELS, level_of
 from pipeline.noise.groups import Whole
 from pipeline.noise.rates import Support
@@ -58,13 +70,15 @@ class Fitted:
     bias: list[list[float]]
     reach: Reach | None
     mistaken: float
+    trees: str = ""
 
     @classmethod
     def from_weights(cls, by: Weights) -> Fitted:
-        return cls(by.weight.tolist(), by.bias.tolist(), by.reach, by.mistaken)
+        return cls(by.weight.tolist(), by.bias.tolist(), by.reach, by.mistaken, by.trees)
 
     def weights(self) -> Weights:
-        return Weights(np.asarray(self.weight), np.asarray(self.bias), self.reach, self.mistaken)
+        weight, bias = np.asarray(self.weight), np.asarray(self.bias)
+        return Weights(weight, bias, self.reach, self.mistaken, self.trees)
 
 
 @dataclass(frozen=True)
@@ -80,18 +94,23 @@ class VoteRule:
     @property
     def n_neighbors(self) -> int:
         """Neighbors that are looked at."""
-        return self.k if self.weighed is None else max(self.k, SIZES[len(self.weighed.weight) - 1])
+        if self.weighed is None:
+            return self.k
+        n_sizes = len(self.weighed.weight) - bool(self.weighed.trees)
+        return max(self.k, SIZES[n_sizes - 1])
 
     def matrix(self, run: Run) -> Float64 | None:
         """The matrix by which the vote of one k is corrected; None for the plain vote."""
         part = self.decision.part
         return None if part == 0 else read_array(run.group("transition"), "decision")
 
-    def decide(self, run: Run, near: Integers) -> Decided:
-        """Predictions by labels (row, rank) of the nearest in the pool of a run."""
+    def decide(self, run: Run, near: Integers, features: Callable[[], Float32]) -> Decided:
+        """Predictions by labels (row, rank) of the nearest in the pool of a run, and by the rows'
+        features where trees are heard."""
         if self.weighed is None:
             return decide(near, self.n_classes, self.k, self.matrix(run))
-        return decide_weighed(near, read_correction(run), self.weighed.weights())
+        trees = heard(self.weighed.trees, run, tree_chances, features)
+        return decide_weighed(near, read_correction(run), self.weighed.weights(), trees)
 
 
 @dataclass(frozen=True)
@@ -171,7 +190,7 @@ def count_classes(
         *(job, graph, "regression"),
         partial(count, n_classes=n_classes, grid=grid, n_rows=graph.pool.n_rows, seed=seed),
         needs=("given_label", "neighbor", "neighbor_label"),
-        asks=Asks(),
+        asks=Asks(own=True),
         portion=None,
     )
 
@@ -190,10 +209,9 @@ def neighbor_codes(at: Around) -> Int32:
     return labels_of(at.of_row["neighbor"], at.of_row["neighbor_label"])
 
 
-def read_sample(counted: Sendings, n_classes: int) -> tuple[Integers, Integers, ClassVotes]:
+def read_sample(sample: Arrays, n_classes: int) -> tuple[Integers, Integers, ClassVotes]:
     """Labels of the sampled rows' neighbors (row, rank), their own, and their votes; rows
     ascending."""
-    sample = counted.drawn()
     near, own = sample["neighbor_label"], sample["given_label"]
     return near, own, class_votes(near, own, n_classes, vote_sizes(near.shape[1]))
 
@@ -226,21 +244,26 @@ def estimate_classes(
             x=sampled(run, "anchors", neighbor[:, 0]),
             distance=read_array(anchors, "distance"),
         )
-        near, own, votes = read_sample(counted, n_classes)
+        sample = counted.drawn()
+        near, own, votes = read_sample(sample, n_classes)
         matrix = believed(fitted.matrix, counts, fitted.class_support)
         errors = fitted.standard_errors
         decision = temper(near, own, k, matrix, counts, errors)
         assert fitted.interval is not None
         by = correction(assumed(fitted, counts, contradicted(votes)), counts)
         prior = counts / counts.sum() if fitted.prior is None else fitted.prior
-        first, worth_it = fit_first(votes, by), None
+        first, forests, worth_it = fit_first(votes, by), None, None
+        if can_learn(len(own), pool.n_features):
+            x = sampled(run, "partition", sample["row"])
+            machine = Threads(job.machine().threads)
+            first, votes, forests = hear_trees(first, votes, by, x, machine)
         if params.k is None:
             labeled = (own >= 0) & (own < n_classes)
-            some, labels = near[labeled], own[labeled]
+            some, labels, trees = near[labeled], own[labeled], votes.take(labeled).trees
             part = None if decision.part == 0 else softened(matrix, counts, decision.part)
             worth_it = worth(
                 decide(some, n_classes, k, part).predicted,
-                decide_weighed(some, by, first).predicted,
+                decide_weighed(some, by, first, trees).predicted,
                 *(labels, matrix, errors),
             )
         transition = {
@@ -252,8 +275,9 @@ def estimate_classes(
         write_group(run.store, "transition", "transition", transition)
         columns = {name: getattr(by, name) for name in Correction.__dataclass_fields__}
         write_group(run.store, "correction", "correction", columns)
+        kept = [] if forests is None else keep_forests(run, TREES, forests)
         return Output(
-            [run.key("transition"), run.key("correction")],
+            [run.key("transition"), run.key("correction"), *kept],
             ClassEstimates(
                 k=k,
                 k_curve=choice,

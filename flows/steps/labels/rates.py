@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,9 +14,10 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.options.params import Method
 from flows.steps.graph.anchors import sampled
-from flows.steps.ingest.transform import keep_forests, stored_forests
+from flows.steps.ingest.transform import TREES, keep_forests
 from flows.steps.labels.groups import Voted
-from pipeline.arrays import Float32, Integers
+from pipeline.arrays import Integers
+from pipeline.blocks.logits import can_learn
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
 from pipeline.decision.odds import (
@@ -25,8 +25,6 @@ from pipeline.decision.odds import (
     assumed,
     hear_trees,
     sizes_among,
-    tree_odds,
-    trees_can_learn,
     weighed_vote,
 )
 from pipeline.decision.quality import FIT_ROWS
@@ -52,9 +50,6 @@ from pipeline.streams import Stream
 from storage.arrays.groups import read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
-
-TREES = "trees"
-"""The group of the trees that the vote hears."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +205,7 @@ def estimate_rates(
         of_sizes = count[:, [grid.index(size) for size in sizes]]
         weighed = weighed_vote(of_sizes, sizes, given, assumed(rates, votes))
         features, forests, worth_it = weighed.features(of_sizes), None, None
-        if trees_can_learn(len(given), pool.n_features):
+        if can_learn(len(given), pool.n_features):
             x = sampled(run, "partition", sample["row"])
             heard_by = weighed, of_sizes, given, x, Threads(job.machine().threads)
             weighed, features, forests = hear_trees(*heard_by)
@@ -235,11 +230,3 @@ def estimate_rates(
         )
 
     return job.result("rates", estimate, RateEstimates)
-
-
-def heard(vote: WeighedVote, run: Run, features: Callable[[], Float32]) -> Float32 | None:
-    """(row,) log odds of the rows of some features, unscaled, by the trees that a training's vote
-    hears; None where it hears none."""
-    if not vote.trees:
-        return None
-    return tree_odds(stored_forests(run.location.url, TREES, vote.trees), features())

@@ -16,7 +16,8 @@ from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.steps.graph.anchors import sampled
 from flows.steps.ingest.pool import certain
-from flows.steps.labels.rates import RateEstimates, heard
+from flows.steps.ingest.transform import heard
+from flows.steps.labels.rates import RateEstimates
 from pipeline.arrays import Bools, Float64, Floating, Integers
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.odds import (
@@ -26,6 +27,7 @@ from pipeline.decision.odds import (
     fit_second,
     second_pass,
     smoothed_odds,
+    tree_odds,
 )
 from pipeline.decision.quality import FIT_ROWS, SMOOTHED
 from pipeline.decision.review import Verdict
@@ -50,7 +52,7 @@ class First:
 
     def features(self, at: SourceRows) -> Float64:
         """(row, feature) what the vote weighs of some rows."""
-        trees = heard(self.vote, at.pool.run, lambda: at.read("x"))
+        trees = heard(self.vote.trees, at.pool.run, tree_odds, lambda: at.read("x"))
         return self.vote.features(self.count(at.columns["count"]), trees)
 
 
@@ -100,7 +102,8 @@ def smooth(at: Around, n_rows: int, seed: int) -> Facts:
 def _fit_second(counted: Sendings, smoothed: Sendings, first: First, run: Run) -> Output:
     """Weights of the second pass."""
     sample, around = counted.drawn(), smoothed.drawn()
-    trees = heard(first.vote, run, lambda: sampled(run, "partition", sample["row"]))
+    features = partial(sampled, run, "partition", sample["row"])
+    trees = heard(first.vote.trees, run, tree_odds, features)
     weights = fit_second(
         first.vote.features(first.count(sample["count"]), trees),
         around["smoothed"],

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flows.engine.results import LabelValue
+from flows.steps.ingest.transform import heard
 from flows.steps.labels.classes import VoteRule, labels_of
-from flows.steps.labels.rates import heard
 from flows.steps.queries.probes import Score, Scores, ScoringRule
 from pipeline.arrays import Float32
 from pipeline.decision.class_rule import Decided, share_of
-from pipeline.decision.odds import WeighedVote
+from pipeline.decision.odds import WeighedVote, tree_odds
 from pipeline.decision.quality import KEPT
 from pipeline.decision.votes import share_of_ones
 from pipeline.knn.lists import Neighbors
@@ -58,9 +58,7 @@ class TwoClassRule(ScoringRule):
         if self.weighed is None:
             clean, predicted = self.rule.posterior(eta, self.k), self.rule.predict(eta)
         else:
-            trees = heard(
-                self.weighed, score.model.run, lambda: score.queries.read("x", score.rows)
-            )
+            trees = heard(self.weighed.trees, score.model.run, tree_odds, score.features)
             clean = self.weighed.chance(near, trees)
             predicted = (clean >= 0.5).astype(np.int8)
         columns: Arrays = {
@@ -99,7 +97,7 @@ class ClassRule(ScoringRule):
 
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
         near = labels_of(lists.row, lists.label)
-        decided = self.rule.decide(score.model.run, near)
+        decided = self.rule.decide(score.model.run, near, score.features)
         best = np.argsort(-decided.chance, axis=1, kind="stable")[:, : min(KEPT, self.n_classes)]
         top = np.take_along_axis(decided.code, best, axis=1)
         chance = np.take_along_axis(decided.chance, best, axis=1)

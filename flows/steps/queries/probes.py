@@ -162,6 +162,10 @@ class Score:
     sent: tuple[Slice, ...]
     """Where lies what the rule asked of the neighbors."""
 
+    def features(self) -> Float32:
+        """(row, feature) unscaled."""
+        return self.queries.read("x", self.rows)
+
 
 Distances = list[float | None]
 """Of the k-th neighbor of each audited query; None where nothing is known, or there are fewer."""
