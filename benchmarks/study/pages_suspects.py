@@ -130,7 +130,7 @@ def suspects(rows: Rows, docs: Path) -> None:
         "Suspect labels: ranking and calibration",
         "`before` is the posterior of the given label from the 50 nearest others, without its own "
         "evidence; `ours` is `label_quality` now: six neighborhood sizes, one round of smoothing, "
-        "of two classes trees and the distance to the fifth neighbor, and the row's own label by "
+        "trees and the distance to the fifth neighbor, and the row's own label by "
         "Bayes' rule. cleanlab gets leave-one-out shares of the same 50 "
         "nearest; of its scores (self-confidence and normalized margin, each also adjusted to the "
         "classes, and confidence-weighted entropy) the best of each set is taken. AP: average "

@@ -113,7 +113,7 @@ def case(
     else:
         sample = votes_among(index[:, :longest], given, c, rows)
         by = correction(assumed(noise, counts, contradicted(sample)), counts)
-        ours, _ = suspects_of(*lists, by, rows)
+        ours, *_ = suspects_of(*lists, by, rows, x)
     before = posterior_simplex(share, noise.matrix)[np.arange(n), given]
     scores = {"before": before, "ours": ours.label_quality, **_peers(share, given)}
     plain = share.argmax(axis=1)
