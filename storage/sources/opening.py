@@ -8,6 +8,7 @@ from math import isfinite
 from urllib.parse import unquote
 
 import numpy as np
+import pyarrow.compute as pc
 
 from storage.errors import InputError, listed, no_column, patiently, shown
 from storage.sources.base import Source
@@ -269,7 +270,8 @@ def attach_labels(
     """The source with the labels of a file; `column` names one of several columns.
 
     A text file of one column may have a header: it has if it has one line more than the
-    source has rows. Raises `InputError` where the numbers of rows differ.
+    source has rows, whose text is on no other line. Raises `InputError` where the numbers of rows
+    differ.
     """
     if source.n_rows is None:
         raise InputError(
@@ -330,8 +332,17 @@ def _read_text(location: SourcePath, n_rows: int, column: str | None, dialect: D
     lines, named = header.blank_lines, column is not None
     label = Selection(label=column or "label")
     reader = CsvTable(location, None, names, dialect, lines, has_header=named, selection=label)
+    count = alike = 0
     with readable(location.name):
-        count = sum(batch.num_rows for batch in reader.batches(0, 1))
+        for batch in reader.batches(0, 1):
+            count += batch.num_rows
+            alike += pc.sum(pc.equal(batch.column(0), header.cells[0])).as_py() or 0
     if column is None and count == n_rows + 1:
+        if alike > 1:
+            raise InputError(
+                f"{location.name}: {count:,} lines for {n_rows:,} rows, and the first, "
+                f"{shown(header.cells[0])}, is the label of others too; give one label per row, or "
+                "name the label column if this is its header"
+            )
         reader, count = replace(reader, has_header=True), n_rows
     return TextRows(location.name, (count,), np.dtypes.StringDType(), reader)

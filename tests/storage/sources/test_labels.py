@@ -292,3 +292,18 @@ def test_labels_beside_ids_in_another_order_are_refused(tmp_path: Path) -> None:
     ):
         open_source(x, y, "y", columns=Columns("id"))
     open_source(x, y, "y", columns=Columns(leave=("id",)))  # who names no ids has none
+
+
+@pytest.mark.parametrize("column", [None, "b"])
+def test_a_label_too_many_is_no_header(column: str | None, tmp_path: Path) -> None:
+    """Else all labels would belong to the row before."""
+    np.save(tmp_path / "x.npy", np.zeros((4, 2)))
+    (tmp_path / "y.csv").write_text("b\na\nb\na\nb\n")
+    files = tmp_path / "x.npy", tmp_path / "y.csv", column
+    if column is None:
+        with pytest.raises(InputError, match="5 lines for 4 rows, and the first, 'b'"):
+            open_source(*files)
+    else:
+        (chunk,) = open_source(*files).chunks(9)
+        assert chunk.label is not None
+        assert chunk.label.tolist() == ["a", "b", "a", "b"]
