@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from glob import has_magic
 from shlex import quote
 from typing import Any
 
@@ -109,6 +110,8 @@ def _of_labels(
     else:
         for line in [] if health is None else health.lines():
             reporter.say(line)
+    if params.compare_with is not None and not has_magic(params.compare_with):
+        reports.load(Run(Location.of(latest(params.compare_with))))  # refused now, not at the end
     guess = opened.n_rows or opened.n_bytes // (12 * (1 + len(opened.feature_names)))
     work = training_seconds(params.builder, guess, params.pca or len(opened.feature_names))
     with (

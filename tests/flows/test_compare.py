@@ -19,6 +19,7 @@ from flows.report.compare import Incomparable, compare, compare_text, drift
 from flows.report.kinds import TrainReport
 from flows.report.model import RunConfig
 from flows.report.page.build import verdict
+from storage.errors import InputError
 
 N = 6000
 
@@ -180,6 +181,10 @@ def test_training_warns_of_drift_since_the_one_before(pool: PoolWriter, tmp_path
     assert "Since the last training" in page.read_text()
     assert 'href="pool-3/label_issues.parquet"' in page.read_text()
     assert any("p0" in warning and "pool-2" in warning for warning in other["warnings"])
+    mistyped = tmp_path / "runs" / "pool-0"
+    with pytest.raises(InputError, match="pool-0"):
+        fit(source, tmp_path / "runs" / "pool-4", compare_with=str(mistyped))
+    assert not (tmp_path / "runs" / "pool-4").exists()
 
 
 def test_rates_of_labels_by_other_names_are_not_compared(runs: Path, tmp_path: Path) -> None:
