@@ -29,7 +29,7 @@ class RunState:
 
     run: str
     finished: bool
-    """Whether the report is there and nothing is missing or damaged."""
+    """Whether the report, or what was bought, is there and nothing is missing or damaged."""
     damage: str | None
     """What is damaged and the remedy in one line; None for a run that is whole or under way."""
     steps: dict[str, StepState]
@@ -57,7 +57,8 @@ def status(path: str) -> RunState:
     steps |= _steps(run, done)
     whole = not any(state.missing or state.damaged for state in steps.values())
     damage = _damage(run, steps)
-    finished = whole and damage is None and "report" in steps
+    is_there = "report" in steps or run.location.exists("labels.parquet")
+    finished = whole and damage is None and is_there
     of_this = made["format_version"] == FORMAT_VERSION
     older = run.bought() if of_this else str(run.other_version(made))
     by = made.get("versions", {}).get("knnoise", "?")

@@ -299,4 +299,6 @@ def test_a_training_does_not_go_on_where_labels_are_bought(
         assert main([command, *more, *run]) == 2
         assert "is no training: acquire keeps the labels it bought" in capsys.readouterr().err
     assert main(["status", *run[:2]]) == 0
-    assert "is no training" in capsys.readouterr().out
+    status = capsys.readouterr().out
+    assert "/run: finished, by knnoise" in status
+    assert "is no training" in status
