@@ -330,20 +330,25 @@ class Training(PoolReport):
     @property
     def share_wrong_interval(self) -> Interval | None:
         """The same by the ends of the rates' intervals, which allow for mistakes that look like
-        overlap of the classes; it holds the share itself."""
-        ends, share = zip(*self.class_noise_interval, strict=True), self.share_wrong
-        low, high = (self._over_classes(list(end)) for end in ends)
+        overlap of the classes; it holds the share itself, and begins as if those of unsupported
+        classes were all right."""
+        ends, share = self.class_noise_interval, self.share_wrong
+        pairs = zip(ends, self.clean_prior, strict=True)
+        low = self._over_classes([0.0 if prior is None else end[0] for end, prior in pairs])
+        high = self._over_classes([end[1] for end in ends])
         if low is None or high is None or share is None:
             return None
         return min(low, share), max(high, share)
 
     def _over_classes(self, noise: list[float]) -> float | None:
+        """The mean over all rows of a share of each class' rows, of which those of a class whose
+        clean share is not known are counted as given."""
         known = [at for at, share in enumerate(self.clean_prior) if share is not None]
         if 2 * sum(self.class_counts[at] for at in known) < self.n_rows:
             return None
-        shares = [self.clean_prior[at] or 0.0 for at in known]
-        wrong = sum(share * noise[at] for share, at in zip(shares, known, strict=True))
-        return wrong / sum(shares) if sum(shares) > 0 else None
+        given = [count / self.n_rows for count in self.class_counts]
+        shares = [b if a is None else a for a, b in zip(self.clean_prior, given, strict=True)]
+        return sum(a * b for a, b in zip(shares, noise, strict=True)) / sum(shares)
 
     @property
     @abstractmethod

@@ -136,6 +136,16 @@ def test_report_names_what_was_found(made: Path) -> None:
     assert f"truly {worst['true']!r} are labeled" in (made / "run" / "report.txt").read_text()
 
 
+def test_mistakes_of_a_class_of_which_nothing_is_known_may_be_many_or_none(made: Path) -> None:
+    report = json.loads((made / "run" / "report.json").read_text())
+    priors, (low, high) = report["clean_prior"], report["class_noise_interval"][0]
+    unknown = ClassReport.model_validate({**report, "clean_prior": [None, *priors[1:]]})
+    assert unknown.share_wrong_interval is not None
+    change = np.subtract(unknown.share_wrong_interval, report["share_wrong_interval"])
+    assert change[0] == pytest.approx(-priors[0] * low, rel=0.1)
+    assert abs(change[1]) < 0.1 * priors[0] * high  # by given labels the class is as frequent
+
+
 def test_pages_and_comparison(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, page = str(made / "run"), made / "page.html"
     truth = ("--scores", made / "scores.parquet", "--truth", made / "truth.csv")
