@@ -1,7 +1,7 @@
 """What changed between two trainings."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,9 +154,9 @@ class Drift(Frozen):
     label_values: list[LabelValue] | None = None
     """Of both trainings, where they are the same."""
     warnings: list[str]
-    """A sentence per rate that drifted."""
+    """A sentence per rate that drifted, and one where rates are known no more."""
     features: str | None = None
-    """How the features differ, if they do: a rate that moved need not be the noise then."""
+    """How features and classes differ, if they do: a rate that moved need not be the noise then."""
     titles: dict[str, str] = Field(default={}, exclude=True)
     """How a table calls each rate."""
 
@@ -193,6 +193,8 @@ def drift(before: Training, after: Training) -> Drift:
         for rate, c in changes.items()
         if c.verdict == "drifted"
     ]
+    if after.support == "unsupported" != before.support:
+        warnings += [f"the rates were {before.support} and are unsupported, so drift is not known"]
     titles = {name: rate.title for name, (_, rate) in pairs.items()}
     return Drift(
         rates=changes,
@@ -215,14 +217,21 @@ def _change(before: Rate, after: Rate) -> Change:
 
 
 def _other_features(before: Training, after: Training) -> str | None:
-    """What differs between the features of two trainings, in words."""
-    old, new = (list(side.config.feature_names) for side in (before, after))
+    """What differs between the features and the classes of two trainings, in words."""
+    features = [side.config.feature_names for side in (before, after)]
+    scales = [f"their scale was {before.scale} and is {after.scale}"]
+    each = {
+        "features": _came_and_went(*features) + (scales if before.scale != after.scale else []),
+        "classes": _came_and_went(before.classes, after.classes),
+    }
+    changed = [f"the {what} changed ({', '.join(how)})" for what, how in each.items() if how]
+    return " and ".join(changed) or None
+
+
+def _came_and_went(old: Sequence[object], new: Sequence[object]) -> list[str]:
+    """Values that are on one side alone, in words."""
     came, went = ([n for n in a if n not in set(b)] for a, b in ((new, old), (old, new)))
-    parts = [f"{listed(came)} came"] if came else []
-    parts += [f"{listed(went)} went"] if went else []
-    if before.scale != after.scale:
-        parts.append(f"their scale was {before.scale} and is {after.scale}")
-    return f"the features changed ({', '.join(parts)})" if parts else None
+    return ([f"{listed(came)} came"] if came else []) + ([f"{listed(went)} went"] if went else [])
 
 
 def _checked(before: Training, after: Training) -> str | None:
@@ -242,6 +251,7 @@ def since_text(name: str, before: Training, after: Training, drift: Drift) -> li
         if (a := getattr(before, key, None)) != (b := getattr(after, key, None))
     ]
     more = [] if drift.features is None else [drift.features]
+    rates = rates or ["the two have no rate in common"]
     return [f"since {name}: {', '.join(rates[:SHOWN])}", *filter(None, ["; ".join(numbers)]), *more]
 
 
@@ -304,8 +314,9 @@ def compare_text(comparison: Comparison) -> str:
         )
     for name, (a, b) in comparison.numbers.items():
         lines.append(f"  {NUMBERS[name]:<{wide}}{_shown(a):>11} {_shown(b):>11}")
-    kind = "DRIFT" if comparison.features is None else "FEATURES"
-    lines += ["", *(f"{kind}: {line}" for line in comparison.warnings)]
+    other = comparison.features
+    kind = "DRIFT" if other is None else "CHANGED"
+    lines += ["", *(f"{kind}: {line}" for line in comparison.warnings or filter(None, [other]))]
     for what, pairs in comparison.differences.items():
         lines += [f"{what}: {line}" for line in _changed(pairs)]
     rows = comparison.rows

@@ -103,7 +103,7 @@ def test_other_features_are_told_before_drift(tmp_path: Path, pool: PoolWriter) 
         fit(tmp_path / f"{name}.csv", tmp_path / name, label_column="y")
     found = compare(str(tmp_path / "a"), str(tmp_path / "b"))
     assert found.features == "the features changed ('Extra' came, 'x1' went)"
-    assert "FEATURES: p0" in compare_text(found)
+    assert "CHANGED: p0" in compare_text(found)
     assert "DRIFT" not in compare_text(found)
     names = ["benign", "malignant tissue"]  # of labels with names nothing is said of 0 and 1
     for name in "ab":
@@ -122,12 +122,13 @@ def test_other_features_are_told_before_drift(tmp_path: Path, pool: PoolWriter) 
 def test_no_drift_is_claimed_where_rates_have_no_interval(part: dict[str, Any]) -> None:
     sure = {"p0": 0.3, "p0_interval": [0.29, 0.31], "p1": 0.1, "p1_interval": [0.09, 0.11]}
     same = {"config": RunConfig.model_construct(feature_names=["a"]), "scale": "none"}
-    same["label_values"] = [0, 1]
+    same["label_values"] = same["classes"] = [0, 1]
     before = {**sure, **same, "support": "supported", "noise": "crossfit"}
     after = {**before, "p0": 0.8, "p0_interval": [0.7, 0.9], **part}
     found = drift(TrainReport.model_construct(**before), TrainReport.model_construct(**after))
     assert {c.verdict for c in found.rates.values()} == {"unknown"}
-    assert found.warnings == []
+    no_more = ["the rates were supported and are unsupported, so drift is not known"]
+    assert found.warnings == (no_more if "support" in part else [])
 
 
 def test_command_in_text_and_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,5 +201,9 @@ def test_rates_of_labels_by_other_names_are_not_compared(runs: Path, tmp_path: P
     assert found.rates == {}
     text = compare_text(found)
     assert "DRIFT" not in text
+    other = "the classes changed ('ill', 'well' came, 'healthy', 'sick' went)"
+    assert f"CHANGED: {other}\n" in text
+    untold = "Whether the noise has drifted cannot be told from these two trainings"
+    assert verdict(found).startswith(f"{untold}; {other}; the rows are not comparable")
     assert "labels are ['healthy', 'sick'] and ['ill', 'well']" in text
     assert compare(str(tmp_path / "weal"), str(tmp_path / "weal")).rates.keys() == {"p0", "p1"}

@@ -159,10 +159,11 @@ def verdict(comparison: Comparison) -> str:
                 f"T{comparison.features[1:]}, and the rates with them, which need not be "
                 f"the noise: {' and '.join(changes)}"
             )
-    elif "unknown" in verdicts:
-        begin = "Whether the noise has drifted cannot be told from these two trainings"
     else:
-        begin = "The noise rates are the same within their intervals"
+        begin = "Whether the noise has drifted cannot be told from these two trainings"
+        if verdicts == {"steady"}:
+            begin = "The noise rates are the same within their intervals"
+        begin += f"; {comparison.features}" if comparison.features is not None else ""
     rows = comparison.rows
     if isinstance(rows, Incomparable):
         return f"{begin}; the rows are not comparable one by one."
