@@ -170,7 +170,7 @@ def claimed(
             raise
 
 
-RECORDED = ("numpy", "pynndescent", "zarr")
+RECORDED = ("numpy", "pynndescent", "scikit-learn", "zarr")
 """Packages besides ours whose versions are recorded with a run."""
 
 

@@ -353,6 +353,7 @@ def test_results_open_lazily_with_names_and_provenance(pool: PoolWriter, tmp_pat
     assert tree["labels/label_quality"].attrs["description"].endswith("low is bad")
     assert tree.attrs["p0"] == report["p0"]
     assert tree.attrs["config"]["versions"]["numpy"] == np.__version__
+    assert "scikit-learn" in tree.attrs["config"]["versions"]  # whose trees are heard
     opened = xr.open_zarr(tmp_path / "run" / "results.zarr", group="pool", consolidated=False)
     assert np.array_equal(opened["x"].values, np.load(source)["X"])
 
