@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
@@ -92,6 +92,8 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
             for parameters or data that make no sense, and for a classifier whose `fit` takes no
             `sample_weight` where weights are asked for.
         """
+        if not hasattr(self.estimator, "fit") or is_regressor(self.estimator):
+            raise ValueError(f"estimator={self.estimator!r}: need a classifier")
         weights = _weights_of(self.estimator)
         how = self.how if self.how != "auto" else "drop" if weights is None else "soft"
         if how not in WAYS:

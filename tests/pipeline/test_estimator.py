@@ -15,7 +15,7 @@ from hypothesis import given as given_values
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.datasets import make_classification
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer, NearestNeighbors
 from sklearn.pipeline import make_pipeline
@@ -80,6 +80,9 @@ def test_any_classifier_learns_from_cleaned_labels() -> None:
     judged_by = CleanedClassifier(LogisticRegression(), neighbors=KNeighborsClassifier())
     with pytest.raises(ValueError, match="need a RobustKNeighborsClassifier"):
         judged_by.fit(x, y)
+    for no_classifier in (LinearRegression(), None, make_pipeline(LinearRegression())):
+        with pytest.raises(ValueError, match="need a classifier"):
+            CleanedClassifier(no_classifier).fit(x, given)
     with pytest.raises(ValueError, match="how='all': need 'auto', 'drop' or 'relabel'"):
         CleanedClassifier(tree, how="all").fit(x, given)
     three = np.where(np.isin(np.arange(1500), [3, 70]), 2, given)  # all of a class are suspect
