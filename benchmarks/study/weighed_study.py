@@ -108,6 +108,7 @@ def case(x: NDArray[np.float32], y: Int, kind: str, n: int, draw: int) -> dict[s
         "k": k,
         "support": model.support_,
         "taken": taken == "weighed",
+        "worth": None if worth is None else [worth.gain, worth.gain_error, worth.matrix_error],
         "accuracy": {name: float(of.mean()) for name, of in right.items()},
         "balanced": {name: float(balanced_accuracy_score(truth, of)) for name, of in by.items()},
         "loss": {name: _loss(of, truth) for name, (of, _) in chance.items()},
