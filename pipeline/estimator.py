@@ -130,9 +130,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     threshold_ : average of given labels from which class 1 is predicted by the vote of one k; None
         for other than two
     weighed_vote_ : (gain, gain_error, matrix_error, taken) what neighborhoods of several sizes,
-        weighed, and trees where they tell more, are worth beside the vote of one k, and
-        whether they predict, which they do unless they surely lose; None where the vote of one k
-        is asked for, by `n_neighbors`, `noise` or `objective`
+        weighed, and trees where they tell more, are worth beside the vote of one k, and whether
+        they predict, which they do unless they are likely to lose; None where the vote of one k is
+        asked for, by `n_neighbors`, `noise` or `objective`
     support_, reason_ : how far the rates can be trusted, and why, in words
     transition_interval_ : (class, class, 2) float64, 95 % interval of each entry; None where the
         matrix is given

@@ -29,7 +29,7 @@ def weighed(rows: Rows, docs: Path) -> None:
         "sizes, weighed by what they tell of the given labels ([how]"
         "(../../understand/method.md#from-rates-to-decisions)). Accuracy against clean labels less "
         "that of the vote of one k, which the default was before; `default` takes the weighed "
-        "vote unless it surely loses, `always` everywhere. `balanced` and `loss`: "
+        "vote unless it is likely to lose, `always` everywhere. `balanced` and `loss`: "
         "balanced accuracy, and log loss of posteriors, less those of one k. `better` and `worse`: "
         "cases in which the default differs from one k by more than two paired standard errors; "
         "the last two: in which the default, and one k, are below the plain vote by as much. At "

@@ -24,8 +24,6 @@ PARTS = (0.25, 0.5, 0.75, 1.0)
 DOUBTED = 3.0
 """Standard errors of the matrix, beside one of the labels, after which a part must pay. They are
 those of the diagonal alone, if mistakes depend on the class alone."""
-Z95 = 1.96
-"""Standard errors of a 95 % interval."""
 MISTAKEN = 0.75
 """Part of the contradicted labels that is taken for wrong, the rest for a wrong vote, where classes
 are read entry by entry."""
@@ -56,10 +54,10 @@ class Worth:
 
     @property
     def taken(self) -> bool:
-        """Whether a vote of several sizes predicts, weighed beside that of one k: unless it surely
-        loses, were the matrix at the worst end of its interval. Where it predicts the same, its
+        """Whether a vote of several sizes predicts, weighed beside that of one k: unless it loses
+        more than a standard error, were the matrix off by another. Where it predicts the same, its
         chances are the better ones: shares of one k carry the labels' noise."""
-        return self.gain - Z95 * self.matrix_error >= -self.gain_error
+        return self.gain - self.matrix_error >= -self.gain_error
 
 
 def softened(matrix: Float64, given_counts: Integers, part: float) -> Float64:
