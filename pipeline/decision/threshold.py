@@ -26,6 +26,10 @@ DOUBTED = (
     "around the other class are mixed as well, which is more like mistakes that depend on the "
     "features: the plain vote decides."
 )
+UNKNOWN = (
+    "The error of a rate is as large as the difference between the classes' labels, so that the "
+    "rates are not known: the plain vote decides."
+)
 MOST_NOISE = 0.98
 """Sum of the rates that are decided with at most: beyond, labels say nothing."""
 
@@ -112,7 +116,8 @@ def credible(rates: NoiseRates, votes: Sequence[Int64]) -> NoiseRates:
     if not rates.doubtful:
         return rates
     wrong = contradicted(votes)
-    return replace(rates, p0=wrong, p1=wrong, method="contradicted", reason=DOUBTED)
+    reason = UNKNOWN if rates.unknown else DOUBTED
+    return replace(rates, p0=wrong, p1=wrong, method="contradicted", reason=reason)
 
 
 def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> Decision:

@@ -101,9 +101,15 @@ class NoiseRates:
         return zero, one
 
     @property
+    def unknown(self) -> bool:
+        """Whether a standard error is as large as what is left between the classes: of a class of
+        few rows, most labels may seem to be wrong."""
+        return max(self.standard_errors) >= 1.0 - self.p0 - self.p1
+
+    @property
     def doubtful(self) -> bool:
-        """Whether no decision should rest on the rates: a class would be mostly given the other
-        label, and labels are mixed around rows of the other class too.
+        """Whether no decision should rest on the rates: they are not known; or a class would be
+        mostly given the other label, and labels are mixed around rows of the other class too.
 
         Mistakes that grow along the features look like that where a class is rare, and corrected by
         such rates whole regions would move to it. A class whose rows are mostly unlabeled leaves
@@ -111,6 +117,8 @@ class NoiseRates:
         """
         if self.method != "crossfit" or self.support == "supported" or not self.diagnostics:
             return False
+        if self.unknown:
+            return True
         rates = self.p0, self.p1
         strange = [p + 0.5 * i for p, i in zip(rates, self.impurity, strict=True)]
         return any(p >= MOSTLY and strange[1 - side] > STRANGE for side, p in enumerate(rates))

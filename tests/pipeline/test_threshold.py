@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from pipeline.decision.threshold import (
+    UNKNOWN,
     contradicted,
     cost_share,
     credible,
@@ -264,6 +265,21 @@ def test_a_class_mostly_given_the_other_label_is_doubted(
     assert tempered(used, votes).threshold == 0.5
     assert tempered(used, votes).reason == used.reason
     assert tempered(used, votes, "balanced").threshold == votes[:, 1].sum() / votes.sum()
+
+
+@pytest.mark.parametrize(("error", "doubtful"), [(0.19, False), (0.2, True)])
+def test_rates_that_are_known_to_no_more_than_their_gap_are_doubted(
+    error: float, doubtful: bool
+) -> None:
+    votes = simulated_votes(0.1, 0.3, 20_000, 50)
+    about = {f"p{a}": {"impurity": 0.0} for a in (0, 1)}
+    estimated = replace(
+        rates(0.0, 0.8, "unsupported"), diagnostics=about, errors=(0.01, error + 1e-12)
+    )
+    assert estimated.doubtful is doubtful
+    used = credible(estimated, [votes])
+    assert used.reason == (UNKNOWN if doubtful else estimated.reason)
+    assert used.p1 == (contradicted([votes]) if doubtful else 0.8)
 
 
 def test_contradicted_rows_are_those_on_the_other_side() -> None:
