@@ -102,7 +102,7 @@ def arguments(made: Path, run: Path) -> list[str]:
 
 def test_interrupted_stage_ends_with_the_same_bits(made: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    fit_until("averages", made / "mask.npz", run, below="features/unit", **OPTIONS)
+    fit_until("averages", made / "mask.npz", run, below="features/given", **OPTIONS)
     fit(made / "mask.npz", run, **OPTIONS)
     assert stages(run) == stages(made / "averaged")
 

@@ -45,6 +45,8 @@ class SourceRows:
     """(item, ...) by name: what other rows' blocks sent, with the `place` (item,) of the row."""
     wanted: bool
     """Whether anybody asked for any of the rows."""
+    more: Any = None
+    """What is known of these rows alone."""
 
     @property
     def n(self) -> int:
@@ -64,11 +66,24 @@ class Table:
     """Of `schema.GROUPS`; None for that of the same name as the path."""
     label: str = "i1"
     sizes: dict[str, int] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
+    """Columns wanted of those that the group may be without."""
+    chunk_rows: int | None = None
+    """Rows to a chunk; None for all of a part."""
 
     def writer(self, run: Run, pool: Pool) -> ChunkWriter:
-        shape = self.path, pool.part_rows, pool.n_rows
-        sizes: dict[str, Any] = self.sizes
-        return ChunkWriter(run, *shape, kind=self.kind, label=self.label, **sizes)
+        shape = self.path, self.chunk_rows or pool.part_rows, pool.n_rows
+        given: dict[str, Any] = {"optional": self.optional, "label": self.label, **self.sizes}
+        return ChunkWriter(run, *shape, kind=self.kind, **given)
+
+    def write(self, run: Run, pool: Pool, rows: Rows, columns: Arrays) -> list[str]:
+        """Write the chunks of some rows; keys of the files."""
+        writer, written = self.writer(run, pool), []
+        for start in range(rows.start, rows.stop, writer.rows):
+            some = slice(start - rows.start, start - rows.start + writer.rows)
+            chunk = {name: column[some] for name, column in columns.items()}
+            written += writer.chunk(start // writer.rows, **chunk)
+        return written
 
     def finish(self, run: Run, pool: Pool, attributes: dict[str, Any]) -> list[str]:
         """Tell of the group, all parts of it written; keys of the files."""
@@ -95,11 +110,11 @@ class _RowPass:
 
 @dataclass(frozen=True)
 class _Rows:
-    number: int
     rows: Rows
     of: tuple[list[Slice], ...]
     others: list[Slice]
     requests: list[Slice]
+    more: Any
 
 
 def over_rows(
@@ -112,8 +127,10 @@ def over_rows(
     others: Sendings | None = None,
     requests: Sendings | None = None,
     table: Table | None = None,
+    more: Sequence[Any] | None = None,
 ) -> Sendings:
-    """Run a kernel over all rows of a pool, some chunks of the source a part.
+    """Run a kernel over all rows of a pool, which may be another run's, some chunks of the source a
+    part.
 
     kernel : a function of a module, or a `partial` of one with small values; None for the columns
         as they are
@@ -122,6 +139,7 @@ def over_rows(
     requests : a pass that asked for rows: the columns that the kernel finds are sent to who asked;
         or the `others` that it finds, any number of items a row, rows ascending
     table : where the columns that the kernel finds are written, if nobody asked for them
+    more : for each part of the pool what is known of its rows alone, small values
     """
     parts = graph.pool.parts()
     n = len(parts)
@@ -136,8 +154,9 @@ def over_rows(
         None if requests is None else requests.exchange("asked"),
         *(graph.n_blocks, table),
     )
+    known = more or [None] * n
     each = (
-        _Rows(i, rows, tuple(s[i] for s in slices), of_others[i], of_requests[i])
+        _Rows(rows, tuple(s[i] for s in slices), of_others[i], of_requests[i], known[i])
         for i, rows in enumerate(parts)
     )
     records = job.parts(step, partial(_rows_part, shared), by_rows(each))
@@ -158,7 +177,8 @@ def _rows_part(of: _RowPass, run: Run, part: Part[_Rows]) -> Output:
         other["place"] = other.pop("row") - args.rows.start
     passed = Facts(columns)
     if of.kernel is not None:
-        given = of.kernel(SourceRows(of.pool, args.rows, columns, other, bool(args.requests)))
+        wanted = bool(args.requests)
+        given = of.kernel(SourceRows(of.pool, args.rows, columns, other, wanted, args.more))
         passed = given if isinstance(given, Facts) else Facts(given)
     sent: dict[str, Sent] = {}
     written: list[str] = []
@@ -171,7 +191,7 @@ def _rows_part(of: _RowPass, run: Run, part: Part[_Rows]) -> Output:
         sent["drawn"] = away.send(part.name, to_driver(passed.drawn), 1, passed.drawn)
         written.append(away.key(part.name))
     if of.table is not None:
-        written += of.table.writer(run, of.pool).chunk(args.number, **passed.columns)
+        written += of.table.write(run, of.pool, args.rows, passed.columns)
     return Output(written, Passed(sent, passed.left))
 
 

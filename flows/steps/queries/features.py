@@ -4,69 +4,45 @@ averages, then divided by the mean distance to the nearest of these."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from flows.engine.collectives.rows import SourceRows
 from flows.engine.collectives.sent import Replies, exchange
 from flows.engine.job import Job
 from flows.engine.results import LabelValue
 from flows.steps.ingest.columns import CandidateCodes
-from flows.steps.ingest.derived import derive
 from flows.steps.ingest.pool import Ingested, ingest
 from flows.steps.queries.probes import Model
 from flows.steps.queries.searching import Lists, answers, search_queries
-from flows.steps.sets.features import Unit, neighbors_features, towards
-from flows.steps.sets.stages import AVERAGED, FEATURES, GIVEN, UNIT, StageFeatures, stage
+from flows.steps.sets.features import derive, neighbors_features, towards
+from flows.steps.sets.stages import AVERAGED, FEATURES, GIVEN, StageFeatures, UnitRows, stage
 from pipeline.arrays import Float32
 from pipeline.blocks.scaling import Scaling
-from pipeline.methods.partial_features import density_scaled, reach
-from storage.arrays.exchange import Slice
-from storage.runs.pool import Pool, Rows
+from pipeline.methods.partial_features import Preprocessing, density_scaled, reach
+from storage.runs.pool import Pool
 from storage.sources.base import Source
 
-N = TypeVar("N", np.int64, np.float32)
+
+def averaged(at: SourceRows, unit: UnitRows, how: Preprocessing) -> Float32:
+    """Queries at unit length, moved towards their neighbors: `more` are their lists, and where the
+    neighbors' features lie."""
+    of_part, known = at.more
+    lists = of_part.of(at.rows)
+    replies = Replies(exchange(of_part.at.location, FEATURES, "answers"), known)
+    near, distance = (
+        np.ascontiguousarray(of[:, : how.n_smooth]) for of in (lists.row, lists.distance)
+    )
+    own, x = unit.apply(at.read("x")), replies.columns["x"]
+    return towards(own, x, replies.places(near), distance, how.alpha)
 
 
-@dataclass(frozen=True)
-class AveragedQueries:
-    """Queries at unit length, moved towards their neighbors."""
-
-    queries: Pool
-    lists: Lists
-    known: list[Slice]
-    """Where the neighbors' features lie."""
-    n_smooth: int
-    alpha: float
-
-    def features(self, rows: Rows) -> Float32:
-        lists = self.lists.of(rows)
-        replies = Replies(exchange(self.lists.at.location, FEATURES, "answers"), self.known)
-        near = replies.places(_first(lists.row, self.n_smooth))
-        distance = _first(lists.distance, self.n_smooth)
-        x = replies.columns["x"]
-        return towards(self.queries.read("x", rows), x, near, distance, self.alpha)
-
-
-@dataclass(frozen=True)
-class ThinnedQueries:
-    """Averaged queries divided by the mean distance to their neighbors."""
-
-    queries: Pool
-    lists: Lists
-    copies: float
-
-    def features(self, rows: Rows) -> Float32:
-        mean = reach(self.lists.of(rows).distance)
-        return density_scaled(self.queries.read("x", rows), mean, self.copies)
-
-
-def _first(lists: npt.NDArray[N], n: int) -> npt.NDArray[N]:
-    """The first n of each list."""
-    return np.ascontiguousarray(lists[:, :n])
+def thinned(at: SourceRows, among: Pool, copies: float) -> Float32:
+    """Averaged queries, `among`, divided by the mean distance to their neighbors, whose lists are
+    `more`."""
+    return density_scaled(among.read("x", at.rows), reach(at.more.of(at.rows).distance), copies)
 
 
 def read_queries(
@@ -82,34 +58,27 @@ def prepare_queries(
     job: Job, source: Source, classes: Sequence[LabelValue], model: Model, by: StageFeatures
 ) -> Ingested:
     """Write the queries with their features preprocessed, each stage in a folder of its own."""
-    how, trained = by.how, stage(model.run, AVERAGED)
-    given, unit, averaged = (job.below(folder) for folder in (GIVEN, UNIT, AVERAGED))
+    how, unit, trained = by.how, by.unit, stage(model.run, AVERAGED)
+    given, below = job.below(GIVEN), job.below(AVERAGED)
     read = given.task("ingest", read_queries, source, classes, by.scaling)
-    first = read.pool(given.run, "queries")
-    among = Pool(trained, "pool", model.n_rows, first.n_features)
+    queries = read.pool(given.run, "queries")
+    among = Pool(trained, "pool", model.n_rows, queries.n_features)
     averages = replace(
         model,
         run=trained,
-        scaling=Scaling(),
+        scaling=unit,
         k=how.n_density,
         n_blocks=by.n_blocks,
         probes=by.probes,
         blocks_step=by.blocks_step,
     )
-    center = None if by.center is None else tuple(by.center)
-    derive(unit, read, first, [Unit(first, by.scaling, center)] * len(first.parts()))
-    second = replace(first, run=unit.run)
-    lists = _search(unit, second, averages)
-    known = answers(unit, second, lists, among, how.n_smooth, neighbors_features)
-    moved = [
-        AveragedQueries(second, *both, how.n_smooth, how.alpha)
-        for both in zip(lists, known, strict=True)
-    ]
-    derive(averaged, read, second, moved)
-    third = replace(first, run=averaged.run)
-    lists = _search(averaged, third, averages)
-    thinned = [ThinnedQueries(third, some, by.copies) for some in lists]
-    return derive(job, read, first, thinned, whole=True)
+    lists = _search(given, queries, averages)
+    known = answers(given, queries, lists, among, how.n_smooth, neighbors_features)
+    change, more = partial(averaged, unit=unit, how=how), list(zip(lists, known, strict=True))
+    moved = derive(below, read, queries, change, more=more).pool(below.run, "queries")
+    lists = _search(below, moved, replace(averages, scaling=Scaling()))
+    change = partial(thinned, among=moved, copies=by.copies)
+    return derive(job, read, queries, change, more=lists, whole=True)
 
 
 def _search(job: Job, queries: Pool, model: Model) -> list[Lists]:

@@ -1,14 +1,15 @@
 """The preprocessing of Errandonea et al., appendix D.2, of a pool and of queries.
 
-Each stage is a run in a folder of its own below the training (or the scoring): the source as it was
-read; its rows at unit length, whose graph averages them; the averages, whose graph says how dense
-they lie, and in which the queries' neighbors are searched. The pool is made of the last. What it
+Two stages are runs in folders of their own below the training (or the scoring): the source as it
+was read, whose graph of rows at unit length averages them; and the averages, whose graph says how
+dense they lie, and in which the queries' neighbors are searched. The pool is made of these. What it
 takes of a graph, rows moved towards their neighbors and how far these are, it takes block by block.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,24 +17,22 @@ import numpy as np
 
 from flows.engine.cluster import SHARED
 from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
-from flows.engine.collectives.rows import SourceRows, over_rows
-from flows.engine.collectives.sent import Facts, Sendings, source_order
+from flows.engine.collectives.rows import SourceRows, Table, over_rows
+from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
-from flows.engine.results import result_of
+from flows.engine.results import as_json, result_of
 from flows.options.params import TrainParams
 from flows.steps.graph.building import build, find_probes
-from flows.steps.graph.networks import Probes
-from flows.steps.graph.partition import BLOCKS, Blocks, Wanted
-from flows.steps.ingest.columns import IMPUTE, CandidateCodes
-from flows.steps.ingest.derived import derive
-from flows.steps.ingest.pool import Ingested, ingest
+from flows.steps.graph.partition import BLOCKS, Wanted
+from flows.steps.ingest.columns import IMPUTE, WORDS, CandidateCodes
+from flows.steps.ingest.pool import SAMPLES, Ingested, ingest
 from flows.steps.sets.stages import (
     AVERAGED,
     FEATURES,
     GIVEN,
-    UNIT,
     StageFeatures,
+    UnitRows,
     stage,
     stage_digest,
 )
@@ -46,12 +45,11 @@ from pipeline.methods.partial_features import (
     least_reach,
     reach,
     smoothed,
-    unit_rows,
 )
-from storage.arrays.exchange import Exchange, Slice
-from storage.arrays.groups import Arrays
+from storage.arrays.groups import Arrays, read_array, write_group
+from storage.arrays.schema import GROUPS
 from storage.errors import InputError
-from storage.runs.pool import Pool, Rows
+from storage.runs.pool import Pool, Rows, pool_chunk_rows
 from storage.runs.run import Run
 from storage.sources.base import Source
 
@@ -59,28 +57,37 @@ AVERAGES, REACHES = "averages", "reaches"
 """Names of steps."""
 PORTION_BYTES = 32 << 20
 """Features of neighbors, in float64, that are averaged at a time."""
+STAGE_RECALL = 0.99
+"""Share of the true neighbors that stages find at least: a vote bears neighbors that are missed,
+while a mean distance grows with each."""
+
+Change = Callable[[SourceRows], Float32]
+"""Rows of a pool as they were read → (row, feature) float32 what becomes of their features."""
 
 
-def average(job: Job, graph: PoolGraph, alpha: float) -> Sendings:
-    """The rows of a pool moved towards all neighbors in their lists, the neighbors' mean weighed by
-    `alpha`."""
+def average(job: Job, graph: PoolGraph, unit: UnitRows, alpha: float) -> Sendings:
+    """The rows of a pool at unit length, moved towards all neighbors in their lists, the neighbors'
+    mean weighed by `alpha`."""
     requests = over_graph(job, graph, "wanted", asks=Asks(own=True))
     return over_graph(
         *(job, graph, AVERAGES, partial(moved, alpha=alpha)),
         needs=("distance",),
-        known=neighbors_features(job, graph, requests),
+        known=neighbors_features(job, graph, requests, unit),
         gives={"x": f"({graph.pool.n_features},)f4"},
     )
 
 
-def neighbors_features(job: Job, graph: PoolGraph, requests: Sendings) -> Sendings:
-    """The features of the rows that were asked for; the pool may be another run's."""
-    return over_rows(job, graph, FEATURES, features, requests=requests)
+def neighbors_features(
+    job: Job, graph: PoolGraph, requests: Sendings, by: Scaling | None = None
+) -> Sendings:
+    """The features of the rows that were asked for, scaled; the pool may be another run's."""
+    kernel = partial(features, by=by or Scaling())
+    return over_rows(job, graph, FEATURES, kernel, requests=requests)
 
 
-def features(at: SourceRows) -> Arrays:
+def features(at: SourceRows, by: Scaling) -> Arrays:
     """The features of some rows, if anybody asks for them."""
-    return {"x": at.read("x")} if at.wanted else {}
+    return {"x": by.apply(at.read("x"))} if at.wanted else {}
 
 
 def moved(at: Around, alpha: float) -> Arrays:
@@ -120,55 +127,70 @@ def reached(at: Around) -> Facts:
     return Facts({"mean": mean}, left=least_reach(mean))
 
 
-STAGE_RECALL = 0.99
-"""Share of the true neighbors that stages find at least: a vote bears neighbors that are missed,
-while a mean distance grows with each."""
+def derive(
+    job: Job,
+    read: Ingested,
+    of: Pool,
+    change: Change,
+    sent: Sequence[Sendings] = (),
+    *,
+    more: Sequence[Any] | None = None,
+    whole: bool = False,
+) -> Ingested:
+    """Write the group of the same name as that of the pool `of`, as it was read, with other
+    features, and its samples; what it is.
+
+    read : what is known of the rows; the features made are not to be scaled any more
+    sent, more : what `change` gets of rows, as `over_rows` has it
+    whole : whether ids and candidates are taken along
+    """
+    group, columns = of.run.group(of.path), GROUPS[of.path]
+    taken = [n for n, column in columns.items() if n in group and (whole or not column.optional)]
+    optional = tuple(name for name in taken if columns[name].optional)
+    sizes, rows = {"feature": of.n_features, "word": WORDS}, pool_chunk_rows(of.n_features)
+    table = Table(of.path, sizes=sizes, optional=optional, chunk_rows=rows)
+    kernel = partial(derived, change=change, names=tuple(n for n in taken if n != "x"))
+
+    def make(job: Job) -> Ingested:
+        step = f"derive-{of.path}"
+        made = over_rows(job, PoolGraph(of, 0), step, kernel, of=sent, table=table, more=more)
+
+        def finish(run: Run) -> Output:
+            about: dict[str, Any] = of.run.group(of.path).attrs.asdict()
+            result = replace(read, scaling=Scaling())
+            written = table.finish(run, of, {**about, **as_json(result)})
+            drawn = made.drawn()
+            for name in SAMPLES:
+                row = read_array(of.run.group(f"samples/{name}"), "row")
+                sample = {"x": drawn["x"][np.searchsorted(drawn["row"], row)], "row": row}
+                write_group(run.store, f"samples/{name}", "sample", sample)
+                written.append(run.key(f"samples/{name}"))
+            return Output(written, result)
+
+        return job.result(of.path, finish, Ingested)
+
+    return job.task("derive", make)
 
 
-@dataclass(frozen=True)
-class Unit:
-    """Rows at unit length."""
-
-    pool: Pool
-    scaling: Scaling
-    center: tuple[float, ...] | None
-
-    def features(self, rows: Rows) -> Float32:
-        x = self.scaling.apply(self.pool.read("x", rows))
-        return unit_rows(x, None if self.center is None else np.array(self.center))
+def derived(at: SourceRows, change: Change, names: tuple[str, ...]) -> Facts:
+    """Some rows with other features, and those of them that are in a sample of the old pool."""
+    x, rows = change(at), at.rows
+    of = [read_array(at.pool.run.group(f"samples/{name}"), "row") for name in SAMPLES]
+    row = np.unique(np.concatenate(of))
+    row = row[(row >= rows.start) & (row < rows.stop)]
+    columns = {"x": x, **{name: at.read(name) for name in names}}
+    return Facts(columns, drawn={"row": row, "x": x[row - rows.start]})
 
 
-@dataclass(frozen=True)
-class Averaged:
+def as_moved(at: SourceRows) -> Float32:
     """Rows that blocks have moved towards their neighbors."""
-
-    sent: Exchange
-    slices: list[Slice]
-
-    def features(self, rows: Rows) -> Float32:
-        x: Float32 = _in_order(self.sent, self.slices, rows, "averages")["x"]
-        return x
+    x: Float32 = at.columns["x"]
+    return x
 
 
-@dataclass(frozen=True)
-class Thinned:
+def thinned(at: SourceRows, averaged: Pool, copies: float) -> Float32:
     """Averages divided by the mean distance to their neighbors."""
-
-    pool: Pool
-    sent: Exchange
-    slices: list[Slice]
-    copies: float
-
-    def features(self, rows: Rows) -> Float32:
-        mean = _in_order(self.sent, self.slices, rows, "mean distances")["mean"]
-        return density_scaled(self.pool.read("x", rows), mean, self.copies)
-
-
-def _in_order(sent: Exchange, slices: list[Slice], rows: Rows, what: str) -> Arrays:
-    """What was sent of some rows, in the order of the source."""
-    columns = sent.receive(slices)
-    order = source_order(columns.pop("row"), rows, what)
-    return {name: column[order] for name, column in columns.items()}
+    return density_scaled(averaged.read("x", at.rows), at.columns["mean"], copies)
 
 
 def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
@@ -183,47 +205,28 @@ def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
             f"{how.n_density} neighbors; leave it out"
         )
     center = None if how.cube_root else find_center(given, pool, read.scaling)
-    unit = job.below(UNIT)
-    rows = Unit(pool, read.scaling, center)
-    derive(unit, read, pool, [rows] * len(pool.parts()))
-    first = replace(pool, run=unit.run)
-    averaged, reaches, copies, blocks, probes = _averages(job, unit, read, first, params)
+    unit, plain = UnitRows.of(read.scaling, center), Scaling()
+    graph = build(given, pool, unit, *_graph(given, params, pool, how.n_smooth), rates=False)
+    lists = PoolGraph(pool, len(graph.blocks.sizes))
+    moved = given.task(AVERAGES, average, lists, unit, how.alpha)
+    below = job.below(AVERAGED)
+    averaged = derive(below, read, pool, as_moved, [moved]).pool(below.run, "pool")
+    neighbors, wanted = _graph(below, params, averaged, how.n_density)
+    built = build(below, averaged, plain, neighbors, wanted, rates=False)
+    of_averages = PoolGraph(averaged, len(built.blocks.sizes))
+    reaches, copies = below.task(REACHES, find_reaches, of_averages)
+    probes = find_probes(below, built, plain, neighbors, how.n_density, wanted.target_recall)
 
     def tell(run: Run) -> Output:
-        digests = {folder: stage_digest(stage(run, folder)) for folder in (GIVEN, UNIT, AVERAGED)}
+        digests = {folder: stage_digest(stage(run, folder)) for folder in (GIVEN, AVERAGED)}
         subtracted = None if center is None else list(center)
         kept = name, read.scaling, subtracted, copies
-        of_queries = len(blocks.sizes), blocks.name(BLOCKS), probes
+        of_queries = len(built.blocks.sizes), built.blocks.name(BLOCKS), probes
         return Output([], StageFeatures(*kept, *of_queries, digests))
 
     job.once(FEATURES, tell)
-    thinned = [
-        Thinned(averaged, reaches.exchange("rows"), slices, copies)
-        for slices in reaches.slices("rows", len(pool.parts()))
-    ]
-    return derive(job, read, pool, thinned, whole=True)
-
-
-def _averages(
-    job: Job, unit: Job, read: Ingested, first: Pool, params: TrainParams
-) -> tuple[Pool, Sendings, float, Blocks, Probes]:
-    """Move rows at unit length, the pool `first`, towards their neighbors; the averages, their mean
-    distances, what copies are divided by, and how they are searched."""
-    how, plain = PIPELINES[params.candidate_features], Scaling()
-    graph = build(unit, first, plain, *_graph(unit, params, first, how.n_smooth), rates=False)
-    lists = PoolGraph(first, len(graph.blocks.sizes))
-    moved = unit.task(AVERAGES, average, lists, how.alpha)
-    averaged, to = job.below(AVERAGED), moved.exchange("rows")
-    slices = moved.slices("rows", len(first.parts()))
-    derive(averaged, read, first, [Averaged(to, some) for some in slices])
-    pool = replace(first, run=averaged.run)
-    neighbors, wanted = _graph(averaged, params, pool, how.n_density)
-    built = build(averaged, pool, plain, neighbors, wanted, rates=False)
-    blocks = built.blocks
-    of_averages = PoolGraph(pool, len(blocks.sizes))
-    reaches, copies = averaged.task(REACHES, find_reaches, of_averages)
-    probes = find_probes(averaged, built, plain, neighbors, how.n_density, wanted.target_recall)
-    return pool, reaches, copies, blocks, probes
+    change = partial(thinned, averaged=averaged, copies=copies)
+    return derive(job, read, pool, change, [reaches], whole=True)
 
 
 def _graph(job: Job, params: TrainParams, pool: Pool, length: int) -> tuple[NeighborParams, Wanted]:

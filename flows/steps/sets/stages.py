@@ -3,12 +3,17 @@ scoring, and what a training records of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
 
 from flows.engine.results import result_of
 from flows.steps.graph.networks import Probes
+from pipeline.arrays import Float32
 from pipeline.blocks.scaling import Scaling
-from pipeline.methods.partial_features import PIPELINES, Preprocessing
+from pipeline.methods.partial_features import PIPELINES, Preprocessing, unit_rows
 from storage.errors import StorageError
 from storage.files.location import Location
 from storage.runs.ledger import digest
@@ -16,8 +21,26 @@ from storage.runs.run import Run, below, lasting
 
 FEATURES = "features"
 """Name of a step."""
-GIVEN, UNIT, AVERAGED = "features/given", "features/unit", "features/averaged"
-"""Folders: the source as it was read, its rows at unit length, and averaged with neighbors."""
+GIVEN, AVERAGED = "features/given", "features/averaged"
+"""Folders: the source as it was read, and its rows at unit length averaged with neighbors."""
+
+
+@dataclass(frozen=True)
+class UnitRows(Scaling):
+    """Rows as scaled, at unit length."""
+
+    center: tuple[float, ...] | None = None
+    """Subtracted before; None where cube roots are taken."""
+
+    @classmethod
+    def of(cls, scaling: Scaling, center: Sequence[float] | None) -> Self:
+        """After a scaling."""
+        scaled = scaling.offset, scaling.factor, scaling.directions
+        return cls(*scaled, None if center is None else tuple(center))
+
+    def apply(self, x: Float32) -> Float32:
+        """(row, feature) float32."""
+        return unit_rows(super().apply(x), None if self.center is None else np.array(self.center))
 
 
 @dataclass(frozen=True)
@@ -42,6 +65,10 @@ class StageFeatures:
     def how(self) -> Preprocessing:
         return PIPELINES[self.pipeline]
 
+    @property
+    def unit(self) -> UnitRows:
+        return UnitRows.of(self.scaling, self.center)
+
 
 def as_read(run: Run) -> Run:
     """The run with the features of a pool as they were read."""
@@ -56,7 +83,7 @@ def stage(run: Run, folder: str) -> Run:
 
 def stages(run: Run) -> list[Run]:
     """The stages that a training or a scoring has."""
-    every = [stage(run, folder) for folder in (GIVEN, UNIT, AVERAGED)]
+    every = [stage(run, folder) for folder in (GIVEN, AVERAGED)]
     return [one for one in every if one.location.exists("run.json")]
 
 
