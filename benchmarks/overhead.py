@@ -43,8 +43,7 @@ def clocked(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
 
 def clock_watchers() -> None:
     """Measure all that is told."""
-    from flows.engine.progress.run_log import Logged, RunLog
-    from flows.engine.progress.terminal import Terminal
+    from flows.engine.progress import Logged, RunLog, Terminal
     from flows.orchestration.artifacts import Artifacts
 
     for kind in (Artifacts, Logged, RunLog, Terminal):

@@ -24,7 +24,7 @@ import psutil
 from flows.engine.collectives.sent import incoming
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
 from flows.engine.parts import Part, block_name
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import Compute
 from flows.orchestration.session import open_job
 from storage.arrays.exchange import Exchange

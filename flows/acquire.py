@@ -12,7 +12,7 @@ import psutil
 
 from flows.engine.cluster import fitting
 from flows.engine.job import Job
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.kinds import labels_of
 from flows.options.params import AcquireParams, Paged, Selected
 from flows.orchestration.prefect_flow import computes, flow_of

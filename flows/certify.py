@@ -6,7 +6,7 @@ from typing import Any
 
 from flows.engine.collectives.graph import PoolGraph
 from flows.engine.job import Job, Output, outcomes
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import CertifyParams
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest

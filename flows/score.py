@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import ScoreParams
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest

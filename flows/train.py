@@ -10,7 +10,7 @@ from typing import Any
 from flows.engine.cluster import SHARED, fitting
 from flows.engine.collectives.graph import PoolGraph
 from flows.engine.job import Job, Output
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.engine.tasks import flow_run_context
 from flows.intake.coding import learn
 from flows.intake.coding import opened as open_training

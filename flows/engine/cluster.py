@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from flows.engine.parts import FIRST
-from flows.engine.progress.reporter import Reporter
-from flows.engine.progress.run_log import error_text
+from flows.engine.progress import Reporter, error_text
 from flows.engine.spared import IMPORTED, MESSAGE
 from flows.engine.threads import machine_memory, n_cores
 from flows.options.params import Compute

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from flows.engine.cluster import Machine, Workers, address_of
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, count_workers, lost_cluster, run_parts
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.engine.results import Outcome, as_json, result_of
 from flows.engine.tasks import as_task
 from pipeline.knn.threads import one_thread

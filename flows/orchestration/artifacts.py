@@ -20,8 +20,7 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from flows.engine.progress.run_log import error_text
-from flows.engine.progress.watcher import Step, Watcher
+from flows.engine.progress import Step, Watcher, error_text
 from flows.engine.results import result_of
 from flows.steps.graph.building import Audited
 from flows.steps.graph.partition import AUDIT, BLOCKS, last_attempt

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from flows.engine.cluster import Workers, fitting
 from flows.engine.deadline import GRACE, Terminated, no_gaps, terminated_by_signal
 from flows.engine.job import Job
-from flows.engine.progress.reporter import Reporter
-from flows.engine.progress.run_log import RunLog, error_text
+from flows.engine.progress import Reporter, RunLog, error_text
 from flows.engine.tasks import flow_run_context
 from flows.intake.health import Health
 from flows.options.params import Compute, Method

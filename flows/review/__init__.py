@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import ReviewParams
 from flows.orchestration.prefect_flow import computes
 from flows.orchestration.run_folders import latest

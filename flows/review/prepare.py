@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flows.engine.collectives.graph import PoolGraph
 from flows.engine.job import Job, Output, outcomes
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.engine.results import Outcome
 from flows.options.params import ReviewParams
 from flows.orchestration.session import job_below

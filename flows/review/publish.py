@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.engine.tasks import flow_run_context
 from flows.options.params import Compute, ReviewParams, TrainParams
 from flows.report.review import FOLDER, LOG

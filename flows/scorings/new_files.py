@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flows.engine.cluster import address_of, fitting, open_workers
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import Compute, ScoreParams
 from flows.report.model import NewFilesReport, ScoredFile, Scoring
 from flows.scorings.scored import Finished, identity, score_source

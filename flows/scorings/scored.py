@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.engine.job import Job, Output
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.engine.results import result_of
 from flows.options.params import Compute, ScoreParams
 from flows.orchestration.session import describe, job_below

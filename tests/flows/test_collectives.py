@@ -19,7 +19,7 @@ from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import Compute
 from flows.orchestration.session import open_job
 from storage import StorageError, open_run

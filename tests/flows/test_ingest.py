@@ -15,7 +15,7 @@ import zarr
 from distributed import LocalCluster
 from runs import results
 
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import Compute
 from flows.orchestration.session import open_job
 from flows.steps.ingest import pool as reading

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from runs import PoolWriter, fit
 
-from flows.engine.progress.reporter import Reporter
-from flows.engine.progress.run_log import RunLog
+from flows.engine.progress import Reporter, RunLog
 from flows.options.params import Compute
 from flows.orchestration.session import open_job
 from storage.errors import InputError

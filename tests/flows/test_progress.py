@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 from runs import AS_IN_FIT, PoolWriter
 
-from flows.engine.progress.reporter import Reporter
-from flows.engine.progress.watcher import Step, spell
+from flows.engine.progress import Reporter, Step, spell
 from storage.runs.ledger import Record
 
 STEPS = ("ingest", "anchors-search", "partition", "neighbors", "audit", "regression", "labels")
@@ -103,7 +102,7 @@ def test_recall_is_told_while_it_is_measured_and_after(capsys: pytest.CaptureFix
 
 def test_time_left_counts_what_this_invocation_did(monkeypatch: pytest.MonkeyPatch) -> None:
     step = Step("neighbors", 100, "parts", resumed=50, done=60, started=0.0)
-    monkeypatch.setattr("flows.engine.progress.watcher.time.monotonic", lambda: 20.0)
+    monkeypatch.setattr("flows.engine.progress.time.monotonic", lambda: 20.0)
     assert step.rate == pytest.approx(0.5)
     assert step.seconds_left == pytest.approx(80.0)
     assert step.percent == pytest.approx(60.0)

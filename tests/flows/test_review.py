@@ -36,7 +36,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from flows.cli import main
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import ReviewParams
 from flows.report.rows import Features, Shown
 from flows.review import desk_of, open_answers, review_text, take

@@ -18,7 +18,7 @@ from runs import PoolWriter, fit
 from flows.certify import run_certify
 from flows.engine import cluster, tasks
 from flows.engine.cluster import fitting
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import Compute, ReviewParams
 from flows.review.prepare import prepared
 from flows.scorings.scored import Trained

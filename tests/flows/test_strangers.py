@@ -23,7 +23,7 @@ from processes import running
 from runs import PoolWriter
 
 from flows.engine.cluster import Workers
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import Compute
 
 STRANGER = """

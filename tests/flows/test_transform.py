@@ -16,7 +16,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
 from flows.cli import main
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import ReviewParams
 from flows.report.rows import Features
 from flows.review.prepare import prepared

@@ -26,7 +26,7 @@ from runs import PoolWriter, fit
 from secret_source import OTHER, PASSWORD, SECRETS, check, guarded
 
 from flows.cli import main
-from flows.engine.progress.reporter import Reporter
+from flows.engine.progress import Reporter
 from flows.options.params import Compute
 from flows.orchestration.artifacts import Artifacts, as_markdown, block_table
 from flows.orchestration.session import open_job

@@ -1,1 +1,0 @@
-"""Who is told what while a run goes on."""
