@@ -10,9 +10,8 @@ from flows.report.findings import findings
 from flows.report.lines import SHOWN, about_data, classes_line
 from flows.report.model import Frozen, PoolReport, Scoring, Training, fields_of
 from flows.steps.ingest.pool import Ingested
-from flows.steps.queries.candidate_scores import CandidateRule
-from flows.steps.sets.candidates import CandidateEstimates
-from flows.steps.sets.verdicts import Verdicts
+from flows.steps.queries.class_scores import CandidateRule
+from flows.steps.sets.candidates import CandidateEstimates, Verdicts
 from pipeline.methods.partial_features import PIPELINES
 from pipeline.methods.partial_labels import NAME, STOPS, AdaptiveParams
 from storage.errors import InputError, amount

@@ -20,8 +20,7 @@ from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from flows.engine.parts import Part, by_rows
-from flows.engine.results import as_json, result_of
+from flows.engine.results import as_json
 from flows.options.params import TrainParams
 from flows.steps.graph.building import build, find_probes
 from flows.steps.graph.partition import BLOCKS, Wanted
@@ -49,7 +48,7 @@ from pipeline.methods.partial_features import (
 from storage.arrays.groups import Arrays, read_array, write_group
 from storage.arrays.schema import GROUPS
 from storage.errors import InputError
-from storage.runs.pool import Pool, Rows, pool_chunk_rows
+from storage.runs.pool import Pool, pool_chunk_rows
 from storage.runs.run import Run
 from storage.sources.base import Source
 
@@ -240,12 +239,12 @@ def _graph(job: Job, params: TrainParams, pool: Pool, length: int) -> tuple[Neig
 
 def find_center(job: Job, pool: Pool, scaling: Scaling) -> tuple[float, ...]:
     """(feature,) mean of the scaled rows."""
-    add = partial(sum_part, pool=pool, scaling=scaling)
-    sums = [result_of(one, list[float]) for one in job.parts("center", add, by_rows(pool.parts()))]
+    kernel = partial(added, scaling=scaling)
+    sums = over_rows(job, PoolGraph(pool, 0), "center", kernel).left(list[float])
     return tuple((np.sum(sums, axis=0) / pool.n_rows).tolist())
 
 
-def sum_part(run: Run, part: Part[Rows], pool: Pool, scaling: Scaling) -> Output:
-    """Add up some rows."""
-    x = scaling.apply(pool.read("x", part.args))
-    return Output([], x.sum(axis=0, dtype=np.float64).tolist())
+def added(at: SourceRows, scaling: Scaling) -> Facts:
+    """Some rows, added up."""
+    x = scaling.apply(at.read("x"))
+    return Facts(left=x.sum(axis=0, dtype=np.float64).tolist())
