@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ from storage.runs.run import Run
 from storage.sources.base import Source
 from storage.sources.ids import StoredIds
 from storage.sources.opening import open_source
-from storage.sources.request import ENCODE, Coding
+from storage.sources.request import Coding
 
 BOUGHT = "bought.csv"
 PREDICTED = "labels.parquet"
@@ -77,15 +77,14 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
         raise InputError(f"{' and '.join(given)}: give one of them, each is an oracle")
     for word in () if params.page else params.given(*Paged.model_fields, "label_values"):
         raise InputError(f"{word.split()[0]} is for the page: give --page too, or leave it out")
-    with _nothing_encoded():
-        opened = open_source(
-            params.source,
-            label_column=params.label_column,
-            with_labels=with_labels,
-            dialect=params.dialect(),
-            columns=params.columns(),
-            coding=Coding(parse=params.parsing()),
-        )
+    opened = open_source(
+        params.source,
+        label_column=params.label_column,
+        with_labels=with_labels,
+        dialect=params.dialect(),
+        columns=replace(params.columns(), encodable=False),
+        coding=Coding(parse=params.parsing()),
+    )
     if not labels_of(opened).each_one:
         raise InputError(
             f"--label-column {params.label_column}: these are candidate sets, and labels that are "
@@ -103,20 +102,10 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
         same(folder.config())
     work = training_seconds(params.builder, opened.n_rows or 0, len(opened.feature_names))
     with (
-        _nothing_encoded(),
         claimed(folder, lambda: describe(method, opened), same, reporter) as owned,
         open_job(owned, fitting(params, work), reporter) as job,
     ):
         return _acquire(job, opened, params, oracle)
-
-
-@contextmanager
-def _nothing_encoded() -> Iterator[None]:
-    """Errors without the remedy for text that only a training has."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(str(error).replace(ENCODE, "")) from error
 
 
 def _acquire(

@@ -1,7 +1,6 @@
 """Read what belongs to the rows of a source: annotations (row, annotator, label) of a long table,
 and labels that somebody checked, which replace those of the source and are certain."""
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -253,6 +252,8 @@ COLUMNS = ("row", "label")
 and `source` are used where they are there."""
 MOST_REVIEWERS = 10_000
 NOBODY = -1
+_WRITTEN = Dialect(fixed=True)
+"""How such tables are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,15 +339,7 @@ def read_answers(path: str, ids: RowIds | None = None, *, verbatim: bool = False
             start = file.readline(LONGEST_LINE)
         if b'"origin"' in start or f'"{ROW}"'.encode() not in start:  # not a line for each label
             return reading.log()
-    try:
-        return reading.table(path, verbatim)
-    except InputError as error:  # such a table is read in one way
-        text = str(error)
-        if "--encoding" not in text:
-            raise
-        raise InputError(
-            re.sub("[^:;]*--encoding.*", " save it as UTF-8, or as .xlsx", text)
-        ) from None
+    return reading.table(path, verbatim)
 
 
 class _LabelFile:
@@ -372,7 +365,7 @@ class _LabelFile:
 
     def table(self, path: str, verbatim: bool) -> LatestLabels:
         """A table of labels, a batch at a time."""
-        table = open_cells(path, self._columns, ids=self.id_column)
+        table = open_cells(path, self._columns, _WRITTEN, ids=self.id_column)
         if verbatim and isinstance(table.reader, TablesReader):
             table = replace(table, reader=table.reader.verbatim())
         origins: set[str] = set()
@@ -421,7 +414,7 @@ class _LabelFile:
             which = ROW if self.id_column is None else f"{self.id_column} or {ROW}"
             raise InputError(
                 f"{name}: no column {missing[0]!r}, only {listed(names)}; corrections have the "
-                f"columns {which} and label{_commas(names)}"
+                f"columns {which} and label{separator_hint(names, _WRITTEN)}"
             )
         used = (self.id_column, *COLUMNS, "reviewer", "source")
         return [one for one in used if one is not None and one in names]
@@ -498,12 +491,6 @@ class _LabelFile:
             )
         place = np.asarray(coded.indices.fill_null(len(codes)))
         return np.array([*codes, NOBODY], np.int16).take(place)
-
-
-def _commas(names: tuple[str, ...]) -> str:
-    """What to do about the header of a table of labels that another separator divides."""
-    looks = separator_hint(names).partition(":")[0]
-    return looks and f"{looks}: save it with commas, or as .xlsx"
 
 
 def _joined(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:

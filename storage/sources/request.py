@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,8 @@ class Columns:
     """Whether a source without the column of ids is refused."""
     group: str | None = None
     """Column that says whose label each is: no feature."""
+    encodable: bool = True
+    """Whether columns of text can be encoded, if these are asked for."""
 
     def features(self, where: str, names: tuple[str, ...], *, strict: bool) -> tuple[str, ...]:
         """Those of some columns that are features, in their order.
@@ -112,6 +114,8 @@ class Dialect:
     """Any text encoding that Python knows; UTF-8 with or without its mark."""
     sheet: str | None = None
     """Sheet of a workbook; None: the first."""
+    fixed: bool = False
+    """Whether files are written so, as no option says otherwise."""
 
     def __post_init__(self) -> None:
         sep = self.sep if self.sep is None else SEPARATORS.get(self.sep, self.sep)
@@ -158,7 +162,7 @@ class Dialect:
 PLAIN = Dialect()
 
 
-def separator_hint(cells: tuple[str, ...]) -> str:
+def separator_hint(cells: tuple[str, ...], dialect: Dialect = PLAIN) -> str:
     """What to do about a first row whose few cells another separator seems to divide; empty if it
     does not look so."""
     counts = Counter(mark for mark in " ".join(cells) if mark in _LIKELY)
@@ -166,31 +170,33 @@ def separator_hint(cells: tuple[str, ...]) -> str:
     if counts[best] < len(cells):
         return ""
     word = "tab" if best == "\t" else best
-    return f"; its columns look separated by {best!r}: give --sep '{word}'"
+    remedy = "save it with commas, or as .xlsx" if dialect.fixed else f"give --sep '{word}'"
+    return f"; its columns look separated by {best!r}: {remedy}"
 
 
-ENCODE = "if these are categories, give --encode one-hot, else "
-"""What commands that encode say of text."""
+Use = Literal["train", "score", "buy"]
+"""What rows are read for: to learn from, for a training whose columns cannot be chosen any more, or
+to buy labels of them, where text is not encoded."""
 
 
-def number_hint(value: str, column: str, decimal: str, *, trained: bool) -> str:
-    """What to do about a cell that is no number; `trained` as for `column_hint`."""
+def number_hint(value: str, column: str, decimal: str, use: Use) -> str:
+    """What to do about a cell that is no number."""
     if _DECIMAL_COMMA.fullmatch(value):
-        parse = "" if trained else parse_hint(value, column, decimal)
+        parse = "" if use == "score" else parse_hint(value, column, decimal)
         return f"{parse}if that is a decimal comma, give --decimal ,"
     if decimal == "," and _DECIMAL_COMMA.fullmatch(value.replace(".", ",")):
         return "write all numbers of the file with one decimal mark"
-    return column_hint(value, column, decimal, trained=trained)
+    return column_hint(value, column, use, decimal)
 
 
-def column_hint(value: object, column: str, decimal: str = ".", *, trained: bool) -> str:
-    """What to do about a column that holds such a value, which is no number; `trained`: its rows
-    are for a training that had numbers there, whose columns cannot be chosen any more."""
-    if trained:
+def column_hint(value: object, column: str, use: Use, decimal: str = ".") -> str:
+    """What to do about a column that holds such a value, which is no number."""
+    if use == "score":
         return "correct it: training had numbers there"
     hint = parse_hint(value, column, decimal)
-    if isinstance(value, str) and (not hint or "=boolean" in hint):  # other rows may have a z
-        hint = ENCODE + hint
+    text = isinstance(value, str) and (not hint or "=boolean" in hint)  # other rows may have a z
+    if text and use == "train":
+        hint = f"if these are categories, give --encode one-hot, else {hint}"
     return f"{hint}leave it out with --exclude {shlex.quote(column)}"
 
 
@@ -316,6 +322,12 @@ class Request:
     """How what is no plain number becomes one."""
     raw: bool = False
     """Whether columns are only looked at: any type will do."""
+
+    @property
+    def use(self) -> Use:
+        if self.features is not None:
+            return "score"
+        return "train" if self.columns.encodable else "buy"
 
     def id_and_group(self, where: str, names: Sequence[str]) -> tuple[str | None, str | None]:
         """The columns or arrays of ids and of groups among some names; None for what is not read.

@@ -84,10 +84,11 @@ def hint_of_encoding(location: SourcePath, dialect: Dialect) -> str:
     """What to do about a file that is not in the encoding of the dialect."""
     if dialect.encoding != "utf-8":
         return "give another --encoding"
+    saved = "save it as UTF-8, or as .xlsx" if dialect.fixed else ""
     with readable(location.name), opened(location) as file:
         if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            return "it looks like UTF-16: give --encoding utf-16"
-    return "give --encoding cp1252 or another, or save it as UTF-8"
+            return f"it looks like UTF-16: {saved or 'give --encoding utf-16'}"
+    return saved or "give --encoding cp1252 or another, or save it as UTF-8"
 
 
 def _first_lines(where: str, text: io.TextIOWrapper) -> Iterator[str]:
@@ -396,12 +397,13 @@ class CsvTable(TableRows):
             what, cell = (shown(value[1]), value[1]) if value else (match[4], "")
             return InputError(
                 f"{name}: feature column {column!r} is not numeric: {what} at row {at} (from 0); "
-                f"{number_hint(cell, column, self.dialect.decimal, trained=self.selection.trained)}"
+                f"{number_hint(cell, column, self.dialect.decimal, self.selection.use)}"
             )
         if match := _RAGGED.search(message):
+            more = separator_hint(self.columns, self.dialect)
             return InputError(
                 f"{name}: row {int(match[1]) - before} (from 0) has {match[3]} cells, the header "
-                f"has {match[2]}; check its separators and quotes{separator_hint(self.columns)}"
+                f"has {match[2]}; check its separators and quotes{more}"
             )
         if "straddling" in message:
             return InputError(
@@ -421,7 +423,7 @@ def look(location: SourcePath, request: Request) -> Look:
         raise InputError(f"{location.name}: no rows below the header; give at least one")
     names, watched = header.cells, tuple(name for name in header.cells if name == request.ignore)
     table = CsvTable(location, None, names, request.dialect, header.blank_lines, watched=watched)
-    return Look(table, names, hint=separator_hint(names))
+    return Look(table, names, hint=separator_hint(names, request.dialect))
 
 
 def counted(source: Source) -> Source:

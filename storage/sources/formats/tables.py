@@ -18,7 +18,7 @@ from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import Chunk, Floats, piece_rows
 from storage.sources.files import FileOfSource, SourcePath, readable
-from storage.sources.request import Request, choose_columns, column_hint, matches
+from storage.sources.request import Request, Use, choose_columns, column_hint, matches
 from storage.sources.values.labels import Label, Labels, label_array, label_value
 from storage.sources.values.texts import (
     MISSING,
@@ -63,8 +63,7 @@ class Selection:
     """Column that says whose label each is."""
     raw: bool = False
     """Whether all is read as it is stored, to be looked at."""
-    trained: bool = False
-    """Whether the features are those of a training."""
+    use: Use = "train"
     verbatim: bool = False
     """Whether no text stands for a gap."""
 
@@ -110,15 +109,14 @@ class Selection:
         raw = None if self.label is None else to_labels(batch.column(self.label))
         ids = None if self.id is None else text_ids(batch.column(self.id), where)
         group = None if self.group is None else to_labels(batch.column(self.group))
-        x = to_floats(batch, self.features, where, start, trained=self.trained)
+        x = to_floats(batch, self.features, where, start, self.use)
         return Chunk(x, raw, source_id, ids, group=group)
 
 
 def to_floats(
-    batch: pa.RecordBatch, features: tuple[Feature, ...], where: str, start: int, *, trained: bool
+    batch: pa.RecordBatch, features: tuple[Feature, ...], where: str, start: int, use: Use
 ) -> Floats:
-    """Features as `(row, feature)` float32, C order; nulls are NaN, overflow infinite. `trained`
-    as for `column_hint`."""
+    """Features as `(row, feature)` float32, C order; nulls are NaN, overflow infinite."""
     x = np.empty((batch.num_rows, len(features)), np.float32)
     lists: dict[str, Floats] = {}
     texts: dict[str, pa.Array] = {}
@@ -126,7 +124,7 @@ def to_floats(
         for position, (name, place, length, category, spelling) in enumerate(features):
             if spelling is not None:
                 column, more = batch.column(name), f", or give --exclude {shlex.quote(name)}"
-                mend = "correct it" + ("" if trained else more)
+                mend = "correct it" + ("" if use == "score" else more)
                 x[:, position] = _parsed(column, spelling, name, where, start, mend)
             elif category is not None:
                 if name not in texts:
@@ -351,7 +349,7 @@ class Look:
             plain = feature == Feature(feature.column)
             if kind is not None and plain and not is_number(kind):
                 row, value = self.first(feature.column)
-                hint = column_hint(value, feature.column, trained=wanted.trained)
+                hint = column_hint(value, feature.column, wanted.use)
                 raise InputError(
                     f"{self.table.location.name}: feature column {feature.column!r} is {kind}, not "
                     f"numeric: {shown(value)} at row {row}; {hint}"
@@ -459,8 +457,7 @@ def open_tables(
                 f"{first.table.location.name}: {listed(first.names)}; give files of one table"
             )
         aside = label, number, constants, id_column, group
-        trained = request.features is not None
-        selection = Selection(features, *aside, request.raw, trained)
+        selection = Selection(features, *aside, request.raw, request.use)
         if not request.raw:
             there.check(selection)
         tables.append(replace(there.table, selection=selection))

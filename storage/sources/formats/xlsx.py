@@ -85,7 +85,7 @@ class XlsxTable(TableRows):
         try:  # Python would take 1_000 for a number
             return float(text.replace(self.decimal, ".").replace("_", "?"))
         except ValueError as error:
-            hint = number_hint(text, name, self.decimal, trained=self.selection.trained)
+            hint = number_hint(text, name, self.decimal, self.selection.use)
             raise InputError(
                 f"{self.location.name}: feature column {name!r} is not numeric: {shown(text)} at "
                 f"row {row} (from 0); {hint}"
