@@ -67,21 +67,23 @@ def chosen_warning(report: Training) -> list[str]:
 def segment_sentences(report: PoolReport) -> list[str]:
     """Where suspects are most frequent, the worst first."""
     return [
-        f"{bounded(segment.bounds, report)}: {_percent(segment.share)} suspect "
+        f"{' and '.join(bounded(segment.bounds, report))}: {_percent(segment.share)} suspect "
         f"({_percent(segment.interval[0])} to {_percent(segment.interval[1])}), "
         f"{_percent(segment.elsewhere)} elsewhere; {_percent(segment.size)} of the rows"
         for segment in report.segments
     ]
 
 
-def bounded(bounds: Iterable[Sequence[float | None]], report: PoolReport, which: str = "a") -> str:
+def bounded(
+    bounds: Iterable[Sequence[float | None]], report: PoolReport, which: str = "a"
+) -> dict[str, bool]:
     """Bounds of features, (feature, low, high) with low < value ≤ high, in words, the feature after
-    all being the place in the source; places of a column of lists, which mean nothing to people,
-    are `which` region of it."""
+    all being the place in the source; whether they are a place: those of a column of lists, which
+    mean nothing to people, are `which` region of it."""
     names = [*report.config.feature_names, "row of the source"]
     coding = Coding.of_json(report.config.coding)
     encoded = coding.encoded
-    words: dict[str, None] = {}
+    words: dict[str, bool] = {}
     for feature, low, high in bounds:
         assert feature is not None
         name = names[int(feature)]
@@ -96,8 +98,8 @@ def bounded(bounds: Iterable[Sequence[float | None]], report: PoolReport, which:
             word = f"{name} ≤ {most}"
         else:
             word = f"{name} > {least}" if most is None else f"{least} < {name} ≤ {most}"
-        words[word] = None
-    return " and ".join(words)
+        words[word] = name not in encoded and is_place(name)
+    return words
 
 
 def known_rows(report: Scoring) -> list[str]:

@@ -126,9 +126,8 @@ def varying(report: Training) -> list[str]:
 def _where(report: Training, region: RegionRates, which: str = "one") -> str:
     """A region by its bounds."""
     words = bounded(region["bounds"], report, which)
-    return (
-        f"{'in' if words.startswith(f'{which} region of ') else 'where'} {words or 'all rows lie'}"
-    )
+    first = "in" if next(iter(words.values()), False) else "where"
+    return f"{first} {' and '.join(words) or 'all rows lie'}"
 
 
 SURE = 0.05
