@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from flows.engine.collectives.sent import Passed
+from flows.engine.collectives.sent import Sendings
 from flows.engine.job import Job, Output
 from flows.engine.parts import block_name
 from flows.engine.results import result_of
@@ -19,9 +19,9 @@ from pipeline.blocks.scaling import Scaling
 from pipeline.decision.class_rule import Decided
 from pipeline.graph.walk import Network, walkable
 from pipeline.knn.distance import pair_distance
-from pipeline.knn.exact import kth_distance_bound, nearest
+from pipeline.knn.exact import kth_distance_bound
 from pipeline.knn.lists import Neighbors
-from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.exchange import Slice
 from storage.arrays.groups import Arrays, read_array
 from storage.errors import StorageError
 from storage.runs.ledger import Record
@@ -207,38 +207,16 @@ def in_reach(model: Model, number: int, x: Float32, bound: Float32) -> Int64:
     return np.flatnonzero(to_center * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
 
 
-def send_truth(
-    exchange: Exchange,
-    producer: str,
-    model: Model,
-    block: Arrays,
-    owner: Int64,
-    x: Float32,
-    bound: Float32,
-) -> None:
-    """Send the distances of the rows at home in a block that are nearest to some audited queries.
-
-    owner, x, bound : number, features and reach of each of these queries
-    """
-    _, distance = nearest(x, block["x"][block["core"]], model.k, bound=bound)
-    exchange.send(
-        producer, np.zeros(len(owner), np.int64), 1, {"owner": owner, "distance": distance}
-    )
-
-
-def true_limits(job: Job, model: Model, n: int, searched: list[Record]) -> Distances:
-    """Distance of the k-th true neighbor of each of the n audited queries."""
+def true_limits(job: Job, model: Model, n: int, searched: Sendings) -> Distances:
+    """Distance of the k-th true neighbor of each of the n audited queries, by the nearest that each
+    part drew."""
 
     def merge(run: Run) -> Output:
-        exchange = Exchange(run.location, "truth")
         nearest = np.full((n, model.k), np.inf, np.float32)
-        for record in searched:
-            n_rows: int | None = result_of(record, Passed).left
-            if n_rows:
-                new = exchange.receive([Slice(record.part, 0, n_rows)])
-                owner = new["owner"]
-                both = np.concatenate([nearest[owner], new["distance"]], axis=1)
-                nearest[owner] = np.sort(both, axis=1)[:, : model.k]
+        for drawn in searched.drawn_by_part():
+            query = drawn["query"]
+            both = np.concatenate([nearest[query], drawn["distance"]], axis=1)
+            nearest[query] = np.sort(both, axis=1)[:, : model.k]
         return Output([], _known(nearest[:, -1]))
 
     return job.result("truth", merge, Distances)

@@ -16,9 +16,11 @@ from flows.engine.collectives.sent import (
     Sendings,
     Sent,
     ask,
+    exchange,
     incoming,
     receive_lists,
     send_lists,
+    to_driver,
 )
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name, by_rows
@@ -29,7 +31,6 @@ from flows.steps.queries.probes import (
     audit_queries,
     bound_audit,
     in_reach,
-    send_truth,
     true_limits,
 )
 from pipeline.arrays import Float32
@@ -57,7 +58,8 @@ class Lists:
     def of(self, rows: Rows) -> Neighbors:
         """The merged lists of these queries, which are all that the slices are of."""
         owners = np.arange(rows.start, rows.stop)
-        return receive_lists(Exchange(self.at.location, "lists"), self.slices, owners, self.k)
+        through = exchange(self.at.location, "search", "lists")
+        return receive_lists(through, self.slices, owners, self.k)
 
 
 def answers(
@@ -121,9 +123,10 @@ def search_queries(job: Job, queries: Pool, model: Model) -> Searched:
     ]
     search = partial(search_part, model=model, queries=queries, bound=bound)
     records = job.parts("search", search, parts)
-    limit = true_limits(job, model, len(bound), records)
+    sendings = Sendings.of(job.run.location, "search", records)
+    limit = true_limits(job, model, len(bound), sendings)
     sent = sum(part.stop - part.start for slices in arrived for part in slices)
-    lists = Sendings.of(job.run.location, "search", records).slices("lists", len(queries.parts()))
+    lists = sendings.slices("lists", len(queries.parts()))
     return Searched(lists, as_distances(limit), sent / queries.n_rows)
 
 
@@ -152,13 +155,13 @@ def batches(slices: Sequence[Slice], most: int) -> Iterator[list[Slice]]:
 
 def route_part(run: Run, part: Part[Rows], model: Model, queries: Pool) -> Output:
     """Send some queries, scaled, to the blocks they probe."""
-    rows, exchange = part.args, Exchange(run.location, "queries")
+    rows, away = part.args, Exchange(run.location, "queries")
     x = model.scaling.apply(queries.read("x", rows))
     near, distance = nearest_blocks(x, model.centroid())
     row, block, _ = spread(near, distance, model.probes.halo)
     columns: Arrays = {"x": x[row], "row": row + rows.start}
-    sent = exchange.send(part.name, block, model.n_blocks, columns)
-    return Output([exchange.key(part.name)], sent)
+    sent = away.send(part.name, block, model.n_blocks, columns)
+    return Output([away.key(part.name)], sent)
 
 
 def search_part(
@@ -179,17 +182,20 @@ def search_part(
     written: list[str] = []
     sent: dict[str, Sent] = {}
     if len(audited):
-        truth = Exchange(run.location, "truth")
-        send_truth(truth, part.name, model, block, audited, x[audited], bound[audited])
-        written.append(truth.key(part.name))
+        away = exchange(run.location, "search", "drawn")
+        home = block["x"][block["core"]]
+        _, distance = nearest(x[audited], home, model.k, bound=bound[audited])
+        columns: Arrays = {"query": audited, "distance": distance}
+        sent["drawn"] = away.send(part.name, to_driver(columns), 1, columns)
+        written.append(away.key(part.name))
     if slices:
         query = Exchange(run.location, "queries").receive(slices)
         lists = _search(query["x"], model, block, model.network(number, n_rows, block["x"]))
-        to, n_parts = Exchange(run.location, "lists"), len(queries.parts())
+        to, n_parts = exchange(run.location, "search", "lists"), len(queries.parts())
         destination = queries.part_of(query["row"])
         sent["lists"] = send_lists(to, part.name, destination, n_parts, query["row"], lists)
         written.append(to.key(part.name))
-    return Output(written, Passed(sent, len(audited)), time.perf_counter() - start)
+    return Output(written, Passed(sent), time.perf_counter() - start)
 
 
 def _search(x: Float32, model: Model, block: Arrays, network: Network | None) -> Neighbors:
