@@ -35,8 +35,7 @@ class UnitRows(Scaling):
     @classmethod
     def of(cls, scaling: Scaling, center: Sequence[float] | None) -> Self:
         """After a scaling."""
-        scaled = scaling.offset, scaling.factor, scaling.directions
-        return cls(*scaled, None if center is None else tuple(center))
+        return cls(**vars(scaling), center=None if center is None else tuple(center))
 
     def apply(self, x: Float32) -> Float32:
         """(row, feature) float32."""
