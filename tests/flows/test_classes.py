@@ -15,6 +15,7 @@ from runs import fit, fit_until, results
 from flows.cli import main
 from flows.report.content import load
 from flows.report.kinds import ClassReport
+from flows.report.page.classes import verdict
 from flows.score import score
 from flows.steps.queries.class_scores import posterior_columns, write_posteriors
 from pipeline.decision.class_rule import Decided
@@ -144,6 +145,21 @@ def test_mistakes_of_a_class_of_which_nothing_is_known_may_be_many_or_none(made:
     change = np.subtract(unknown.share_wrong_interval, report["share_wrong_interval"])
     assert change[0] == pytest.approx(-priors[0] * low, rel=0.1)
     assert abs(change[1]) < 0.1 * priors[0] * high  # by given labels the class is as frequent
+
+
+def test_what_nothing_supports_is_not_the_first_thing_said(made: Path) -> None:
+    report = json.loads((made / "run" / "report.json").read_text())
+    worst = report["confusions"][0]["true"]
+    doubted = ["unsupported" if name == worst else "weak" for name in report["classes"]]
+    found = ClassReport.model_validate({**report, "class_support": doubted})
+    assert all(
+        line.endswith("; unsupported") == (f"truly {worst!r}" in line) for line in found.confused(9)
+    )
+    assert f"truly {worst} are" in verdict(ClassReport.model_validate(report))
+    assert f"truly {worst} are" not in verdict(found)
+    nothing = {"class_support": ["unsupported"] * C, "clean_prior": [None] * C}
+    nothing = {**report, **nothing}
+    assert "whose rates nothing supports" in verdict(ClassReport.model_validate(nothing))
 
 
 def test_pages_and_comparison(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

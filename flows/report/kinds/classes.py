@@ -27,6 +27,7 @@ from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.classes import ClassEstimates, Fitted, VoteRule
 from flows.steps.queries.class_scores import ClassRule
 from pipeline.decision.tempering import MatrixDecision, Worth
+from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
@@ -138,11 +139,22 @@ class ClassReport(Training):
             f"labels given wrongly ({self.noise}): {share}; P(given | true) in {matrix}",
             f"  classes: {verdicts}; {self.reason}",
             *varying_lines(self),
-            *(f"  {one.text()}" for one in self.confusions[:SHOWN]),
+            *(f"  {one}" for one in self.confused(SHOWN)),
             f"vote of the {self.k} neighbors: {self.corrected()}",
             *predicted_by(self.worth, self.weighed),
             *of_labels(self),
         ]
+
+    def confused(self, most: int) -> list[str]:
+        """The commonest confusions as sentences, with a word where nothing supports them."""
+        support, some = self.support_of, self.confusions[:most]
+        doubt = ["; unsupported" if support[one.true] == "unsupported" else "" for one in some]
+        return [one.text() + word for one, word in zip(some, doubt, strict=True)]
+
+    @property
+    def support_of(self) -> dict[LabelValue, Support]:
+        """The verdict of each class."""
+        return dict(zip(self.classes, self.class_support, strict=True))
 
     def corrected(self) -> str:
         """How far the matrix corrects votes, in words."""

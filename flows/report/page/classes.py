@@ -52,7 +52,7 @@ class ClassesPage(KindPage):
             "codes": codes,
             "heat": heat_map(run, codes, report.classes),
             "varying": varying(report),
-            "confusions": [one.text() for one in report.confusions[:CONFUSIONS]],
+            "confusions": report.confused(CONFUSIONS),
             "histogram": qualities(tally.histogram, report.n_label_issues),
             "suspects": listed,
             "pairs": pairs.most_common(),
@@ -111,11 +111,13 @@ def verdict(report: ClassReport) -> str:
     listed = f"{suspect:,} of {n:,} labels ({percent(suspect / n)}) are probably wrong"
     if wrong is None:
         return (
-            f"How many labels are wrong is not known, as most classes have too few rows; {listed}."
+            "How many labels are wrong is not known, as most rows are of classes whose rates "
+            f"nothing supports; {listed}."
         )
-    if not report.confusions:
+    known = (one for one in report.confusions if report.support_of[one.true] != "unsupported")
+    worst = next(known, None)
+    if worst is None:
         return f"About {percent(wrong)} of the labels are wrong; {listed}."
-    worst = report.confusions[0]
     most = (
         f"most often, {percent(worst.share)} of the rows that are truly {worst.true} are labeled "
         f"{worst.given}"
