@@ -64,7 +64,7 @@ class Health(BaseModel, frozen=True):
                 f"{value!r} {count / total:.1%}" for value, count in self.label_counts[:SHOWN]
             ]
             more = len(self.label_counts) - SHOWN
-            shares += [f"and {more} more values"] if more > 0 else []
+            shares += [f"and {amount(more, 'more value')}"] if more > 0 else []
             lines.append(f"label {self.label_name!r}: {', '.join(shares) or 'no values'}")
         lines += self.lines() or ["nothing suspicious"]
         return as_text(lines)
