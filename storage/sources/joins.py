@@ -314,9 +314,10 @@ def with_corrections(source: Source, path: str) -> Source:
     if latest.source is not None and latest.source != source_identity(
         source.fingerprint(with_digest=True), source.label_name
     ):
+        by_id = ", or a table of them with ids, which review --export-to writes"
         raise InputError(
             f"{location.name}: holds labels of another source, or of this one before it changed; "
-            "give the corrections of this source"
+            f"give the corrections of this source{'' if source.id_name is None else by_id}"
         )
     row, label, n_conflicts = latest.agreed()
     corrections = Corrections(part, row, label, latest.values, n_conflicts)

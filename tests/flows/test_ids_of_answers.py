@@ -147,8 +147,12 @@ def test_a_review_s_answers_come_back_after_the_source_was_sorted_and_grew(
     labels = {one.row: one.labels for one in answers.rows()}
     assert labels == {5: {"ann": "yes"}, 7: {"ann": "yes"}, 9: {"bob": "no"}}
     later = pd.concat([table.iloc[300:].assign(customer=lambda t: "x" + t.customer), table[::-1]])
+    write(later, tmp_path / "later.csv")
+    log = {**OPTIONS, "corrections": str(run / "review/answers.jsonl")}
+    with pytest.raises(InputError, match="or a table of them with ids, which review --export-to"):
+        fit(tmp_path / "later.csv", tmp_path / "later", **log)
     options = {**OPTIONS, "corrections": str(out)}
-    fit(write(later, tmp_path / "later.csv"), tmp_path / "later", **options)
+    fit(tmp_path / "later.csv", tmp_path / "later", **options)
     want = {IDS[5]: "yes", IDS[7]: "yes", IDS[9]: "no"}
     assert want.items() <= corrected(tmp_path / "later").items()
 
