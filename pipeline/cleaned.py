@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -131,6 +132,13 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
             label, rows = np.nonzero(chance >= LEAST)
             return rows, label, chance[label, rows]
         keep = kept(given, self.label_issues_, len(self.classes_))
+        if how in ("drop", "relabel") and (keep & self.label_issues_).any():
+            alone = self.classes_[np.unique(given[keep & self.label_issues_])].tolist()
+            warnings.warn(
+                f"all labels {alone} are suspect, and left as given, since a classifier has to "
+                "know each class; how='weight' counts them by their chance",
+                stacklevel=3,
+            )
         if how == "drop":
             rows = np.flatnonzero(keep)
         label = np.where(keep, given, likely) if how == "relabel" else given
