@@ -243,9 +243,10 @@ class LabelCodes:
     def _refused(self, value: Label, row: int) -> InputError:
         """What is said of a label that is one too many, or none of those known."""
         if self.known:
+            header = "" if row else "; if it is a header, give a label for each row below it"
             return InputError(
                 f"{self.where}: label {shown(value)} (row {row} from 0) is none of the training's "
-                f"classes {listed(self.known)}"
+                f"classes {listed(self.known)}; leave such rows out of scores and labels{header}"
             )
         return InputError(
             f"{self.where}: labels must be at most {MOST_CLASSES:,} values, found "

@@ -175,8 +175,11 @@ def test_label_errors() -> None:
     with pytest.raises(InputError) as caught:
         codes.encode(np.array(["b", "c", "a", "d", "e", "f", "g"]), 3)
     assert str(caught.value) == (
-        "t.csv, column 'y': label 'c' (row 4 from 0) is none of the training's classes 'a', 'b'"
+        "t.csv, column 'y': label 'c' (row 4 from 0) is none of the training's classes 'a', 'b'; "
+        "leave such rows out of scores and labels"
     )
+    with pytest.raises(InputError, match="; if it is a header, give a label for each row below it"):
+        codes.encode(np.array(["truth", "b"]))
     with pytest.raises(InputError, match=r"at most 1,000 values, found 0, 1.*at row 1000 "):
         LabelCodes().encode(np.arange(1002))
     one = LabelCodes()
