@@ -100,8 +100,7 @@ def _nearest_leader(x: Float32, row: Int32, leader: Float32, half: Float32, cell
     for u in range(0, len(row), _CHUNK):
         size = min(_CHUNK, len(row) - u)
         for p in range(size):
-            for f in range(d):
-                part[p, f] = x[row[u + p], f]
+            part[p] = x[row[u + p]]
         score = product[: size * k].reshape(size, k)
         np.dot(part[:size], leader.T, score)
         for p in range(size):

@@ -293,10 +293,10 @@ def _move(x: Float32, rows: Int32, center: Float32, moved: Float32, norm: Float3
     for p in range(len(rows)):
         if p + _AHEAD < len(rows):
             prefetch(x, rows[p + _AHEAD])
-        square = np.float32(0.0)
-        for f in range(x.shape[1]):
-            value = x[rows[p], f] - center[f]
-            moved[p, f] = value
+        row, to, square = x[rows[p]], moved[p], np.float32(0.0)
+        for f in range(len(center)):
+            value = row[f] - center[f]
+            to[f] = value
             square += value * value
         norm[p] = square
 

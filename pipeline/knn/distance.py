@@ -19,14 +19,14 @@ from numba.extending import intrinsic
 
 from pipeline.arrays import Float32, Int64, Integers
 from pipeline.knn.lists import ABSENT
-from pipeline.knn.threads import ALONE, Threads
+from pipeline.knn.threads import ALONE, LINE, Threads
 
 _READ, _KEEP, _DATA = 0, 3, 1
 """What for, how long, and into which cache."""
 
 
 def _fetch(typing: Any, table: Any, row: Any) -> Any:
-    """Ask for the beginning of a row of an array, for compiled code; changes no result."""
+    """Ask for the lines of memory of a row of an array, for compiled code; changes no result."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -37,7 +37,10 @@ def _fetch(typing: Any, table: Any, row: Any) -> Any:
         at = builder.gep(first, [builder.mul(place, stride)])
         kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
         fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(fetch, [at, word(_READ), word(_KEEP), word(_DATA)])
+        lines = ir.Constant(stride.type, 0), stride, ir.Constant(stride.type, LINE)
+        with cgutils.for_range_slice(builder, *lines, inc=True) as (offset, _):
+            line = builder.gep(at, [offset])
+            builder.call(fetch, [line, word(_READ), word(_KEEP), word(_DATA)])
         return context.get_dummy_value()
 
     return types.void(table, row), generate

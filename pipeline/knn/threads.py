@@ -26,7 +26,7 @@ from pipeline.arrays import AnyArray, Integers
 PIECE_ROWS = 1 << 14
 """Rows of a piece: enough that its own arrays, some of them a byte per row of all, cost little."""
 
-_LINE = 64
+LINE = 64
 """Bytes that come from memory together."""
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -35,8 +35,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 def _aligned(shape: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
     """An array whose values are undefined, at the beginning of a line: its rows lie in few."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    room = np.empty(size + _LINE, np.uint8)
-    first = -room.ctypes.data % _LINE
+    room = np.empty(size + LINE, np.uint8)
+    first = -room.ctypes.data % LINE
     return room[first : first + size].view(dtype).reshape(shape)
 
 
