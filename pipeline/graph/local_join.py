@@ -31,8 +31,8 @@ _PIECE_CELLS = 64
 """Cells that one thread joins before it takes others."""
 _QUERIES = 128
 """Rows that are compared with all rows together."""
-_LINKED = 8
-"""Pieces of the links of all lists: each is read once for every one."""
+_LINKED = 16
+"""Pieces of the links of all lists, at most."""
 _STAMPS = 255
 """Rows whose candidates are told apart before the marks of all are taken away."""
 
@@ -130,10 +130,14 @@ def join_groups(
     listed = np.ascontiguousarray(lists.index[:, :forward])
     every = np.ones(len(listed), np.bool_)
     old = np.zeros_like(lists.joined)
-    links = _links_of(listed, old, listed.shape[1], every, threads)
-    listing = np.full((len(listed), backward), ABSENT, np.int32)
-    piece = -(-len(listed) // _LINKED)
-    threads.over(len(listed), lambda a, b: _listing(*links[:2], listing, a, b), piece)
+    source, target, start = _links_of(listed, old, listed.shape[1], every, threads)
+    listing, bits = np.full((len(listed), backward), ABSENT, np.int32), _piece_bits(len(listed))
+
+    def fill(a: int, b: int) -> None:
+        links = slice(start[a >> bits, 0], start[a >> bits, -1])
+        _listing(source[links], target[links], listing)
+
+    threads.over(len(listed), fill, 1 << bits)
 
     def join(a: int, b: int) -> None:
         start = groups.start[a : b + 1]
@@ -168,7 +172,8 @@ def _near(
 ) -> Near:
     """The same for the rows that are asked for."""
     n = len(wanted)
-    links = _links_of(lists.index, lists.joined, forward, wanted, threads)
+    source, target, start = _links_of(lists.index, lists.joined, forward, wanted, threads)
+    bits = _piece_bits(n)
     made = Near(
         np.empty((n, forward + backward), np.int32),
         np.zeros(n, np.int32),
@@ -178,34 +183,43 @@ def _near(
 
     def fill(a: int, b: int) -> None:
         _fill_near(
-            *(lists.index, lists.joined, forward, backward, wanted, *links, a, b),
+            *(lists.index, lists.joined, forward, backward, wanted),
+            *(source, target, start[a >> bits], a, b),
             *(made.index, made.count, made.n_new),
         )
 
-    threads.over(n, fill, -(-n // _LINKED))
+    threads.over(n, fill, 1 << bits)
     return made
+
+
+def _piece_bits(n_rows: int) -> int:
+    """Binary digits of the number of a row in its piece."""
+    return (-(-n_rows // _LINKED) - 1).bit_length()
 
 
 def _links_of(
     index: Int32, joined: UInt8, forward: int, wanted: Bools, threads: Threads
 ) -> tuple[Int32, Int32, Int64]:
-    """Rows and the rows asked for that they list among their first `forward`, by age, rank and row;
-    and where each rank of each age begins."""
-    piece = max(1, -(-len(index) // _LINKED))
-    count = np.zeros((-(-len(index) // piece), 2 * forward), np.int64)
+    """Rows and the rows asked for that they list among their first `forward`, by the piece of the
+    latter, age, rank and row; and (piece, age and rank + 1) where those begin, and the piece
+    ends."""
+    bits = _piece_bits(len(index))
+    n_pieces = max(1, -(-len(index) >> bits))
+    count = np.zeros((n_pieces, n_pieces, 2 * forward), np.int64)
     threads.over(
         len(index),
-        lambda a, b: _count_links(index, joined, wanted, a, b, count[a // piece]),
-        piece,
+        lambda a, b: _count_links(index, joined, wanted, a, b, bits, count[a >> bits]),
+        1 << bits,
     )
-    start = np.concatenate([[0], np.cumsum(count.sum(axis=0))])
-    place = start[:-1] + np.cumsum(count, axis=0) - count
-    source, target = np.empty(start[-1], np.int32), np.empty(start[-1], np.int32)
-    threads.over(
-        len(index),
-        lambda a, b: _fill_links(index, joined, wanted, a, b, place[a // piece], source, target),
-        piece,
-    )
+    end = np.cumsum(count.sum(axis=0)).reshape(count.shape[1:])
+    start = np.concatenate([np.append(0, end[:-1, -1])[:, None], end], axis=1)
+    place = start[:, :-1] + np.cumsum(count, axis=0) - count
+    source, target = np.empty(end[-1, -1], np.int32), np.empty(end[-1, -1], np.int32)
+
+    def fill(a: int, b: int) -> None:
+        _fill_links(index, joined, wanted, a, b, bits, place[a >> bits], source, target)
+
+    threads.over(len(index), fill, 1 << bits)
     return source, target, start
 
 
@@ -360,14 +374,14 @@ def _join_all(x: Float32, rows: Int32, index: Int32, far: Float32, joined: UInt8
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _listing(source: Int32, target: Int32, listing: Int32, first: int, stop: int) -> None:
-    """For each row of a range the rows that list it, in the order of the links."""
-    count = np.zeros(stop - first, np.int32)
+def _listing(source: Int32, target: Int32, listing: Int32) -> None:
+    """For each row the rows that list it, in the order of the links."""
     for e in range(len(target)):
-        j = target[e]
-        if first <= j < stop and count[j - first] < listing.shape[1]:
-            listing[j, count[j - first]] = source[e]
-            count[j - first] += 1
+        mine, at = listing[target[e]], 0
+        while at < len(mine) and mine[at] != ABSENT:
+            at += 1
+        if at < len(mine):
+            mine[at] = source[e]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -427,21 +441,21 @@ def _fill_near(
         for i in range(first, stop):
             if not wanted[i]:
                 continue
+            mine, listing, n = lists[i], index[i], count[i]
             for r in range(forward):
-                if index[i, r] != ABSENT and joined[i, r] == old:
-                    lists[i, count[i]] = index[i, r]
-                    count[i] += 1
+                if listing[r] != ABSENT and joined[i, r] == old:
+                    mine[n] = listing[r]
+                    n += 1
+            count[i] = n
         for e in range(start[old * forward], start[(old + 1) * forward]):
             if e + _AHEAD < len(target):
-                ahead = target[e + _AHEAD]
-                if first <= ahead < stop:
-                    prefetch(index, ahead)
+                prefetch(index, target[e + _AHEAD])
             i, j = source[e], target[e]
-            if j < first or j >= stop or n_back[j - first] >= backward:
+            if n_back[j - first] >= backward:
                 continue
-            listed = 0
+            listing, listed = index[j], 0
             for s in range(forward):
-                listed += index[j, s] == i
+                listed += listing[s] == i
             if listed == 0:
                 lists[j, count[j]] = i
                 count[j] += 1
@@ -455,15 +469,15 @@ def _fill_near(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _count_links(
-    index: Int32, joined: UInt8, wanted: Bools, first: int, stop: int, count: Int64
+    index: Int32, joined: UInt8, wanted: Bools, first: int, stop: int, bits: int, count: Int64
 ) -> None:
-    """Links of the rows of a range, by age and rank."""
-    forward = len(count) // 2
+    """Links of the rows of a range, by piece, age and rank."""
+    forward = count.shape[1] // 2
     for i in range(first, stop):
         for r in range(forward):
             j = index[i, r]
             if j != ABSENT and wanted[j]:
-                count[joined[i, r] * forward + r] += 1
+                count[j >> bits, joined[i, r] * forward + r] += 1
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -473,19 +487,21 @@ def _fill_links(
     wanted: Bools,
     first: int,
     stop: int,
+    bits: int,
     place: Int64,
     source: Int32,
     target: Int32,
 ) -> None:
     """The links of the rows of a range, from the places on that are theirs."""
-    forward = len(place) // 2
+    forward = place.shape[1] // 2
     for i in range(first, stop):
         for r in range(forward):
             j = index[i, r]
             if j != ABSENT and wanted[j]:
-                rank = joined[i, r] * forward + r
-                source[place[rank]], target[place[rank]] = i, j
-                place[rank] += 1
+                piece, rank = j >> bits, joined[i, r] * forward + r
+                at = place[piece, rank]
+                source[at], target[at] = i, j
+                place[piece, rank] = at + 1
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]

@@ -152,6 +152,11 @@ def test_neighbors_are_those_listed_then_those_listing_new_ones_first(
         assert joins.n_new[i] == len(new)
 
 
+def test_no_rows_have_no_neighbors() -> None:
+    none = near(GrowingLists.none(0, 4), 4, 2)
+    assert none.index.shape == (0, 6)
+
+
 @given(rough(), st.integers(1, 6), st.integers(0, 4), generators(), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_neighbors_neighbors_meet_unless_both_links_are_old(
