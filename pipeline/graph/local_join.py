@@ -520,7 +520,7 @@ def _join_near(
 ) -> None:
     width = index.shape[1]
     met, stamp = np.zeros(len(x), np.uint8), np.uint8(0)  # a byte: it stays in the cache
-    candidate = np.empty(near.shape[1] * (near.shape[1] + 1) + 1, np.int32)
+    candidate = np.empty(near.shape[1] * (near.shape[1] + 1) + 1, np.uint32)
     least = np.empty(len(candidate), np.float32)
     for p in range(len(rows)):
         i, own = rows[p], place[p]
@@ -537,14 +537,15 @@ def _join_near(
                 met[j] = stamp
         n = 0
         for h in range(count[i]):
-            j = near[i, h]
+            j = np.uint32(near[i, h])  # that no place is counted from the end is thus known
             candidate[n] = j
             n += met[j] != stamp  # overwritten if it was seen: a branch would cost more
             met[j] = stamp
         for h in range(count[i]):
-            j = near[i, h]
+            j = np.uint32(near[i, h])
+            listed = near[j]
             for r in range(count[j] if h < n_new[i] else n_new[j]):
-                c = near[j, r]
+                c = np.uint32(listed[r])
                 candidate[n] = c
                 n += met[c] != stamp
                 met[c] = stamp

@@ -19,7 +19,7 @@ AXES = 64
 """Bytes of a row: what one read from memory brings."""
 _FEWEST = 24
 """Features from which bytes are worth it."""
-_FINER = 20
+_FINER = 40
 """Steps to the distance of a neighbor."""
 _SURE = 3.0
 """Standard deviations of what rounding does to a squared distance, within which a row is kept."""
