@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
@@ -41,8 +43,8 @@ _STALLED = 0.6
 """A pass that leaves more than this of what was missing is followed by one of longer lists."""
 _GROWN, _MOST_GROWN = 1.5, 3
 """Growth of what is joined of a list each time, and in all: nothing longer is tried."""
-_SHARES = (0.45, 0.7, 1.0)
-"""Parts of a list by which neighbors are joined: the least that finds enough is taken."""
+_SHARES = (0.45, 0.7, 1.0, 1.2, 1.45)
+"""Lengths by which neighbors are joined, over the base: the least that finds enough is taken."""
 _LEFT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 """Shares of the rows, those with the nearest neighbors, that the last pass may leave out."""
 _SURE = 2.0
@@ -110,12 +112,13 @@ def lists_of_recall(
     base = min(lists.index.shape[1], max(k, base_length(k)))
     quantized = _quantized(x, sample, threads)
     lists = lists.widened(k + _SPARE, threads)
-    forward, reached, beyond = _tried(x, quantized, lists, base, k, recall, sample, threads)
+    tried = partial(_tried, x, quantized, k=k, recall=recall, sample=sample, threads=threads)
+    forward, reached, beyond = tried(lists, base, base)
     if share >= _HIGH_RECALL and reached < recall:
         forward = base // 2
         groups = carve(x, _GROUP_ROWS, seed + _CARVINGS, threads)
         join_groups(x, groups, forward, forward // 2, lists, threads)
-        forward, reached, beyond = _tried(x, quantized, lists, base, k, recall, sample, threads)
+        forward, reached, beyond = tried(lists, base, base)
     missing, longest = 1.0, _MOST_GROWN * base
     for _ in range(_PASSES):
         joined = near(lists, forward, forward // 2, threads=threads)
@@ -129,7 +132,7 @@ def lists_of_recall(
             base = min(round(_GROWN * base), longest)
             lists = lists.widened(base, threads)
         missing = 1.0 - reached
-        forward, reached, beyond = _tried(x, quantized, lists, base, k, recall, sample, threads)
+        forward, reached, beyond = tried(lists, base, lists.index.shape[1])
     return lists.index
 
 
@@ -163,31 +166,35 @@ def _tried(
     quantized: Quantized,
     growing: GrowingLists,
     base: int,
+    longest: int,
+    *,
     k: int,
     recall: float,
     sample: Sample,
     threads: Threads,
 ) -> tuple[int, float, float]:
-    """How many neighbors of a list the least join of neighbors' neighbors takes that reaches a
-    recall, tried on the sampled rows, or the largest; the recall it reaches, a standard error
-    below the sample's; and the squared distance of the k-th neighbor from which on rows have to be
-    joined for it: lists of rows in dense places are the best."""
+    """How many neighbors of a list, up to `longest`, the least join of neighbors' neighbors takes
+    that reaches a recall, tried on the sampled rows, or `base`; the recall it reaches, a standard
+    error below the sample's; and the squared distance of the k-th neighbor from which on rows have
+    to be joined for it: lists of rows in dense places are the best."""
 
+    @cache
     def joined(forward: int) -> Float64:
         lists = growing.of(sample.rows)
         by = near(growing, forward, forward // 2, sample.rows, threads)
         join_near(x, quantized, by, sample.rows, lists)
         return sample.recall(x, lists, k)
 
-    *fewer, most = (round(share * base) for share in _SHARES)
-    forward, after = most, joined(most)
-    if _surely(after) < recall:
-        return most, _surely(after), 0.0
-    for less in fewer:
-        recalls = joined(less)
-        if _surely(recalls) >= recall:
-            forward, after = less, recalls
-            break
+    def enough(forward: int) -> bool:
+        return _surely(joined(forward)) >= recall
+
+    lengths = sorted({min(round(share * base), longest) for share in _SHARES})
+    middle = lengths.index(base)
+    some = (0, middle) if enough(base) else (middle + 1, len(lengths))
+    at = bisect_left(lengths, True, *some, key=enough)
+    if at == len(lengths):
+        return base, _surely(joined(base)), 0.0
+    forward, after = lengths[at], joined(lengths[at])
     before, far = sample.recall(x, growing.of(sample.rows), k), growing.far[sample.rows, k - 1]
     for left in _LEFT:
         beyond = float(np.quantile(far, left, method="lower"))
