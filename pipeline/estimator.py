@@ -26,9 +26,14 @@ from pipeline.blocks.scaling import Scaling
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, decide_weighed, temper
 from pipeline.decision.class_votes import class_losses, contradicted
-from pipeline.decision.odds import tree_odds
-from pipeline.decision.quality import FIT_ROWS, correction, tree_chances
-from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two, votes_among
+from pipeline.decision.quality import FIT_ROWS, correction
+from pipeline.decision.suspects import (
+    Suspects,
+    by_trees,
+    suspects_of,
+    suspects_of_two,
+    votes_among,
+)
 from pipeline.decision.tempering import (
     MatrixDecision,
     Worth,
@@ -188,7 +193,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         Parameters
         ----------
         X : (row, feature), finite, dense or sparse; searched in float32. Sparse rows stay sparse,
-            and give what they give as a dense array, but that no trees are heard
+            and give what they give as a dense array with the same metric
         y : (row,) given labels of any classes
         knn_graph : (row, row) sparse matrix of distances to nearest neighbors, as of scikit-learn's
             `KNeighborsTransformer` or of cleanlab's Datalab; rows may be their own neighbors, which
@@ -239,7 +244,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.threshold_ = self._rule.threshold
         with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
-            suspects = self._suspects(index, distance, noise, None if issparse(x) else x)
+            suspects = self._suspects(index, distance, noise, x)
             self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]
@@ -384,9 +389,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         x = self._x[anchors[:, 0]]
         return transition_matrix(anchors, self._label[anchors], n, c, x=x, distance=reach)
 
-    def _suspects(
-        self, index: Int64, distance: Float32, noise: Transition, x: Float32 | None
-    ) -> Suspects:
+    def _suspects(self, index: Int64, distance: Float32, noise: Transition, x: Rows) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
         if noise.rates is not None:
             drawn = np.flatnonzero(self._drawn())
@@ -464,9 +467,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         ``tree_chances`` of more; None where none are heard."""
         if self._forests is None:
             return None
-        some = x[rows]
-        say = tree_odds if len(self.classes_) == 2 else tree_chances
-        return say(self._forests, some.toarray() if issparse(some) else some)
+        return by_trees(self._forests, x[rows], len(self.classes_))
 
     def _vote(
         self, near: Int64, is_weighed: bool, trees: AnyArray | None = None

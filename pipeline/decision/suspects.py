@@ -9,10 +9,11 @@ sample of rows. Rows of a block can be given in any order and in any portions. O
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Int64, Integers
+from pipeline.arrays import AnyArray, Bools, Float32, Float64, Floating, Int32, Int64, Integers
 from pipeline.blocks.logits import Forests, can_learn
 from pipeline.decision import odds
 from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
@@ -37,6 +38,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts, k_grid
+from pipeline.knn.rows import dense
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates
 
@@ -97,6 +99,14 @@ def judge(after: Chances, votes: ClassVotes) -> Suspects:
     return Suspects(quality, quality < 0.5, likely)
 
 
+def by_trees(forests: Forests, x: Any, n_classes: int) -> AnyArray:
+    """What trees say of features (row, feature), dense or sparse: ``tree_odds`` of two classes,
+    ``tree_chances`` of more."""
+    say = odds.tree_odds if n_classes == 2 else tree_chances
+    starts = range(0, max(1, x.shape[0]), PORTION)
+    return np.concatenate([say(forests, dense(x[at : at + PORTION])) for at in starts])
+
+
 def votes_among(
     index: Int64, label: Integers, n_classes: int, rows: Rows = slice(None)
 ) -> ClassVotes:
@@ -111,11 +121,11 @@ def suspects_of(
     label: Integers,
     by: Correction,
     sample: Int64,
-    x: Float32 | None = None,
+    x: Any = None,
     threads: Threads = ALONE,
 ) -> tuple[Suspects, Weights, Forests | None]:
     """Both passes over a pool in memory, the weights of the first, and trees, that are heard, where
-    features ``x`` (row, feature) are given.
+    features ``x`` (row, feature), dense or sparse, are given.
 
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
@@ -124,9 +134,10 @@ def suspects_of(
     votes = votes_among(index, label, len(by.matrix))
     first = fit_first(votes.take(sample), by)
     if x is not None and can_learn(len(sample), x.shape[1]):
-        first, _, forests = hear_trees(first, votes.take(sample), by, x[sample], threads)
+        heard = votes.take(sample), by, dense(x[sample])
+        first, _, forests = hear_trees(first, *heard, threads)
         if forests is not None:
-            votes = replace(votes, trees=tree_chances(forests, x))
+            votes = replace(votes, trees=by_trees(forests, x, len(by.matrix)))
     portions = [slice(at, at + PORTION) for at in range(0, n, PORTION)]
     parts = [first_pass(votes.take(rows), by, first) for rows in portions]
     code = np.concatenate([part.code for part in parts])
@@ -158,11 +169,11 @@ def suspects_of_two(
     label: Integers,
     rates: NoiseRates,
     sample: Int64,
-    x: Float32 | None = None,
+    x: Any = None,
     threads: Threads = ALONE,
 ) -> tuple[Suspects, WeighedVote, Forests | None]:
     """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates; and trees,
-    that are heard, where features ``x`` (row, feature) are given."""
+    that are heard, where features ``x`` (row, feature), dense or sparse, are given."""
     given, grid = label.astype(np.int8), k_grid(index.shape[1])
     count, sizes = counts(given[index], grid), odds.sizes_among(grid)
     votes = [vote_table(of_k, given, k) for of_k, k in zip(count.T, grid, strict=True)]
@@ -171,9 +182,9 @@ def suspects_of_two(
     first = odds.weighed_vote(count[sample], sizes, given[sample], rates_taken)
     forests, trees = None, None
     if x is not None and can_learn(len(sample), x.shape[1]):
-        heard = first, count[sample], given[sample], x[sample]
+        heard = first, count[sample], given[sample], dense(x[sample])
         first, _, forests = odds.hear_trees(*heard, threads)
-        trees = None if forests is None else odds.tree_odds(forests, x)
+        trees = None if forests is None else by_trees(forests, x, 2)
     evidence = first.features(count, trees)
     chance = odds.first_pass(first.log_odds(evidence), given, by)
     parts = [

@@ -43,6 +43,11 @@ def as_rows(x: Rows, metric: str) -> Rows:
     return x if metric == "euclidean" else _unit(x)
 
 
+def dense(x: Rows) -> Float32:
+    """The same rows as an array."""
+    return np.asarray(x.toarray() if issparse(x) else x)
+
+
 def nearest_rows(
     query: Rows, x: Rows, k: int, *, exclude: Integers | None = None, threads: Threads = ALONE
 ) -> tuple[Int64, Float32]:

@@ -344,11 +344,7 @@ def wide_indices(x: Floats) -> csr_array:
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("n", [400, 2000])
-def test_sparse_rows_give_what_dense_ones_do(
-    metric: str, n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """But for trees."""
-    monkeypatch.setattr("pipeline.decision.suspects.can_learn", lambda *_: False)
+def test_sparse_rows_give_what_dense_ones_do(metric: str, n: int) -> None:
     x, y, given = clouds(n, 0)
     x = np.column_stack([np.maximum(x, 0), np.maximum(-x, 0), np.zeros((n, 30)), np.ones(n)])
     dense, sparse = (
