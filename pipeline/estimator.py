@@ -143,7 +143,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         matrix is given
     class_support_ : the verdict of each true class
     label_quality_ : (row,) float64, chance that a training row's given label is its true one, from
-        its neighbors' labels and its own; low is bad
+        its neighbors' labels, trees and its own; low is bad
     label_issues_ : (row,) bool, whether another class is likelier than not; `label_quality_ < 0.5`
     likely_label_ : (row,) the likeliest true class of each training row, its given label considered
     correction_ : (part, gain, gain_error) how far the matrix corrects predictions of more than two

@@ -118,14 +118,31 @@ def in_training(equal: int, near: int, n_rows: int, training: PoolReport) -> lis
     another one.
     """
     usual = training.n_near_duplicates / training.n_rows
-    error = math.sqrt(usual * (1 - usual) / n_rows)
-    if near / n_rows < usual + max(NOTICEABLE, 3 * error):
+    if not _is_more(near, n_rows, usual):
         return []
     return [
         f"{near:,} of the {n_rows:,} scored rows ({_percent(near / n_rows)}) are in the training "
         f"pool, {equal:,} of them exactly; among the training rows {_percent(usual)} have such a "
         "neighbor. What is measured on them, such as accuracy, flatters"
     ]
+
+
+def far_from_training(far: int, n_rows: int, training: PoolReport) -> list[str]:
+    """A warning where more scored rows are outliers than training rows are."""
+    usual = training.n_outliers / training.n_rows
+    if not _is_more(far, n_rows, usual):
+        return []
+    return [
+        f"{far:,} of the {n_rows:,} scored rows ({_percent(far / n_rows)}) are far from all "
+        f"training rows; of these {_percent(usual)} are so far from the others. Are all columns in "
+        "the units that they had? Of rows unlike all that were trained on, predictions say little"
+    ]
+
+
+def _is_more(count: int, n_rows: int, usual: float) -> bool:
+    """Whether so many of some rows are more than the usual share of them, beyond chance."""
+    error = math.sqrt(usual * (1 - usual) / n_rows)
+    return count / n_rows >= usual + max(NOTICEABLE, 3 * error)
 
 
 def _percent(share: float) -> str:

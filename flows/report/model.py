@@ -436,6 +436,8 @@ class Scoring(Report):
     """Rows equal to a training row."""
     n_near_training: int = 0
     """Rows equal or nearly equal to one."""
+    n_far_from_training: int = 0
+    """Rows as far from the training's as its outliers are from each other."""
     probes: float
     """Blocks searched per row."""
     rule: str

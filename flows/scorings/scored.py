@@ -17,7 +17,7 @@ from flows.orchestration.session import describe, job_below
 from flows.report import content as reports
 from flows.report.compose import costs
 from flows.report.content import UNLABELED, UNLABELED_TABLE, recall_warning
-from flows.report.findings import in_training
+from flows.report.findings import far_from_training, in_training
 from flows.report.model import PoolReport, RunConfig, Scoring, Training
 from flows.report.review import LOG
 from flows.steps.findings.checks import DataChecked
@@ -139,6 +139,7 @@ class Finished:
         report, checked = self.report, self.run.ledger.get("data-issues", "all")
         ingested = result_of(record, Ingested)
         pool = ingested.pool(self.run, "pool")
+        found = None if checked is None else result_of(checked, DataChecked)
         return probes.Model(
             self.run,
             transform(self.run, ingested.scaling),
@@ -149,7 +150,7 @@ class Finished:
             report.target_recall,
             result_of(chosen, Probes),
             next(step for step in report.steps if step.split("-")[0] == "blocks"),
-            0.0 if checked is None else result_of(checked, DataChecked).near,
+            *((None, 0) if found is None else (found.usual, found.k)),
             self.all_classes,
         )
 
@@ -278,6 +279,7 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
             "warnings": [
                 *recall_warning(recall, target, again),
                 *in_training(equal, near, queries.n_rows, training),
+                *far_from_training(totals["n_far_from_training"], queries.n_rows, training),
             ],
             **costs(job, recall),
             "out": "",

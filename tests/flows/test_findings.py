@@ -156,4 +156,21 @@ def test_scored_rows_of_the_training_pool_are_counted(made: Path, tmp_path: Path
     (again,) = [f for f in (made / "run" / "scores").iterdir() if f != folder]
     report = json.loads((again / "report.json").read_text())
     assert report["n_equal_to_training"] == 0
+    assert report["n_far_from_training"] < 12
     assert report["warnings"] == []
+
+
+def test_scored_rows_in_other_units_are_far_from_the_training_pool(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = patients(300, 6)
+    other["a"] *= 1000
+    other.to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "scores.parquet"
+    scoring = ("score", str(tmp_path / "new.csv"), "--run", str(made / "run"), *QUIET)
+    assert main([*scoring, "--out", str(out), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["n_far_from_training"] > 290
+    (warning,) = report["warnings"]
+    assert "scored rows (" in warning
+    assert "are far from all training rows" in warning

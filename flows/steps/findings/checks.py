@@ -49,8 +49,9 @@ class DataCounted:
 class DataChecked(DataCounted):
     """What was found in all rows."""
 
-    near: float = 0.0
-    """Distance below which two rows are near duplicates."""
+    usual: Usual | None = None
+    """Distances of the k nearest that rows have as a rule."""
+    k: int = 0
     order: FileOrder | None = None
 
 
@@ -84,7 +85,7 @@ def check_data(
         counts = [asdict(one).values() for one in checked.left(DataCounted)]
         total = [sum(column) for column in zip(*counts, strict=True)]
         order = file_order(together(looked.left(FileDistances)), n_rows)
-        return Output([*written, FILE], replace(DataChecked(*total), near=usual.near, order=order))
+        return Output([*written, FILE], replace(DataChecked(*total), usual=usual, k=k, order=order))
 
     return job.result("data-issues", finish, DataChecked)
 

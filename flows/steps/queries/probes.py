@@ -17,6 +17,7 @@ from flows.steps.graph.networks import Probes, stored_network
 from pipeline.arrays import AnyArray, Float32, Int64
 from pipeline.blocks.scaling import Scaling
 from pipeline.decision.class_rule import Decided
+from pipeline.diagnostics.neighborhood import Usual
 from pipeline.graph.walk import Network, walkable
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import kth_distance_bound
@@ -49,6 +50,8 @@ class Scored:
     predicted: list[int]
     equal: int = 0
     """Rows equal to a training row."""
+    far: int = 0
+    """Rows farther from the training's than almost all of these are from each other."""
     near: int = 0
     """Rows equal or nearly equal to one."""
 
@@ -114,8 +117,10 @@ class Model:
     probes: Probes
     blocks_step: str
     """Step that committed the blocks."""
-    near: float = 0.0
-    """Distance below which two rows are near duplicates."""
+    usual: Usual | None = None
+    """How far the rows of the training are from each other."""
+    usual_k: int = 0
+    """Neighbors that a mean distance is of."""
     all_classes: bool = False
     """Whether the posterior of every class is wanted."""
 

@@ -13,7 +13,8 @@ from flows.engine.results import LabelValue, result_of
 from flows.steps.queries.class_scores import posterior_columns, write_posteriors
 from flows.steps.queries.probes import Model, Score, ScoringRule, audit_queries
 from flows.steps.queries.searching import Lists, Searched
-from pipeline.diagnostics.neighborhood import is_near
+from pipeline.arrays import Float32, Int32
+from pipeline.diagnostics.neighborhood import Usual, is_near, mean_distance
 from pipeline.knn.lists import ABSENT, Recall, row_recall, summarize
 from storage.arrays.schema import GROUPS
 from storage.errors import StorageError
@@ -49,6 +50,7 @@ def write_scores(
         "n_predicted": np.sum([result.predicted for result in results], axis=0).tolist(),
         "n_equal_to_training": sum(result.equal for result in results),
         "n_near_training": sum(result.near for result in results),
+        "n_far_from_training": sum(result.far for result in results),
         **model.rule.total(results),
     }
 
@@ -72,8 +74,7 @@ def score_part(run: Run, part: Part[Score]) -> Output:
         )
     columns, decided = model.rule.columns(run, part.args, lists)
     columns["row"] = queries.read("row", rows)
-    near = is_near(lists.distance, model.near).sum(axis=1, dtype=np.int32)
-    columns["near_duplicates"] = near
+    far, columns["near_duplicates"] = beside(lists.distance, model)
     written = _writer(run, queries, model).chunk(part.args.number, **columns)
     n_classes = model.rule.n_classes
     if model.all_classes and decided is not None:
@@ -84,8 +85,18 @@ def score_part(run: Run, part: Part[Score]) -> Output:
     recall = row_recall(listed, part.args.limit[here, None])
     predicted = np.bincount(columns["predicted_label"], minlength=n_classes).tolist()
     equal = int(np.count_nonzero(lists.distance[:, 0] == 0))
-    counts = recall.tolist(), predicted, equal, int(np.count_nonzero(near))
+    near = int(np.count_nonzero(columns["near_duplicates"]))
+    counts = recall.tolist(), predicted, equal, far, near
     return Output(written, model.rule.counted(*counts, **model.rule.counts(columns)))
+
+
+def beside(distance: Float32, model: Model) -> tuple[int, Int32]:
+    """How many rows, of lists (row, rank) of distances, are as far from the training's rows as its
+    outliers are; and (row,) training rows that are nearly equal."""
+    usual = model.usual or Usual(np.inf, np.inf, 0.0)
+    mean = mean_distance(distance[:, : model.usual_k])
+    near = is_near(distance, usual.near).sum(axis=1, dtype=np.int32)
+    return int(np.count_nonzero(mean > usual.outlying)), near
 
 
 def export_scores(
