@@ -139,7 +139,7 @@ class Finished:
         report, checked = self.report, self.run.ledger.get("data-issues", "all")
         ingested = result_of(record, Ingested)
         pool = ingested.pool(self.run, "pool")
-        found = None if checked is None else result_of(checked, DataChecked)
+        data = None if checked is None else result_of(checked, DataChecked)
         return probes.Model(
             self.run,
             transform(self.run, ingested.scaling),
@@ -150,7 +150,7 @@ class Finished:
             report.target_recall,
             result_of(chosen, Probes),
             next(step for step in report.steps if step.split("-")[0] == "blocks"),
-            *((None, 0) if found is None else (found.usual, found.k)),
+            *((None, 0) if data is None else (data.usual, data.k)),
             self.all_classes,
         )
 
