@@ -18,6 +18,7 @@ Codes = Int32
 Counts = npt.NDArray[np.uint16]
 Sums = Int64
 BYTE = 255
+"""Parts of a chance that is kept in a byte."""
 CANDIDATES = 32
 """Classes kept per row; up to this many classes, all of them are."""
 SIZES = (4, 8, 16, 32, 64, 100)

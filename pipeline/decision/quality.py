@@ -195,8 +195,10 @@ def hear_trees(
     if forests is None:
         return weights, votes, None
     hearing = replace(votes, trees=tree_chances(forests, x))
-    heard = replace(fit_weights(vote_features(hearing, by), hearing, by), trees=forests.digest)
-    gain = _log_likelihood(hearing, by, heard) - _log_likelihood(votes, by, weights)
+    features = vote_features(hearing, by)  # the last is that of trees
+    heard = replace(fit_weights(features, hearing, by), trees=forests.digest)
+    gain = _log_likelihood(features, votes, by, heard)
+    gain -= _log_likelihood(features[:, :, :-1], votes, by, weights)
     if gain < LEAST_GAIN * len(own):
         return weights, votes, None
     return heard, hearing, forests
@@ -357,9 +359,11 @@ def _both(chances: Chances, votes: ClassVotes, by: Correction) -> Chances:
     return Chances(chances.chance * likely, rest)
 
 
-def _log_likelihood(votes: ClassVotes, by: Correction, weights: Weights) -> float:
-    """That of the rows' given labels, by weights of the first pass."""
-    both = _both(chances(vote_features(votes, by), votes.code, weights), votes, by)
+def _log_likelihood(
+    features: Float64, votes: ClassVotes, by: Correction, weights: Weights
+) -> float:
+    """That of the rows' given labels, by ``vote_features`` and weights of the first pass."""
+    both = _both(chances(features, votes.code, weights), votes, by)
     return float(np.log(both.chance.sum(axis=1) + both.rest).sum())
 
 
