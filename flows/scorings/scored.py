@@ -150,7 +150,7 @@ class Finished:
             report.target_recall,
             result_of(chosen, Probes),
             next(step for step in report.steps if step.split("-")[0] == "blocks"),
-            *((None, 0) if data is None else (data.usual, data.k)),
+            *((None, 1) if data is None or data.usual is None else (data.usual, data.k)),
             self.all_classes,
         )
 

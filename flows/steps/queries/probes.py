@@ -119,7 +119,7 @@ class Model:
     """Step that committed the blocks."""
     usual: Usual | None = None
     """How far the rows of the training are from each other."""
-    usual_k: int = 0
+    usual_k: int = 1
     """Neighbors that a mean distance is of."""
     all_classes: bool = False
     """Whether the posterior of every class is wanted."""
