@@ -27,6 +27,7 @@ from flows.steps.ingest.transform import METRIC, PROJECTION, TREES, transform
 from flows.steps.queries import probes, scoring, searching
 from flows.steps.queries.features import prepare_queries, read_queries
 from flows.steps.sets.stages import check_stages, features_of
+from pipeline.diagnostics.neighborhood import Usual
 from pipeline.graph.build import scoring_seconds
 from storage.errors import InputError, StorageError, amount
 from storage.files.location import Location
@@ -140,6 +141,9 @@ class Finished:
         ingested = result_of(record, Ingested)
         pool = ingested.pool(self.run, "pool")
         data = None if checked is None else result_of(checked, DataChecked)
+        usual: tuple[Usual | None, int] = (None, 1)
+        if data is not None and data.usual is not None:
+            usual = data.usual, data.k
         return probes.Model(
             self.run,
             transform(self.run, ingested.scaling),
@@ -150,7 +154,7 @@ class Finished:
             report.target_recall,
             result_of(chosen, Probes),
             next(step for step in report.steps if step.split("-")[0] == "blocks"),
-            *((None, 1) if data is None or data.usual is None else (data.usual, data.k)),
+            *usual,
             self.all_classes,
         )
 
