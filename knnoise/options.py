@@ -142,9 +142,9 @@ class TrainOptions(
     default all features are used (at least 1)"""
     metric: Literal["auto", "as-scaled", "cosine", "weighted", "probabilities", "model"]
     """what makes rows near: the features as scaled, their directions, standard scores weighted by
-    what each tells of the given labels, or these and logits of boosted trees that were not fitted
-    on the row, or those of --model-probabilities; auto takes the one by which neighbors predict
-    labels best"""
+    what each tells of the given labels, or these and logits of a model that was not fitted on the
+    row, or those of --model-probabilities; auto takes the one by which neighbors predict labels
+    best"""
     model_probabilities: str | None
     """start of the names of columns with a model's probabilities, one a class, such as chance-
     for chance-cat and chance-dog; of a row by a model that was not fitted on it"""

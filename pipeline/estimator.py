@@ -111,8 +111,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         costs such as "1:5", of predicting the second class where the first is true and of the
         opposite
     metric : "euclidean" of the features as they are; "weighted": of their standard scores, weighted
-        by what each tells of the given labels; "model": of these and the logits of boosted trees
-        that were not fitted on the row; "auto" takes the one by which neighbors predict labels
+        by what each tells of the given labels; "model": of these and the logits of a model
+        that was not fitted on the row; "auto" takes the one by which neighbors predict labels
         best, of sparse or fewer than 100 rows the first; or "cosine": rows are scaled to length 1,
         and a row of zeros is orthogonal to all others
     builder : "auto", "exact", "join" or "pynndescent", how neighbors of training rows are found;

@@ -378,8 +378,8 @@ class Method(Chosen, heading="Method"):
     metric: Literal["auto", "as-scaled", "cosine", "weighted", "probabilities", "model"] = Field(
         "auto",
         description="what makes rows near: the features as scaled, their directions, standard "
-        "scores weighted by what each tells of the given labels, or these and logits of boosted "
-        "trees that were not fitted on the row, or those of --model-probabilities; auto takes the "
+        "scores weighted by what each tells of the given labels, or these and logits of a "
+        "model that was not fitted on the row, or those of --model-probabilities; auto takes the "
         "one by which neighbors predict labels best",
     )
     model_probabilities: Annotated[str, Field(min_length=1), Metavar("PREFIX")] | None = Field(

@@ -45,7 +45,7 @@ def predicted_by(worth: Worth | None, vote: WeighedVote | Fitted | None) -> list
     rows = f"{abs(worth.gain):,.0f} ± {error:,.0f} {more} of the sampled rows right, as estimated"
     if worth.taken:
         several = "several sizes of neighborhoods" + (
-            " and trees" if vote is not None and vote.trees else ""
+            " and models of the features" if vote is not None and vote.trees else ""
         )
         by = f"new rows are predicted by {several} together, not by one k"
         if error == 0.0:

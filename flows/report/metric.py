@@ -13,7 +13,7 @@ _MEANING = {
     "cosine": "directions of the features as scaled",
     "weighted": "features weighted by what they tell of labels",
     "probabilities": "features, and logits of your model's probabilities",
-    "model": "features weighted, and logits of boosted trees that were not fitted on the row",
+    "model": "features weighted, and logits of a model that was not fitted on the row",
 }
 
 
@@ -60,8 +60,8 @@ def notes(report: PoolReport) -> list[str]:
         )
     if metric.metric == "model":
         texts.append(
-            "where the labels of a region are often wrong, trees take that for the truth: --metric "
-            "weighted flags more of these"
+            "where the labels of a region are often wrong, models take that for the truth: "
+            "--metric weighted flags more of these"
         )
     if metric.no_direction > 0:
         texts.append(

@@ -1,14 +1,16 @@
-"""Logits of given labels: by boosted trees, each row's by trees that were not fitted on it; or by
-the probabilities of any other model."""
+"""Logits of given labels: by boosted trees and a linear function, each row's by those that were not
+fitted on it; or by the probabilities of any other model."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.special import log_softmax
 
 from pipeline.arrays import AnyArray, Float32, Float64, Int32, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads, one_thread
@@ -23,8 +25,12 @@ FEWEST_FITTED = 1900
 """Rows that the trees which votes hear learn from at least, or all there are."""
 LEAST_GAIN = 1e-3
 """Nats a row by which trees must tell more of the given labels to be heard."""
-MOST_CLASSES = 20
-"""Each is a column of logits, and trees to fit."""
+RIDGES = (0.1, 1.0, 10.0)
+"""What the coefficients of a linear function may be, tried in turn: its `C` in scikit-learn."""
+MOST_CLASSES = 32
+"""Each is a column of logits."""
+MOST_FORESTS = 20
+"""Classes that trees are fitted of at most."""
 LEAST_CHANCE = 1e-3
 """Probabilities are taken as no less, nor nearer to 1."""
 _TILE = 256
@@ -34,7 +40,8 @@ Codes = Integers
 
 
 class Forests(NamedTuple):
-    """The trees of each fold as arrays, and what makes columns of their sums."""
+    """The trees of each fold as arrays, the linear function they stand on, and what makes columns
+    of their sums."""
 
     feature: Int32
     """(node,) the feature that splits."""
@@ -51,6 +58,8 @@ class Forests(NamedTuple):
     """(fold, class) logit before all trees; one class stands for two."""
     spread: Float64
     """(1,) factor of the logits."""
+    slope: Float64
+    """(fold, feature, class) the linear function that the trees stand on; 0 where there is none."""
 
     @property
     def digest(self) -> str:
@@ -59,11 +68,13 @@ class Forests(NamedTuple):
     def apply(self, x: Float32) -> Float32:
         """(row, class) float32 logits of rows (row, feature) float32, those of a row's own fold:
         the same for a row whatever rows stand beside it."""
-        fold = fold_of(x)
+        x, fold = np.ascontiguousarray(x, np.float32), fold_of(x)
         out = self.start[fold]
+        if self.slope.any():
+            _slide(x, fold, self.slope, out)
         for one, roots in enumerate(self.root):
             rows = np.flatnonzero(fold == one)
-            _climb(np.ascontiguousarray(x, np.float32), rows, *self[:4], roots, out)
+            _climb(x, rows, *self[:4], roots, out)
         if out.shape[1] > 1:
             out -= out.mean(axis=1, keepdims=True)
         return np.asarray(out * self.spread, np.float32)
@@ -93,13 +104,13 @@ def rounds(n_classes: int) -> int:
 def fit_forests(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Forests | None:
     """Gradient boosting (Friedman 2001) of the labels of each fold's other rows, by scikit-learn's
     histograms, folds by threads; None where some fold leaves a class out, and for more than
-    `MOST_CLASSES`."""
+    `MOST_FORESTS`."""
     from sklearn.base import clone
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     fold, classes = fold_of(x), np.unique(y)
     others = [np.flatnonzero(fold != one) for one in range(FOLDS)]
-    if not 2 <= len(classes) <= MOST_CLASSES:
+    if not 2 <= len(classes) <= MOST_FORESTS:
         return None
     if any(len(np.unique(y[rows])) < len(classes) for rows in others):
         return None
@@ -134,7 +145,7 @@ def fit_forests(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Fo
             left.append(n + np.where(leaf, np.arange(len(nodes)), place[nodes["left"]]))
             value.append(np.where(leaf, nodes["value"], 0.0))
             n += len(nodes)
-    forests = Forests(
+    return Forests(
         np.concatenate(feature).astype(np.int32),
         np.concatenate(threshold),
         np.concatenate(left).astype(np.int32),
@@ -142,9 +153,19 @@ def fit_forests(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Fo
         np.array(root),
         np.array(start),
         np.ones(1),
+        np.zeros((FOLDS, x.shape[1], len(start[0]))),
     )
-    spread = spread_of(forests.apply(x))
-    return forests._replace(spread=np.array([1.0 / spread])) if spread > 0 else None
+
+
+def fit_logits(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Forests | None:
+    """Logits that stand beside features, of spread 1: by trees of two classes, by a linear function
+    of up to ``MOST_CLASSES``; None where there are none, or all are alike."""
+    n_classes = len(np.unique(y))
+    if n_classes > MOST_CLASSES:
+        return None
+    fitted = fit_linear(x, y) if n_classes > 2 else fit_forests(x, y, seed, threads)
+    spread = 0.0 if fitted is None else spread_of(fitted.apply(x))
+    return fitted._replace(spread=np.array([1.0 / spread])) if fitted and spread > 0 else None
 
 
 def can_learn(n_rows: int, n_features: int) -> bool:
@@ -152,12 +173,62 @@ def can_learn(n_rows: int, n_features: int) -> bool:
     return FITTED_VALUES // n_features >= min(n_rows, FEWEST_FITTED)
 
 
+def some_rows(x: Float32) -> Int64:
+    """As many rows of a sample as can be fitted, ascending."""
+    return np.sort(np.random.default_rng(0).permutation(len(x))[: FITTED_VALUES // x.shape[1]])
+
+
 def fit_some(x: Float32, y: Codes, threads: Threads = ALONE) -> Forests | None:
-    """Trees for votes to hear, of as many rows of a sample as can be fitted; their logits are those
-    of chances."""
-    some = np.sort(np.random.default_rng(0).permutation(len(x))[: FITTED_VALUES // x.shape[1]])
-    forests = fit_forests(x[some], y[some], 0, threads)
-    return None if forests is None else forests._replace(spread=np.ones(1))
+    """Trees for votes to hear, of as many rows of a sample as can be fitted."""
+    some = some_rows(x)
+    return fit_forests(x[some], y[some], 0, threads)
+
+
+def fit_linear(x: Float32, y: Codes) -> Forests | None:
+    """Multinomial logistic regression of the labels of each fold's other rows, by scikit-learn,
+    with the ridge that tells most of the fold's; bare of trees. None where some fold leaves a class
+    out.
+
+    y : (row,) of at least three classes
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    fold, (classes, y) = fold_of(x), np.unique(y, return_inverse=True)
+    n_classes = len(classes)
+    others = [np.flatnonzero(fold != one) for one in range(FOLDS)]
+    if any(len(np.unique(y[rows])) < n_classes for rows in others):
+        return None
+    bare = np.zeros(1, np.int32), np.full(1, np.inf), np.zeros(1, np.int32), np.zeros(1)
+    best, most = None, -np.inf
+    for ridge in RIDGES:
+        start, slope = np.empty((FOLDS, n_classes)), np.empty((FOLDS, x.shape[1], n_classes))
+        for one, rows in enumerate(others):
+            center, scale = (
+                x[rows].mean(axis=0, dtype=np.float64),
+                x[rows].std(axis=0, dtype=np.float64),
+            )
+            factor = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+            with (
+                one_thread(),
+                warnings.catch_warnings(action="ignore"),
+            ):  # that more steps might help
+                model = LogisticRegression(C=ridge).fit((x[rows] - center) * factor, y[rows])
+            slope[one] = model.coef_.T * factor[:, None]
+            start[one] = model.intercept_ - center @ slope[one]
+        linear = Forests(*bare, np.zeros((FOLDS, 1), np.int64), start, np.ones(1), slope)
+        says = log_softmax(linear.apply(x), axis=1)[np.arange(len(y)), y].mean()
+        if says > most:
+            best, most = linear, says
+    return best
+
+
+def mixed(linear: Forests, trees: Forests, part: float) -> Forests:
+    """Both together: ``part`` of the logits is by the linear function, the rest by trees."""
+    return trees._replace(
+        value=(1.0 - part) * trees.value,
+        start=part * linear.start + (1.0 - part) * trees.start,
+        slope=part * linear.slope,
+    )
 
 
 def spread_of(x: Float32) -> float:
@@ -183,6 +254,16 @@ def _laid_out(nodes: Any) -> tuple[Any, Int64]:
     place = np.empty(len(nodes), np.int64)
     place[order] = np.arange(len(nodes))
     return nodes[order], place
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _slide(x: Float32, fold: Int64, slope: Float64, out: Float64) -> None:
+    """Add to the rows' logits the linear function of their fold."""
+    for row in range(len(x)):
+        for feature in range(x.shape[1]):
+            value = np.float64(x[row, feature])
+            for c in range(out.shape[1]):
+                out[row, c] += value * slope[fold[row], feature, c]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

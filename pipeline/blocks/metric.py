@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.blocks.logits import FITTED_VALUES, MOST_CLASSES, Forests, fit_forests, spread_of
+from pipeline.blocks.logits import FITTED_VALUES, MOST_CLASSES, Forests, fit_logits, spread_of
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import nearest
 from pipeline.knn.threads import ALONE, Threads
@@ -87,12 +87,12 @@ class MetricChoice:
     """Share of the rows that are zero in all features, where directions are compared."""
 
     def why_no_model(self) -> str | None:
-        """Why logits of trees were not tried where weights were; None where these were not."""
+        """Why logits were not tried where weights were; None where these were not."""
         if all(one.metric != WEIGHTED for one in self.tried):
             return None
         return (
-            f"trees need 2 to {MOST_CLASSES} classes, none of them too rare to be in each part of "
-            "the sample"
+            f"a model needs 2 to {MOST_CLASSES} classes, none of them too rare to be in each "
+            "part of the sample"
         )
 
     def order(self) -> list[int]:
@@ -112,7 +112,7 @@ class MetricChoice:
 
 @dataclass(frozen=True)
 class Modeled(Scaling):
-    """Weighted features and, beside them, the logits of trees."""
+    """Weighted features and, beside them, logits."""
 
     forests: Forests | None = None
 
@@ -170,7 +170,7 @@ def choose_metric(
         parts = [(mine, weights(x, share)) for mine, share in zip(rows, shares, strict=True)]
         if requested != WEIGHTED:
             fitted = slice(max(FEWEST_ROWS, FITTED_VALUES // x.shape[1]))
-            forests = fit_forests(x[fitted], y[fitted], seed, threads)
+            forests = fit_logits(x[fitted], y[fitted], seed, threads)
     beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
     for name, columns in beside.items():
         if columns is not None:

@@ -26,7 +26,14 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Integers, UInt8
-from pipeline.blocks.logits import LEAST_GAIN, Forests, fit_some
+from pipeline.blocks.logits import (
+    LEAST_GAIN,
+    Forests,
+    fit_linear,
+    fit_some,
+    mixed,
+    some_rows,
+)
 from pipeline.decision.class_votes import BYTE, NONE, ClassVotes
 from pipeline.knn.lists import nearness
 from pipeline.knn.threads import ALONE, Threads, one_thread
@@ -55,6 +62,8 @@ MISTAKEN, SHARPENED = 0.7, 4
 chances that tells which class is there, if it is one in each place."""
 FIT_ROWS = 20_000
 """Rows that weights are fitted on, about, at most."""
+MIX_ROWS = 5_000
+"""Of them, those by which a linear model and trees are mixed."""
 
 
 @dataclass(frozen=True)
@@ -175,15 +184,16 @@ def tree_chances(forests: Forests, x: Float32) -> UInt8:
     return np.asarray(np.rint(BYTE * softmax(forests.apply(x), axis=1)), np.uint8)
 
 
-def hear_trees(
+def hear_models(
     weights: Weights, votes: ClassVotes, by: Correction, x: Float32, threads: Threads = ALONE
 ) -> tuple[Weights, ClassVotes, Forests | None]:
-    """Weights of the first pass that hear boosted trees, too, the votes with what these say, and
-    the trees; weights and votes as they were, and None, where trees tell nothing more of the given
-    labels.
+    """Weights of the first pass that hear a linear model and boosted trees, too, the votes with
+    what these say, and the models; weights and votes as they were, and None, where they tell
+    nothing more of the given labels.
 
     They learn the given labels from the features: the classes that votes take for the likelier ones
-    hold something of the row's own label, which is too much where classes are many.
+    hold something of the row's own label, which is too much where classes are many. Trees are taken
+    where they tell more than the linear model, which is taken first.
 
     votes, x : of a sample of rows, (row, feature)
     """
@@ -191,17 +201,37 @@ def hear_trees(
     own = votes.own[known]
     if len(np.unique(own)) < len(by.matrix):
         return weights, votes, None
-    forests = fit_some(x[known], own, threads)
-    if forests is None:
+    some = some_rows(x[known])
+    linear = fit_linear(x[known][some], own[some])
+    if linear is None:
         return weights, votes, None
-    hearing = replace(votes, trees=tree_chances(forests, x))
-    features = vote_features(hearing, by)  # the last is that of trees
-    heard = replace(fit_weights(features, hearing, by), trees=forests.digest)
+    trees = fit_some(x[known], own, threads)
+    models = linear if trees is None else _beside(linear, trees, votes, by, x)
+    hearing = replace(votes, trees=tree_chances(models, x))
+    features = vote_features(hearing, by)  # the last is that of models
+    heard = replace(fit_weights(features, hearing, by), trees=models.digest)
     gain = _log_likelihood(features, votes, by, heard)
     gain -= _log_likelihood(features[:, :, :-1], votes, by, weights)
     if gain < LEAST_GAIN * len(own):
         return weights, votes, None
-    return heard, hearing, forests
+    return heard, hearing, models
+
+
+def _beside(
+    linear: Forests, trees: Forests, votes: ClassVotes, by: Correction, x: Float32
+) -> Forests:
+    """A linear model, and trees in the part that makes given labels likeliest, where they tell more
+    of them."""
+    votes, x = votes.take(slice(MIX_ROWS)), x[:MIX_ROWS]
+    alone = vote_features(replace(votes, trees=tree_chances(linear, x)), by)
+    says = soft_log(tree_chances(trees, x)[:, :, None] / BYTE)
+    both = np.concatenate([alone, says], axis=2)
+    by_one, by_both = fit_weights(alone, votes, by), fit_weights(both, votes, by)
+    gain = _log_likelihood(both, votes, by, by_both) - _log_likelihood(alone, votes, by, by_one)
+    if gain < LEAST_GAIN * len(x):
+        return linear
+    of_linear, of_trees = by_both.weight[-2:].tolist()
+    return mixed(linear, trees, of_linear / (of_linear + of_trees))
 
 
 def reach_of(distance: Floating) -> Float32:

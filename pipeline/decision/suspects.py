@@ -27,7 +27,7 @@ from pipeline.decision.quality import (
     averaged,
     chances,
     fit_weights,
-    hear_trees,
+    hear_models,
     label_quality,
     reach_of,
     smoothed_feature,
@@ -135,7 +135,7 @@ def suspects_of(
     first = fit_first(votes.take(sample), by)
     if x is not None and can_learn(len(sample), x.shape[1]):
         heard = votes.take(sample), by, dense(x[sample])
-        first, _, forests = hear_trees(first, *heard, threads)
+        first, _, forests = hear_models(first, *heard, threads)
         if forests is not None:
             votes = replace(votes, trees=by_trees(forests, x, len(by.matrix)))
     portions = [slice(at, at + PORTION) for at in range(0, n, PORTION)]

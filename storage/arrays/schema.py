@@ -116,6 +116,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "root": Column(("fold", "tree"), "int64", -1, "first node"),
         "start": _parameter("logit before all trees", "fold", "class"),
         "spread": _parameter("factor of the logits", "one"),
+        "slope": _parameter("linear function under the trees", "fold", "feature", "class"),
     },
     "review": {
         "row": _int64("training row, in the order of the review"),

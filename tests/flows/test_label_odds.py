@@ -55,7 +55,7 @@ def test_run_says_what_the_estimator_says(either: Path) -> None:
     assert np.array_equal(issues["is_label_issue"], model.label_issues_)
     assert issues["label_quality"].nunique() > 0.99 * N
     assert (
-        "several sizes of neighborhoods and trees together"
+        "several sizes of neighborhoods and models of the features together"
         in (either / "run" / "report.txt").read_text()
     )
 

@@ -295,7 +295,7 @@ def test_an_embedding_is_not_weighed(tmp_path: Path) -> None:
     [
         (99, 1.0, 2, "weighted: 99 rows are too few to learn from, 100 are needed"),
         (120, 0.0, 2, "weighted: no feature tells more of the labels than of shuffled ones"),
-        (420, 1.0, 21, "model: trees need 2 to 20 classes, none of them too rare to be in each"),
+        (660, 1.0, 33, "model: a model needs 2 to 32 classes, none of them too rare to be in each"),
     ],
 )
 def test_what_cannot_be_learned_is_refused(
@@ -332,7 +332,7 @@ def test_logits_are_kept_with_the_run_and_the_same_for_every_row(
     graph = open_run(str(run))["graph"]["00000"]
     expected = index.kneighbors(seen[graph["row"].values], return_distance=False)[:, 1:]
     assert (graph["neighbor"].values[:, :10] == expected).mean() > 0.999
-    assert "trees take that for the truth: --metric weighted" in (run / "report.txt").read_text()
+    assert "models take that for the truth: --metric weighted" in (run / "report.txt").read_text()
 
     fit(pool, tmp_path / "workers", **options, builder="exact", k=10, workers=1)
     fit_until("metric", pool, tmp_path / "again", **options, builder="exact", k=10)

@@ -502,8 +502,8 @@ def test_what_many_classes_or_a_graph_rule_out_is_refused() -> None:
     x, y = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
     with pytest.raises(ValueError, match="tell no classes apart"):
         RobustKNeighborsClassifier(noise=np.full((3, 3), 1 / 3)).fit(x, y)
-    with pytest.raises(ValueError, match="trees need 2 to 20 classes"):
-        RobustKNeighborsClassifier(metric="model").fit(x, np.arange(300) % 30)
+    with pytest.raises(ValueError, match="a model needs 2 to 32 classes"):
+        RobustKNeighborsClassifier(metric="model").fit(x, np.arange(300) % 40)
     graph = NearestNeighbors(n_neighbors=20).fit(x).kneighbors_graph(mode="distance")
     with pytest.raises(ValueError, match="knn_graph has its own"):
         RobustKNeighborsClassifier(metric="weighted").fit(x, y, knn_graph=graph)

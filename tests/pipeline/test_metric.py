@@ -9,10 +9,15 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import softmax
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from pipeline.blocks import logits, metric
-from pipeline.blocks.logits import fit_forests, fold_of
+from pipeline.blocks.logits import fit_forests, fit_linear, fit_logits, fold_of
 from pipeline.blocks.metric import (
     FEW_VALUES,
     FOLDS,
@@ -259,16 +264,36 @@ def test_logits_are_those_of_trees_that_saw_the_other_folds(classes: int) -> Non
         chance = np.log(twin.predict_proba(x[fold == one]))
         raw = chance - chance.mean(axis=1, keepdims=True)
         expected = raw if classes > 2 else raw[:, 1:] - raw[:, :1]
-        assert np.allclose(found[fold == one], expected * forests.spread, atol=1e-5)
-    assert found.var(axis=0).sum() == pytest.approx(1.0, abs=1e-3)
+        assert np.allclose(found[fold == one], expected, atol=1e-5)
     assert np.array_equal(np.vstack([forests.apply(row[None]) for row in x[:50]]), found[:50])
+
+
+def test_a_linear_function_is_the_one_that_saw_the_other_folds() -> None:
+    x, y = steps(900)
+    y = y + (x[:, 2] > 0)
+    x[:, 3] = 7.0
+    x[:, 4] *= 1000
+    linear = fit_linear(x, y)
+    assert linear is not None
+    found, fold, held_out = linear.apply(x), fold_of(x), []
+    for ridge in logits.RIDGES:
+        expected = np.empty((900, 3))
+        for one in range(logits.FOLDS):
+            twin = make_pipeline(StandardScaler(), LogisticRegression(C=ridge, tol=1e-6))
+            twin.fit(x[fold != one].astype(np.float64), y[fold != one])
+            expected[fold == one] = twin.decision_function(x[fold == one].astype(np.float64))
+        expected -= expected.mean(axis=1, keepdims=True)
+        held_out.append((log_loss(y, softmax(expected, axis=1)), expected))
+    assert np.allclose(found, min(held_out, key=lambda one: one[0])[1], atol=0.02)
+    assert np.array_equal(np.vstack([linear.apply(row[None]) for row in x[:50]]), found[:50])
 
 
 def test_no_trees_where_a_class_is_missing_or_classes_are_too_many() -> None:
     x, _ = steps(300)
     assert fit_forests(x, np.zeros(300, np.int64), 0) is None
     assert fit_forests(x, (np.arange(300) == 7).astype(np.int64), 0) is None
-    assert fit_forests(x, np.arange(300) % (logits.MOST_CLASSES + 1), 0) is None
+    assert fit_linear(x, np.where(np.arange(300) == 7, 2, np.arange(300) % 2)) is None
+    assert fit_forests(x, np.arange(300) % (logits.MOST_FORESTS + 1), 0) is None
 
 
 def test_equal_rows_are_in_one_fold() -> None:
@@ -307,6 +332,17 @@ def test_trees_of_many_features_are_fitted_on_fewer_rows(monkeypatch: pytest.Mon
     x, y = steps(600)
     monkeypatch.setattr(metric, "FITTED_VALUES", 9 * 200)
     _, by = choose_metric(x, y, 0, "model")
-    expected = fit_forests(x[:200], y[:200], 0)
+    expected = fit_logits(x[:200], y[:200], 0)
     assert expected is not None
     assert np.array_equal(by.apply(x)[:, -1:], expected.apply(x))
+
+
+def test_logits_of_many_classes_are_of_a_linear_function() -> None:
+    x, y = steps(1200)
+    y = y + (x[:, 2] > 0)
+    by, linear = fit_logits(x, y, 0), fit_linear(x, y)
+    assert by is not None
+    assert linear is not None
+    assert np.allclose(by.apply(x), linear.apply(x) * by.spread)
+    assert by.apply(x).var(axis=0).sum() == pytest.approx(1.0, abs=1e-3)
+    assert fit_logits(x, np.arange(1200) % (logits.MOST_CLASSES + 1), 0) is None

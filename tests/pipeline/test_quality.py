@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad
 from sklearn.metrics import f1_score
 
-from pipeline.blocks.logits import FOLDS, fit_some, fold_of
+from pipeline.blocks import logits
+from pipeline.blocks.logits import FOLDS, fit_linear, fit_some, fold_of
 from pipeline.decision import quality
 from pipeline.decision.class_votes import CANDIDATES, NONE, ClassVotes, class_votes
 from pipeline.decision.quality import (
@@ -32,7 +34,7 @@ from pipeline.decision.quality import (
     chances,
     correction,
     fit_weights,
-    hear_trees,
+    hear_models,
     label_quality,
     mistaken_of,
     reach_of,
@@ -114,25 +116,29 @@ def test_each_step_is_its_definition(c: int, reaching: bool, seed: int) -> None:
     np.testing.assert_allclose(own, after.chance[np.arange(6), votes.own])
 
 
-def told_by_trees(n: int, c: int) -> tuple[npt.NDArray[np.float32], ClassVotes, Correction]:
-    """Features that tell labels apart, and votes that tell little, of a fifth wrong labels."""
+def telling(
+    n: int, c: int, times: int = 1
+) -> tuple[npt.NDArray[np.float32], ClassVotes, Correction]:
+    """Features that tell labels apart, and votes that tell little, of a fifth wrong labels; classes
+    follow each other on a line, so many times."""
     rng = np.random.default_rng(c)
-    clean = rng.integers(0, c, n)
-    x = np.column_stack([clean + 0.4 * rng.normal(size=n), rng.normal(size=n)]).astype(np.float32)
+    place = rng.integers(0, c * times, n)
+    clean = place % c
+    x = np.column_stack([place + 0.4 * rng.normal(size=n), rng.normal(size=n)]).astype(np.float32)
     label = np.where(rng.random(n) < 0.2, rng.integers(0, c, n), clean)
     near = np.where(rng.random((n, SIZES[-1])) < 0.3, clean[:, None], rng.integers(0, c, (n, 15)))
     by = correction(0.8 * np.eye(c) + 0.2 / c, np.bincount(label, minlength=c))
     return x, class_votes(near, label, c, SIZES), by
 
 
-def test_trees_that_tell_more_are_heard_as_one_more_share() -> None:
-    x, votes, by = told_by_trees(900, 4)
+def test_models_that_tell_more_are_heard_as_one_more_share() -> None:
+    x, votes, by = telling(900, 4)
     first = fit_first(votes, by)
-    heard, hearing, forests = hear_trees(first, votes, by, x)
+    heard, hearing, forests = hear_models(first, votes, by, x)
     assert forests is not None
     assert heard.trees == forests.digest
-    logits = forests.apply(x).astype(np.float64)
-    chance = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    raw = np.exp(forests.apply(x).astype(np.float64))
+    chance = raw / raw.sum(axis=1, keepdims=True)
     assert hearing.trees is not None
     assert np.abs(hearing.trees - 255 * chance).max() <= 0.5 + 1e-4
     features = vote_features(hearing, by)
@@ -150,34 +156,55 @@ def test_trees_that_tell_more_are_heard_as_one_more_share() -> None:
 
 
 @pytest.mark.parametrize("fold", range(FOLDS))
-def test_trees_of_a_row_have_not_seen_its_own_class(fold: int) -> None:
-    x, votes, by = told_by_trees(900, 3)
+@pytest.mark.parametrize("fit", [fit_linear, fit_some])
+def test_models_of_a_row_have_not_seen_its_own_class(
+    fit: Callable[..., logits.Forests | None], fold: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logits, "RIDGES", (1.0,))  # the one of several is chosen by all
+    x, votes, _ = telling(900, 3)
     mine = fold_of(x) == fold
-    one = hear_trees(fit_first(votes, by), votes, by, x)[2]
-    other = fit_some(x, np.where(mine, (votes.own + 1) % 3, votes.own))
+    one, other = fit(x, votes.own), fit(x, np.where(mine, (votes.own + 1) % 3, votes.own))
     assert one is not None
     assert other is not None
     assert np.array_equal(*(tree_chances(of, x[mine]) for of in (one, other)))
     assert not np.array_equal(*(tree_chances(of, x[~mine]) for of in (one, other)))
 
 
-def test_trees_that_tell_nothing_are_not_heard() -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_trees_are_heard_where_they_tell_more_than_a_linear_model(times: int) -> None:
+    x, votes, by = telling(3000, 3, times)
+    models = hear_models(fit_first(votes, by), votes, by, x)[2]
+    linear, trees = fit_linear(x, votes.own), fit_some(x, votes.own)
+    assert models is not None
+    assert linear is not None
+    assert trees is not None
+    if times == 1:
+        assert models.digest == linear.digest
+        return
+    part = float(models.slope[0, 0, 0] / linear.slope[0, 0, 0])
+    assert 0 <= part < 0.5
+    expected = part * linear.apply(x) + (1 - part) * trees.apply(x)
+    assert np.allclose(models.apply(x), expected, atol=1e-5)
+
+
+def test_models_that_tell_nothing_are_not_heard() -> None:
     rng = np.random.default_rng(0)
-    x, votes, by = told_by_trees(900, 3)
+    x, votes, by = telling(900, 3)
     first = fit_first(votes, by)
     noise = rng.normal(size=x.shape).astype(np.float32)
-    assert hear_trees(first, votes, by, noise) == (first, votes, None)
+    assert hear_models(first, votes, by, noise) == (first, votes, None)
     unlabeled = replace(votes, own=np.where(rng.random(900) < 0.3, NONE, votes.own))
-    _, hearing, forests = hear_trees(fit_first(unlabeled, by), unlabeled, by, x)
+    _, hearing, forests = hear_models(fit_first(unlabeled, by), unlabeled, by, x)
     known = unlabeled.own != NONE
-    alone = fit_some(x[known], unlabeled.own[known])
+    alone = fit_linear(x[known], unlabeled.own[known])
     assert forests is not None
     assert alone is not None
-    assert forests.digest == alone.digest
+    part = forests.slope[0, 0, 0] / alone.slope[0, 0, 0]  # what is left is by trees
+    assert np.allclose(forests.slope, part * alone.slope)
     assert hearing.trees is not None
     assert len(hearing.trees) == 900
     two = replace(votes, own=np.where(votes.own == 2, NONE, votes.own))
-    assert hear_trees(first, two, by, x)[2] is None  # of a class that the sample lacks
+    assert hear_models(first, two, by, x)[2] is None  # of a class that the sample lacks
 
 
 @given(st.sampled_from([2, 5, 40]), st.integers(0, 2**32 - 1))

@@ -37,7 +37,7 @@ from pipeline.decision.quality import (
     Reach,
     Weights,
     correction,
-    hear_trees,
+    hear_models,
     tree_chances,
 )
 from pipeline.decision.suspects import fit_first
@@ -256,7 +256,7 @@ def estimate_classes(
         if can_learn(len(own), pool.n_features):
             x = sampled(run, "partition", sample["row"])
             machine = Threads(job.machine().threads)
-            first, votes, forests = hear_trees(first, votes, by, x, machine)
+            first, votes, forests = hear_models(first, votes, by, x, machine)
         if params.k is None:
             labeled = (own >= 0) & (own < n_classes)
             some, labels, trees = near[labeled], own[labeled], votes.take(labeled).trees
