@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from scipy.special import log_softmax
 
-from pipeline.arrays import AnyArray, Float32, Float64, Int32, Int64, Integers
+from pipeline.arrays import AnyArray, Float32, Float64, Int32, Int64, Integers, UInt32
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
 FOLDS = 3
@@ -69,12 +69,13 @@ class Forests(NamedTuple):
         """(row, class) float32 logits of rows (row, feature) float32, those of a row's own fold:
         the same for a row whatever rows stand beside it."""
         x, fold = np.ascontiguousarray(x, np.float32), fold_of(x)
+        feature, left = self.feature.view(np.uint32), self.left.view(np.uint32)
         out = self.start[fold]
         if self.slope.any():
             _slide(x, fold, self.slope, out)
         for one, roots in enumerate(self.root):
             rows = np.flatnonzero(fold == one)
-            _climb(x, rows, *self[:4], roots, out)
+            _climb(x, rows, feature, self.threshold, left, self.value, roots, out)
         if out.shape[1] > 1:
             out -= out.mean(axis=1, keepdims=True)
         return np.asarray(out * self.spread, np.float32)
@@ -88,12 +89,9 @@ def digest_of(arrays: Iterable[AnyArray]) -> str:
 def fold_of(x: Float32) -> Int64:
     """(row,) the fold of each, by its features: equal rows are in the same one."""
     bits = (np.ascontiguousarray(x, np.float32) + np.float32(0)).view(np.uint32)
-    mixed = np.full(len(x), 0x9E3779B97F4A7C15, np.uint64)
-    for feature in bits.T:
-        mixed ^= feature
-        mixed *= np.uint64(0xFF51AFD7ED558CCD)
-        mixed ^= mixed >> np.uint64(32)
-    return (mixed % np.uint64(FOLDS)).astype(np.int64)
+    fold = np.empty(len(x), np.int64)
+    _deal(bits, fold)
+    return fold
 
 
 def rounds(n_classes: int) -> int:
@@ -267,23 +265,38 @@ def _slide(x: Float32, fold: Int64, slope: Float64, out: Float64) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _deal(bits: UInt32, fold: Int64) -> None:
+    for row in range(len(bits)):
+        mixed = np.uint64(0x9E3779B97F4A7C15)
+        for feature in bits[row]:
+            mixed = (mixed ^ np.uint64(feature)) * np.uint64(0xFF51AFD7ED558CCD)
+            mixed ^= mixed >> np.uint64(32)
+        fold[row] = mixed % np.uint64(FOLDS)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _climb(
     x: Float32,
-    rows: Any,
-    feature: Any,
+    rows: Int64,
+    feature: UInt32,
     threshold: Float64,
-    left: Any,
+    left: UInt32,
     value: Float64,
-    roots: Any,
+    roots: Int64,
     out: Float64,
 ) -> None:
-    """Add to the rows' logits, tree by tree in their order, what their leaves hold."""
-    n_classes = out.shape[1]
+    """Add to the rows' logits, tree by tree in their order, what their leaves hold. Nodes are known
+    not to be negative, and rows go level by level, none of which waits for another."""
+    n_classes, at = out.shape[1], np.empty(_TILE, np.uint32)
     for first in range(0, len(rows), _TILE):
         tile = rows[first : first + _TILE]
         for tree in range(len(roots)):
-            for row in tile:
-                node = roots[tree]
-                for _ in range(DEPTH):
-                    node = left[node] + (np.float64(x[row, feature[node]]) > threshold[node])
-                out[row, tree % n_classes] += value[node]
+            at[:] = roots[tree]
+            for _ in range(DEPTH):
+                for p in range(len(tile)):
+                    node = at[p]
+                    right = np.float64(x[tile[p], feature[node]]) > threshold[node]
+                    at[p] = left[node] + np.uint32(right)
+            column = tree % n_classes
+            for p in range(len(tile)):
+                out[tile[p], column] += value[at[p]]
