@@ -66,9 +66,9 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-_WORTH_WORKERS = 30.0
-"""Core seconds of work from which workers pay: starting them takes 9, and a process holds less than
-all that its threads would."""
+_WORTH_WORKERS = 60.0
+"""Core seconds of work from which workers pay, on two to eight cores: starting them takes 4 and one
+more a core, and a process holds less than all that its threads would."""
 
 _SHARE = 3
 """The memory of a machine, or of a worker, over that of a part that has its cores to itself."""
