@@ -24,9 +24,12 @@ from storage.errors import ClusterError, StorageError
 _STARTING = (100_000, 50, 100)
 """Thresholds of the collector while modules are imported, whose objects stay."""
 _USUAL = gc.get_threshold()
-_LATER = {"scipy.stats", "numpy.f2py"}
-"""Packages put off: the first is most of the time that scikit-learn takes to be imported, and what
-we use of it seldom calls it; the second SciPy names, with all else of NumPy. Less what was used."""
+_LATER = {
+    *("scipy.stats", "scipy.interpolate", "scipy.integrate", "scipy.spatial", "scipy.fft"),
+    *("sklearn.decomposition", "sklearn.compose", "sklearn.pipeline", "numpy.f2py"),
+}
+"""Packages put off, which scikit-learn and SciPy name as they are imported, and what we use of both
+seldom calls; the first is most of it. Less what was used."""
 _LOADING = Lock()
 
 
@@ -44,13 +47,20 @@ class _Spared(MetaPathFinder, Loader):
         raise ModuleNotFoundError(f"a command does without {module.__name__}", name=module.__name__)
 
 
+def _gmean(a: Any, axis: int) -> Any:
+    """That of `scipy.stats`, which trees of several classes begin with."""
+    import numpy as np
+
+    return np.exp(np.log(a).mean(axis=axis))
+
+
 class _Later(ModuleType):
     """Stands for a package until something of it is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what looks at all modules asks for such
             raise AttributeError(name)
-        return _OfLater(self.__name__, name)
+        return _gmean if name == "gmean" else _OfLater(self.__name__, name)
 
 
 class _OfLater:
@@ -101,6 +111,8 @@ def _loaded(package: str) -> ModuleType:
         _LATER.discard(package)
         if isinstance(sys.modules.get(package), _Later):
             del sys.modules[package]
+            above, _, name = package.rpartition(".")
+            vars(sys.modules[above]).pop(name, None)  # its own modules would find what stood for it
     return import_module(package)  # under the locks of imports alone
 
 

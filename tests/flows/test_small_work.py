@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
 import pytest
 from prefect_service import ROOT
 from runs import PoolWriter, fit
@@ -22,6 +23,7 @@ from flows.engine.progress import Reporter
 from flows.options.params import Compute, ReviewParams
 from flows.review.prepare import prepared
 from flows.scorings.scored import Trained
+from pipeline.blocks.logits import fit_forests
 from pipeline.graph.build import exact_seconds, training_seconds
 
 
@@ -160,6 +162,23 @@ def test_what_is_imported_later_is_there_when_it_is_used(used: str, gives: str) 
     done = ran(script)
     done.check_returncode()
     assert done.stdout.strip() == f"False {gives} True"
+
+
+def test_trees_of_several_classes_are_the_same_without_the_statistics_of_scipy() -> None:
+    script = (
+        "import sys\n"
+        "from flows.engine.spared import without_unused\n"
+        "with without_unused():\n"
+        "    import numpy as np\n"
+        "    from pipeline.blocks.logits import fit_forests\n"
+        "    x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)\n"
+        "    forests = fit_forests(x, np.arange(200) % 3, 0)\n"
+        "print(forests.digest, 'scipy.stats._stats_py' in sys.modules)\n"
+    )
+    x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    forests = fit_forests(x, np.arange(200) % 3, 0)
+    assert forests is not None
+    assert ran(script).stdout.split() == [forests.digest, "False"]
 
 
 def test_the_dashboard_is_there_without_what_a_command_does_without(
