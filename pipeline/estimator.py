@@ -29,7 +29,7 @@ from pipeline.decision.class_votes import class_losses, contradicted
 from pipeline.decision.quality import FIT_ROWS, correction
 from pipeline.decision.suspects import (
     Suspects,
-    by_trees,
+    by_models,
     suspects_of,
     suspects_of_two,
     votes_among,
@@ -135,15 +135,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     threshold_ : average of given labels from which class 1 is predicted by the vote of one k; None
         for other than two
     weighed_vote_ : (gain, gain_error, matrix_error, taken) what neighborhoods of several sizes,
-        weighed, and trees where they tell more, are worth beside the vote of one k, and whether
-        they predict, which they do unless they are likely to lose; None where the vote of one k is
-        asked for, by `n_neighbors`, `noise` or `objective`
+        weighed, and models of the features where they tell more, are worth beside the vote of one
+        k, and whether they predict, which they do unless they are likely to lose; None where the
+        vote of one k is asked for, by `n_neighbors`, `noise` or `objective`
     support_, reason_ : how far the rates can be trusted, and why, in words
     transition_interval_ : (class, class, 2) float64, 95 % interval of each entry; None where the
         matrix is given
     class_support_ : the verdict of each true class
     label_quality_ : (row,) float64, chance that a training row's given label is its true one, from
-        its neighbors' labels, trees and its own; low is bad
+        its neighbors' labels, models and its own; low is bad
     label_issues_ : (row,) bool, whether another class is likelier than not; `label_quality_ < 0.5`
     likely_label_ : (row,) the likeliest true class of each training row, its given label considered
     correction_ : (part, gain, gain_error) how far the matrix corrects predictions of more than two
@@ -463,17 +463,17 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         return self._vote(near, is_weighed, self._trees(features))
 
     def _trees(self, x: Rows, rows: Int64 | slice = slice(None)) -> AnyArray | None:
-        """What trees say of some rows of features, ``tree_odds`` of two classes or
-        ``tree_chances`` of more; None where none are heard."""
+        """What models say of some rows of features, ``tree_odds`` of two classes or
+        ``model_chances`` of more; None where none are heard."""
         if self._forests is None:
             return None
-        return by_trees(self._forests, x[rows], len(self.classes_))
+        return by_models(self._forests, x[rows], len(self.classes_))
 
     def _vote(
         self, near: Int64, is_weighed: bool, trees: AnyArray | None = None
     ) -> tuple[Float64, Int64]:
         """The same by labels (row, rank) of the nearest: neighborhoods of all sizes, weighed, and
-        trees, or the corrected vote of one k."""
+        models, or the corrected vote of one k."""
         k, c = self.n_neighbors_, len(self.classes_)
         if self.noise_rates_ is not None:
             if is_weighed:

@@ -13,11 +13,6 @@ from benchmarks.study.markdown import page, table
 Rows = list[dict[str, Any]]
 TRAINED = ("as given", "truth", "cleanlab", "dropped", "ours")
 RANKED = ("ap cleanlab", "ap adjusted")
-TRIED = (
-    "Not taken: chances by boosted trees or a linear model, out of fold, in place of the "
-    "neighbors' or stacked with them, where they predict given labels better by one standard "
-    "error (at best +.004 on seven sets, -.001 on eight others; the worst -.040)."
-)
 
 
 def cleaning(rows: Rows, docs: Path) -> None:
@@ -40,8 +35,6 @@ def cleaning(rows: Rows, docs: Path) -> None:
         _suspects(cells),
         "Every cell, accuracy:",
         *(part for model in study.MODELS for part in (f"## {model}", _every(cells, model))),
-        "## Tried",
-        TRIED,
         "Command: `python -m benchmarks.study --data FOLDER --only cleaning`",
     )
 

@@ -12,12 +12,6 @@ from benchmarks.study.metric_study import METRICS, MODELS
 from benchmarks.study.pages_rates import each
 
 Rows = list[dict[str, Any]]
-TRIED = (
-    "Tried on samples of at most 1,500 rows, with other mistakes, and not taken (average "
-    "precision): chances by boosted trees and a linear model, each row's by those not fitted on "
-    "it, beside the neighbors' in the quality: +.004 on nine sets not looked at (43 cells; the "
-    "worst, -.026), +.012 on six that were (30 cells; the worst, -.015)."
-)
 
 
 def metric(rows: Rows, docs: Path) -> None:
@@ -57,7 +51,6 @@ def metric(rows: Rows, docs: Path) -> None:
         ),
         "Every case:",
         table(head, cells),
-        TRIED,
     )
 
 

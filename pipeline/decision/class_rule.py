@@ -59,8 +59,8 @@ def decide_weighed(
     neighbor_label: Integers, by: Correction, weights: Weights, trees: UInt8 | None = None
 ) -> Decided:
     """Decide rows by the labels (row, rank) of their neighborhoods of all sizes, weighed as the
-    first pass of label qualities weighs them, and by ``tree_chances`` (row, class), where these are
-    heard."""
+    first pass of label qualities weighs them, and by ``model_chances`` (row, class), where these
+    are heard."""
     sizes = vote_sizes(neighbor_label.shape[1])
 
     def of_sizes(votes: ClassVotes) -> Float64:

@@ -40,8 +40,8 @@ class ClassVotes:
     own: Int32
     """(row,) place of the row's own label among its candidates; -1 where it is missing."""
     trees: UInt8 | None = None
-    """(row, class) chances that trees give each, in parts of ``BYTE``, where they are heard; all
-    classes are candidates then."""
+    """(row, class) chances that models of the features give each, in parts of ``BYTE``, where they
+    are heard; all classes are candidates then."""
 
     def take(self, rows: Integers | Bools | slice) -> ClassVotes:
         """Those of some rows."""

@@ -119,7 +119,7 @@ class Weights:
     """Chance that labels which neighbors contradict are mistakes, whatever the matrix says; of the
     second pass."""
     trees: str = ""
-    """Digest of the trees that are heard; of the first pass."""
+    """Digest of the models that are heard; of the first pass."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def mistaken_of(contradicted: float, wrong: float) -> float:
 
 def vote_features(votes: ClassVotes, by: Correction) -> Float64:
     """(row, candidate, size) logarithms of the label shares after the noise is taken out; and of
-    the chances by trees, where they are heard."""
+    the chances by models, where they are heard."""
     k = votes.total.astype(np.float64)[:, None, :] + SHRINK
     count = votes.votes.astype(np.float64)
     code = np.maximum(votes.code, 0)
@@ -179,8 +179,8 @@ def vote_features(votes: ClassVotes, by: Correction) -> Float64:
     return soft_log(share)
 
 
-def tree_chances(forests: Forests, x: Float32) -> UInt8:
-    """(row, class) chances of the given label by trees, in parts of ``BYTE``."""
+def model_chances(forests: Forests, x: Float32) -> UInt8:
+    """(row, class) chances of the given label by models, in parts of ``BYTE``."""
     return np.asarray(np.rint(BYTE * softmax(forests.apply(x), axis=1)), np.uint8)
 
 
@@ -207,7 +207,7 @@ def hear_models(
         return weights, votes, None
     trees = fit_some(x[known], own, threads)
     models = linear if trees is None else _beside(linear, trees, votes, by, x)
-    hearing = replace(votes, trees=tree_chances(models, x))
+    hearing = replace(votes, trees=model_chances(models, x))
     features = vote_features(hearing, by)  # the last is that of models
     heard = replace(fit_weights(features, hearing, by), trees=models.digest)
     gain = _log_likelihood(features, votes, by, heard)
@@ -223,8 +223,8 @@ def _beside(
     """A linear model, and trees in the part that makes given labels likeliest, where they tell more
     of them."""
     votes, x = votes.take(slice(MIX_ROWS)), x[:MIX_ROWS]
-    alone = vote_features(replace(votes, trees=tree_chances(linear, x)), by)
-    says = soft_log(tree_chances(trees, x)[:, :, None] / BYTE)
+    alone = vote_features(replace(votes, trees=model_chances(linear, x)), by)
+    says = soft_log(model_chances(trees, x)[:, :, None] / BYTE)
     both = np.concatenate([alone, says], axis=2)
     by_one, by_both = fit_weights(alone, votes, by), fit_weights(both, votes, by)
     gain = _log_likelihood(both, votes, by, by_both) - _log_likelihood(alone, votes, by, by_one)

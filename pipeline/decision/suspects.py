@@ -29,10 +29,10 @@ from pipeline.decision.quality import (
     fit_weights,
     hear_models,
     label_quality,
+    model_chances,
     reach_of,
     smoothed_feature,
     top_classes,
-    tree_chances,
     vote_features,
     with_own_label,
 )
@@ -99,10 +99,10 @@ def judge(after: Chances, votes: ClassVotes) -> Suspects:
     return Suspects(quality, quality < 0.5, likely)
 
 
-def by_trees(forests: Forests, x: Any, n_classes: int) -> AnyArray:
-    """What trees say of features (row, feature), dense or sparse: ``tree_odds`` of two classes,
-    ``tree_chances`` of more."""
-    say = odds.tree_odds if n_classes == 2 else tree_chances
+def by_models(forests: Forests, x: Any, n_classes: int) -> AnyArray:
+    """What models say of features (row, feature), dense or sparse: ``tree_odds`` of two classes,
+    ``model_chances`` of more."""
+    say = odds.tree_odds if n_classes == 2 else model_chances
     starts = range(0, max(1, x.shape[0]), PORTION)
     return np.concatenate([say(forests, dense(x[at : at + PORTION])) for at in starts])
 
@@ -124,8 +124,8 @@ def suspects_of(
     x: Any = None,
     threads: Threads = ALONE,
 ) -> tuple[Suspects, Weights, Forests | None]:
-    """Both passes over a pool in memory, the weights of the first, and trees, that are heard, where
-    features ``x`` (row, feature), dense or sparse, are given.
+    """Both passes over a pool in memory, the weights of the first, and models, that are heard,
+    where features ``x`` (row, feature), dense or sparse, are given.
 
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
@@ -137,7 +137,7 @@ def suspects_of(
         heard = votes.take(sample), by, dense(x[sample])
         first, _, forests = hear_models(first, *heard, threads)
         if forests is not None:
-            votes = replace(votes, trees=by_trees(forests, x, len(by.matrix)))
+            votes = replace(votes, trees=by_models(forests, x, len(by.matrix)))
     portions = [slice(at, at + PORTION) for at in range(0, n, PORTION)]
     parts = [first_pass(votes.take(rows), by, first) for rows in portions]
     code = np.concatenate([part.code for part in parts])
@@ -172,7 +172,7 @@ def suspects_of_two(
     x: Any = None,
     threads: Threads = ALONE,
 ) -> tuple[Suspects, WeighedVote, Forests | None]:
-    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates; and trees,
+    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates; and models,
     that are heard, where features ``x`` (row, feature), dense or sparse, are given."""
     given, grid = label.astype(np.int8), k_grid(index.shape[1])
     count, sizes = counts(given[index], grid), odds.sizes_among(grid)
@@ -184,7 +184,7 @@ def suspects_of_two(
     if x is not None and can_learn(len(sample), x.shape[1]):
         heard = first, count[sample], given[sample], dense(x[sample])
         first, _, forests = odds.hear_trees(*heard, threads)
-        trees = None if forests is None else by_trees(forests, x, 2)
+        trees = None if forests is None else by_models(forests, x, 2)
     evidence = first.features(count, trees)
     chance = odds.first_pass(first.log_odds(evidence), given, by)
     parts = [

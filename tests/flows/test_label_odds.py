@@ -106,6 +106,6 @@ def test_interrupted_run_ends_with_the_same_bits(made: Path, tmp_path: Path, ste
 def test_run_interrupted_before_trees_are_heard_ends_with_the_same_bits(
     three: Path, tmp_path: Path
 ) -> None:
-    fit_until("tree-chances", three / "pool.npz", tmp_path / "run", k=None, block_rows=600)
+    fit_until("model-chances", three / "pool.npz", tmp_path / "run", k=None, block_rows=600)
     fit(three / "pool.npz", tmp_path / "run", k=None, block_rows=600)
     assert results(tmp_path / "run") == results(three / "run")

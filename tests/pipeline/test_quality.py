@@ -37,10 +37,10 @@ from pipeline.decision.quality import (
     hear_models,
     label_quality,
     mistaken_of,
+    model_chances,
     reach_of,
     smoothed_feature,
     top_classes,
-    tree_chances,
     vote_features,
     with_own_label,
 )
@@ -166,8 +166,8 @@ def test_models_of_a_row_have_not_seen_its_own_class(
     one, other = fit(x, votes.own), fit(x, np.where(mine, (votes.own + 1) % 3, votes.own))
     assert one is not None
     assert other is not None
-    assert np.array_equal(*(tree_chances(of, x[mine]) for of in (one, other)))
-    assert not np.array_equal(*(tree_chances(of, x[~mine]) for of in (one, other)))
+    assert np.array_equal(*(model_chances(of, x[mine]) for of in (one, other)))
+    assert not np.array_equal(*(model_chances(of, x[~mine]) for of in (one, other)))
 
 
 @pytest.mark.parametrize("times", [1, 2])

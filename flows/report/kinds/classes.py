@@ -67,8 +67,8 @@ class ClassReport(Training):
     decision: MatrixDecision
     """How far the matrix corrects votes."""
     weighed: Fitted | None = None
-    """Weights of neighborhoods of several sizes, and trees, which predict; None: the corrected vote
-    of k."""
+    """Weights of neighborhoods of several sizes, and models, which predict; None: the corrected
+    vote of k."""
     worth: Worth | None = None
     """What they are worth beside that vote; None where it was asked for, or the training is of an
     earlier version."""

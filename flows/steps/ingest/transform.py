@@ -36,7 +36,7 @@ from storage.runs.run import Run
 
 PROJECTION, METRIC = "projection", "metric"
 TREES = "trees"
-"""The group of the trees that the vote hears."""
+"""The group of the models that the vote hears."""
 SUM_WITHIN = 0.01
 """How far from 1 the probabilities of a row may add up: files round them."""
 
@@ -137,7 +137,7 @@ def heard(
     say: Callable[[Forests, Float32], AnyArray],
     features: Callable[[], Float32],
 ) -> AnyArray | None:
-    """What the trees that a training's vote hears say of rows by their features, unscaled; None
+    """What the models that a training's vote hears say of rows by their features, unscaled; None
     where it hears none, whose digest is empty."""
     if not digest:
         return None
@@ -145,7 +145,7 @@ def heard(
 
 
 def keep_forests(run: Run, path: str, forests: Forests) -> list[str]:
-    """Write trees to a group; keys of what was written."""
+    """Write models to a group; keys of what was written."""
     write_group(run.store, path, "forests", forests._asdict(), {"digest": forests.digest})
     return [run.key(path)]
 

@@ -35,9 +35,9 @@ from pipeline.decision.quality import (
     TopClasses,
     chances,
     fit_weights,
+    model_chances,
     reach_of,
     smoothed_feature,
-    tree_chances,
     vote_features,
 )
 from pipeline.decision.suspects import first_pass, second_pass
@@ -56,8 +56,8 @@ def find_class_issues(
     n_classes, n_rows = estimates.rule.n_classes, graph.pool.n_rows
     hear, trees = None, None
     if digest := estimates.first.trees:
-        hear = partial(beside_trees, digest=digest)
-        trees = over_rows(job, graph, "tree-chances", hear, requests=counted)
+        hear = partial(beside_models, digest=digest)
+        trees = over_rows(job, graph, "model-chances", hear, requests=counted)
     tops = over_graph(
         *(job, graph, "first-pass", partial(top, n_classes=n_classes, first=estimates.first)),
         needs=NEEDS,
@@ -104,9 +104,9 @@ def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:
     return {**by, "matrix": rule.matrix(run) if rule.weighed is None else None}
 
 
-def beside_trees(at: SourceRows, digest: str) -> Arrays:
-    """What is known of some rows, and what trees say of them."""
-    trees = heard(digest, at.pool.run, tree_chances, lambda: at.read("x"))
+def beside_models(at: SourceRows, digest: str) -> Arrays:
+    """What is known of some rows, and what models say of them."""
+    trees = heard(digest, at.pool.run, model_chances, lambda: at.read("x"))
     assert trees is not None
     return {**at.columns, "trees": trees}
 
@@ -146,7 +146,7 @@ def _fit(run: Run, n_classes: int, digest: str, counted: Sendings, smoothed: Sen
     """Weights of the second pass."""
     by, sample, around = read_correction(run), counted.drawn(), smoothed.drawn()
     features_of_sample = partial(sampled, run, "partition", sample["row"])
-    trees = heard(digest, run, tree_chances, features_of_sample)
+    trees = heard(digest, run, model_chances, features_of_sample)
     votes = replace(read_sample(sample, n_classes)[2], trees=trees)
     features = np.concatenate([vote_features(votes, by), around["feature"]], axis=2)
     return Output([], Fitted.from_weights(fit_weights(features, votes, by, around["reach"])))

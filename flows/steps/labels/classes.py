@@ -38,7 +38,7 @@ from pipeline.decision.quality import (
     Weights,
     correction,
     hear_models,
-    tree_chances,
+    model_chances,
 )
 from pipeline.decision.suspects import fit_first
 from pipeline.decision.tempering import (
@@ -106,10 +106,10 @@ class VoteRule:
 
     def decide(self, run: Run, near: Integers, features: Callable[[], Float32]) -> Decided:
         """Predictions by labels (row, rank) of the nearest in the pool of a run, and by the rows'
-        features where trees are heard."""
+        features where models are heard."""
         if self.weighed is None:
             return decide(near, self.n_classes, self.k, self.matrix(run))
-        trees = heard(self.weighed.trees, run, tree_chances, features)
+        trees = heard(self.weighed.trees, run, model_chances, features)
         return decide_weighed(near, read_correction(run), self.weighed.weights(), trees)
 
 
