@@ -19,6 +19,9 @@ FOLDS = 3
 """Parts of the rows; the trees of each are fitted on the others."""
 LEAVES, DEPTH, LEAF, RATE = 15, 5, 20, 0.1
 """Of a tree: leaves and levels at most, rows of a leaf at least, and the share that counts."""
+HASTE, BINS = 2, 64
+"""Of trees that votes hear: times that they are fewer, each counting as much more; and values of a
+feature that they split between, at most."""
 FITTED_VALUES = 1_500_000
 """Rows times features that trees are fitted on, at most: 24,000 rows of 62 features."""
 FEWEST_FITTED = 1900
@@ -99,7 +102,9 @@ def rounds(n_classes: int) -> int:
     return max(10, min(50, 200 // n_classes))
 
 
-def fit_forests(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Forests | None:
+def fit_forests(
+    x: Float32, y: Codes, seed: int, threads: Threads = ALONE, haste: int = 1, bins: int = 255
+) -> Forests | None:
     """Gradient boosting (Friedman 2001) of the labels of each fold's other rows, by scikit-learn's
     histograms, folds by threads; None where some fold leaves a class out, and for more than
     `MOST_FORESTS`."""
@@ -113,10 +118,11 @@ def fit_forests(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Fo
     if any(len(np.unique(y[rows])) < len(classes) for rows in others):
         return None
     boosting = HistGradientBoostingClassifier(
-        learning_rate=RATE,
-        max_iter=rounds(len(classes)),
+        learning_rate=RATE * haste,
+        max_iter=rounds(len(classes)) // haste,
         max_leaf_nodes=LEAVES,
         max_depth=DEPTH,
+        max_bins=bins,
         min_samples_leaf=LEAF,
         early_stopping=False,
         random_state=seed,
@@ -179,7 +185,7 @@ def some_rows(x: Float32) -> Int64:
 def fit_some(x: Float32, y: Codes, threads: Threads = ALONE) -> Forests | None:
     """Trees for votes to hear, of as many rows of a sample as can be fitted."""
     some = some_rows(x)
-    return fit_forests(x[some], y[some], 0, threads)
+    return fit_forests(x[some], y[some], 0, threads, HASTE, BINS)
 
 
 def fit_linear(x: Float32, y: Codes) -> Forests | None:
@@ -196,23 +202,19 @@ def fit_linear(x: Float32, y: Codes) -> Forests | None:
     others = [np.flatnonzero(fold != one) for one in range(FOLDS)]
     if any(len(np.unique(y[rows])) < n_classes for rows in others):
         return None
+    center = [x[rows].mean(axis=0, dtype=np.float64) for rows in others]
+    scale = [x[rows].std(axis=0, dtype=np.float64) for rows in others]
+    factor = [np.divide(1.0, one, out=np.zeros_like(one), where=one > 0) for one in scale]
     bare = np.zeros(1, np.int32), np.full(1, np.inf), np.zeros(1, np.int32), np.zeros(1)
     best, most = None, -np.inf
     for ridge in RIDGES:
         start, slope = np.empty((FOLDS, n_classes)), np.empty((FOLDS, x.shape[1], n_classes))
         for one, rows in enumerate(others):
-            center, scale = (
-                x[rows].mean(axis=0, dtype=np.float64),
-                x[rows].std(axis=0, dtype=np.float64),
-            )
-            factor = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
-            with (
-                one_thread(),
-                warnings.catch_warnings(action="ignore"),
-            ):  # that more steps might help
-                model = LogisticRegression(C=ridge).fit((x[rows] - center) * factor, y[rows])
-            slope[one] = model.coef_.T * factor[:, None]
-            start[one] = model.intercept_ - center @ slope[one]
+            model = LogisticRegression(C=ridge)
+            with one_thread(), warnings.catch_warnings(action="ignore"):  # of more steps to take
+                model.fit((x[rows] - center[one]) * factor[one], y[rows])
+            slope[one] = model.coef_.T * factor[one][:, None]
+            start[one] = model.intercept_ - center[one] @ slope[one]
         linear = Forests(*bare, np.zeros((FOLDS, 1), np.int64), start, np.ones(1), slope)
         says = log_softmax(linear.apply(x), axis=1)[np.arange(len(y)), y].mean()
         if says > most:

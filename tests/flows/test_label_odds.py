@@ -93,7 +93,7 @@ def test_weights_rest_on_a_sample(made: Path, monkeypatch: pytest.MonkeyPatch) -
     away = (whole["label_quality"] - few["label_quality"]).abs()
     assert 0.0 < away.max() < 0.4  # trees of half the rows
     assert away.mean() < 0.03
-    assert (whole["is_label_issue"] == few["is_label_issue"]).mean() > 0.98
+    assert (whole["is_label_issue"] == few["is_label_issue"]).mean() > 0.97
 
 
 @pytest.mark.parametrize("step", ["regression", "rates", "relay", "smoothing"])

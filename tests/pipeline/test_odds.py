@@ -202,10 +202,10 @@ def test_trees_of_a_row_have_not_seen_its_own_label(fold: int) -> None:
 
 def test_trees_that_tell_nothing_are_not_heard() -> None:
     rng = np.random.default_rng(0)
-    x, label = rng.normal(size=(1000, 3)).astype(np.float32), rng.integers(0, 2, 1000)
-    rates = odds.Assumed(0.2, 0.2, (500, 500))
-    vote = odds.weighed_vote(rng.binomial(5, 0.5, (1000, 1)), (5,), label, rates)
-    kept, _, forests = odds.hear_trees(vote, rng.binomial(5, 0.5, (1000, 1)), label, x)
+    x, label = rng.normal(size=(4000, 3)).astype(np.float32), rng.integers(0, 2, 4000)
+    rates = odds.Assumed(0.2, 0.2, (2000, 2000))
+    vote = odds.weighed_vote(rng.binomial(5, 0.5, (4000, 1)), (5,), label, rates)
+    kept, _, forests = odds.hear_trees(vote, rng.binomial(5, 0.5, (4000, 1)), label, x)
     assert (kept, forests) == (vote, None)
     assert odds.hear_trees(vote, np.full((30, 1), 2), np.zeros(30, int), x[:30])[2] is None
     assert [can_learn(*of) for of in ((2000, 789), (2000, 790), (100, 9000))] == [
