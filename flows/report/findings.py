@@ -48,6 +48,18 @@ def order_warning(order: FileOrder | None) -> list[str]:
     ]
 
 
+def copied_warning(report: Training) -> list[str]:
+    """What every output says where label qualities see few of the mistakes that rates tell."""
+    least, by_quality = report.least_wrong, (report.n_wrong or 0.0) / report.n_rows
+    if report.noise != "crossfit" or 2 * by_quality >= least:
+        return []
+    return [
+        f"rates say that {least:.1%} of the labels are wrong at least, and label qualities see "
+        f"{by_quality:.1%}: copies of a row vouch for its label, and suspects are too few; keep "
+        "one row of each group of copies, and train again"
+    ]
+
+
 def chosen_warning(report: Training) -> list[str]:
     """What every output says where far more of the checked labels were wrong than of all labels."""
     used, interval = report.corrections, report.share_wrong_interval

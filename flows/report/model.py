@@ -321,24 +321,34 @@ class Training(PoolReport):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def share_wrong(self) -> float | None:
-        """Share of wrong labels, as their qualities have it (of earlier versions, the rates); None
-        where the classes whose share is known have fewer than half of the rows."""
+        """Share of wrong labels, as their qualities have it; as the rates do where qualities say
+        less than the low ends of these, as of rows whose copies vouch for them, and of earlier
+        versions; None where the classes whose share is known have fewer than half of the rows."""
         by_rates = self._over_classes(self.class_noise)
-        return by_rates if by_rates is None or self.n_wrong is None else self.n_wrong / self.n_rows
+        if by_rates is None or self.n_wrong is None:
+            return by_rates
+        share = self.n_wrong / self.n_rows
+        return by_rates if share < self.least_wrong else share
+
+    @property
+    def least_wrong(self) -> float:
+        """Share of wrong labels by the low ends of the rates, as if those of unsupported classes
+        were all right."""
+        pairs = zip(self.class_noise_interval, self.clean_prior, strict=True)
+        return self._over_classes([0.0 if prior is None else low for (low, _), prior in pairs]) or 0
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def share_wrong_interval(self) -> Interval | None:
         """The same by the ends of the rates' intervals, which allow for mistakes that look like
-        overlap of the classes; it holds the share itself, and begins as if those of unsupported
-        classes were all right."""
-        ends, share = self.class_noise_interval, self.share_wrong
-        pairs = zip(ends, self.clean_prior, strict=True)
-        low = self._over_classes([0.0 if prior is None else end[0] for end, prior in pairs])
-        high = self._over_classes([end[1] for end in ends])
-        if low is None or high is None or share is None:
+        overlap of the classes; it holds the share itself."""
+        share, high = (
+            self.share_wrong,
+            self._over_classes([b for _, b in self.class_noise_interval]),
+        )
+        if high is None or share is None:
             return None
-        return min(low, share), max(high, share)
+        return min(self.least_wrong, share), max(high, share)
 
     def _over_classes(self, noise: list[float]) -> float | None:
         """The mean over all rows of a share of each class' rows, of which those of a class whose

@@ -21,6 +21,7 @@ from flows.engine.collectives.sent import receive_lists, send_lists
 from flows.engine.job import Output
 from flows.engine.parts import Part
 from flows.report.content import load
+from flows.report.findings import copied_warning
 from flows.report.page.render import percent
 from flows.score import run_score
 from flows.steps.ingest.pool import _Reading as Pass
@@ -415,6 +416,12 @@ def test_the_share_of_wrong_labels_allows_for_mistakes_at_the_boundary(tmp_path:
     found = Training(str(tmp_path / "run"), summary)
     assert found.share_wrong.tolist() == [share, low, high]
     assert f"<b>{percent(share)}</b><span>{percent(low)} to {percent(high)}" in found.report()
+    assert not copied_warning(report)
+    rates = {"class_noise": [0.2, 0.3], "class_noise_interval": [(0.1, 0.3), (0.2, 0.4)]}
+    copied = report.model_copy(update={**rates, "clean_prior": [0.5, 0.5], "n_wrong": 3.0})
+    assert copied.share_wrong == pytest.approx(0.25)  # what copies vouch for is no share
+    assert copied.share_wrong_interval == pytest.approx((0.15, 0.35))
+    assert "15.0% of the labels are wrong at least" in copied_warning(copied)[0]
 
 
 def test_known_rates_are_taken_at_their_word(pool: PoolWriter, tmp_path: Path) -> None:
