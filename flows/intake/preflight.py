@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from shlex import quote
@@ -159,10 +160,20 @@ def checked(params: CheckParams) -> Health:
             if params.annotations is not None:
                 health = _with_votes(health, params)
             elif params.corrections is not None and health.label_name is not None:
-                with_corrections(own_source(params, with_labels=True), params.corrections)
+                _check_corrections(health, params, params.corrections)
             health = health.model_copy(update={"findings": [*first, *health.findings]})
             return health.model_copy(update={"remedies": remedies(params, health)})
         params = again
+
+
+def _check_corrections(health: Health, params: CheckParams, path: str) -> None:
+    """`InputError` where training would refuse the corrections; of a source that was not all looked
+    at, for what it knows of rows and labels without reading on."""
+    used = with_corrections(own_source(params, with_labels=True), path).corrections
+    assert used is not None
+    whole = health.n_rows == health.looked_at
+    values = [value for value, _ in health.label_counts] if whole else used.values
+    used.codes(values, sys.maxsize if health.n_rows is None else health.n_rows)
 
 
 def _with_votes(health: Health, params: CheckParams) -> Health:

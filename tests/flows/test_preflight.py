@@ -253,6 +253,8 @@ def test_check_says_what_training_would_meet_in_text_written_elsewhere(
     table = pd.DataFrame({"Größe": ["0,5", "1,5"] * 20, "Krank": ["ja", "nein"] * 20})
     table.to_csv("de.csv", sep=";", index=False, encoding="cp1252")
     table.astype(str).add_suffix("患").to_csv("zh.csv", index=False, encoding="gb18030")
+    Path("far.csv").write_text("row,label\n40,ja\n")
+    Path("new.csv").write_text("row,label\n0,so\n")
     for line, told in {
         "check de.csv": "'Größe': numbers with a decimal comma, such as '0,5'; give --decimal ,",
         "check de.csv --encoding cp1252 --sep |": "one column, 'Größe;Krank'; its columns look sep",
@@ -260,6 +262,8 @@ def test_check_says_what_training_would_meet_in_text_written_elsewhere(
         "with that: zh.csv: the header cannot be read",
         "check de.csv --label-column Krank --candidates |": "no label holds '|', and sets of one",
         "check de.csv --label-column Krank --corrections no.csv": "no.csv: no such file or folder",
+        "check de.csv --label-column Krank --corrections far.csv": "has a label for row 40, the",
+        "check de.csv --label-column Krank --corrections new.csv": "'so' of row 0 occurs nowhere",
     }.items():
         main(line.split())
         assert told in "".join(capsys.readouterr()), line
