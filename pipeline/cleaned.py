@@ -7,9 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
@@ -34,6 +36,9 @@ def _weights_of(estimator: Any) -> str | None:
         return "sample_weight"
     if not isinstance(estimator, Pipeline):
         return None
+    if get_config()["enable_metadata_routing"]:  # by which no step is named
+        taken = get_routing_for_object(estimator).consumes("fit", ["sample_weight"])
+        return next(iter(taken), None)
     name, last = estimator.steps[-1]
     inside = _weights_of(last)
     return None if inside is None else f"{name}__{inside}"

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from hypothesis import given as given_values
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -74,6 +75,12 @@ def test_any_classifier_learns_from_cleaned_labels() -> None:
     weight = {"logisticregression__sample_weight": weighed.label_quality_}
     again = make_pipeline(StandardScaler(), LogisticRegression()).fit(x, given, **weight)
     assert (weighed.predict_proba(x) == again.predict_proba(x)).all()
+    with sklearn.config_context(enable_metadata_routing=True):  # by which no step is named
+        CleanedClassifier(steps).fit(x, given)
+        with pytest.raises(ValueError, match="Pipeline takes no sample_weight; give 'drop'"):
+            CleanedClassifier(steps, how="weight").fit(x, given)
+        asked = [one.set_fit_request(sample_weight=True) for one in (StandardScaler(), steps[-1])]
+        CleanedClassifier(make_pipeline(*asked), how="weight").fit(x, given)
     nearest_few = KNeighborsClassifier()  # whose fit takes no weights
     assert CleanedClassifier(nearest_few).fit(x, given).predict_proba(x).shape == (1500, 2)
     with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight; give 'drop"):
