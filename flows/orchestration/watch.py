@@ -78,8 +78,7 @@ async def _follow(run_id: UUID) -> FlowRun:
                     run = await client.read_flow_run(run_id)
                 heard = time.monotonic()
                 if not idle and (idle := _is_idle(run)):
-                    start = f"prefect worker start --pool {run.work_pool_name}"
-                    print(f"no worker takes the run; start one: {start}", file=sys.stderr)
+                    print(_why(run), file=sys.stderr)
                 if run.state is not None and run.state.is_final():
                     await asyncio.wait([stories], timeout=_PAUSE)  # its last lines
                     return run
@@ -101,6 +100,13 @@ def _is_idle(run: FlowRun) -> bool:
     """Whether the run should have begun a while ago."""
     waits = run.state is not None and run.state.is_scheduled()
     return waits and run.estimated_start_time_delta.total_seconds() > IDLE
+
+
+def _why(run: FlowRun) -> str:
+    """Why a run does not begin, and what to do."""
+    if run.state_name == "AwaitingConcurrencySlot":
+        return "another run of the deployment is under way; this one begins when that has ended"
+    return f"no worker takes the run; start one: prefect worker start --pool {run.work_pool_name}"
 
 
 async def _tell(run_id: UUID) -> None:
