@@ -22,6 +22,7 @@ from flows.engine.job import Output
 from flows.engine.parts import Part
 from flows.report.content import load
 from flows.report.findings import copied_warning
+from flows.report.kinds.two import TrainReport, served
 from flows.report.page.render import percent
 from flows.score import run_score
 from flows.steps.ingest.pool import _Reading as Pass
@@ -391,6 +392,9 @@ def test_the_threshold_serves_the_objective(
     assert np.array_equal(scores["predicted_label"], twin.predict(data["X"]))
     np.testing.assert_allclose(scores["posterior"], twin.predict_proba(data["X"])[:, 1], atol=1e-6)
     said = (tmp_path / "run" / "report.txt").read_text()
+    costs = "costs of 1:4 for a true well taken for sick and a true sick taken for well"
+    named = TrainReport.model_validate({**report, "label_values": ["well", "sick"]})
+    assert f"serves {'balanced accuracy' if objective == 'balanced' else costs}" in served(named)
     assert f"serves {'balanced accuracy' if objective == 'balanced' else 'costs of 1:4'}" in said
     with pytest.raises(InputError, match="rknn decides its own way"):
         fit(source, tmp_path / "other", objective=objective, rule="rknn")

@@ -166,7 +166,7 @@ class TrainReport(Training):
             f"  {self.support}: {self.reason}",
             *varying_lines(self),
             f"threshold on the share of the {self.k} neighbors given {one}: {self.threshold:.4f}",
-            f"  {served(self.decision)}",
+            f"  {served(self)}",
             *predicted_by(self.worth, self.weighed),
             *of_labels(self),
         ]
@@ -189,9 +189,11 @@ class TrainReport(Training):
         ax.legend(frameon=False)
 
 
-def served(decision: Decision) -> str:
+def served(report: TrainReport) -> str:
     """What the threshold serves, and what that is worth, in words."""
-    costs = f"costs of {decision.objective} for a true 0 taken for 1 and a true 1 taken for 0"
+    decision, (zero, one) = report.decision, report.label_values
+    taken = f"a true {zero} taken for {one} and a true {one} taken for {zero}"
+    costs = f"costs of {decision.objective} for {taken}"
     aim = {"accuracy": "accuracy", "balanced": "balanced accuracy"}.get(decision.objective, costs)
     aim_text = f"It serves {aim}. {decision.reason}"
     if not decision.gain or decision.gain_error is None or decision.balanced_gain is None:
