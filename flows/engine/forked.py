@@ -7,6 +7,7 @@ has begun to use them.
 
 import gc
 import os
+import signal
 
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -17,4 +18,5 @@ ENVIRONMENT = {
 }
 
 os.environ.update(ENVIRONMENT)
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for who ends the workers
 gc.disable()  # until all is imported: see `preloaded`

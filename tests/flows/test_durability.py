@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,8 +81,11 @@ def test_interrupted_run_says_how_to_resume(undisturbed: tuple[Path, Path], tmp_
     run = tmp_path / "run"
     with training(source, run) as process:
         wait_for(lambda: committed(run) >= 3)
-        process.terminate()
+        for one in (*forked(process.pid), process.pid):  # as Ctrl-C of a terminal does
+            os.kill(one, signal.SIGINT)
         assert process.wait(60) == 4
-    assert "run the same command again" in run.with_suffix(".log").read_text()
+    log = run.with_suffix(".log").read_text()
+    assert "run the same command again" in log
+    assert "Traceback" not in log
     fit(source, run, block_rows=300, metric="auto")
     assert results(run) == results(reference)
