@@ -197,7 +197,9 @@ class Terminal(Watcher):
     def advance(self, step: Step, record: Record | None) -> None:
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=step.done)
-        elif not self.live and time.monotonic() - self._printed > _PLAIN_SECONDS:
+        elif step.done == step.total or self.live:
+            pass  # the end tells, or the live line
+        elif time.monotonic() - self._printed > _PLAIN_SECONDS:
             self._printed = time.monotonic()
             self.say(step.line())
 

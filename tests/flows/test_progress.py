@@ -100,6 +100,17 @@ def test_recall_is_told_while_it_is_measured_and_after(capsys: pytest.CaptureFix
     assert second.endswith("recall 0.7500")
 
 
+def test_a_slow_step_is_told_while_it_lasts_and_once_at_its_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("flows.engine.progress._PLAIN_SECONDS", -1.0)
+    with Reporter().step("metric", 2) as tick:
+        tick()
+        tick()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" parts")[0] for line in lines] == ["metric: 1 of 2", "metric: 2 of 2"]
+
+
 def test_time_left_counts_what_this_invocation_did(monkeypatch: pytest.MonkeyPatch) -> None:
     step = Step("neighbors", 100, "parts", resumed=50, done=60, started=0.0)
     monkeypatch.setattr("flows.engine.progress.time.monotonic", lambda: 20.0)
