@@ -178,11 +178,8 @@ def test_trees_are_heard_where_they_tell_more_than_a_linear_model(times: int) ->
     assert models is not None
     assert linear is not None
     assert trees is not None
-    if times == 1:
-        assert models.digest == linear.digest
-        return
     part = float(models.slope[0, 0, 0] / linear.slope[0, 0, 0])
-    assert 0 <= part < 0.5
+    assert 0.5 < part <= 1.0 if times == 1 else 0.0 <= part < 0.5
     expected = part * linear.apply(x) + (1 - part) * trees.apply(x)
     assert np.allclose(models.apply(x), expected, atol=1e-5)
 
