@@ -32,6 +32,9 @@ rows of landsat, optdigits and usps."""
 HIDDEN = 0.6
 """Part of what other classes have where a class lies that may be mistakes which cluster there; the
 upper end of an entry's interval allows for it."""
+MUTUAL, MEETING = 0.1, 0.05
+"""From where on two classes may coincide and not exchange labels: what each has of the other's
+labels beyond those of most others, and the chance of either where the other lies."""
 MOST_CELLS = 200_000_000
 """Anchors times sizes times classes at most: beyond, some anchors are left out."""
 FEWEST_ANCHORS = 2000
@@ -190,6 +193,16 @@ def _shared(clean: Float64) -> Float64:
     return np.asarray(shared)
 
 
+def _coinciding(fitted: Float64, shared: Float64) -> Float64:
+    """(c, c) what entries may owe to two classes that nearly coincide, of which each is given far
+    more of the other's labels than of most others': labels alone do not tell that from mistakes."""
+    others = np.where(np.eye(len(fitted), dtype=bool), np.inf, fitted)
+    third = np.sort(others, axis=1)[:, (len(fitted) - 3) // 2, None]
+    beyond = np.where(np.isfinite(others), fitted - third, 0.0)
+    both = np.minimum(beyond, beyond.T) > MUTUAL
+    return np.where(both & (np.maximum(shared, shared.T) > MEETING), beyond, 0.0)
+
+
 def _half_widths(fitted: Float64, clean: Float64, shared: Float64, n_rows: int) -> Float64:
     """(c, c) half of the 95 % intervals: few labels, and other classes' labels mixed in."""
     size = np.maximum(clean.sum(axis=0), 1.0)
@@ -271,7 +284,9 @@ def _judge(
     informative = n_rows * clean.mean(axis=0) * np.maximum(gap, 0.0) ** 2
     shared = _shared(clean)
     half, hidden = _half_widths(fitted, clean, shared, n_rows), HIDDEN * shared
-    low, high = fitted - half - np.diag(hidden.sum(axis=1)), fitted + half + hidden
+    coinciding = _coinciding(fitted, shared)
+    low = fitted - half - np.diag(hidden.sum(axis=1)) - coinciding
+    high = fitted + half + hidden + np.diag(coinciding.sum(axis=1))
     low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     verdicts: list[Support] = ["unsupported"] * n_classes
     placed: list[RegionTest | None] = [None] * n_classes
@@ -283,6 +298,7 @@ def _judge(
             varies.append(code)
             low[at, at] = min(low[at, at], 1.0 - test.span[1])
             high[at, at] = max(high[at, at], 1.0 - test.span[0])
+        if varies[-1:] == [code] or coinciding[at].any():
             verdicts[code] = "weak" if verdicts[code] == "supported" else verdicts[code]
     matrix, interval = np.eye(n_classes), np.zeros((n_classes, n_classes, 2))
     interval[:, :, 1] = 1.0
@@ -300,6 +316,9 @@ def _judge(
         f"The class that is known worst tells as much as {informative.min():.0f} clean labels; "
         f"where a class lies, up to {impurity.max():.0%} of the rows belong to others."
     )
+    if coinciding.any():
+        exchanged = "Some classes have each other's labels, or nearly coincide: labels do not tell."
+        reason = f"{exchanged} {reason}"
     if varies:
         reason = (
             f"Mistakes depend on the features in {len(varies)} of {n_classes} classes. {reason}"

@@ -17,7 +17,13 @@ from pipeline.noise import transition_fit
 from pipeline.noise.extrema import crossfit
 from pipeline.noise.rates import given as given_rates
 from pipeline.noise.simplex import posterior_simplex
-from pipeline.noise.transition import of_rates, transition_matrix
+from pipeline.noise.transition import (
+    MEETING,
+    MUTUAL,
+    _coinciding,
+    of_rates,
+    transition_matrix,
+)
 from pipeline.noise.transition_fit import loss
 
 Floats = NDArray[np.float64]
@@ -229,6 +235,50 @@ def test_intervals_hold_the_realized_matrix(
         inside.append(((low <= truth) & (truth <= high)).mean())
         assert found.class_support == ("supported",) * 3
     assert np.mean(inside) >= 0.9
+
+
+def test_classes_that_nearly_coincide_are_not_supported() -> None:
+    """Where two of four clouds lie, labels look as if these classes had each other's; where clouds
+    lie apart, they have."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 4000)
+    uniform = 0.75 * np.eye(4) + 0.0625
+    swapped = np.eye(4)
+    swapped[:2, :2] = [[0.7, 0.3], [0.25, 0.75]]
+    for matrix, apart in ((uniform, 1.0), (swapped, 9.0)):
+        center = np.array([[0.0, 0.0], [apart, 0.0], [0.0, 9.0], [9.0, 9.0]])
+        x = (center[y] + rng.normal(size=(len(y), 2))).astype(np.float32)
+        rows = np.arange(len(y))
+        near = np.column_stack([rows, nearest(x, x, 299, exclude=rows)[0]])
+        label = corrupt(y, matrix, 0)
+        found = transition_matrix(near, label[near], len(y), 4)
+        assert found.interval is not None
+        truth = realized(y, label, 4)
+        inside = (found.interval[..., 0] <= truth) & (truth <= found.interval[..., 1])
+        assert inside.mean() > 0.8
+        coincide = matrix is uniform
+        assert ("or nearly coincide" in found.reason) == coincide
+        assert (found.class_support[0] == "supported") != coincide
+        assert inside[:2, :2].all()
+        assert found.class_support[3] == "supported"
+
+
+@given(st.integers(3, 7), st.integers(0, 2**32 - 1))
+@settings(max_examples=50, deadline=None)
+def test_what_coinciding_classes_may_owe_is_beyond_the_median_of_others(c: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fitted, shared = rng.dirichlet(np.full(c, 0.4), c), rng.random((c, c)) * 0.1
+    expected, beyond = np.zeros((c, c)), np.zeros((c, c))
+    for a in range(c):
+        for b in set(range(c)) - {a}:
+            others = sorted(fitted[a, list(set(range(c)) - {a, b})])
+            beyond[a, b] = fitted[a, b] - others[(len(others) - 1) // 2]
+    for a in range(c):
+        for b in set(range(c)) - {a}:
+            meet = max(shared[a, b], shared[b, a]) > MEETING
+            if meet and beyond[a, b] > MUTUAL and beyond[b, a] > MUTUAL:
+                expected[a, b] = beyond[a, b]
+    np.testing.assert_allclose(_coinciding(fitted, shared), expected)
 
 
 def test_a_class_without_rows_is_unsupported(
