@@ -342,10 +342,8 @@ class Training(PoolReport):
     def share_wrong_interval(self) -> Interval | None:
         """The same by the ends of the rates' intervals, which allow for mistakes that look like
         overlap of the classes; it holds the share itself."""
-        share, high = (
-            self.share_wrong,
-            self._over_classes([b for _, b in self.class_noise_interval]),
-        )
+        share = self.share_wrong
+        high = self._over_classes([end for _, end in self.class_noise_interval])
         if high is None or share is None:
             return None
         return min(self.least_wrong, share), max(high, share)

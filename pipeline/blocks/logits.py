@@ -97,6 +97,13 @@ def fold_of(x: Float32) -> Int64:
     return fold
 
 
+def _others(x: Float32, y: Codes) -> list[Int64] | None:
+    """For each fold the rows of the others; None where some lack a class."""
+    fold, n_classes = fold_of(x), len(np.unique(y))
+    others = [np.flatnonzero(fold != one) for one in range(FOLDS)]
+    return others if all(len(np.unique(y[rows])) == n_classes for rows in others) else None
+
+
 def rounds(n_classes: int) -> int:
     """Trees of each class: those of all classes together cost little beside a search."""
     return max(10, min(50, 200 // n_classes))
@@ -111,11 +118,9 @@ def fit_forests(
     from sklearn.base import clone
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    fold, classes = fold_of(x), np.unique(y)
-    others = [np.flatnonzero(fold != one) for one in range(FOLDS)]
-    if not 2 <= len(classes) <= MOST_FORESTS:
-        return None
-    if any(len(np.unique(y[rows])) < len(classes) for rows in others):
+    classes = np.unique(y)
+    others = _others(x, y) if 2 <= len(classes) <= MOST_FORESTS else None
+    if others is None:
         return None
     boosting = HistGradientBoostingClassifier(
         learning_rate=RATE * haste,
@@ -197,14 +202,14 @@ def fit_linear(x: Float32, y: Codes) -> Forests | None:
     """
     from sklearn.linear_model import LogisticRegression
 
-    fold, (classes, y) = fold_of(x), np.unique(y, return_inverse=True)
-    n_classes = len(classes)
-    others = [np.flatnonzero(fold != one) for one in range(FOLDS)]
-    if any(len(np.unique(y[rows])) < n_classes for rows in others):
+    classes, y = np.unique(y, return_inverse=True)
+    n_classes, others = len(classes), _others(x, y)
+    if others is None:
         return None
     center = [x[rows].mean(axis=0, dtype=np.float64) for rows in others]
     scale = [x[rows].std(axis=0, dtype=np.float64) for rows in others]
     factor = [np.divide(1.0, one, out=np.zeros_like(one), where=one > 0) for one in scale]
+    scaled = [(x[rows] - center[one]) * factor[one] for one, rows in enumerate(others)]
     bare = np.zeros(1, np.int32), np.full(1, np.inf), np.zeros(1, np.int32), np.zeros(1)
     best, most = None, -np.inf
     for ridge in RIDGES:
@@ -212,7 +217,7 @@ def fit_linear(x: Float32, y: Codes) -> Forests | None:
         for one, rows in enumerate(others):
             model = LogisticRegression(C=ridge)
             with one_thread(), warnings.catch_warnings(action="ignore"):  # of more steps to take
-                model.fit((x[rows] - center[one]) * factor[one], y[rows])
+                model.fit(scaled[one], y[rows])
             slope[one] = model.coef_.T * factor[one][:, None]
             start[one] = model.intercept_ - center[one] @ slope[one]
         linear = Forests(*bare, np.zeros((FOLDS, 1), np.int64), start, np.ones(1), slope)

@@ -201,11 +201,12 @@ def hear_models(
     own = votes.own[known]
     if len(np.unique(own)) < len(by.matrix):
         return weights, votes, None
-    some = some_rows(x[known])
-    linear = fit_linear(x[known][some], own[some])
+    some = np.flatnonzero(known)[some_rows(x[known])]
+    learned = x[some], votes.own[some]
+    linear = fit_linear(*learned)
     if linear is None:
         return weights, votes, None
-    trees = fit_some(x[known], own, threads)
+    trees = fit_some(*learned, threads)
     models = linear if trees is None else _beside(linear, trees, votes, by, x)
     hearing = replace(votes, trees=model_chances(models, x))
     features = vote_features(hearing, by)  # the last is that of models

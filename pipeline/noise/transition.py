@@ -294,12 +294,14 @@ def _judge(
     for at, code in enumerate(observed.tolist()):
         verdicts[code] = _verdict(float(informative[at]), float(impurity[at]))
         test = placed[code] = tests[at] if tests else None
+        doubtful = bool(coinciding[at].any())
         if test is not None and test.disagree:
+            doubtful = True
             varies.append(code)
             low[at, at] = min(low[at, at], 1.0 - test.span[1])
             high[at, at] = max(high[at, at], 1.0 - test.span[0])
-        if varies[-1:] == [code] or coinciding[at].any():
-            verdicts[code] = "weak" if verdicts[code] == "supported" else verdicts[code]
+        if doubtful and verdicts[code] == "supported":
+            verdicts[code] = "weak"
     matrix, interval = np.eye(n_classes), np.zeros((n_classes, n_classes, 2))
     interval[:, :, 1] = 1.0
     errors = np.full(n_classes, 1.0 / (2.0 * 1.96))
