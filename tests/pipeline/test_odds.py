@@ -123,15 +123,17 @@ def test_the_slope_is_that_of_the_loss() -> None:
 @pytest.mark.parametrize("impurity", [None, (0.0, 0.3)])
 def test_rates_count_as_far_as_they_are_trusted(impurity: tuple[float, float] | None) -> None:
     rng = np.random.default_rng(1)
-    count, label = rng.integers(0, 6, 400), rng.integers(0, 2, 400)
+    count, label = rng.integers(0, 6, 400), (rng.random(400) < 0.3).astype(np.int64)
     wrong = np.clip(((count >= 2.5) != label).mean(), 0.05, 0.45)
     intervals = (0.1, 0.3), (0.2, 0.4)
     sides = {} if impurity is None else {f"p{i}": {"impurity": impurity[i]} for i in (0, 1)}
     rates = NoiseRates(0.2, 0.3, *intervals, "crossfit", 9, "weak", "", sides)
     found = odds.assumed(rates, [vote_table(count, label, 5)])
     part = [0.5 + 0.5 * math.exp(-6.0 * of_class) for of_class in impurity or (1.0, 1.0)]
-    assert found.p0 == pytest.approx(part[0] * 0.2 + (1 - part[0]) * wrong)
-    assert found.p1 == pytest.approx(part[1] * 0.3 + (1 - part[1]) * wrong)
+    share = label.mean()  # of mistakes of which nothing is known, three quarters are as many of both
+    zero, one = (0.25 * wrong + 0.75 * min(wrong / 2 / s, 0.45) for s in (1 - share, share))
+    assert found.p0 == pytest.approx(part[0] * 0.2 + (1 - part[0]) * zero)
+    assert found.p1 == pytest.approx(part[1] * 0.3 + (1 - part[1]) * one)
     assert found.given == ((label == 0).sum(), (label == 1).sum())
     taken = odds.assumed(known(0.2, 0.3), [vote_table(count, label, 5)])
     assert (taken.p0, taken.p1) == (0.2, 0.3)
