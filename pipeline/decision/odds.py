@@ -39,7 +39,7 @@ from pipeline.decision.quality import (
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
 from pipeline.knn.threads import ALONE, Threads
-from pipeline.noise.rates import NoiseRates, trusted
+from pipeline.noise.rates import NoiseRates, trusted, unknown_mistakes
 
 SIZES = (5, 10, 20, 35, 50, 100)
 """Neighborhood sizes whose counts are weighed."""
@@ -47,9 +47,6 @@ TINY = 1e-12
 """Chance that no label is less likely than."""
 SURE = 4.6
 """Log odds of trees are no larger: one in a hundred."""
-ALIKE, MOST = 0.25, 0.45
-"""Part of the mistakes of which nothing is known that is one rate of both classes, the rest takes
-as many rows of either; and the largest rate of those."""
 
 
 @dataclass(frozen=True)
@@ -120,18 +117,14 @@ def sizes_among(grid: Sequence[int]) -> tuple[int, ...]:
 
 def assumed(rates: NoiseRates, votes: Sequence[Int64]) -> Assumed:
     """The rates, as far as they are trusted; by the rest, the share of rows that the vote
-    contradicts is wrong, ``ALIKE`` of it by one rate of both classes.
-
-    One rate makes most labels of the rarer class wrong where classes overlap. What takes as many
-    rows of either class leaves both as frequent as their labels.
+    contradicts is wrong.
 
     ``votes`` holds for each size of a grid the (k + 1, 2) rows by ones among the k nearest and by
     given label, as from ``vote_table``.
     """
-    given, wrong = votes[0].sum(axis=0), contradicted(votes)
-    as_many = np.minimum(0.5 * wrong * given.sum() / np.maximum(given, 1), MOST)
-    unknown = ALIKE * wrong + (1.0 - ALIKE) * as_many
+    given = votes[0].sum(axis=0)
     part = np.ones(2) if rates.method == "given" else trusted(rates.impurity) * (not rates.doubtful)
+    unknown = np.diag(unknown_mistakes(contradicted(votes), given)[:, ::-1])
     p0, p1 = (part * bounded(rates.p0, rates.p1) + (1.0 - part) * unknown).tolist()
     zeros, ones = given.tolist()
     return Assumed(p0, p1, (zeros, ones))

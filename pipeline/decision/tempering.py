@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.arrays import Float64, Integers
-from pipeline.noise.rates import Support, trusted
+from pipeline.noise.rates import Support, trusted, unknown_mistakes
 from pipeline.noise.transition import Transition
 
 PARTS = (0.25, 0.5, 0.75, 1.0)
@@ -85,30 +85,29 @@ def assumed(noise: Transition, given_counts: Integers, wrong: float) -> Float64:
     """The matrix (class, class) that label qualities take, where the plain vote contradicts a share
     ``wrong`` of the labels: as it is where it is given, else the average of two readings.
 
-    One is ``believed`` and ``trusted`` class by class; by the rest, the share goes to all other
-    classes alike. The other is ``shrunk`` entry by entry.
+    One is ``believed`` and ``trusted`` class by class, the other ``shrunk`` entry by entry; the
+    rest is ``unknown_mistakes``.
     """
     if noise.impurity is None or noise.doubt is None:
         return noise.matrix
     part = trusted(noise.impurity)[:, None]
     rows = believed(noise.matrix, given_counts, noise.class_support)
-    by_class = part * rows + (1.0 - part) * _alike(1.0 - wrong, len(rows))
-    by_entry = shrunk(noise.matrix, noise.doubt, MISTAKEN * wrong)
+    by_class = part * rows + (1.0 - part) * unknown_mistakes(wrong, given_counts)
+    unknown = unknown_mistakes(MISTAKEN * wrong, given_counts)
+    by_entry = shrunk(noise.matrix, noise.doubt, unknown)
     return np.asarray(0.5 * (by_class + by_entry))
 
 
-def shrunk(matrix: Float64, doubt: Float64, wrong: float) -> Float64:
-    """The matrix (class, class), row = true class, shrunk towards a share ``wrong`` of mistakes
-    that go to all other classes alike.
+def shrunk(matrix: Float64, doubt: Float64, unknown: Float64) -> Float64:
+    """The matrix (class, class), row = true class, shrunk towards one of which less is known.
 
     By empirical Bayes: an entry counts the less, the larger its standard error in ``doubt`` (class,
-    class) is beside how far entries lie from alike beyond their errors.
+    class) is beside how far entries lie from the ``unknown`` ones beyond their errors.
     """
-    c = len(matrix)
-    other, alike = ~np.eye(c, dtype=np.bool_), wrong / (c - 1)
-    away, error = matrix - alike, np.maximum(doubt, 1e-6) ** 2
+    c, other = len(matrix), ~np.eye(len(matrix), dtype=np.bool_)
+    away, error = matrix - unknown, np.maximum(doubt, 1e-6) ** 2
     spread = float(np.maximum(away**2 - error, 0.0)[other].mean())
-    mistaken = np.where(other, alike + spread / (spread + error) * away, 0.0)
+    mistaken = np.where(other, unknown + spread / (spread + error) * away, 0.0)
     mistaken /= np.maximum(1.0, mistaken.sum(axis=1, keepdims=True) / (1.0 - 1.0 / c))
     return np.asarray(mistaken + np.diag(1.0 - mistaken.sum(axis=1)))
 
@@ -117,10 +116,7 @@ def _symmetric(matrix: Float64, given_counts: Integers) -> Float64:
     """As many right labels, the wrong ones alike to all other classes."""
     c = len(matrix)
     share = given_counts / max(1, int(given_counts.sum()))
-    return _alike(float(np.clip(np.diag(matrix) @ share, 1 / c + 0.25 * (1 - 1 / c), 0.95)), c)
-
-
-def _alike(right: float, c: int) -> Float64:
+    right = float(np.clip(np.diag(matrix) @ share, 1 / c + 0.25 * (1 - 1 / c), 0.95))
     alike = np.full((c, c), (1.0 - right) / (c - 1))
     np.fill_diagonal(alike, right)
     return alike

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays import Float64
+from pipeline.arrays import Float64, Integers
 
 Support = Literal["supported", "weak", "unsupported"]
 WEAK, UNSUPPORTED = 0.2, 0.45
@@ -45,6 +45,9 @@ depend on the features; and the part of an interval that is at risk then."""
 TRUSTED, FADING = 0.5, 6.0
 """Part of a class' rates that label qualities take where other classes lie all over it, and how
 fast it falls there from 1 with its impurity."""
+ALIKE, MOST_DRAWN = 0.25, 0.9
+"""Part of the mistakes of which nothing is known that are alike for all classes; and most labels
+that are drawn."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,20 @@ def trusted(impurity: npt.ArrayLike) -> Float64:
     """(class,) part of each class' rates that label qualities take: the more other classes lie
     where it does, the more of what looks like its mistakes may be theirs."""
     return TRUSTED + (1.0 - TRUSTED) * np.exp(-FADING * np.asarray(impurity, np.float64))
+
+
+def unknown_mistakes(wrong: float, given_counts: Integers) -> Float64:
+    """(true class, given class) matrix where nothing but a share ``wrong`` of mistakes is known.
+
+    ``ALIKE`` of them go from and to all classes alike. By that alone most labels of a rare class
+    are wrong where classes overlap; so the others are labels drawn from the ``given_counts``
+    (class,), which leaves classes as frequent as labels are.
+    """
+    c, share = len(given_counts), given_counts / max(1, int(given_counts.sum()))
+    drawn = min(wrong / max(1.0 - float(share @ share), 1e-12), MOST_DRAWN)
+    matrix = np.tile(ALIKE * wrong / (c - 1) + (1.0 - ALIKE) * drawn * share, (c, 1))
+    np.fill_diagonal(matrix, 0.0)
+    return np.asarray(matrix + np.diag(1.0 - matrix.sum(axis=1)))
 
 
 def clean_shares(p0: float, p1: float, given: float) -> tuple[float, float]:

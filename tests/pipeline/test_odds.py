@@ -130,8 +130,9 @@ def test_rates_count_as_far_as_they_are_trusted(impurity: tuple[float, float] | 
     rates = NoiseRates(0.2, 0.3, *intervals, "crossfit", 9, "weak", "", sides)
     found = odds.assumed(rates, [vote_table(count, label, 5)])
     part = [0.5 + 0.5 * math.exp(-6.0 * of_class) for of_class in impurity or (1.0, 1.0)]
-    share = label.mean()  # of mistakes of which nothing is known, three quarters are as many of both
-    zero, one = (0.25 * wrong + 0.75 * min(wrong / 2 / s, 0.45) for s in (1 - share, share))
+    share = label.mean()  # three quarters of unknown mistakes are labels drawn from all
+    drawn = min(wrong / (2 * share * (1 - share)), 0.9)
+    zero, one = (0.25 * wrong + 0.75 * drawn * s for s in (share, 1 - share))
     assert found.p0 == pytest.approx(part[0] * 0.2 + (1 - part[0]) * zero)
     assert found.p1 == pytest.approx(part[1] * 0.3 + (1 - part[1]) * one)
     assert found.given == ((label == 0).sum(), (label == 1).sum())

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.arrays import Float64
 from pipeline.decision.class_rule import decide
 from pipeline.decision.tempering import (
     MISTAKEN,
@@ -21,7 +22,7 @@ from pipeline.decision.tempering import (
     softened,
     worth,
 )
-from pipeline.noise.rates import Support
+from pipeline.noise.rates import Support, unknown_mistakes
 from pipeline.noise.transition import Transition
 
 SUPPORTS: tuple[Support, ...] = ("supported", "weak", "unsupported")
@@ -101,6 +102,24 @@ def test_softened_matrices_are_stochastic_and_begin_with_the_plain_vote(
     assert softened(matrix, np.ones(c, int), 1.0) == pytest.approx(matrix)
 
 
+def spread_alike(c: int, wrong: float) -> Float64:
+    return np.where(np.eye(c, dtype=bool), 1.0 - wrong, wrong / (c - 1))
+
+
+@given(st.integers(2, 8), st.floats(0.05, 0.4), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_mistakes_of_which_nothing_is_known(c: int, wrong: float, seed: int) -> None:
+    counts = np.random.default_rng(seed).integers(1, 9, c)
+    share = counts / counts.sum()
+    found = unknown_mistakes(wrong, counts)
+    drawn = min(wrong / (1.0 - (share**2).sum()), 0.9)
+    of_draws = (1.0 - drawn) * np.eye(c) + drawn * share
+    np.testing.assert_allclose(found, 0.25 * spread_alike(c, wrong) + 0.75 * of_draws)
+    np.testing.assert_allclose(share @ of_draws, share)  # classes stay as frequent as labels
+    if drawn < 0.9:
+        assert 1.0 - share @ np.diag(found) == pytest.approx(wrong)
+
+
 @given(st.integers(3, 8), st.floats(0.05, 0.45), st.integers(0, 2**32 - 1))
 @settings(max_examples=40, deadline=None)
 def test_entries_in_doubt_are_alike(c: int, wrong: float, seed: int) -> None:
@@ -114,21 +133,23 @@ def test_entries_in_doubt_are_alike(c: int, wrong: float, seed: int) -> None:
         part = spread / (spread + doubt[p] ** 2)
         expected[p] = part * matrix[p] + (1.0 - part) * alike
         expected[p[0], p[0]] -= expected[p]
-    np.testing.assert_allclose(shrunk(matrix, doubt, wrong), expected)
+    np.testing.assert_allclose(shrunk(matrix, doubt, spread_alike(c, wrong)), expected)
 
 
 def test_a_matrix_is_taken_as_far_as_it_is_known() -> None:
     matrix = np.array([[0.7, 0.3, 0.0], [0.1, 0.8, 0.1], [0.0, 0.2, 0.8]])
-    np.testing.assert_allclose(shrunk(matrix, np.zeros((3, 3)), 0.2), matrix, atol=1e-9)
-    alike = 0.7 * np.eye(3) + 0.1
-    np.testing.assert_allclose(shrunk(matrix, np.ones((3, 3)), 0.2), alike, atol=1e-4)
+    np.testing.assert_allclose(
+        shrunk(matrix, np.zeros((3, 3)), spread_alike(3, 0.2)), matrix, atol=1e-9
+    )
+    alike = spread_alike(3, 0.2)
+    np.testing.assert_allclose(shrunk(matrix, np.ones((3, 3)), alike), alike, atol=1e-4)
     one = np.full((3, 3), 0.01)
     one[0, 1] = 1.0
-    found = shrunk(matrix, one, 0.2)
+    found = shrunk(matrix, one, spread_alike(3, 0.2))
     assert found[0, 1] == pytest.approx(0.1, abs=0.01)
     np.testing.assert_allclose(found[1:], matrix[1:], atol=0.01)
     mostly_wrong = np.array([[0.1, 0.5, 0.4], [0.1, 0.8, 0.1], [0.0, 0.2, 0.8]])
-    found = shrunk(mostly_wrong, np.zeros((3, 3)), 0.2)
+    found = shrunk(mostly_wrong, np.zeros((3, 3)), spread_alike(3, 0.2))
     assert found[0, 0] == pytest.approx(1 / 3)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
@@ -142,14 +163,14 @@ def test_qualities_take_the_average_of_two_readings(c: int, wrong: float, seed: 
     noise = Transition(matrix, "weak", "", class_support=("weak",) * c)
     np.testing.assert_array_equal(assumed(noise, counts, wrong), matrix)
     found = assumed(replace(noise, impurity=impurity, doubt=doubt), counts, wrong)
-    alike = np.where(np.eye(c, dtype=bool), 1.0 - wrong, wrong / (c - 1))
+    unknown = unknown_mistakes(wrong, counts)
     part = 0.5 + 0.5 * np.exp(-6.0 * impurity[:, None])
-    other = shrunk(matrix, doubt, MISTAKEN * wrong)
-    np.testing.assert_allclose(found, 0.5 * (part * matrix + (1.0 - part) * alike + other))
+    other = shrunk(matrix, doubt, unknown_mistakes(MISTAKEN * wrong, counts))
+    np.testing.assert_allclose(found, 0.5 * (part * matrix + (1.0 - part) * unknown + other))
     nothing = Transition(
         *(np.eye(c), "unsupported", ""), impurity=np.ones(c), doubt=np.ones((c, c))
     )
-    found = assumed(nothing, counts, wrong)
+    found = assumed(nothing, np.full(c, 9), wrong)
     assert np.ptp(found[~np.eye(c, dtype=bool)]) < 1e-9
     assert (np.diag(found) < 1.0).all()
 
