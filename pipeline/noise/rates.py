@@ -45,7 +45,7 @@ depend on the features; and the part of an interval that is at risk then."""
 TRUSTED, FADING = 0.5, 6.0
 """Part of a class' rates that label qualities take where other classes lie all over it, and how
 fast it falls there from 1 with its impurity."""
-ALIKE, MOST_DRAWN = 0.25, 0.9
+ALIKE, MOST_DRAWN = 0.5, 0.9
 """Part of the mistakes of which nothing is known that are alike for all classes; and most labels
 that are drawn."""
 

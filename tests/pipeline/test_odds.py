@@ -130,9 +130,9 @@ def test_rates_count_as_far_as_they_are_trusted(impurity: tuple[float, float] | 
     rates = NoiseRates(0.2, 0.3, *intervals, "crossfit", 9, "weak", "", sides)
     found = odds.assumed(rates, [vote_table(count, label, 5)])
     part = [0.5 + 0.5 * math.exp(-6.0 * of_class) for of_class in impurity or (1.0, 1.0)]
-    share = label.mean()  # three quarters of unknown mistakes are labels drawn from all
+    share = label.mean()  # half of the unknown mistakes are labels drawn from all
     drawn = min(wrong / (2 * share * (1 - share)), 0.9)
-    zero, one = (0.25 * wrong + 0.75 * drawn * s for s in (share, 1 - share))
+    zero, one = (0.5 * (wrong + drawn * s) for s in (share, 1 - share))
     assert found.p0 == pytest.approx(part[0] * 0.2 + (1 - part[0]) * zero)
     assert found.p1 == pytest.approx(part[1] * 0.3 + (1 - part[1]) * one)
     assert found.given == ((label == 0).sum(), (label == 1).sum())

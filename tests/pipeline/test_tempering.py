@@ -114,7 +114,7 @@ def test_mistakes_of_which_nothing_is_known(c: int, wrong: float, seed: int) -> 
     found = unknown_mistakes(wrong, counts)
     drawn = min(wrong / (1.0 - (share**2).sum()), 0.9)
     of_draws = (1.0 - drawn) * np.eye(c) + drawn * share
-    np.testing.assert_allclose(found, 0.25 * spread_alike(c, wrong) + 0.75 * of_draws)
+    np.testing.assert_allclose(found, 0.5 * (spread_alike(c, wrong) + of_draws))
     np.testing.assert_allclose(share @ of_draws, share)  # classes stay as frequent as labels
     if drawn < 0.9:
         assert 1.0 - share @ np.diag(found) == pytest.approx(wrong)
