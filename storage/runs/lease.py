@@ -119,8 +119,14 @@ class Fence:
     key: str
 
     def check(self) -> None:
-        """Raise `BusyError` where another process has taken the run over."""
+        """Raise `BusyError` where another process has taken the run over, `StorageError` where
+        there is no run."""
         if self.location.read(self.key) is None:  # an answer that no cache of listings gives
+            if not self.location.files("lease"):  # who takes over writes a lease first
+                raise StorageError(
+                    f"{self.location.url} is not there, seen from {socket.gethostname()}: was it "
+                    "removed? Workers need the run's folder under the same path or URL"
+                )
             raise BusyError(f"another process has taken over {self.location.url}; this one stops")
 
 

@@ -178,6 +178,14 @@ def test_owner_that_was_succeeded_notices(location: Location) -> None:
     assert location.files("lease") == ["lease/00000005.json"]  # and does not write it again
 
 
+def test_a_run_that_is_not_there_is_not_said_to_be_taken_over(location: Location) -> None:
+    """As for a worker that does not see the folder."""
+    with leased(location, say) as held:
+        location.remove(held.fence.key)
+        with pytest.raises(StorageError, match="is not there, seen from"):
+            held.fence.check()
+
+
 WRONG = {"pid": "abc"}, {"pid": 10**30}, {"pid": -1}, {"host": 3}, {"birth": []}
 
 
