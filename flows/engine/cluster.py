@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from flows.engine.parts import FIRST
+from flows.engine.parts import FIRST, other_version
 from flows.engine.progress import Reporter, error_text
 from flows.engine.spared import IMPORTED, MESSAGE
 from flows.engine.threads import machine_memory, n_cores
@@ -281,10 +281,7 @@ def _check_versions(client: Client) -> None:
     except Exception as error:  # without a type of its own, where they cannot import it
         theirs = {f"none like this ({error})"}
     if theirs:
-        raise ClusterError(
-            f"a worker of the cluster has knnoise {theirs.pop()}, this process {VERSION}; install "
-            "the same on all workers and start them again"
-        )
+        raise other_version(theirs.pop())
 
 
 @contextmanager

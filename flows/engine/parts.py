@@ -9,12 +9,14 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
 
 from flows.engine.deadline import Deadline
 from flows.engine.threads import run_threads
 from storage.errors import ClusterError
+from storage.version import VERSION
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -117,6 +119,21 @@ def task_keys(step: str, parts: Sequence[Part[Any]]) -> list[str]:
     return [f"{step}-{part.name}-{token}" for part in parts]
 
 
+def of_version(version: str, do: Callable[[Part[A]], T], part: Part[A]) -> T:
+    """What a part gives; raises `ClusterError` on a worker of another version, which may have
+    joined after all were asked."""
+    if version != VERSION:
+        raise other_version(VERSION, version)
+    return do(part)
+
+
+def other_version(theirs: str, ours: str = VERSION) -> ClusterError:
+    return ClusterError(
+        f"a worker of the cluster has knnoise {theirs}, this process {ours}; install the same on "
+        "all workers and start them again"
+    )
+
+
 def run_parts(
     do: Callable[[Part[A]], T],
     parts: Sequence[Part[A]],
@@ -155,7 +172,12 @@ def run_parts(
         keys = task_keys(step, some)
         with span(run, step):
             futures: list[Future] = cluster.map(
-                do, some, key=keys, retries=retries, pure=False, batch_size=64
+                partial(of_version, VERSION, do),
+                some,
+                key=keys,
+                retries=retries,
+                pure=False,
+                batch_size=64,
             )
         return futures
 
@@ -238,5 +260,8 @@ def lost_cluster(error: Exception) -> str | None:
             "--block-rows or give workers more; or they import other code; run again to resume"
         )
     if isinstance(error, (CommClosedError, CancelledError)):
-        return "the scheduler is gone; what is done is kept: run again to resume"
+        return (
+            "the scheduler is gone; what is done is kept: start it and its workers, and run again "
+            "to resume"
+        )
     return None

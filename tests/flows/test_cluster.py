@@ -55,7 +55,11 @@ def test_workers_of_another_version_are_refused(pool: PoolWriter, tmp_path: Path
         separate_cluster(tmp_path, 1) as address,
         Client(address, timeout="60s", set_as_default=False) as client,
     ):
-        for change, theirs in (("VERSION = '0.1.0'", "0.1.0"), ("del _version", "none like this")):
+        for change, theirs in (
+            ("import flows.engine.parts as parts; parts.VERSION = '0.1.1'", "0.1.1"),  # came late
+            ("VERSION = '0.1.0'", "0.1.0"),
+            ("del _version", "none like this"),
+        ):
             client.run(exec, f"import flows.engine.cluster as of; exec({change!r}, vars(of))")
             with pytest.raises(ClusterError, match=f"a worker of the cluster has knnoise {theirs}"):
                 fit(source, tmp_path / "run", workers=None, scheduler=address)
