@@ -76,7 +76,8 @@ def alike(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
         return []
     more = f", and {len(several) - SHOWN:,} more" if len(several) > SHOWN else ""
     text = f"label {name!r}: {', '.join(several[:SHOWN])}{more} differ by case, spaces or accents"
-    return [Finding(kind="alike labels", columns=[name], text=text, option="--join-labels")]
+    joins = "--join-labels" if len({*map(_alike, counts)}) > 1 else None
+    return [Finding(kind="alike labels", columns=[name], text=text, option=joins)]
 
 
 def too_few(name: str, counts: Mapping[LabelValue, int], n_missing: int) -> list[Finding]:
@@ -86,7 +87,7 @@ def too_few(name: str, counts: Mapping[LabelValue, int], n_missing: int) -> list
     for value, n in counts.items():
         rows[_alike(value)] += n
     alone = [value for value in counts if rows[_alike(value)] == 1]
-    if len(rows) < 2:
+    if len(counts) < 2:
         what = f"only one class, {listed(counts)}" if counts else "no value"
         text = f"label {name!r} has {what}: two classes are needed to learn from"
         if n_missing:

@@ -437,6 +437,17 @@ def test_labels_that_no_training_learns_from_are_told_and_not_trained_on(
     assert main(["train", *how, "--run", str(tmp_path / "run"), "--workers", "0", "-q"]) == 2
 
 
+def test_two_spellings_alone_are_two_classes_as_in_training(tmp_path: Path) -> None:
+    """Joining them would leave one."""
+    labels = np.where(table_of("numbers")["c"] > 0, "ill", "Ill")
+    table_of("numbers")[["a b", "c"]].assign(sick=labels).to_csv(tmp_path / "t.csv", index=False)
+    found = run_check(str(tmp_path / "t.csv"), label_column="sick")
+    (alike,) = (one for one in found["findings"] if "differ by case" in one["text"])
+    assert alike["option"] is None
+    assert not any("one class" in one["text"] for one in found["findings"])
+    assert found["remedies"] is not None
+
+
 def test_labels_of_another_type_are_named_before_training(tmp_path: Path) -> None:
     labels = pa.array([{"sick": i % 2} for i in range(40)])
     pq.write_table(pa.table({"a": range(40), "y": labels}), tmp_path / "t.parquet")
