@@ -25,7 +25,7 @@ class Change:
     """`after - before`"""
     interval: tuple[float, float]
     """95 % interval of the change, the two trainings taken as independent."""
-    verdict: Literal["steady", "drifted", "unknown"]
+    verdict: Literal["within error", "drifted", "unknown"]
     """drifted: the interval leaves 0 out; unknown: an interval is not to be relied on."""
 
 
@@ -42,7 +42,7 @@ def rate_change(before: Rate, after: Rate, *, reliable: bool) -> Change:
     if not reliable:
         return Change(a, b, change, (low, high), "unknown")
     moved = low > 0.0 or high < 0.0
-    return Change(a, b, change, (low, high), "drifted" if moved else "steady")
+    return Change(a, b, change, (low, high), "drifted" if moved else "within error")
 
 
 def flips(before: Mapping[str, AnyArray], after: Mapping[str, AnyArray]) -> dict[str, int]:

@@ -94,9 +94,9 @@ def test_greatest_of_a_stream_in_any_order_are_those_of_the_whole(
 
 def test_drift_by_hand() -> None:
     before = (0.3, (0.28, 0.32))
-    steady = rate_change(before, (0.32, (0.30, 0.34)), reliable=True)
-    assert steady.verdict == "steady"
-    assert steady.interval == pytest.approx((0.02 - 0.02 * 2**0.5, 0.02 + 0.02 * 2**0.5))
+    within = rate_change(before, (0.32, (0.30, 0.34)), reliable=True)
+    assert within.verdict == "within error"
+    assert within.interval == pytest.approx((0.02 - 0.02 * 2**0.5, 0.02 + 0.02 * 2**0.5))
     up = rate_change(before, (0.33, (0.31, 0.35)), reliable=True)
     assert (up.verdict, up.change) == ("drifted", pytest.approx(0.03))
     assert rate_change(before, (0.2, (0.1, 0.25)), reliable=True).verdict == "drifted"

@@ -161,8 +161,8 @@ def verdict(comparison: Comparison) -> str:
             )
     else:
         begin = "Whether the noise has drifted cannot be told from these two trainings"
-        if verdicts == {"steady"}:
-            begin = "The noise rates are the same within their intervals"
+        if verdicts == {"within error"}:
+            begin = "No noise rate is known to have changed"
         begin += f"; {comparison.features}" if comparison.features is not None else ""
     rows = comparison.rows
     if isinstance(rows, Incomparable):
