@@ -156,7 +156,7 @@ class Terminal(Watcher):
         self.live = sys.stderr.isatty() and not self.console.is_dumb_terminal
         self._silent = prefect_prints
         self._progress: Progress | None = None
-        self._printed = 0.0
+        self._ended = threading.Event()
         self._lock = threading.RLock()  # a cluster that starts speaks from a thread of its own
 
     def say(self, message: str) -> None:
@@ -179,8 +179,9 @@ class Terminal(Watcher):
                 progress.start()
 
     def begin(self, step: Step) -> None:
-        self._printed = time.monotonic()
         if not self.live:
+            self._ended = threading.Event()
+            threading.Thread(target=self._tell, args=(step, self._ended), daemon=True).start()
             return
         width = max(4, min(30, self.console.width - _WORDS))
         self._progress = Progress(
@@ -197,13 +198,14 @@ class Terminal(Watcher):
     def advance(self, step: Step, record: Record | None) -> None:
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=step.done)
-        elif step.done == step.total or self.live:
-            pass  # the end tells, or the live line
-        elif time.monotonic() - self._printed > _PLAIN_SECONDS:
-            self._printed = time.monotonic()
-            self.say(step.line())
+
+    def _tell(self, step: Step, ended: threading.Event) -> None:
+        """Print how far a step is, now and then: its only part may last for minutes."""
+        while not ended.wait(_PLAIN_SECONDS):
+            self.say(f"{step.line()} so far")
 
     def end(self, step: Step, error: BaseException | None) -> None:
+        self._ended.set()
         if self._progress is not None:
             if error is None:
                 full = max(step.done, 1)

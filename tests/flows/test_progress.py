@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from fcntl import ioctl
 from pathlib import Path
 
@@ -103,12 +104,15 @@ def test_recall_is_told_while_it_is_measured_and_after(capsys: pytest.CaptureFix
 def test_a_slow_step_is_told_while_it_lasts_and_once_at_its_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("flows.engine.progress._PLAIN_SECONDS", -1.0)
-    with Reporter().step("metric", 2) as tick:
+    """Also where it has one part alone."""
+    monkeypatch.setattr("flows.engine.progress._PLAIN_SECONDS", 0.3)
+    with Reporter().step("metric", 1) as tick:
+        time.sleep(0.5)
         tick()
-        tick()
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(" parts")[0] for line in lines] == ["metric: 1 of 2", "metric: 2 of 2"]
+    begun, ended = capsys.readouterr().err.splitlines()
+    assert begun.startswith("metric: 0 of 1 parts, ")
+    assert begun.endswith(" so far")
+    assert ended.startswith("metric: 1 of 1 parts, ")
 
 
 def test_time_left_counts_what_this_invocation_did(monkeypatch: pytest.MonkeyPatch) -> None:
