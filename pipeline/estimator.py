@@ -43,7 +43,7 @@ from pipeline.decision.tempering import (
     worth,
 )
 from pipeline.decision.threshold import cost_share, credible, tempered, vote_table
-from pipeline.decision.votes import counts, extremes_with_self, k_grid
+from pipeline.decision.votes import FEWEST_NEIGHBORS, counts, extremes_with_self, k_grid
 from pipeline.diagnostics.health import is_coarse_in_float32
 from pipeline.in_memory import training_lists
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
@@ -208,7 +208,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         """
         check_labels_are_there(y)
         check_unmasked(X)
-        x, y = validate_data(self, X, y, **_ROWS, ensure_min_samples=2)
+        x, y = validate_data(self, X, y, **_ROWS, ensure_min_samples=FEWEST_NEIGHBORS + 1)
         _warn_of_lost_digits(X)
         check_classification_targets(y)
         self.classes_, self._label = np.unique(y, return_inverse=True)

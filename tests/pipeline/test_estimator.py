@@ -203,6 +203,11 @@ def test_a_small_k_predicts_and_qualities_look_farther(classes: int) -> None:
         assert np.array_equal(few.classes_[chance.argmax(axis=1)], few.predict(x))
 
 
+def test_so_few_rows_are_refused_as_by_the_commands() -> None:
+    with pytest.raises(ValueError, match="a minimum of 6 is required"):
+        RobustKNeighborsClassifier().fit(np.arange(5.0)[:, None], [0, 1, 0, 1, 0])
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_too_few_rows_to_know_the_rates_have_suspects_all_the_same(classes: int) -> None:
     x = np.repeat(10.0 * np.eye(classes), 12, axis=0)
