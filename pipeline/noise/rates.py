@@ -127,6 +127,11 @@ class NoiseRates:
         return any(p >= MOSTLY and strange[1 - side] > STRANGE for side, p in enumerate(rates))
 
 
+def plural(number: float) -> str:
+    """The end of a noun after a number that is shown rounded."""
+    return "" if round(number) == 1 else "s"
+
+
 def too_few(n_rows: int) -> str:
     """Why so many rows support nothing."""
     return f"{n_rows} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
@@ -208,5 +213,6 @@ def known_to(
     known = known if halves[worse] < 0.5 else "may be anything"
     return (
         f"rate p{worse} {known} while the share of either label differs by {gap:.3f} between the "
-        f"classes, and the smaller class tells as much as {rows:,.0f} clean labels"
+        f"classes, and the smaller class tells as much as {rows:,.0f} clean label"
+        f"{plural(rows)}"
     )

@@ -23,7 +23,7 @@ from pipeline.noise.extrema import (
     minmax,
 )
 from pipeline.noise.rates import given as given_rates
-from pipeline.noise.rates import known_to
+from pipeline.noise.rates import known_to, plural
 
 RATES = [(0.2, 0.1), (0.1, 0.3), (0.4, 0.4), (0.0, 0.3)]
 
@@ -433,3 +433,7 @@ def test_gradient_of_the_curve_is_that_of_differences(probit: bool) -> None:
     for at, step in enumerate(1e-6 * np.eye(len(free))):
         up, down = (_loss(free + sign * step, design, held, probit)[0] for sign in (1, -1))
         assert found[at] == pytest.approx((up - down) / 2e-6, rel=1e-5)
+
+
+def test_one_clean_label_is_one() -> None:
+    assert [plural(n) for n in (0.4, 1.0, 1.4, 1.6, 2875.0)] == ["s", "", "", "s", "s"]
