@@ -64,7 +64,7 @@ class Training:
     @property
     def share_wrong(self) -> pd.Series[float]:
         """Share of the labels that are wrong, with its 95 % interval, which allows for mistakes at
-        the boundary of the classes; NaN where most classes have too few rows to tell."""
+        the boundary of the classes; NaN where most rows are of unsupported classes."""
         import pandas as pd
 
         self._of_labels()

@@ -115,6 +115,16 @@ def test_contents_are_the_sections_internals_last(made: Path, of_three: Path) ->
         assert titles[titles.index("Internals") + 1 :][-2:] == ["Time", "How it was made"]
 
 
+def test_the_axis_of_reliability_names_what_is_right(made: Path, of_three: Path) -> None:
+    """The second of two classes; of more, the class predicted."""
+    assert "share truly yes $5$" in (made / "page.html").read_text()
+    run, out = of_three / "run", of_three / "scores.parquet"
+    score.fn(str(of_three / "rows.npz"), str(run), str(out), workers=0, quiet=True)
+    np.save(of_three / "truth.npy", np.load(of_three / "rows.npz")["y"])
+    assert command(of_three, run, "--scores", out, "--truth", of_three / "truth.npy") == 0
+    assert "share predicted rightly" in (of_three / "page.html").read_text()
+
+
 def test_equal_runs_give_equal_pages(made: Path, tmp_path: Path) -> None:
     run = Run(Location.of(made / "a<b"))
     for name in ("one.html", "two.html"):

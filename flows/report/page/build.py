@@ -14,7 +14,7 @@ from flows.report.page import pictures
 from flows.report.page.classes import ClassesPage
 from flows.report.page.gather import block_recalls, sample, scan
 from flows.report.page.kind import KindPage
-from flows.report.page.render import parameters, percent, render
+from flows.report.page.render import on_axis, parameters, percent, render
 from flows.report.page.sets import SetsPage
 from flows.report.page.suspects import STRIP, columns, data_issues, exhibits
 from flows.report.page.two import TwoPage
@@ -73,6 +73,8 @@ def write_page(
     run.check(below("labels", "samples"))
     report.refuse("truth", test)
     checked = None if test is None else reliability(test, report.single(run.location.name))
+    two = len(report.label_values) == 2
+    right = f"truly {on_axis(report.label_values[1])}" if two else "predicted rightly"
     page = PAGES[type(report)]
     rows, x = sample(run)
     tally = page.tally(report)
@@ -87,7 +89,7 @@ def write_page(
         report=report,
         name=run.location.name.rsplit("/", 1)[-1],
         parameters=parameters(report),
-        reliability=None if checked is None else pictures.reliability(checked),
+        reliability=None if checked is None else pictures.reliability(checked, right),
         checked=checked,
         answers=[] if measures is None else measures.sentences(),
         unlabeled=reports.unlabeled(run),

@@ -159,8 +159,8 @@ def qualities(histogram: Int64, issues: int) -> Drawing:
         return drawing(figure, "quality", "Label quality", caption, text)
 
 
-def reliability(curve: Reliability) -> Drawing:
-    """Share of clean 1s against mean posterior, bin by bin."""
+def reliability(curve: Reliability, right: str) -> Drawing:
+    """Share of rows of which the posterior is `right` against its mean, bin by bin."""
     with axes("reliability", height=3.4) as (ax, figure):
         ax.plot([0, 1], [0, 1], color=C["muted"], lw=1, ls=(0, (2, 3)))
         low, high = np.array(curve.interval).T
@@ -168,7 +168,7 @@ def reliability(curve: Reliability) -> Drawing:
         size = 12 + 110 * np.sqrt(np.array(curve.rows) / max(curve.rows))
         ax.scatter(curve.posterior, curve.share, s=size, color=C["one"], lw=0, zorder=3)
         ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))
-        ax.set(xlabel="posterior, mean of the bin", ylabel="share truly 1")
+        ax.set(xlabel="posterior, mean of the bin", ylabel=f"share {right}")
         text = "; ".join(
             f"posterior {p:.2f}: {percent(s)} of {n:,} rows"
             for p, s, n in zip(curve.posterior, curve.share, curve.rows, strict=True)
