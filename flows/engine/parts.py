@@ -256,8 +256,9 @@ def lost_cluster(error: Exception) -> str | None:
 
     if isinstance(error, KilledWorker):
         return (
-            f"a part killed its workers again and again ({error.task}); most often memory: lower "
-            "--block-rows or give workers more; or they import other code; run again to resume"
+            f"a part killed its workers again and again ({error.task}), or they import other "
+            "code; most often it is memory: give workers more and run again to resume, or lower "
+            "--block-rows in another --run folder"
         )
     if isinstance(error, (CommClosedError, CancelledError)):
         return (

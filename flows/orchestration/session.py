@@ -107,7 +107,8 @@ def _closing(job: Job) -> Iterator[None]:
             raise
         raise ClusterError(
             f"this process has run out of memory or threads ({error_text(error)}); what is done is "
-            f"kept in {run.location.name}: lower --block-rows, or run the same command with more"
+            f"kept in {run.location.name}: run the same command with more, or with a lower "
+            "--block-rows in another --run folder"
         ) from error
     finally:
         with ExitStack() as last:  # in reverse order, each whatever becomes of the others

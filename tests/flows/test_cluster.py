@@ -11,13 +11,15 @@ import psutil
 import pytest
 from clusters import kill_worker, separate_cluster, separate_worker
 from distributed import Client
+from distributed.scheduler import KilledWorker
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
+from flows.engine.parts import lost_cluster
 from flows.engine.results import result_of
 from flows.score import score
 from flows.steps.graph.partition import CutChosen
-from storage.errors import ClusterError
+from storage.errors import ClusterError, InputError
 from storage.files.location import Location
 from storage.runs.run import Run
 
@@ -63,6 +65,18 @@ def test_workers_of_another_version_are_refused(pool: PoolWriter, tmp_path: Path
             client.run(exec, f"import flows.engine.cluster as of; exec({change!r}, vars(of))")
             with pytest.raises(ClusterError, match=f"a worker of the cluster has knnoise {theirs}"):
                 fit(source, tmp_path / "run", workers=None, scheduler=address)
+
+
+def test_what_killed_workers_is_mended_in_a_way_that_a_run_allows(
+    pool: PoolWriter, tmp_path: Path
+) -> None:
+    """Fewer rows a block are other parameters, with which no run is resumed."""
+    said = lost_cluster(KilledWorker("neighbors-region-00000", None, 3))
+    assert said is not None
+    assert said.endswith("run again to resume, or lower --block-rows in another --run folder")
+    fit(source := pool(), tmp_path / "run")
+    with pytest.raises(InputError, match="begun otherwise: block_rows"):
+        fit(source, tmp_path / "run", block_rows=100)
 
 
 @pytest.mark.parametrize(("n_threads", "together"), [(4, True), (1, False)])
