@@ -7,13 +7,16 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from tempfile import mkdtemp
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from flows.options import params
 from knnoise import options as typed
 from knnoise.inputs import as_files, in_python, in_words_of_python
 from knnoise.result import Cleaned, Scores, Training
 from storage.errors import InputError
+
+if TYPE_CHECKING:
+    from flows.intake.health import Health
 
 _FILES = ("source", "labels")
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -148,7 +151,7 @@ def open_run(run: str | os.PathLike[str]) -> Training:
 
 
 @_with_options
-def check(source: Any, **options: Unpack[typed.CheckOptions]) -> Any:
+def check(source: Any, **options: Unpack[typed.CheckOptions]) -> Health:
     """Look at a source: what is understood of it, and what is suspicious; printing it shows one
     screen, and `train(source, **found.remedies)` trains with every remedy.
 
