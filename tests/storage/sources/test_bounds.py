@@ -1,6 +1,7 @@
 """What a source claims or holds in excess is refused by name, early and in little memory.
 
-Each source is opened and read in a process of its own, whose peak memory is measured.
+Each source is opened and read in a process of its own, whose peak memory is measured: forked from
+one that has imported what all need.
 """
 
 import gzip
@@ -11,6 +12,9 @@ import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -28,46 +32,65 @@ from storage.sources.opening import open_source
 MOST_MB, MOST_SECONDS = 512, 10
 X = np.arange(12.0).reshape(4, 3)
 GIANT = 1_500_000_000
-READ = """
-import json, sys, time
+READER = """
+import json, os, signal, sys, time
+import google_crc32c, pyarrow.compute, pyarrow.csv, pyarrow.parquet, zarr
 from storage.errors import InputError
 from storage.sources.opening import open_source
 from storage.sources.joins import read_annotations
 from storage.sources.joins import read_answers
 from storage.sources.request import PLAIN
-import pyarrow.parquet
-given = json.loads(sys.argv[1])
-what = given.pop("what", "source")
-start, said, rows = time.process_time(), "", 0
-try:
-    if what == "corrections":
-        rows = len(read_answers(given["source"]).agreed()[0])
-    elif what == "annotations":
-        same = open_source(given["source"], with_labels=False, raw=True)
-        read_annotations(given["source"], same, None, None, PLAIN)
-    else:
-        for chunk in open_source(**given).chunks(1000):
-            rows += len(chunk.x)
-except InputError as error:
-    said = str(error)
-status = open("/proc/self/status").read()  # not getrusage: it counts what pytest held before
-peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
-print(json.dumps([said, rows, time.process_time() - start, peak]))
+
+def read(given):
+    what = given.pop("what", "source")
+    start, said = time.process_time(), ""
+    try:
+        if what == "corrections":
+            read_answers(given["source"]).agreed()
+        elif what == "annotations":
+            same = open_source(given["source"], with_labels=False, raw=True)
+            read_annotations(given["source"], same, None, None, PLAIN)
+        else:
+            for chunk in open_source(**given).chunks(1000):
+                pass
+    except InputError as error:
+        said = str(error)
+    status = open("/proc/self/status").read()  # not getrusage: it counts what pytest held before
+    peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
+    return said, time.process_time() - start, peak
+
+for line in sys.stdin:
+    if os.fork() == 0:
+        signal.alarm(120)
+        print(json.dumps(read(json.loads(line))), flush=True)
+        os._exit(0)
+    os.wait()
+    print(flush=True)
 """
+"""Of each line it is given, prints what was said, seconds and MB; then an empty line."""
+
+
+@cache
+def reader() -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", READER], stdin=pipe, stdout=pipe, text=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ended_with_these_tests() -> Iterator[None]:
+    yield
+    reader().communicate()
+    reader.cache_clear()
 
 
 def read(**wanted: Any) -> str:
     """What the reader says to a source, within its bounds of memory and time."""
     given = json.dumps({name: str(v) if isinstance(v, Path) else v for name, v in wanted.items()})
-    done = subprocess.run(
-        [sys.executable, "-c", READ, given],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    said, _, seconds, peak = json.loads(done.stdout)
+    told, answers = reader().stdin, reader().stdout
+    assert told is not None
+    assert answers is not None
+    print(given, file=told, flush=True)
+    said, seconds, peak = json.loads("".join(takewhile(str.strip, answers)))
     assert peak < MOST_MB, (peak, said)
     assert seconds < MOST_SECONDS, (seconds, said)
     assert len(said.splitlines()) <= 1
