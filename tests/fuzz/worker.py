@@ -12,11 +12,13 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +26,8 @@ import pyarrow as pa
 from fuzz import seeds
 from fuzz.law import N_HANDMADE, SECRET, Verdict
 from fuzz.mutate import mutated
+
+T = TypeVar("T")
 
 KINDS = (
     *("csv", "parquet", "npy", "npz", "labels", "zarr", "corrections", "config", "show"),
@@ -33,8 +37,17 @@ BESIDE = ("corrections", "annotations", "config", "bought")
 """Kinds whose source is sound."""
 
 
+def elsewhere(call: Callable[..., T], *args: object) -> T:
+    """What a function returns in a process of its own: the memory that it takes is not that of a
+    command."""
+    context = multiprocessing.get_context("forkserver")  # imports once what they all need
+    context.set_forkserver_preload(["fuzz.handmade"])
+    with ProcessPoolExecutor(1, context) as process:
+        return process.submit(call, *args).result()
+
+
 def made_by_hand(number: int, folder: Path) -> seeds.Seed:
-    """Write one of the sources made by hand; in a process that may keep what they take."""
+    """Write one of the sources made by hand."""
     from fuzz.handmade import HANDMADE
 
     return HANDMADE[number](folder)
@@ -42,11 +55,8 @@ def made_by_hand(number: int, folder: Path) -> seeds.Seed:
 
 def make(number: int, seed: int, folder: Path, canary: Path) -> seeds.Seed:
     """Write the source of one case below a folder: the hand-made ones first, then mutated ones."""
-    if number < N_HANDMADE:  # elsewhere: the memory that it takes is not the command's
-        context = multiprocessing.get_context("forkserver")  # imports once what they all need
-        context.set_forkserver_preload(["fuzz.handmade"])
-        with ProcessPoolExecutor(1, context) as process:
-            return process.submit(made_by_hand, number, folder).result()
+    if number < N_HANDMADE:
+        return elsewhere(made_by_hand, number, folder)
     rng = np.random.default_rng([seed, number])
     kind = KINDS[number % len(KINDS)]
     if kind == "zarr":
@@ -160,11 +170,16 @@ def _memory_mb(field: str) -> float:
 
 def model(base: Path) -> Path:
     """A finished training, with answers of a review."""
+    run = base / "model"
+    if not run.exists():
+        elsewhere(train, base, run)
+    return run
+
+
+def train(base: Path, run: Path) -> None:
+    """Make it."""
     from flows.cli import main
 
-    run = base / "model"
-    if run.exists():
-        return run
     rng = np.random.default_rng(0)
     rows = enumerate(rng.normal(size=(seeds.MODEL_ROWS, 3)))
     text = "c0,c1,c2,y\n" + "".join(f"{a:.3f},{b:.3f},{c:.3f},{i % 2}\n" for i, (a, b, c) in rows)
@@ -175,7 +190,6 @@ def model(base: Path) -> Path:
         args = ["train", str(base / "pool.csv"), "--run", str(run), "--label-column", "y"]
         assert main([*args, "--workers", "0", "--quiet"]) == 0
         assert main(["review", "--run", str(run), *answers, "--workers", "0", "--quiet"]) == 0
-    return run
 
 
 def serve(base: Path, seed: int) -> None:
