@@ -182,7 +182,7 @@ def _tried(
     def joined(forward: int) -> Float64:
         lists = growing.of(sample.rows)
         by = near(growing, forward, forward // 2, sample.rows, threads)
-        join_near(x, quantized, by, sample.rows, lists)
+        join_near(x, quantized, by, sample.rows, lists, threads)
         return sample.recall(x, lists, k)
 
     def enough(forward: int) -> bool:

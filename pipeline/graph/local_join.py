@@ -19,7 +19,7 @@ from pipeline.graph.carving import Cells
 from pipeline.knn.distance import prefetch
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.quantized import AXES, Quantized, most
-from pipeline.knn.threads import ALONE, Threads
+from pipeline.knn.threads import ALONE, PIECE_ROWS, Threads
 
 _CHUNK = 2048
 """Candidates compared by one matrix product."""
@@ -27,12 +27,12 @@ _GLANCE = 16
 """Values looked at together before any is looked at alone."""
 _AHEAD = 16
 """Candidates between the one that is compared and the one that is fetched."""
-_PIECE_CELLS = 64
-"""Cells that one thread joins before it takes others."""
+_PIECE_CELLS, _PIECE_GROUPS = 16, 255
+"""Cells, and groups, that one thread joins before it takes others: a byte tells groups apart."""
 _QUERIES = 128
 """Rows that are compared with all rows together."""
 _LINKED = 16
-"""Pieces of the links of all lists, at most."""
+"""Pieces of the links of all lists, or of few rows that are joined, at most."""
 _STAMPS = 255
 """Rows whose candidates are told apart before the marks of all are taken away."""
 
@@ -143,7 +143,7 @@ def join_groups(
         start = groups.start[a : b + 1]
         _join_groups(x, groups.row, start, listed, listing, lists.index, lists.far, lists.joined)
 
-    threads.over(len(groups.start) - 1, join, 4 * _PIECE_CELLS)
+    threads.over(len(groups.start) - 1, join, _PIECE_GROUPS)
 
 
 def near(
@@ -250,7 +250,7 @@ def join_near(
             *(rows[a:b], place[a:b], lists.index, lists.far, lists.joined),
         )
 
-    threads.over(len(rows), join)
+    threads.over(len(rows), join, min(PIECE_ROWS, len(rows) // _LINKED + 1))
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
@@ -398,13 +398,13 @@ def _join_groups(
     largest = np.diff(start).max()
     a, b = np.empty((largest, x.shape[1]), np.float32), np.empty((_CHUNK, x.shape[1]), np.float32)
     product = np.empty(largest * _CHUNK, np.float32)
-    met = np.full(len(x), ABSENT, np.int32)
+    met = np.zeros(len(x), np.uint8)  # a byte: it stays in the cache
     candidate = np.empty(largest * (1 + listed.shape[1] + listing.shape[1]), np.int32)
     for c in range(len(start) - 1):
-        rows = row[start[c] : start[c + 1]]
+        rows, stamp = row[start[c] : start[c + 1]], np.uint8(c + 1)
         n = 0
         for i in rows:
-            met[i] = c
+            met[i] = stamp
             candidate[n] = i
             n += 1
         for i in rows:
@@ -412,8 +412,8 @@ def _join_groups(
                 for j in lists[i]:
                     if j == ABSENT:
                         break
-                    if met[j] != c:
-                        met[j] = c
+                    if met[j] != stamp:
+                        met[j] = stamp
                         candidate[n] = j
                         n += 1
         _compare(x, rows, candidate[:n], rows, index, far, joined, a, b, product)

@@ -23,8 +23,9 @@ from threadpoolctl import LibController, ThreadpoolController
 
 from pipeline.arrays import AnyArray, Integers
 
-PIECE_ROWS = 1 << 14
-"""Rows of a piece: enough that its own arrays, some of them a byte per row of all, cost little."""
+PIECE_ROWS = 1 << 12
+"""Rows of a piece, at most: enough that its own arrays, some of them a byte per row of all, cost
+little, and so few that no thread waits long for the last."""
 
 LINE = 64
 """Bytes that come from memory together."""

@@ -122,9 +122,23 @@ def test_groups_meet_the_neighbors_of_all_their_rows(
     threads: Threads,
 ) -> None:
     x, found = given
-    forward = min(forward, found.index.shape[1])
-    before = copy(found)
     groups = cells_of(rng.permutation(len(x)).astype(np.int32), rng.integers(1, 9, len(x)).tolist())
+    check_groups(x, groups, min(forward, found.index.shape[1]), backward, found, threads)
+
+
+def test_more_groups_than_a_byte_counts_are_told_apart() -> None:
+    x = np.random.default_rng(0).integers(0, 40, (600, 3)).astype(np.float32)
+    found = GrowingLists.none(len(x), 4)
+    join_cells(x, cells_of(np.arange(600, dtype=np.int32), [20] * 30), found)
+    pairs = cells_of(np.arange(600, dtype=np.int32), [2] * 300)
+    check_groups(x, pairs, 4, 2, found, Threads(2))
+
+
+def check_groups(
+    x: Rows, groups: Cells, forward: int, backward: int, found: GrowingLists, threads: Threads
+) -> None:
+    """Rows of a group have met what all of them list and are listed by."""
+    before = copy(found)
     join_groups(x, groups, forward, backward, found, threads)
     back = reference.listing(before.index, forward, backward)
     candidates: list[set[int]] = [set() for _ in x]
