@@ -10,6 +10,9 @@ import numpy as np
 from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64, UInt64
 from pipeline.streams import Stream
 
+_SPARE = 16
+"""One in so many rows more than are kept may wait, as sorting them in moves all."""
+
 
 def row_hash(row: Int64, seed: int, stream: int) -> UInt64:
     """(row,) uniform 64-bit values, a function of (row, seed, stream) alone (SplitMix64)."""
@@ -78,13 +81,14 @@ class RowSample:
     def _take(self, hashed: UInt64, row: Int64, x: Float32) -> None:
         below = self._hash[-1] if self.size and len(self._hash) == self.size else self._below
         low = slice(None) if below is None else np.flatnonzero(hashed < below)
-        self._waiting.append((hashed[low], row[low], x[low].copy()))
-        self._n_waiting += len(self._waiting[-1][0])
-        if self._n_waiting > self.size:
+        features = x.copy() if below is None else x[low]  # x may be changed later
+        self._waiting.append((hashed[low], row[low], features))
+        self._n_waiting += len(features)
+        if self._n_waiting > self.size + self.size // _SPARE:
             self._settle()
 
     def _settle(self) -> None:
-        """Sort in what waits: seldom, as it moves all rows."""
+        """Sort in what waits."""
         if not self._waiting:
             return
         kept = [(self._hash, self._row, self._x)] if len(self._hash) else []
