@@ -59,7 +59,7 @@ def test_several_machines_share_the_regions() -> None:
     assert wanted(wish(machine=Machine(4, memory, 3))).regions(10**6, 64) == [1, 2, 3]
     assert wanted(wish(machine=Machine(4, memory, 3))).regions(5000, 64) == [1]
     assert 12 in wanted(wish(machine=Machine(4, memory, 3))).regions(10**7, 64)
-    assert block_sizes(wish(machine=Machine(4, memory, 3)), 10**6, 64) == [10**6 // (3 * DIVIDED)]
+    assert block_sizes(wish(machine=Machine(4, memory, 3)), 10**6, 64) == [BLOCK_ROWS[0]]
 
 
 @pytest.mark.parametrize("n_features", [1, 32, 256, 784, 3000, 10**6])

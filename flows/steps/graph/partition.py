@@ -53,7 +53,7 @@ def last_attempt(step: str, steps: Iterable[str]) -> str | None:
 
 
 EXACT_BLOCK_ROWS = 50_000
-DIVIDED = 8
+DIVIDED = 16
 """Blocks to a machine, memory permitting, where these only divide what comes after the lists."""
 MOST_UNEVEN = 1.6
 """Rows of the largest block, halo included, over the largest size that is tried."""
