@@ -46,7 +46,7 @@ def shared_pool(tmp_path_factory: pytest.TempPathFactory) -> PoolWriter:
     return pool_writer(tmp_path_factory.mktemp("shared"))
 
 
-LONG = ("test_bounds.py", "test_docs.py", "test_extras.py")
+LONG = ("test_bounds.py", "test_docs.py", "test_estimator.py", "test_extras.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
