@@ -124,7 +124,7 @@ def assumed(rates: NoiseRates, votes: Sequence[Int64]) -> Assumed:
     """
     given = votes[0].sum(axis=0)
     part = np.ones(2) if rates.method == "given" else trusted(rates.impurity) * (not rates.doubtful)
-    unknown = np.diag(unknown_mistakes(contradicted(votes), given)[:, ::-1])
+    unknown = unknown_mistakes(contradicted(votes), given)[[0, 1], [1, 0]]
     p0, p1 = (part * bounded(rates.p0, rates.p1) + (1.0 - part) * unknown).tolist()
     zeros, ones = given.tolist()
     return Assumed(p0, p1, (zeros, ones))
