@@ -21,7 +21,6 @@ from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.speculate_correct import Counts, Design
 from storage.arrays.groups import array
 from storage.errors import InputError
-from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 SPARE = 20
@@ -85,8 +84,7 @@ def _certify(job: Job, trained: Trained, design: Design, params: CertifyParams) 
     """The steps, in order."""
     job.verify()
     source = trained.report
-    pool = Pool(trained.run, "pool", source.n_rows, source.n_features)
-    graph, n_classes = PoolGraph(pool, source.n_blocks), len(source.class_counts)
+    graph, n_classes = PoolGraph(trained.pool(), source.n_blocks), len(source.class_counts)
     by = design, source.verdicts(), n_classes, params.seed
     plain, ours = job.task("samples", sample_graph, graph, *by)
 

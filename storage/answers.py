@@ -75,7 +75,7 @@ class Asked:
 
     row: int
     given: Label | None
-    """The label it had."""
+    """The label it had; None where that is not known, or there is none."""
     drawn: str
     """Why it was asked about: `useful`, `suspects` or `rows` (drawn at random from either), `group`
     (answered with another), `wanted` (by whoever buys labels) or `imported`."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,13 +21,12 @@ from flows.review.prepare import prepared
 from flows.review.source import Exhibit, SourceTable, exhibit_of
 from flows.review.tables import export_answers, labels_to_import
 from flows.scorings.scored import Trained
-from flows.steps.graph.lookup import ids_of, places
+from flows.steps.graph.lookup import ids_of, pick, places
 from pipeline.arrays import Int64
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
 from storage.errors import InputError, amount, shown
 from storage.export import check_target
-from storage.runs.pool import Pool
 from storage.runs.run import Run
 from storage.sources.ids import StoredIds
 from storage.sources.values.labels import Label
@@ -54,7 +55,7 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
     file = open_answers(trained, params.answers)
     ids = StoredIds.of(trained.run.group("pool"))
     if params.import_from is not None:
-        n = take(file, params.import_from, ids=ids)
+        n = take(file, params.import_from, ids=ids, trained=trained)
         return {"answers": str(file.path), "imported": n, "measured": None}
     if params.export_to is not None and not params.export_to.lower().endswith(TASKS):
         n = export_answers(file, params.export_to, ids)
@@ -87,10 +88,12 @@ def take(
     why: str = "imported",
     overrule: bool = True,
     ids: StoredIds | None = None,
+    trained: Trained | None = None,
 ) -> int:
     """Keep the labels of a table as answers, but those that are known; how many were new.
 
     ids : those of the rows, by which lines are matched that have them
+    trained : knows the labels that the rows have; none where labels are bought
 
     Raises `InputError` where they may not `overrule`, and a row has another label by others.
     """
@@ -114,16 +117,31 @@ def take(
                     "`reviewer`"
                 )
         labels[reviewer] = new[row, reviewer] = label
-    return keep(file, [(row, who, label) for (row, who), label in new.items()], why)
+    had = {} if trained is None else _given_labels(trained, [row for row, _ in new])
+    return keep(file, [(row, who, label) for (row, who), label in new.items()], why, had)
+
+
+def _given_labels(trained: Trained, rows: list[int]) -> dict[int, Label]:
+    """The labels that rows of the source have in a training, but those that were left out of it."""
+    pool, labels = trained.pool(), trained.report.label_values
+    place = places(pool, np.array(rows, np.int64))
+    codes = pick(trained.run, pool.path, "y", np.array([*place.values()], np.int64))
+    return {row: labels[code] for row, code in zip(place, codes.tolist(), strict=True)}
 
 
 def keep(
-    file: AnswersFile, labels: list[tuple[int, str, Label | None]], why: str = "imported"
+    file: AnswersFile,
+    labels: list[tuple[int, str, Label | None]],
+    why: str = "imported",
+    had: Mapping[int, Label] = MappingProxyType({}),
 ) -> int:
-    """Keep labels that were given elsewhere, of row and reviewer; how many are new."""
+    """Keep labels that were given elsewhere, of row and reviewer; how many are new.
+
+    had : the labels that rows had before, of those where it is known
+    """
     when = datetime.now(UTC).isoformat(timespec="milliseconds")
     answers = (
-        Answer(uuid.uuid4().hex, (Asked(row, None, why, False),), label, reviewer, when)
+        Answer(uuid.uuid4().hex, (Asked(row, had.get(row), why, False),), label, reviewer, when)
         for row, reviewer, label in labels
     )
     return file.add(*answers)
@@ -155,7 +173,7 @@ def _exhibit(
     wanted = wanted[wanted >= 0]
     n_rows, place = report.n_source_rows, None
     if n_rows > report.n_rows:
-        place = places(Pool(trained.run, "pool", report.n_rows, report.n_features), wanted)
+        place = places(trained.pool(), wanted)
     source = None if params.show or params.image_shape else SourceTable.of(trained, wanted)
     if source is not None and source.trouble:
         reporter.say(source.trouble)

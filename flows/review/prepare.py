@@ -15,7 +15,6 @@ from flows.scorings.scored import Trained
 from flows.steps.findings.review import order_review
 from pipeline.graph.build import pass_seconds
 from storage.errors import amount
-from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 LIST = {"budget", "random_share", "seed", "order"}
@@ -52,8 +51,7 @@ def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
 def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
     job.verify()
     report = trained.report
-    pool = Pool(trained.run, "pool", report.n_rows, report.n_features)
-    graph, n_classes = PoolGraph(pool, report.n_blocks), len(report.label_values)
+    graph, n_classes = PoolGraph(trained.pool(), report.n_blocks), len(report.label_values)
     job.task("order", order_review, graph, n_classes, report.k, report.verdicts(), params)
 
     def write(run: Run) -> Output:

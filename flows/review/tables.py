@@ -20,9 +20,9 @@ from storage.sources.values.texts import MISSING
 def export_answers(file: AnswersFile, target: str, ids: StoredIds | None = None) -> int:
     """Write all answers that stand as a table, a row per row and reviewer; how many.
 
-    Columns: the id, where rows have ids (empty of rows that were left out), row, label (empty where
-    it is not known), given_label, reviewer, time, conflict, source. The end of `target` tells the
-    format.
+    Columns: the id, where rows have ids (empty of rows that were left out), row, label and
+    given_label (empty where they are not known), reviewer, time, conflict, source. The end of
+    `target` tells the format.
 
     Raises `InputError` where its name is of none; `StorageError` where it cannot be written.
     """

@@ -32,6 +32,7 @@ from pipeline.graph.build import scoring_seconds
 from storage.errors import InputError, StorageError, amount
 from storage.files.location import Location
 from storage.redaction import bare
+from storage.runs.pool import Pool
 from storage.runs.run import MADE, Run, below, runs_above
 from storage.sources.base import Source, same
 from storage.sources.opening import open_source
@@ -170,6 +171,10 @@ class Trained(Finished):
         """Raises as that of any training, and `InputError` where labels are candidate sets."""
         finished = Finished.of(path, all_classes)
         return cls(finished.run, finished.report.single(finished.run.location.name), all_classes)
+
+    def pool(self) -> Pool:
+        """The rows that were trained on."""
+        return Pool(self.run, "pool", self.report.n_rows, self.report.n_features)
 
     def made_below(self, folder: str, parameters: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
         """A run that is made of this one by some parameters, below it, and its config."""

@@ -51,7 +51,6 @@ from pipeline.decision import review
 from storage import InputError
 from storage.answers import AnswersFile
 from storage.arrays.groups import read_group
-from storage.runs.pool import Pool
 
 N = 900
 BUDGET = 30
@@ -375,8 +374,7 @@ def test_rows_are_the_source_s_where_some_were_left_out(tmp_path: Path) -> None:
     labels = np.array(trained.report.label_values, object)
     assert (given[row] == labels[desk.queue["given_label"]]).all()
     assert (given[neighbor[:, 0]] == labels[desk.queue["neighbor_label"][:, 0]]).all()
-    pool = Pool(trained.run, "pool", trained.report.n_rows, 3)
-    shown = Features(trained.run, places(pool, row)).of(row.tolist())
+    shown = Features(trained.run, places(trained.pool(), row)).of(row.tolist())
     assert np.allclose([shown[one]["features"] for one in row.tolist()], x[row], atol=1e-4)
     desk.answer("one", int(row[0]), 0, "ann", False)
     again = run_train(
@@ -387,6 +385,14 @@ def test_rows_are_the_source_s_where_some_were_left_out(tmp_path: Path) -> None:
         **how,
     )
     assert again["corrections"]["n_rows"] == 1
+    (tmp_path / "elsewhere.csv").write_text("row,label\n7,no\n8,yes\n239,no\n")
+    out = tmp_path / "answers.parquet"
+    for options in (["--import-from", str(tmp_path / "elsewhere.csv")], ["--export-to", str(out)]):
+        assert main(["review", "--run", str(tmp_path / "run"), "-q", *options]) == 0
+    exported = pd.read_parquet(out).set_index("row")
+    assert pd.isna(exported.given_label[7])  # of a row that had none
+    for one in (8, 239, int(row[0])):
+        assert exported.given_label[one] == given[one]
 
 
 def test_only_who_has_the_address_is_let_in(page: Served) -> None:
