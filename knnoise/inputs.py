@@ -18,6 +18,8 @@ BATCH_ROWS = 1 << 16
 _SETS = (list, tuple, set, frozenset, np.ndarray)
 INDEX = "index"
 """Name of the ids that a data frame's index without a name gives."""
+LABELS = "labels"
+"""What labels are called that are an array."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ def in_words_of_python(folder: str | None = None, source: Any = None) -> Iterato
         if folder is not None:
             name = re.compile(rf"{re.escape(folder)}/([\w.]+)")
             kind = f"the {type(source).__name__}"
-            message = name.sub(lambda at: "labels" if at[1] == "labels.npy" else kind, message)
-            message = re.sub(r"labels? 'labels\.npy'", "labels", message)
+            message = name.sub(lambda at: LABELS if at[1] == LABELS else kind, message)
+            message = re.sub(rf"labels? {LABELS!r}", LABELS, message)
         raise type(error)(in_python(message)) from None
 
 
@@ -101,7 +103,8 @@ def in_python(text: str) -> str:
 def _source(source: Any, folder: Path, id_column: str | None) -> tuple[str, str | None]:
     if isinstance(source, str | os.PathLike):
         return os.fspath(source), None
-    if _is_of(source, "xarray") and type(source).__name__ == "DataArray":
+    _refuse_dataset(source, "the Dataset")
+    if _is_of(source, "xarray"):
         source = source.data
     if hasattr(source, "__array__") and not (hasattr(source, "columns") or _is_of(source, "dask")):
         source = np.asanyarray(source)  # a tensor of torch, a series
@@ -123,6 +126,15 @@ def _source(source: Any, folder: Path, id_column: str | None) -> tuple[str, str 
     table, index = _table(source, id_column)
     write_arrow(table, folder / "table.arrow")
     return str(folder / "table.arrow"), index
+
+
+def _refuse_dataset(given: Any, what: str) -> None:
+    """`InputError` for several arrays of xarray, which have no order as columns."""
+    if _is_of(given, "xarray") and not hasattr(type(given), "data"):
+        raise InputError(
+            f"{what}: several arrays of xarray; give one of them, such as dataset['x'], or "
+            "dataset.to_dataframe() where each is a column"
+        )
 
 
 def _is_of(source: Any, package: str) -> bool:
@@ -211,10 +223,11 @@ def _as_table(what: str) -> Iterator[None]:
 def _labels(labels: Any, folder: Path) -> str | None:
     if labels is None or isinstance(labels, str | os.PathLike):
         return None if labels is None else os.fspath(labels)
+    _refuse_dataset(labels, LABELS)
     if _is_of(labels, "dask"):
         array = labels.to_dask_array(lengths=True) if hasattr(labels, "to_dask_array") else labels
-        write_array(array, folder / "labels.npy")
-        return str(folder / "labels.npy")
+        write_array(array, folder / LABELS)
+        return str(folder / LABELS)
     if isinstance(labels, np.ma.MaskedArray):
         labels = np.ma.filled(labels.astype(object), "")
     try:
@@ -231,8 +244,9 @@ def _labels(labels: Any, folder: Path) -> str | None:
                 "in a data frame"
             )
         values = np.array([_label(one) for one in values.ravel()], np.str_).reshape(values.shape)
-    np.save(folder / "labels.npy", values, allow_pickle=False)
-    return str(folder / "labels.npy")
+    with (folder / LABELS).open("wb") as file:  # by its name, `.npy` would follow
+        np.save(file, values, allow_pickle=False)
+    return str(folder / LABELS)
 
 
 def _label(one: Any) -> str:
@@ -256,7 +270,7 @@ class _Npy:
 
 
 def write_array(array: Any, target: Path) -> None:
-    """A Dask array as an `.npy` file, chunk by chunk.
+    """A Dask array as an array file of NumPy, chunk by chunk.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from storage.sources.files import FileOfSource, SourcePath, packed, readable
 from storage.sources.formats import arrow, csv, jsonl, parquet, xlsx
 from storage.sources.formats.arrays import ArrayRows, LabeledReader, check_labels, is_mask
 from storage.sources.formats.csv import CsvTable, read_header
-from storage.sources.formats.npy import open_npy, open_npz, read_npy
+from storage.sources.formats.npy import is_npy, open_npy, open_npz, read_npy
 from storage.sources.formats.tables import Constants, Look, Selection, TablesReader, open_tables
 from storage.sources.formats.zarr import MARKS, open_zarr
 from storage.sources.request import ALL, PLAIN, PLAIN_NUMBERS, Coding, Columns, Dialect, Request
@@ -283,7 +283,7 @@ def attach_labels(
         if location.size() == 0:
             raise InputError(f"{location.name}: the labels file is empty; give one label per row")
     labels: ArrayRows
-    if lower.endswith(".npy"):
+    if lower.endswith(".npy") or is_npy(location):
         labels = read_npy(location)
     elif lower.endswith(TEXT):
         labels = _read_text(location, source.n_rows, column, dialect)

@@ -239,6 +239,17 @@ def test_an_array_of_xarray_is_one() -> None:
         assert np.array_equal(chunk.x, x)
 
 
+def test_of_a_dataset_of_xarray_one_array_is_wanted() -> None:
+    x, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    arrays = xr.Dataset({"x": (("r", "c"), x), "y": ("r", y), "data": ("r", x[:, 0])})
+    for source, labels in ((arrays, y), (x, arrays)):
+        with pytest.raises(InputError, match=r"several arrays of xarray; give one of them, such"):
+            knnoise.check(source, labels=labels)
+    assert knnoise.check(arrays["x"], labels=arrays["y"]).n_features == 2
+    found = knnoise.check(arrays.drop_vars("x").to_dataframe(), label_column="y")
+    assert found.label_counts == [(0, 30), (1, 30)]
+
+
 def test_labels_by_another_index_are_refused() -> None:
     table = frame().drop(columns=["vector", "b"])
     labels = table.pop("sick")
@@ -246,8 +257,8 @@ def test_labels_by_another_index_are_refused() -> None:
     for function in (knnoise.check, knnoise.train):
         with pytest.raises(InputError, match=r"index is not that of the rows; give labels.reindex"):
             function(table, labels=shuffled)
-    assert knnoise.check(table, labels=labels).label_name == "labels.npy"
-    assert knnoise.check(table, labels=labels.to_numpy()).label_name == "labels.npy"
+    for given in (labels, labels.to_numpy(), dd.from_pandas(labels == "yes", npartitions=2)):
+        assert knnoise.check(table, labels=given).label_name == "labels"
 
 
 def test_an_index_names_the_rows_whose_labels_are_wanted(tmp_path: Path) -> None:

@@ -88,6 +88,12 @@ def _open(location: SourcePath, member: str | None) -> Iterator[IO[bytes]]:
         yield file
 
 
+def is_npy(location: SourcePath) -> bool:
+    """Whether a file begins as arrays do, whatever its name."""
+    with readable(location.name), location.open() as file:
+        return file.read(len(npy_format.MAGIC_PREFIX)) == npy_format.MAGIC_PREFIX
+
+
 def read_npy(location: SourcePath, member: str | None = None) -> NpyRows:
     """Read the header of an array; `InputError` if it is none or is cut short."""
     name = _name(location, member)
