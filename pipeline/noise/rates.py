@@ -127,9 +127,9 @@ class NoiseRates:
         return any(p >= MOSTLY and strange[1 - side] > STRANGE for side, p in enumerate(rates))
 
 
-def plural(number: float) -> str:
-    """The end of a noun after a number that is shown rounded."""
-    return "" if round(number) == 1 else "s"
+def worth(rows: float) -> str:
+    """What a class tells that is known as well as so many clean labels would tell it."""
+    return f"tells as much as {rows:,.0f} clean label{'' if round(rows) == 1 else 's'}"
 
 
 def too_few(n_rows: int) -> str:
@@ -213,6 +213,5 @@ def known_to(
     known = known if halves[worse] < 0.5 else "may be anything"
     return (
         f"rate p{worse} {known} while the share of either label differs by {gap:.3f} between the "
-        f"classes, and the smaller class tells as much as {rows:,.0f} clean label"
-        f"{plural(rows)}"
+        f"classes, and the smaller class {worth(rows)}"
     )

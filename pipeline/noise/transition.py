@@ -19,7 +19,7 @@ from pipeline.knn.threads import one_thread
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import COVERAGE, crossfit, held_out_classes, n_held_out
-from pipeline.noise.rates import MIXED, NoiseRates, Support, plural, worst
+from pipeline.noise.rates import MIXED, NoiseRates, Support, worst, worth
 from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
 from pipeline.noise.transition_fit import fit
 
@@ -315,8 +315,7 @@ def _judge(
     doubt, rows = np.ones((n_classes, n_classes)), np.maximum(n_rows * clean.mean(axis=0), 1.0)
     doubt[np.ix_(observed, observed)] = _doubt(fitted, half, hidden, rows)
     reason = (
-        f"The class that is known worst tells as much as {informative.min():.0f} clean label"
-        f"{plural(informative.min())}; "
+        f"The class that is known worst {worth(informative.min())}; "
         f"where a class lies, up to {impurity.max():.0%} of the rows belong to others."
     )
     if coinciding.any():

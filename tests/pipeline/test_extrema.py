@@ -23,7 +23,7 @@ from pipeline.noise.extrema import (
     minmax,
 )
 from pipeline.noise.rates import given as given_rates
-from pipeline.noise.rates import known_to, plural
+from pipeline.noise.rates import known_to, worth
 
 RATES = [(0.2, 0.1), (0.1, 0.3), (0.4, 0.4), (0.0, 0.3)]
 
@@ -436,4 +436,6 @@ def test_gradient_of_the_curve_is_that_of_differences(probit: bool) -> None:
 
 
 def test_one_clean_label_is_one() -> None:
-    assert [plural(n) for n in (0.4, 1.0, 1.4, 1.6, 2875.0)] == ["s", "", "", "s", "s"]
+    amounts = [worth(n).removeprefix("tells as much as ") for n in (0.4, 1.0, 1.4, 1.6, 2875.0)]
+    one, two = "1 clean label", "2 clean labels"
+    assert amounts == ["0 clean labels", one, one, two, "2,875 clean labels"]
