@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import multiprocessing
 import os
+import ssl
 import threading
 import warnings
 from collections.abc import Iterator
@@ -96,6 +97,8 @@ def check_reachable(compute: Compute) -> None:
     for option, name in files.items():
         if name is not None and not Path(name).is_file():
             raise InputError(f"--tls-{option} {name}: no such file; {_HELP}")
+    if ca is not None and cert is not None:
+        _check_pem(ca, cert, key or cert)
     address = address_of(compute)
     if address is None:
         return
@@ -105,6 +108,33 @@ def check_reachable(compute: Compute) -> None:
 
         if dask.config.get("distributed.comm.tls.ca-file", None) is None:
             raise InputError(f"{address}: give --tls-ca, --tls-cert and --tls-key; {_HELP}")
+
+
+def _check_pem(ca: str, cert: str, key: str) -> None:
+    """Raise `InputError` where OpenSSL takes files for something else, of which it names none."""
+    certificate, private = "CERTIFICATE", "PRIVATE KEY"
+    for option, name, what in (
+        ("ca", ca, certificate),
+        ("cert", cert, certificate),
+        ("key", key, private),
+    ):
+        if f"{what}-----" not in Path(name).read_text(errors="replace"):
+            other = private if what == certificate else certificate
+            raise InputError(
+                f"--tls-{option} {name}: holds no {what.lower()} in PEM; give that, not the "
+                f"{other.lower()}; {_HELP}"
+            )
+    try:
+        ssl.create_default_context(cafile=ca)
+    except ssl.SSLError as error:
+        raise InputError(f"--tls-ca {ca}: is damaged ({error}); {_HELP}") from error
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(cert, key)
+    except ssl.SSLError as error:
+        raise InputError(
+            f"--tls-cert {cert}: does not belong to the private key of {key}, or one of them is "
+            f"damaged ({error}); {_HELP}"
+        ) from error
 
 
 def _security(compute: Compute) -> Security | None:

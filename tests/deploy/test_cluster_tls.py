@@ -4,6 +4,7 @@ workers is killed."""
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from prefect_service import ROOT
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
+from flows.engine.cluster import check_reachable
+from flows.options.params import TrainParams
 from storage import ClusterError, InputError
 
 OPTIONS = ("--k", "10", "--block-rows", "250", "--builder", "exact")  # compiles nothing
@@ -116,6 +119,26 @@ def test_certificates_that_are_not_there(pool: PoolWriter, tmp_path: Path) -> No
         fit(pool(), tmp_path / "run", tls_ca="ca.pem", tls_cert="cert.pem")
     with pytest.raises(InputError, match=":9: give --tls-ca, --tls-cert and --tls"):
         fit(pool(), tmp_path / "run", workers=None, scheduler="tls://127.0.0.1:9")
+
+
+def test_files_that_are_something_else_are_named(tmp_path: Path) -> None:
+    (ca, cert, key), other = issue(tmp_path / "tls"), issue(tmp_path / "other")
+    damaged = tmp_path / "damaged.pem"
+    damaged.write_text(Path(ca).read_text()[:200])
+    cases = {
+        f"--tls-cert {key}: holds no certificate in PEM": (ca, key, cert),
+        f"--tls-ca {key}: holds no certificate in PEM": (key, cert, ca),
+        f"--tls-key {ca}: holds no private key in PEM": (ca, cert, ca),
+        f"--tls-ca {damaged}: is damaged": (str(damaged), cert, key),
+        f"--tls-cert {cert}: does not belong to the private key of {other.key}": (
+            *(ca, cert, other.key),
+        ),
+    }
+    for message, files in cases.items():
+        names = zip(("tls_ca", "tls_cert", "tls_key"), files, strict=True)
+        with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+            check_reachable(TrainParams.of("pool.npz", "run", **dict(names)))
+    check_reachable(TrainParams.of("pool.npz", "run", tls_ca=ca, tls_cert=cert, tls_key=key))
 
 
 def test_good_certificates_are_kept(tmp_path: Path) -> None:
