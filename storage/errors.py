@@ -200,6 +200,7 @@ def stored(name: str) -> Iterator[None]:
         if isinstance(error, OSError) or _status(error) is not None or may_pass(error):
             reason = str(error).strip() or type(error).__name__
             lasting = isinstance(error, OSError) and error.errno in _LASTING
+            lasting |= isinstance(error, FileNotFoundError | PermissionError)  # a store's: no errno
             remedy = "mend that, or name another" if lasting else "what is done is kept: run again"
             raise StorageError(f"{name}: cannot be read or written ({reason}); {remedy}") from error
         raise

@@ -44,6 +44,8 @@ def test_files_in_pieces_and_their_bytes() -> None:
 def test_a_bucket_that_is_not_there_is_not_made() -> None:
     with pytest.raises(StorageError, match=r"^s3://nowhere/scores\.csv: cannot be .*bucket"):
         write_bytes("s3://nowhere/scores.csv", b"row")
+    with pytest.raises(StorageError, match=r"bucket does not exist\); mend that, or name another"):
+        Location.of("s3://nowhere/run").create("lease", b"")
     write_bytes(f"{s3.BUCKET}/new/folder/scores.csv", b"row")
     assert Location.of(f"{s3.BUCKET}/new/folder").read("scores.csv") == b"row"
     with pytest.raises(InputError, match="labels that are bought are kept on this host"):

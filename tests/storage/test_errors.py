@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from storage.errors import InputError, amount, unsteered
+import pytest
+
+from storage.errors import InputError, StorageError, amount, stored, unsteered
 
 
 def test_amounts_agree_in_number() -> None:
@@ -18,3 +20,11 @@ def test_amounts_agree_in_number() -> None:
 def test_nothing_steers_a_terminal() -> None:
     assert unsteered("a\x1b[2J\r\x9b\tü\u200f\n") == "a\\x1b[2J\\x0d\\x9b\tü\u200f\n"
     assert str(InputError("t\x1b]0;\x07.csv:\nno rows")) == "t\\x1b]0;\\x07.csv: no rows"
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("no such bucket"), PermissionError("denied")])
+def test_what_a_store_refuses_for_good_is_not_to_be_run_again(error: OSError) -> None:
+    """fsspec raises such errors without the system's number."""
+    message = rf"\({error}\); mend that, or name another$"
+    with pytest.raises(StorageError, match=message), stored("s3://nowhere/run"):
+        raise error
