@@ -54,18 +54,19 @@ def find_class_issues(
 ) -> LabelIssues:
     """Write the group `labels`."""
     n_classes, n_rows = estimates.rule.n_classes, graph.pool.n_rows
-    hear, trees = None, None
+    by_models, gives = None, {"code": f"({KEPT},)i2", "chance": f"({KEPT},)f4"}
     if digest := estimates.first.trees:
-        hear = partial(beside_models, digest=digest)
-        trees = over_rows(job, graph, "model-chances", hear, requests=counted)
+        hear = partial(chances_by_models, digest=digest)
+        by_models = over_rows(job, graph, "model-chances", hear, requests=counted)
+        gives["trees"] = f"({n_classes},)u1"
     tops = over_graph(
         *(job, graph, "first-pass", partial(top, n_classes=n_classes, first=estimates.first)),
         needs=NEEDS,
-        known=trees,
-        gives={"code": f"({KEPT},)i2", "chance": f"({KEPT},)f4"},
+        known=by_models,
+        gives=gives,
         reading=corrected,
     )
-    relayed = over_rows(job, graph, "relay", hear, of=[tops], requests=counted)
+    relayed = over_rows(job, graph, "relay", None, of=[tops], requests=counted)
     smoothed = over_graph(
         *(job, graph, "smoothing"),
         partial(smooth, n_classes=n_classes, n_rows=n_rows, seed=seed),
@@ -104,11 +105,11 @@ def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:
     return {**by, "matrix": rule.matrix(run) if rule.weighed is None else None}
 
 
-def beside_models(at: SourceRows, digest: str) -> Arrays:
-    """What is known of some rows, and what models say of them."""
+def chances_by_models(at: SourceRows, digest: str) -> Arrays:
+    """What models say of some rows."""
     trees = heard(digest, at.pool.run, model_chances, lambda: at.read("x"))
     assert trees is not None
-    return {**at.columns, "trees": trees}
+    return {"trees": trees}
 
 
 def votes_of(at: Around, n_classes: int) -> ClassVotes:
@@ -119,10 +120,13 @@ def votes_of(at: Around, n_classes: int) -> ClassVotes:
 
 def top(at: Around, n_classes: int, first: Fitted, by: Correction) -> Arrays:
     """The likeliest classes of some rows, for their neighbors: codes from 1, 0 where there are
-    fewer than `KEPT`."""
-    tops = first_pass(votes_of(at, n_classes), by, first.weights())
+    fewer than `KEPT`; and what models say, as the next pass wants to know that again."""
+    votes = votes_of(at, n_classes)
+    tops = first_pass(votes, by, first.weights())
     missing = ((0, 0), (0, KEPT - tops.code.shape[1]))
-    return {"code": np.pad(tops.code + 1, missing), "chance": np.pad(tops.chance, missing)}
+    by_models = {} if votes.trees is None else {"trees": votes.trees}
+    made = {"code": np.pad(tops.code + 1, missing), "chance": np.pad(tops.chance, missing)}
+    return made | by_models
 
 
 def tops_around(at: Around) -> TopClasses:
