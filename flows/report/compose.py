@@ -6,7 +6,7 @@ from flows.engine.job import Job, outcomes, peak_rss_mb
 from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.content import builder_reason, recall_warning
-from flows.report.findings import chosen_warning, copied_warning, order_warning
+from flows.report.findings import at_most_weak, chosen_warning, copied_warning, order_warning
 from flows.report.lines import warnings as annotator_warnings
 from flows.report.model import PoolReport, RunConfig, Training, fields_of
 from flows.steps.findings.checks import DataChecked
@@ -110,5 +110,7 @@ def composed(
     }
     report = judged.kind.of(common, job.run, judged.estimated, ingested, judged.verdicts)
     if isinstance(report, Training):
-        report.warnings.extend([*copied_warning(report), *chosen_warning(report)])
+        chosen = chosen_warning(report)
+        report.warnings.extend([*copied_warning(report), *chosen])
+        report = at_most_weak(report) if chosen else report
     return report

@@ -82,6 +82,27 @@ def test_corrected_labels_are_certain(pool: PoolWriter, tmp_path: Path) -> None:
         fit(source, tmp_path / "run")
 
 
+def test_rates_are_weak_where_the_surest_suspects_alone_were_corrected(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 2, 4000)
+    x = rng.normal(size=(4000, 3)) + [3.2, 0, 0] * clean[:, None]
+    given = clean ^ (rng.random(4000) < 0.15)
+    np.savez(tmp_path / "pool.npz", X=x.astype(np.float32), y=given)
+    plain = fit(tmp_path / "pool.npz", tmp_path / "plain", builder="exact")
+    assert (plain["support"], plain["warnings"]) == ("supported", [])
+    quality = pq.read_table(tmp_path / "plain/label_issues.parquet")["label_quality"].to_numpy()
+    for n, support in ((4, "supported"), (60, "weak")):
+        rows, log = quality.argsort()[:n], tmp_path / f"{n}.csv"
+        pd.DataFrame({"row": rows, "label": clean[rows]}).to_csv(log, index=False)
+        report = fit(
+            tmp_path / "pool.npz", tmp_path / f"{n}", builder="exact", corrections=str(log)
+        )
+        assert (report["support"], report["class_support"]) == (support, [support] * 2)
+        assert len(report["warnings"]) == (support == "weak")
+        left = report["reason"].startswith("The mistakes that neighbors doubt were corrected")
+        assert left == (support == "weak")
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_any_label_values_and_a_disagreement(tmp_path: Path, pool: PoolWriter, kind: str) -> None:
     data = np.load(pool())
