@@ -305,7 +305,7 @@ def _judge(
     matrix, interval = np.eye(n_classes), np.zeros((n_classes, n_classes, 2))
     interval[:, :, 1] = 1.0
     errors = np.full(n_classes, 1.0 / (2.0 * 1.96))
-    errors[observed] = np.diag(half) / 1.96
+    errors[observed] = np.minimum(np.diag(half), 0.5) / 1.96
     matrix[np.ix_(observed, observed)] = fitted
     interval[np.ix_(observed, observed)] = np.stack([low, high], axis=2)
     diagnostics = {"impurity": impurity.tolist(), "informative_rows": informative.tolist()}
@@ -314,10 +314,15 @@ def _judge(
     prior[observed], impurities[observed] = clean.mean(axis=0), impurity
     doubt, rows = np.ones((n_classes, n_classes)), np.maximum(n_rows * clean.mean(axis=0), 1.0)
     doubt[np.ix_(observed, observed)] = _doubt(fitted, half, hidden, rows)
+    somewhere = clean.any(axis=0)
+    least, most = informative[somewhere].min(), impurity[somewhere].max()
     reason = (
-        f"The class that is known worst {worth(informative.min())}; "
-        f"where a class lies, up to {impurity.max():.0%} of the rows belong to others."
+        f"The class that is known worst {worth(least)}; "
+        f"where a class lies, up to {most:.0%} of the rows belong to others."
     )
+    if lost := np.count_nonzero(~somewhere):
+        labels = "label is" if lost == 1 else "labels are"
+        reason = f"{lost} {labels} common nowhere, and taken for mistakes alone. {reason}"
     if coinciding.any():
         exchanged = "Some classes have each other's labels, or nearly coincide: labels do not tell."
         reason = f"{exchanged} {reason}"

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 
-from pipeline.arrays import Float64
+from pipeline.arrays import Bools, Float64, Int64
 from pipeline.noise.extrema import SIZES
 
 ALL_WORK = 30_000_000_000
@@ -37,28 +37,78 @@ FIRST_PART = 0.25
 FIRST_SIZES = 18, 90
 """Rows that these neighborhoods hold at least, before that, and at most."""
 ITERATIONS = 150
+FEWEST_LABELS = 25
+"""Held-out labels of a class from which on it may be said to lie nowhere."""
+MOST_REFITS = 2
+"""Times that the fit is done again without the classes that lie nowhere."""
+LEAST_RIGHT = 0.1
+"""Part of a label's rows that are of its class, at least, if there is one."""
 
 
 def fit(share: Float64, counts: Float64, n_rows: int) -> tuple[Float64, Float64]:
     """Matrix (c, c), row = true class, and chances of clean classes (m, c).
 
     ``share`` is (g, m, c) float64, label shares of m anchors in g neighborhoods of ``SIZES`` rows;
-    ``counts`` (m, c), held-out labels; ``n_rows`` the size of the pool. Free parameters: logits of
-    the matrix, a mixing matrix, weights of the g sizes, biases.
+    ``counts`` (m, c), held-out labels; ``n_rows`` the size of the pool. A class that lies nowhere,
+    as a label given at random does, is nobody's true class: its row is the identity's, its chances
+    are 0.
     """
-    g, _, c = share.shape
-    first = first_matrix(share, counts, n_rows)
-    target = np.linalg.pinv(0.95 * first + 0.05 / c)
+    first, c = first_matrix(share, counts, n_rows), len(counts.T)
+    true = np.arange(c)
+    fitted, clean = _fit(share, counts, first, true)
+    for _ in range(MOST_REFITS):
+        lost = nowhere(fitted, clean, counts, true)
+        if not lost.any() or (~lost).sum() < 2:
+            break
+        true = true[~lost]
+        fitted, clean = _fit(share, counts, first, true)
+    matrix, chances = np.eye(c), np.zeros((len(counts), c))
+    matrix[true], chances[:, true] = fitted, clean
+    return matrix, chances
+
+
+def nowhere(matrix: Float64, clean: Float64, counts: Float64, true: Int64) -> Bools:
+    """(t,) which of the ``true`` classes, the rows of ``matrix`` (t, c) and columns of ``clean``
+    (m, t), are none: where they lie another label is commoner, and theirs is half as common
+    elsewhere; or nearly all who have their label are of other classes.
+
+    With such a class the fit is free to take any mixture of the others for it; without, its labels
+    are their mistakes. Of few labels nothing is decided.
+    """
+    given, own = counts.sum(axis=0)[true], matrix[np.arange(len(true)), true]
+    others = matrix[:, true].copy()
+    np.fill_diagonal(others, 0.0)
+    mixture = (own < matrix.max(axis=1)) & (own <= 2.0 * others.max(axis=0))
+    scarce = counts.sum(axis=1) @ clean * own < LEAST_RIGHT * given
+    mixture, scarce = mixture & (given >= FEWEST_LABELS), scarce & (given >= FEWEST_LABELS)
+    return np.asarray(mixture if mixture.any() else scarce)  # a mixture has the rows of others
+
+
+def _fit(share: Float64, counts: Float64, first: Float64, true: Int64) -> tuple[Float64, Float64]:
+    """Rows of the matrix (t, c), and chances (m, t), of the ``true`` classes. Free parameters:
+    logits of the matrix, a mixing matrix, weights of the g sizes, biases."""
+    (g, _, c), t = share.shape, len(true)
+    target = np.linalg.pinv(0.95 * first[true] + 0.05 / c)
     target -= target.mean(axis=1, keepdims=True)
-    free = np.concatenate([np.log(first).ravel(), target.ravel(), np.full(g, 6.0 / g), np.zeros(c)])
+    logits = np.log(first[true]).ravel()
+    free = np.concatenate([logits, target.ravel(), np.full(g, 6.0 / g), np.zeros(t)])
     steps = min(ITERATIONS, ALL_WORK // (share.shape[1] * c * c))
     limit = {"maxiter": steps, "maxfun": 2 * steps}
     for times in (1000.0, 1.0):
-        data = (share, counts, target, times * MIXING_PENALTY)
+        data = (share, counts, target, times * MIXING_PENALTY, true)
         free = minimize(loss, free, data, "L-BFGS-B", True, options=limit).x
-    of_matrix, mixing, weight, bias = np.split(np.asarray(free), [c * c, 2 * c * c, 2 * c * c + g])
-    clean = softmax(np.tensordot(weight, share, 1) @ mixing.reshape(c, c) + bias, axis=1)
-    return softmax(of_matrix.reshape(c, c), axis=1), clean
+    of_matrix, mixing, weight, bias = _split(np.asarray(free), (t, c), g)
+    clean = softmax(np.tensordot(weight, share, 1) @ mixing + bias, axis=1)
+    return softmax(of_matrix, axis=1), clean
+
+
+def _split(
+    free: Float64, shape: tuple[int, int], g: int
+) -> tuple[Float64, Float64, Float64, Float64]:
+    """The free parameters as (t, c), (c, t), (g,) and (t,)."""
+    t, c = shape
+    of_matrix, mixing, weight, bias = np.split(free, [t * c, 2 * t * c, 2 * t * c + g])
+    return of_matrix.reshape(t, c), mixing.reshape(c, t), weight, bias
 
 
 def loss(
@@ -67,21 +117,24 @@ def loss(
     counts: Float64,
     target: Float64,
     mixing_penalty: float,
+    true: Int64,
 ) -> tuple[float, Float64]:
     """Negative log likelihood of the held-out labels, penalized, with its gradient."""
-    g, _, c = share.shape
-    of_matrix, mixing, weight, bias = np.split(free, [c * c, 2 * c * c, 2 * c * c + g])
-    matrix, mixing = softmax(of_matrix.reshape(c, c), axis=1), mixing.reshape(c, c)
+    (g, _, c), t = share.shape, len(true)
+    of_matrix, mixing, weight, bias = _split(free, (t, c), g)
+    matrix = softmax(of_matrix, axis=1)
     mixed = np.tensordot(weight, share, 1)
     clean = softmax(mixed @ mixing + bias, axis=1)
     chance = np.clip(clean @ matrix, 1e-9, None)
     away, pure = mixing - target, PURITY * counts.sum(axis=1, keepdims=True)
-    apart = np.diag(matrix) - np.diag(matrix).mean()
+    own = matrix[np.arange(t), true]
+    apart = own - own.mean()
     value = 1e-2 * float(weight @ weight) + mixing_penalty * float((away**2).sum())
     value -= float((counts * np.log(chance)).sum()) + float((pure * clean**2).sum())
     value += 0.5 * float(apart @ apart) / DIAGONAL_SPREAD**2
     d_chance = -counts / chance
-    d_matrix = clean.T @ d_chance + np.diag(apart) / DIAGONAL_SPREAD**2
+    d_matrix = clean.T @ d_chance
+    d_matrix[np.arange(t), true] += apart / DIAGONAL_SPREAD**2
     d_index = _softmax_gradient(clean, d_chance @ matrix.T - 2.0 * pure * clean)
     d_weight = np.tensordot(share, d_index @ mixing.T, 2) + 2e-2 * weight
     d_mixing = mixed.T @ d_index + 2.0 * mixing_penalty * away

@@ -105,6 +105,26 @@ def test_three_classes_are_found(three: tuple[NDArray[np.int64], NDArray[np.int6
     json.dumps(found.diagnostics, allow_nan=False)
 
 
+def test_label_without_a_place_of_its_own_is_mistakes_alone() -> None:
+    """As `unknown` is, given at random: rates and shares are those of the other classes."""
+    rng = np.random.default_rng(2)
+    y = (rng.random(2000) < 0.3).astype(np.int64)
+    x = np.c_[rng.normal(size=(2000, 2)) + np.outer(y, [2.2, 1.8]), rng.normal(size=(2000, 2))]
+    label = np.where(rng.random(2000) < np.array([0.09, 0.16])[y], 1 - y, y)
+    label[rng.random(2000) < 0.1] = 2
+    near = np.argsort(((x[:, None] - x) ** 2).sum(axis=2), axis=1, kind="stable")[:, :460]
+    found = transition_matrix(near, label[near], len(y), 3)
+    assert found.prior is not None
+    assert found.interval is not None
+    np.testing.assert_allclose(found.prior, [0.7, 0.3, 0.0], atol=0.06)
+    true = np.stack([np.bincount(label[y == a], minlength=3) / (y == a).sum() for a in (0, 1)])
+    assert np.abs(found.matrix[:2] - true).max() < 0.06
+    assert ((found.interval[:2, :, 0] <= true) & (true <= found.interval[:2, :, 1])).all()
+    assert found.interval[2].tolist() == [[0.0, 1.0]] * 3
+    assert found.class_support[2] == "unsupported"
+    assert found.reason.startswith("1 label is common nowhere, and taken for mistakes alone.")
+
+
 def test_small_classes_are_found() -> None:
     near, y = clouds(800, 10, 3)
     pairs = 0.6 * np.eye(10) + 0.4 * np.roll(np.eye(10), 1, axis=1)
@@ -117,7 +137,7 @@ def test_gradient_of_the_loss_is_that_of_differences() -> None:
     rng = np.random.default_rng(8)
     share, held = rng.dirichlet(np.ones(3), (2, 40)), rng.multinomial(3, [0.3, 0.3, 0.4], 40) * 1.0
     free, target = rng.normal(size=2 * 9 + 2 + 3), rng.normal(size=(3, 3))
-    more = (share, held, target, 8.0)
+    more = (share, held, target, 8.0, np.arange(3))
     step = 1e-6 * np.eye(len(free))
     slopes = [(loss(free + e, *more)[0] - loss(free - e, *more)[0]) / 2e-6 for e in step]
     np.testing.assert_allclose(loss(free, *more)[1], slopes, atol=1e-4)
