@@ -66,6 +66,8 @@ class FeatureCandidate:
     """Whether its text is numbers with decimal commas, where points were expected."""
     n_broken: int = 0
     """Values that are no numbers, where most of the others are."""
+    over_lines: bool = False
+    """Whether text of it holds line breaks, which CSV is refused with."""
     names_rows: bool = False
     """Whether values of its type can be ids."""
 
@@ -227,10 +229,9 @@ def _of_text(name: str, column: pa.Array, source: Source) -> FeatureCandidate:
     codes, coded = _coded(text)
     example = (text.filter(bad) if n_text else known)[0].as_py()[:40]
     broken = n_text if not spellings and n_text < len(known) / 2 else 0
-    kinds = tuple(spellings)
-    return FeatureCandidate(
-        name, codes, True, example, kinds, coded=coded, has_commas=commas, n_broken=broken
-    )
+    candidate = FeatureCandidate(name, codes, True, example, tuple(spellings), coded=coded)
+    lines = source.kind == "csv" and pc.any(pc.match_substring(column, "\n")).as_py()
+    return replace(candidate, has_commas=commas, n_broken=broken, over_lines=bool(lines))
 
 
 def _no_numbers(text: pa.Array) -> pa.Array:

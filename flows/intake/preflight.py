@@ -408,6 +408,9 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
                 "correct them (an empty cell is a gap), or leave it out"
             )
             doubts.append(_one("broken", name, text, f"--exclude {quote(name)}"))
+        elif column.over_lines:
+            text = "text over several lines, which may be a quote that is not closed: training"
+            doubts.append(_one("lines", name, f"{text} refuses that", f"--exclude {quote(name)}"))
         elif is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
             what = (
                 "texts, no two of them equal" if column.is_text else "whole numbers, no two equal"

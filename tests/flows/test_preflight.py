@@ -179,9 +179,16 @@ def write_gaps(folder: Path) -> Path:
     return folder / "t.csv"
 
 
+def write_notes(folder: Path) -> Path:
+    notes = [("late;\ncall back", "friendly", "none")[i % 3] for i in range(N)]
+    table_of("numbers").assign(notes=notes).to_csv(folder / "t.csv", index=False)
+    return folder / "t.csv"
+
+
 @pytest.mark.parametrize(
     ("write", "options"),
     [
+        (write_notes, ["--exclude notes"]),
         (
             write_semicolons,
             ["--sep ';'", "--encoding cp1252", "--decimal ,", "--parse people=thousands"],

@@ -379,8 +379,8 @@ class CsvTable(TableRows):
             if at >= 0:
                 raise InputError(
                     f"{self.location.name}: column {name!r} holds a line break at row "
-                    f"{row + at} (from 0); look for a quote that is not closed, or write it on one "
-                    "line"
+                    f"{row + at} (from 0); look for a quote that is not closed, write it on one "
+                    "line, or leave the column out"
                 )
 
     def _explain(self, message: str, row: int) -> InputError:
