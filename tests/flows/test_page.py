@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import shlex
 import shutil
@@ -113,6 +114,21 @@ def test_contents_are_the_sections_internals_last(made: Path, of_three: Path) ->
             assert word not in outcome
         assert "Brier" in internals
         assert titles[titles.index("Internals") + 1 :][-2:] == ["Time", "How it was made"]
+
+
+def test_mistakes_of_a_class_that_lies_nowhere_are_not_known(
+    of_three: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(of_three / "run", tmp_path / "run")
+    path = tmp_path / "run" / "report.json"
+    report = json.loads(path.read_text())
+    report["clean_prior"][0], report["class_noise"][0] = None, 0.0
+    report["class_noise_interval"][0], report["class_support"][0] = (0.0, 1.0), "unsupported"
+    path.write_text(json.dumps(report))
+    assert command(tmp_path, tmp_path / "run") == 0
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("not known</td>") == 2
+    assert "0.0 % to 100.0 %" not in page
 
 
 def test_the_axis_of_reliability_names_what_is_right(made: Path, of_three: Path) -> None:
