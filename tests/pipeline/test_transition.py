@@ -125,6 +125,20 @@ def test_label_without_a_place_of_its_own_is_mistakes_alone() -> None:
     assert found.reason.startswith("1 label is common nowhere, and taken for mistakes alone.")
 
 
+def test_classes_of_a_few_rows_leave_the_matrix_of_others_alone(
+    three: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> None:
+    """Four rows each, and a hundred wrong labels: such rows nothing tells from other classes'."""
+    near, y = three[0], three[1].copy()
+    y[:16] = 3 + np.arange(16) // 4
+    label = corrupt(y, 0.75 * np.eye(7) + 0.25 / 7, 2)
+    found = transition_matrix(near, label[near], len(y), 7)
+    assert np.abs(found.matrix - realized(y, label, 7))[:3].sum(axis=1).max() < 0.05
+    assert found.class_support == ("supported",) * 3 + ("unsupported",) * 4
+    assert found.prior is not None
+    assert found.prior[3:].max() < 0.01
+
+
 def test_small_classes_are_found() -> None:
     near, y = clouds(800, 10, 3)
     pairs = 0.6 * np.eye(10) + 0.4 * np.roll(np.eye(10), 1, axis=1)
