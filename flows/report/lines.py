@@ -6,8 +6,8 @@ from flows.report import metric
 from flows.report.findings import bounded, findings
 from flows.report.model import PoolReport, Training, span, where
 from flows.steps.ingest.pool import CorrectionsUsed
-from flows.steps.labels.classes import Fitted
 from pipeline.decision.odds import WeighedVote
+from pipeline.decision.quality import Weights
 from pipeline.decision.tempering import Worth
 from pipeline.noise.annotator_verdicts import Annotator, Annotators
 from pipeline.noise.groups import APART, Group, Groups
@@ -35,7 +35,7 @@ def of_labels(report: Training) -> list[str]:
     ]
 
 
-def predicted_by(worth: Worth | None, vote: WeighedVote | Fitted | None) -> list[str]:
+def predicted_by(worth: Worth | None, vote: WeighedVote | Weights | None) -> list[str]:
     """How new rows are predicted, by several sizes of neighborhoods where there is their vote, and
     what that is worth; nothing where it was asked for."""
     if worth is None:

@@ -109,10 +109,10 @@ class Reach:
 class Weights:
     """A fitted softmax."""
 
-    weight: Float64
+    weight: list[float]
     """(feature,) at least 0; with a reach, one more of the last feature times how far neighbors
     are, of any sign."""
-    bias: Float64
+    bias: list[list[float]]
     """(1, class); with a reach (2, class), the second times how far neighbors are."""
     reach: Reach | None = None
     mistaken: float = 0.0
@@ -231,7 +231,7 @@ def _beside(
     gain = _log_likelihood(both, votes, by, by_both) - _log_likelihood(alone, votes, by, by_one)
     if gain < LEAST_GAIN * len(x):
         return linear
-    of_linear, of_trees = by_both.weight[-2:].tolist()
+    of_linear, of_trees = by_both.weight[-2:]
     return mixed(linear, trees, of_linear / (of_linear + of_trees))
 
 
@@ -340,10 +340,11 @@ def fit_weights(
     rising = n_features if scale is None else n_features - 1
     best = likeliest(loss, np.concatenate([start, np.zeros(n_terms * c)]), rising)
     weight, bias = np.split(best, [n_features])
-    fitted = Weights(weight, bias.reshape(n_terms, c), scale)
+    bias = bias.reshape(n_terms, c)
+    fitted = Weights(weight.tolist(), bias.tolist(), scale)
     if scale is None or not len(rows):
         return fitted
-    f, _ = _softmax(of, weight, fitted.bias)
+    f, _ = _softmax(of, weight, bias)
     contradicted = float((f.argmax(axis=1) != votes.own[rows]).mean())
     right = (f * np.diag(by.matrix)[slot]).sum(axis=1) / f.sum(axis=1)
     return replace(fitted, mistaken=mistaken_of(contradicted, 1.0 - float(right.mean())))
@@ -365,8 +366,9 @@ def chances(
 ) -> Chances:
     """Chances of the clean class from the neighbors alone, the row's own label left out; ``reach``
     as the weights were fitted with."""
-    of = _terms(features, code, weights.bias.shape[1], weights.reach, reach)
-    return Chances(*_softmax(of, weights.weight, weights.bias))
+    weight, bias = np.array(weights.weight), np.array(weights.bias)
+    of = _terms(features, code, bias.shape[1], weights.reach, reach)
+    return Chances(*_softmax(of, weight, bias))
 
 
 def among_candidates(chances: Chances) -> Float64:

@@ -24,8 +24,9 @@ from flows.report.model import (
     span,
 )
 from flows.steps.ingest.pool import Ingested
-from flows.steps.labels.classes import ClassEstimates, Fitted, VoteRule
+from flows.steps.labels.classes import ClassEstimates, VoteRule
 from flows.steps.queries.class_scores import ClassRule
+from pipeline.decision.quality import Weights
 from pipeline.decision.tempering import MatrixDecision, Worth
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
@@ -66,7 +67,7 @@ class ClassReport(Training):
 
     decision: MatrixDecision
     """How far the matrix corrects votes."""
-    weighed: Fitted | None = None
+    weighed: Weights | None = None
     """Weights of neighborhoods of several sizes, and models, which predict; None: the corrected
     vote of k."""
     worth: Worth | None = None

@@ -11,8 +11,8 @@ from markupsafe import Markup, escape
 from flows.engine.results import LabelValue
 from flows.report.lines import predicted_by
 from flows.report.model import PoolReport, Training
-from flows.steps.labels.classes import Fitted
 from pipeline.decision.odds import WeighedVote
+from pipeline.decision.quality import Weights
 from pipeline.decision.tempering import Worth
 from storage.errors import amount
 
@@ -109,7 +109,7 @@ def wrong_in_all(report: Training) -> list[tuple[str, str, str]]:
     return [("wrong labels", percent(report.share_wrong), f"{percent(low)} to {percent(high)}")]
 
 
-def sizes(worth: Worth | None, vote: WeighedVote | Fitted | None) -> str:
+def sizes(worth: Worth | None, vote: WeighedVote | Weights | None) -> str:
     """A sentence, and a space before it, on what predicts new rows; nothing where one k was asked
     for."""
     return "".join(f" {text[0].upper()}{text[1:]}." for text in predicted_by(worth, vote))

@@ -17,7 +17,6 @@ from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import heard
 from flows.steps.labels.classes import (
     ClassEstimates,
-    Fitted,
     VoteRule,
     neighbor_codes,
     read_correction,
@@ -33,6 +32,7 @@ from pipeline.decision.quality import (
     SMOOTHED,
     Correction,
     TopClasses,
+    Weights,
     chances,
     fit_weights,
     model_chances,
@@ -74,7 +74,7 @@ def find_class_issues(
         known=relayed,
     )
     fit = partial(_fit, n_classes=n_classes, digest=digest, counted=counted, smoothed=smoothed)
-    second = job.result("weights", fit, Fitted)
+    second = job.result("weights", fit, Weights)
     judged = over_graph(
         *(job, graph, "second-pass"),
         partial(judge, rule=estimates.rule, second=second),
@@ -118,11 +118,11 @@ def votes_of(at: Around, n_classes: int) -> ClassVotes:
     return replace(votes, trees=at.known["trees"][at.own]) if "trees" in at.known else votes
 
 
-def top(at: Around, n_classes: int, first: Fitted, by: Correction) -> Arrays:
+def top(at: Around, n_classes: int, first: Weights, by: Correction) -> Arrays:
     """The likeliest classes of some rows, for their neighbors: codes from 1, 0 where there are
     fewer than `KEPT`; and what models say, as the next pass wants to know that again."""
     votes = votes_of(at, n_classes)
-    tops = first_pass(votes, by, first.weights())
+    tops = first_pass(votes, by, first)
     missing = ((0, 0), (0, KEPT - tops.code.shape[1]))
     by_models = {} if votes.trees is None else {"trees": votes.trees}
     made = {"code": np.pad(tops.code + 1, missing), "chance": np.pad(tops.chance, missing)}
@@ -153,19 +153,19 @@ def _fit(run: Run, n_classes: int, digest: str, counted: Sendings, smoothed: Sen
     trees = heard(digest, run, model_chances, features_of_sample)
     votes = replace(read_sample(sample, n_classes)[2], trees=trees)
     features = np.concatenate([vote_features(votes, by), around["feature"]], axis=2)
-    return Output([], Fitted.from_weights(fit_weights(features, votes, by, around["reach"])))
+    return Output([], fit_weights(features, votes, by, around["reach"]))
 
 
-def judge(at: Around, rule: VoteRule, second: Fitted, by: Correction, matrix: Any) -> Arrays:
+def judge(at: Around, rule: VoteRule, second: Weights, by: Correction, matrix: Any) -> Arrays:
     """Qualities and predictions of some rows."""
     votes, near = votes_of(at, rule.n_classes), neighbor_codes(at)
     distance = at.of_row["distance"]
     features = features_of(votes, by, tops_around(at), distance)
-    suspects = second_pass(features, reach_of(distance), votes, by, second.weights())
+    suspects = second_pass(features, reach_of(distance), votes, by, second)
     if rule.weighed is None:
         predicted = decide(near, rule.n_classes, rule.k, matrix).predicted
     else:
-        before = chances(features[:, :, :-1], votes.code, rule.weighed.weights())
+        before = chances(features[:, :, :-1], votes.code, rule.weighed)
         predicted = likeliest(votes.code, before.chance)
     return {
         "predicted_label": predicted,

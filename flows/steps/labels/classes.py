@@ -34,7 +34,6 @@ from pipeline.decision.class_votes import (
 from pipeline.decision.quality import (
     FIT_ROWS,
     Correction,
-    Reach,
     Weights,
     correction,
     hear_models,
@@ -63,32 +62,13 @@ from storage.runs.run import Run
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """Fitted weights of label qualities."""
-
-    weight: list[float]
-    bias: list[list[float]]
-    reach: Reach | None
-    mistaken: float
-    trees: str = ""
-
-    @classmethod
-    def from_weights(cls, by: Weights) -> Fitted:
-        return cls(by.weight.tolist(), by.bias.tolist(), by.reach, by.mistaken, by.trees)
-
-    def weights(self) -> Weights:
-        weight, bias = np.asarray(self.weight), np.asarray(self.bias)
-        return Weights(weight, bias, self.reach, self.mistaken, self.trees)
-
-
-@dataclass(frozen=True)
 class VoteRule:
     """How a row is predicted by the labels of its neighbors."""
 
     k: int
     n_classes: int
     decision: MatrixDecision
-    weighed: Fitted | None
+    weighed: Weights | None
     """Weights of neighborhoods of all sizes, which predict; None: the vote of one k."""
 
     @property
@@ -110,7 +90,7 @@ class VoteRule:
         if self.weighed is None:
             return decide(near, self.n_classes, self.k, self.matrix(run))
         trees = heard(self.weighed.trees, run, model_chances, features)
-        return decide_weighed(near, read_correction(run), self.weighed.weights(), trees)
+        return decide_weighed(near, read_correction(run), self.weighed, trees)
 
 
 @dataclass(frozen=True)
@@ -128,7 +108,7 @@ class ClassEstimates:
     regions: list[Regions | None]
     """For each class, the test whether its mistakes depend on the features."""
     decision: MatrixDecision
-    first: Fitted
+    first: Weights
     """Weights of the first pass of label qualities."""
     worth: Worth | None
     """What they are worth for predictions; None where the vote of one k is asked for."""
@@ -287,7 +267,7 @@ def estimate_classes(
                 prior=prior.tolist(),
                 regions=[None if test is None else test.to_json() for test in fitted.regions],
                 decision=decision,
-                first=Fitted.from_weights(first),
+                first=first,
                 worth=worth_it,
             ),
         )
