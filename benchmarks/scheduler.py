@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from flows.engine.collectives.sent import incoming
+from flows.engine.collectives.sent import Inbox, incoming
 from flows.engine.job import Job, Output, outcomes, peak_rss_mb
 from flows.engine.parts import Part, block_name
 from flows.engine.progress import Reporter
@@ -42,13 +42,13 @@ def send(run: Run, part: Part) -> Output:
     """One row for each destination."""
     exchange, destination = part.args["to"], np.asarray(part.args["destination"])
     sent = exchange.send(part.name, destination, part.args["n_destinations"], {"row": destination})
-    return Output([exchange.key(part.name)], {"sent": sent})
+    return Output([exchange.key(part.name)], sent)
 
 
 def receive(run: Run, part: Part) -> Output:
     """Slices arrive; a file of a few bytes is written."""
     key = f"scratch.zarr/received/{part.name}"
-    run.location.replace(key, str(len(part.args["slices"])).encode())
+    run.location.replace(key, str(len(part.args["inbox"].slices)).encode())
     return Output([key], {"rows": 0})
 
 
@@ -73,15 +73,18 @@ class Simulation:
             held[name] = records
             return records
 
+        def arrived(name: str, n: int) -> list[Inbox]:
+            return incoming(Exchange(self.job.run.location, name), held.pop(name), n)
+
         everywhere = range(b)
         return [
             ("route", lambda: keep("route", self._send("route", p, b, lambda i: everywhere))),
-            ("blocks", lambda: self._receive("blocks", b, incoming(held.pop("route"), b))),
+            ("blocks", lambda: self._receive("blocks", b, arrived("route", b))),
             ("neighbors", lambda: keep("lists", self._send("lists", b, b, self._near))),
-            ("graph", lambda: self._receive("graph", b, incoming(held.pop("lists"), b))),
+            ("graph", lambda: self._receive("graph", b, arrived("lists", b))),
             ("audit", self._nothing),
             ("regression", lambda: keep("counts", self._send("counts", b, p, lambda i: range(p)))),
-            ("labels", lambda: self._receive("labels", p, incoming(held.pop("counts"), p))),
+            ("labels", lambda: self._receive("labels", p, arrived("counts", p))),
         ]
 
     def _near(self, block: int) -> list[int]:
@@ -95,8 +98,8 @@ class Simulation:
         parts = [Part(block_name(i), {**common, "destination": to(i)}) for i in range(n)]
         return self.job.parts(step, send, parts)
 
-    def _receive(self, step: str, n: int, slices: Any) -> list[Record]:
-        parts = [Part(block_name(i), {"slices": slices[i]}) for i in range(n)]
+    def _receive(self, step: str, n: int, inboxes: list[Inbox]) -> list[Record]:
+        parts = [Part(block_name(i), {"inbox": inboxes[i]}) for i in range(n)]
         return self.job.parts(step, receive, parts)
 
     def _nothing(self) -> list[Record]:

@@ -17,7 +17,7 @@ import zarr
 from runs import PoolWriter, fit, results
 
 from benchmarks.study.beside import select
-from flows.engine.collectives.sent import receive_lists, send_lists
+from flows.engine.collectives.sent import Inbox, of_owners
 from flows.engine.job import Output
 from flows.engine.parts import Part
 from flows.report.content import load
@@ -85,9 +85,9 @@ def test_lists_of_rows_between_two_blocks_stay_theirs(tmp_path: Path) -> None:
 def test_lists_sent_to_the_wrong_block_are_refused(tmp_path: Path) -> None:
     exchange = Exchange(Location.of(tmp_path), "lists")
     lists = Neighbors(np.array([[1]]), np.ones((1, 1), np.float32), np.ones((1, 1), np.int8))
-    send_lists(exchange, "a", np.zeros(1, np.int64), 1, np.array([7]), lists)
+    exchange.send("a", np.zeros(1, np.int64), 1, of_owners(np.array([7]), lists))
     with pytest.raises(StorageError, match="not at home"):
-        receive_lists(exchange, [Slice("a", 0, 1)], np.array([3, 9]), 1)
+        Inbox(exchange, [Slice("a", 0, 1)]).lists(np.array([3, 9]), 1)
 
 
 def test_rknn_is_the_papers_choice_and_rule(pool: PoolWriter, tmp_path: Path) -> None:

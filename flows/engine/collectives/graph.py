@@ -10,22 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from flows.engine.collectives.sent import (
-    Facts,
-    Passed,
-    Replies,
-    Sendings,
-    Sent,
-    ask,
-    exchange,
-    to_driver,
-)
+from flows.engine.collectives.sent import Facts, Inbox, Outbox, Replies, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
 from pipeline.arrays import AnyArray, Bools, Int32, Int64
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import distinct, places
-from storage.arrays.exchange import Exchange, Slice
 from storage.arrays.groups import Arrays, read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -102,7 +92,6 @@ class _Pass:
     kernel: Kernel | None
     needs: tuple[str, ...]
     gives: dict[str, str]
-    known: Exchange | None
     reading: Callable[[Run], Mapping[str, Any]] | None
     several: Asks | None
     asks: Asks | None
@@ -136,16 +125,15 @@ def over_graph(
     asks : which source rows are asked what they know
     portion : rows that the kernel sees at once; None for all of the block
     """
-    answers: list[list[Slice]] = [[]] * graph.n_blocks
+    answers: list[Inbox] | list[None] = [None] * graph.n_blocks
     if known is not None:
-        answers = known.slices("answers", graph.n_blocks)
+        answers = known.inboxes("answers", graph.n_blocks)
     shared = _Pass(
         step=step,
         graph=graph,
         kernel=kernel,
         needs=tuple(needs),
         gives=dict(gives or {}),
-        known=None if known is None else known.exchange("answers"),
         several=several,
         reading=reading,
         asks=asks,
@@ -155,45 +143,29 @@ def over_graph(
     return Sendings.of(job.run.location, step, records)
 
 
-def _block_part(of: _Pass, run: Run, part: Part[tuple[int, list[Slice]]]) -> Output:
+def _block_part(of: _Pass, run: Run, part: Part[tuple[int, Inbox | None]]) -> Output:
     """One block of a pass, and where lies what is known of its rows."""
     (number, known), pool = part.args, of.graph.pool
-    lists = of.graph.read(number, _read_names(of))
+    looked_up = {"neighbor"} if of.asks is not None or known is not None else set()
+    lists = of.graph.read(number, sorted({"row", *of.needs, *looked_up}))
     row, seconds = lists["row"], 0.0
-    sent: dict[str, Sent] = {}
-    written: list[str] = []
-
-    def send(what: str, to: Int64, n: int, columns: Arrays) -> None:
-        away = exchange(run.location, of.step, what)
-        sent[what] = away.send(part.name, to, n, columns)
-        written.append(away.key(part.name))
-
     passed = Facts(_typed({}, of.gives))
     if of.kernel is not None and len(row):
         shared = {} if of.reading is None else of.reading(run)
         passed, seconds = _findings(of, lists, known, shared)
-    n_parts = len(pool.parts())
+    out, n_parts = Outbox(run.location, of.step, part.name), len(pool.parts())
     if of.gives:
-        send("rows", pool.part_of(row), n_parts, {"row": row, **passed.columns})
+        out.send("rows", pool.part_of(row), n_parts, {"row": row, **passed.columns})
     if passed.others:
-        send("others", pool.part_of(passed.others["row"]), n_parts, passed.others)
-    if passed.drawn:
-        send("drawn", to_driver(passed.drawn), 1, passed.drawn)
+        out.send("others", pool.part_of(passed.others["row"]), n_parts, passed.others)
+    out.to_driver(passed.drawn)
     if of.asks is not None:
-        key, sent["asked"] = ask(
-            *(run.location, of.step, part.name, number, pool, of.asks.rows(lists))
-        )
-        written.append(key)
-    return Output(written, Passed(sent, passed.left), seconds)
-
-
-def _read_names(of: _Pass) -> list[str]:
-    looked_up = {"neighbor"} if of.asks is not None or of.known is not None else set()
-    return sorted({"row", *of.needs, *looked_up})
+        out.ask(number, pool, of.asks.rows(lists))
+    return out.output(passed.left, seconds)
 
 
 def _findings(
-    of: _Pass, lists: Arrays, slices: list[Slice], shared: Mapping[str, Any]
+    of: _Pass, lists: Arrays, known: Inbox | None, shared: Mapping[str, Any]
 ) -> tuple[Facts, float]:
     """What the kernel finds in all rows of a block, and its seconds."""
     assert of.kernel is not None
@@ -201,11 +173,11 @@ def _findings(
     columns: Arrays = {}
     near, own = np.empty((n_rows, 0), np.int32), np.full(n_rows, ABSENT, np.int32)
     if of.several is not None:
-        wanted, columns = of.several.rows(lists), _by_row(of, lists, slices)
+        wanted, columns = of.several.rows(lists), _by_row(of.several, lists, known)
         near = places(wanted, lists["neighbor"][:, : of.several.ranks])
         own = places(wanted, lists["row"])
-    elif of.known is not None:
-        answers = Replies(of.known, slices)
+    elif known is not None:
+        answers = Replies(known)
         near, own = answers.places(lists["neighbor"]), places(answers.row, lists["row"])
         columns = {n: np.concatenate([c, np.zeros_like(c[:1])]) for n, c in answers.columns.items()}
     pieces, seconds = [], 0.0
@@ -226,14 +198,12 @@ def _findings(
     return whole, seconds
 
 
-def _by_row(of: _Pass, lists: Arrays, slices: list[Slice]) -> Arrays:
+def _by_row(asked: Asks, lists: Arrays, known: Inbox | None) -> Arrays:
     """What was answered, row by row, and where that of each row asked for starts."""
-    assert of.known is not None
-    assert of.several is not None
-    columns = of.known.receive(slices) if slices else {"row": np.empty(0, np.int64)}
+    columns = known.receive() if known else {"row": np.empty(0, np.int64)}
     row = columns.pop("row")
     order = np.argsort(row, kind="stable")
-    ends = np.append(of.several.rows(lists), np.iinfo(np.int64).max)
+    ends = np.append(asked.rows(lists), np.iinfo(np.int64).max)
     sorted_by_row = {name: column[order] for name, column in columns.items()}
     return {**sorted_by_row, "start": np.searchsorted(row[order], ends)}
 

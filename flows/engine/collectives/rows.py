@@ -10,20 +10,11 @@ from typing import Any
 import numpy as np
 
 from flows.engine.collectives.graph import PoolGraph
-from flows.engine.collectives.sent import (
-    Facts,
-    Passed,
-    Sendings,
-    Sent,
-    exchange,
-    source_order,
-    to_driver,
-)
+from flows.engine.collectives.sent import Facts, Inbox, Outbox, Sendings, source_order
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
 from flows.engine.results import LabelValue
-from pipeline.arrays import AnyArray, Int64
-from storage.arrays.exchange import Exchange, Slice
+from pipeline.arrays import AnyArray, Int64, Integers
 from storage.arrays.groups import Arrays
 from storage.arrays.schema import GROUPS
 from storage.export import write_table
@@ -100,10 +91,8 @@ class _RowPass:
     step: str
     pool: Pool
     kernel: Kernel | None
-    of: tuple[tuple[str, Exchange], ...]
+    of: tuple[str, ...]
     """The steps that columns come from."""
-    others: Exchange | None
-    requests: Exchange | None
     n_blocks: int
     table: Table | None
 
@@ -111,9 +100,9 @@ class _RowPass:
 @dataclass(frozen=True)
 class _Rows:
     rows: Rows
-    of: tuple[list[Slice], ...]
-    others: list[Slice]
-    requests: list[Slice]
+    of: tuple[Inbox, ...]
+    others: Inbox | None
+    requests: Inbox | None
     more: Any
 
 
@@ -143,20 +132,17 @@ def over_rows(
     """
     parts = graph.pool.parts()
     n = len(parts)
-    slices = [one.slices("rows", n) for one in of]
-    of_others = [[]] * n if others is None else others.slices("others", n)
-    of_requests = [[]] * n if requests is None else requests.slices("asked", n)
+    none: list[None] = [None] * n
+    of_each = [one.inboxes("rows", n) for one in of]
+    of_others = none if others is None else others.inboxes("others", n)
+    of_requests = none if requests is None else requests.inboxes("asked", n)
     if table is not None:
         table.writer(job.run, graph.pool)
-    shared = _RowPass(
-        *(step, graph.pool, kernel, tuple((one.step, one.exchange("rows")) for one in of)),
-        None if others is None else others.exchange("others"),
-        None if requests is None else requests.exchange("asked"),
-        *(graph.n_blocks, table),
-    )
-    known = more or [None] * n
+    steps = tuple(one.step for one in of)
+    shared = _RowPass(step, graph.pool, kernel, steps, graph.n_blocks, table)
+    known = more or none
     each = (
-        _Rows(rows, tuple(s[i] for s in slices), of_others[i], of_requests[i], known[i])
+        _Rows(rows, tuple(one[i] for one in of_each), of_others[i], of_requests[i], known[i])
         for i, rows in enumerate(parts)
     )
     records = job.parts(step, partial(_rows_part, shared), by_rows(each))
@@ -168,40 +154,34 @@ def _rows_part(of: _RowPass, run: Run, part: Part[_Rows]) -> Output:
     args = part.args
     columns: Arrays = {}
     other: Arrays = {}
-    for (step, through), slices in zip(of.of, args.of, strict=True):
-        got = through.receive(slices)
+    for step, inbox in zip(of.of, args.of, strict=True):
+        got = inbox.receive()
         order = source_order(got.pop("row"), args.rows, step)
         columns |= {name: column[order] for name, column in got.items()}
-    if of.others is not None and args.others:
-        other = of.others.receive(args.others)
+    if args.others:
+        other = args.others.receive()
         other["place"] = other.pop("row") - args.rows.start
     passed = Facts(columns)
     if of.kernel is not None:
         wanted = bool(args.requests)
         given = of.kernel(SourceRows(of.pool, args.rows, columns, other, wanted, args.more))
         passed = given if isinstance(given, Facts) else Facts(given)
-    sent: dict[str, Sent] = {}
-    written: list[str] = []
-    if of.requests is not None:
-        away = exchange(run.location, of.step, "answers")
-        sent["answers"] = _answer(of, part, away, passed)
-        written.append(away.key(part.name))
-    if passed.drawn:
-        away = exchange(run.location, of.step, "drawn")
-        sent["drawn"] = away.send(part.name, to_driver(passed.drawn), 1, passed.drawn)
-        written.append(away.key(part.name))
+    out = Outbox(run.location, of.step, part.name)
+    if args.requests is not None:
+        out.send("answers", *_answers(of, args, passed))
+    out.to_driver(passed.drawn)
     if of.table is not None:
-        written += of.table.write(run, of.pool, args.rows, passed.columns)
-    return Output(written, Passed(sent, passed.left))
+        out.written += of.table.write(run, of.pool, args.rows, passed.columns)
+    return out.output(passed.left)
 
 
-def _answer(of: _RowPass, part: Part[_Rows], away: Exchange, passed: Facts) -> Sent:
-    """Send what is known of the rows to the blocks that asked for them."""
+def _answers(of: _RowPass, args: _Rows, passed: Facts) -> tuple[Integers, int, Arrays]:
+    """What is known of the rows that blocks asked for, on its way to these."""
     row, asker = np.empty(0, np.int64), np.empty(0, np.int32)
-    if of.requests is not None and part.args.requests:
-        requests = of.requests.receive(part.args.requests)
+    if args.requests:
+        requests = args.requests.receive()
         row, asker = requests["row"], requests["asker"]
-    columns, item = {"row": row}, row - part.args.rows.start
+    columns, item = {"row": row}, row - args.rows.start
     given = passed.columns
     if passed.others:
         known = passed.others["row"]
@@ -209,7 +189,7 @@ def _answer(of: _RowPass, part: Part[_Rows], away: Exchange, passed: Facts) -> S
         item, owner = ragged(first, np.searchsorted(known, row, "right") - first)
         columns, asker, given = {}, asker[owner], passed.others
     answers = {**columns, **{name: column[item] for name, column in given.items()}}
-    return away.send(part.name, asker, of.n_blocks, answers)
+    return asker, of.n_blocks, answers
 
 
 def ragged(first: Int64, length: Int64) -> tuple[Int64, Int64]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from flows.engine.job import Output
 from flows.engine.results import of_json, result_of
 from pipeline.arrays import Int32, Int64, Integers
 from pipeline.knn.lists import ABSENT, Neighbors, empty, merge
@@ -47,6 +48,125 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Inbox:
+    """What parts sent to one consumer: its slices of the runs of an exchange."""
+
+    exchange: Exchange
+    slices: list[Slice]
+
+    def __len__(self) -> int:
+        """Items."""
+        return sum(part.stop - part.start for part in self.slices)
+
+    def receive(self) -> Arrays:
+        """All items, by column; raises as `Exchange.receive`."""
+        return self.exchange.receive(self.slices)
+
+    def lists(self, owners: Int64, k: int) -> Neighbors:
+        """The merged list of each owner, from all lists sent for them.
+
+        owners : (row,) ascending; rows without any list get an empty one
+
+        Raises `StorageError` where a list is of no row of `owners`.
+        """
+        if not self.slices:
+            return empty(len(owners), k)
+        columns = self.receive()
+        owner = columns.pop("owner")
+        if not np.isin(owner, owners).all():
+            raise StorageError(
+                f"exchange {self.exchange.name}: lists of rows that are not at home here"
+            )
+        return merge(np.searchsorted(owners, owner), Neighbors(**columns), len(owners))
+
+    def batches(self, most: int) -> Iterator[Inbox]:
+        """The same items in several of at most so many."""
+        batch: list[Slice] = []
+        room = most
+        for part in self.slices:
+            start = part.start
+            while start < part.stop:
+                stop = min(part.stop, start + room)
+                batch.append(Slice(part.producer, start, stop))
+                room -= stop - start
+                start = stop
+                if room == 0:
+                    yield Inbox(self.exchange, batch)
+                    batch, room = [], most
+        if batch:
+            yield Inbox(self.exchange, batch)
+
+
+def of_owners(owner: Int64, lists: Neighbors) -> Arrays:
+    """Lists as they are sent, to be received as `Inbox.lists`; owner : (list,) row it is of."""
+    return {"owner": owner, **lists._asdict()}
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Where the neighbors of some rows lie."""
+
+    inbox: Inbox
+    k: int
+    """Length of the lists."""
+
+    def of(self, rows: Rows) -> Neighbors:
+        """The merged lists of these rows, which are all that were sent."""
+        return self.inbox.lists(np.arange(rows.start, rows.stop), self.k)
+
+
+def inboxes(through: Exchange, sent: Mapping[str, Sent], n_destinations: int) -> list[Inbox]:
+    """That of each destination, by what parts sent, in one pass over their tables of counts."""
+    slices: list[list[Slice]] = [[] for _ in range(n_destinations)]
+    for part, counts in sent.items():
+        start = 0
+        for destination, rows in counts:
+            slices[destination].append(Slice(part, start, start + rows))
+            start += rows
+    return [Inbox(through, some) for some in slices]
+
+
+def incoming(through: Exchange, records: Sequence[Record], n_destinations: int) -> list[Inbox]:
+    """The same of parts whose records say what they sent."""
+    sent = {record.part: result_of(record, Sent) for record in records}
+    return inboxes(through, sent, n_destinations)
+
+
+def exchange(location: Location, step: str, what: str) -> Exchange:
+    """The exchange of one kind of what a pass sends."""
+    return Exchange(location, f"{step}/{what}")
+
+
+class Outbox:
+    """What one part of a pass sends, through an exchange for each kind."""
+
+    def __init__(self, location: Location, step: str, producer: str) -> None:
+        self.location, self.step, self.producer = location, step, producer
+        self.sent: dict[str, Sent] = {}
+        self.written: list[str] = []
+
+    def send(self, what: str, to: Integers, n_destinations: int, columns: Arrays) -> None:
+        """Items (item,), each to its destination."""
+        through = exchange(self.location, self.step, what)
+        self.sent[what] = through.send(self.producer, to, n_destinations, columns)
+        self.written.append(through.key(self.producer))
+
+    def to_driver(self, drawn: Arrays) -> None:
+        """What is drawn, if anything is."""
+        if drawn:
+            self.send("drawn", np.zeros(len(next(iter(drawn.values()))), np.int64), 1, drawn)
+
+    def ask(self, asker: int, pool: Pool, row: Int64) -> None:
+        """Ask a pool for rows (row,), each once."""
+        columns: Arrays = {"row": row, "asker": np.full(len(row), asker, np.int32)}
+        self.send("asked", pool.part_of(row), len(pool.parts()), columns)
+
+    def output(self, left: Any = None, kernel_seconds: float = 0.0) -> Output:
+        """What the part did, and leaves for the driver."""
+        return Output(self.written, Passed(self.sent, left), kernel_seconds)
+
+
+@dataclass(frozen=True)
 class Sendings:
     """What all parts of a pass sent, each kind through an exchange of its own."""
 
@@ -58,13 +178,10 @@ class Sendings:
     def of(cls, location: Location, step: str, records: Sequence[Record]) -> Sendings:
         return cls(location, step, {record.part: result_of(record, Passed) for record in records})
 
-    def exchange(self, what: str) -> Exchange:
-        return exchange(self.location, self.step, what)
-
-    def slices(self, what: str, n_destinations: int) -> list[list[Slice]]:
-        """For each destination the slices of what was sent there."""
+    def inboxes(self, what: str, n_destinations: int) -> list[Inbox]:
+        """What was sent to each destination."""
         sent = {name: part.sent.get(what, []) for name, part in self.parts.items()}
-        return by_destination(sent, n_destinations)
+        return inboxes(exchange(self.location, self.step, what), sent, n_destinations)
 
     def left(self, kind: type[T]) -> list[T]:
         """What the parts left, in their order; of those that had any rows."""
@@ -72,36 +189,21 @@ class Sendings:
 
     def drawn(self) -> Arrays:
         """The sample that was drawn in all parts, rows ascending."""
-        columns = self.exchange("drawn").receive(self.slices("drawn", 1)[0])
+        columns = self.inboxes("drawn", 1)[0].receive()
         order = np.argsort(columns["row"])
         return {name: column[order] for name, column in columns.items()}
 
     def drawn_by_part(self) -> Iterator[Arrays]:
         """What each part sent to the driver, one after the other."""
-        for part in self.slices("drawn", 1)[0]:
-            yield self.exchange("drawn").receive([part])
-
-
-def exchange(location: Location, step: str, what: str) -> Exchange:
-    """The exchange of one kind of what a step sends."""
-    return Exchange(location, f"{step}/{what}")
-
-
-def ask(
-    location: Location, step: str, producer: str, asker: int, pool: Pool, row: Int64
-) -> tuple[str, Sent]:
-    """Ask a pool for rows (row,), each once: the key of what was written, and what was sent."""
-    columns: Arrays = {"row": row, "asker": np.full(len(row), asker, np.int32)}
-    away = exchange(location, step, "asked")
-    sent = away.send(producer, pool.part_of(row), len(pool.parts()), columns)
-    return away.key(producer), sent
+        (inbox,) = self.inboxes("drawn", 1)
+        return (inbox.exchange.receive([part]) for part in inbox.slices)
 
 
 class Replies:
     """What was answered of the rows that somebody asked for, one item a row."""
 
-    def __init__(self, through: Exchange, slices: Sequence[Slice]) -> None:
-        self.columns: Arrays = through.receive(slices)
+    def __init__(self, inbox: Inbox) -> None:
+        self.columns: Arrays = inbox.receive()
         self.row: Int64 = self.columns.pop("row")
 
     def places(self, neighbor: Int64) -> Int32:
@@ -113,11 +215,6 @@ class Replies:
         if ((at == ABSENT) & (neighbor != ABSENT)).any():
             raise StorageError("what some neighbors are is unknown; run train again to repair")
         return at
-
-
-def to_driver(drawn: Arrays) -> Int64:
-    """The one destination of what is drawn."""
-    return np.zeros(len(next(iter(drawn.values()))), np.int64)
 
 
 def source_order(row: Int64, rows: Rows, what: str) -> Int64:
@@ -132,53 +229,3 @@ def source_order(row: Int64, rows: Rows, what: str) -> Int64:
     if not np.array_equal(row[order], np.arange(rows.start, rows.stop)):
         raise StorageError(f"rows {rows.start:,} to {rows.stop:,}: {what} do not cover them")
     return order
-
-
-def incoming(records: Sequence[Record], n_destinations: int) -> list[list[Slice]]:
-    """For each destination the slices of the runs that some parts sent, in one pass over their
-    tables of counts."""
-    sent = {record.part: result_of(record, Sent) for record in records}
-    return by_destination(sent, n_destinations)
-
-
-def by_destination(sent: Mapping[str, Sent], n_destinations: int) -> list[list[Slice]]:
-    """The same, by the name of the part."""
-    slices: list[list[Slice]] = [[] for _ in range(n_destinations)]
-    for part, counts in sent.items():
-        start = 0
-        for destination, rows in counts:
-            slices[destination].append(Slice(part, start, start + rows))
-            start += rows
-    return slices
-
-
-def send_lists(
-    exchange: Exchange,
-    producer: str,
-    destination: Integers,
-    n_destinations: int,
-    owner: Int64,
-    lists: Neighbors,
-) -> Sent:
-    """Send lists to the part that owns their row.
-
-    destination, owner : (list,) consumer's number, and row the list is of
-    """
-    columns = {"owner": owner, **lists._asdict()}
-    return exchange.send(producer, destination, n_destinations, columns)
-
-
-def receive_lists(exchange: Exchange, slices: Sequence[Slice], owners: Int64, k: int) -> Neighbors:
-    """The merged list of each owner, from all slices sent for them.
-
-    owners : (row,) ascending; rows without any list get an empty one
-
-    Raises `StorageError` where a list is of no row of `owners`.
-    """
-    if not slices:
-        return empty(len(owners), k)
-    columns = exchange.receive(slices)
-    owner = columns.pop("owner")
-    if not np.isin(owner, owners).all():
-        raise StorageError(f"exchange {exchange.name}: lists of rows that are not at home here")
-    return merge(np.searchsorted(owners, owner), Neighbors(**columns), len(owners))

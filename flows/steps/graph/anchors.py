@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from flows.engine.collectives.sent import incoming
+from flows.engine.collectives.sent import Inbox, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
 from flows.steps.graph.lookup import pick
@@ -24,7 +24,7 @@ from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.knn.lists import ABSENT, empty, select
 from pipeline.noise.extrema import anchor_plan
-from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays, array, chunk_rows, read_array, read_group, write_group
 from storage.runs.ledger import Record
 from storage.runs.pool import ChunkWriter, Pool, Rows
@@ -126,9 +126,8 @@ def _merged(job: Job, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> list[Re
     job.once("anchor-bounds", lambda run: _bound(run, pool, plan, scaling))
     search = partial(search_part, plan=plan, scaling=scaling, exchange=exchange)
     searched = job.parts("anchors-search", search, by_rows(pool.parts()))
-    merge = partial(merge_part, plan=plan, exchange=exchange)
-    groups = _by_group(enumerate(incoming(searched, plan.n_groups)))
-    return job.parts("anchors-merge", merge, groups)
+    groups = _by_group(enumerate(incoming(exchange, searched, plan.n_groups)))
+    return job.parts("anchors-merge", partial(merge_part, plan=plan), groups)
 
 
 def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:
@@ -192,12 +191,10 @@ def search_part(
     return Output([exchange.key(part.name)], sent, seconds)
 
 
-def merge_part(
-    run: Run, part: Part[tuple[int, list[Slice]]], plan: AnchorPlan, exchange: Exchange
-) -> Output:
+def merge_part(run: Run, part: Part[tuple[int, Inbox]], plan: AnchorPlan) -> Output:
     """The exact lists of a group of anchors, the anchor itself put first."""
-    number, slices = part.args
-    received = exchange.receive(slices)
+    number, inbox = part.args
+    received = inbox.receive()
     mine = np.flatnonzero(plan.group(np.arange(plan.n_anchors)) == number)
     owner, row = received["owner"] - mine[0], anchor_rows(run, plan)[mine]
     chosen, rank = select(owner, received["row"], received["distance"], plan.n_columns - 1)

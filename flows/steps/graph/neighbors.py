@@ -10,12 +10,12 @@ from itertools import pairwise, starmap
 
 import numpy as np
 
-from flows.engine.collectives.sent import Sent, by_destination, receive_lists, send_lists
+from flows.engine.collectives.sent import Inbox, Sent, inboxes, of_owners
 from flows.engine.job import Do, Job, Output
 from flows.engine.parts import Part, block_name, by_block, region_name
 from flows.engine.results import result_of
 from flows.steps.graph.lookup import pick
-from flows.steps.graph.partition import GRAPH, NEIGHBORS, ROUTE, Blocks
+from flows.steps.graph.partition import GRAPH, NEIGHBORS, Blocks
 from pipeline.arrays import AnyArray, Int32, Int64, Integers
 from pipeline.blocks.partition import nearest_blocks
 from pipeline.graph.build import NeighborParams, build_lists
@@ -23,7 +23,7 @@ from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT, Neighbors, merge, no_label
 from pipeline.knn.threads import ALONE, Threads
-from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays, array, read_array, read_group, write_group
 from storage.runs.run import Run
 
@@ -36,9 +36,8 @@ class Build:
     params: NeighborParams
     n_blocks: int
     """Of the pool."""
-    copied: Exchange
-    slices: list[Slice]
-    """Where the copies lie of rows that are at home elsewhere."""
+    copied: Inbox
+    """The copies of rows that are at home elsewhere."""
     to: Exchange | None
     """Where lists go; None where no row has a copy: they are whole as they are found."""
 
@@ -50,7 +49,6 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     """
     cut, n_blocks = blocks.cut, len(blocks.sizes)
     to = None if cut.halo.copies == 1 else Exchange(job.run.location, blocks.name("lists"))
-    copied = Exchange(job.run.location, blocks.name(ROUTE))
     threads, at_once = ALONE, None
     if cut.wide:
         machine = job.machine()
@@ -68,7 +66,7 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
         blocks.name(NEIGHBORS),
         do,
         [
-            Part(region_name(r), Build(members[r], params, n_blocks, copied, blocks.copied[r], to))
+            Part(region_name(r), Build(members[r], params, n_blocks, blocks.copied[r], to))
             for r in sorted(range(cut.n_regions), key=lambda r: (-rows[r], r))
         ],
         at_once,
@@ -76,9 +74,9 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     if to is None:
         return
     built = [result_of(record, dict[str, Sent]) for record in records]
-    slices = by_destination({run: sent for one in built for run, sent in one.items()}, n_blocks)
-    parts = by_block(enumerate(slices))
-    join = partial(graph_part, list_length=params.k, sent=to)
+    sent = {run: counts for one in built for run, counts in one.items()}
+    parts = by_block(enumerate(inboxes(to, sent, n_blocks)))
+    join = partial(graph_part, list_length=params.k)
     job.parts(blocks.name(GRAPH), join, [parts[b] for b in blocks.largest_first()])
 
 
@@ -96,7 +94,8 @@ def region_part(threads: Threads, run: Run, part: Part[Build]) -> Output:
 
     def send(to: Exchange, name: str, own: slice, home: Int32) -> None:
         lists = block_lists(every, index[own], distance[own])
-        sent[name] = send_lists(to, name, home, build.n_blocks, every["row"][own], lists)
+        columns = of_owners(every["row"][own], lists)
+        sent[name] = to.send(name, home, build.n_blocks, columns)
         written[name] = [to.key(name)]
 
     def deliver(place: int, _: int) -> None:
@@ -122,8 +121,8 @@ def _region(run: Run, build: Build, threads: Threads) -> tuple[Arrays, list[slic
     like = {name: array(blocks[0], name) for name in ("x", "row", "given_label")}
     away: Arrays = {name: np.empty((0, *a.shape[1:]), a.dtype) for name, a in like.items()}
     away["home"] = np.empty(0, np.int32)
-    if build.slices:
-        away = build.copied.receive(build.slices)
+    if build.copied:
+        away = build.copied.receive()
     ends = np.cumsum([0, *(array(block, "row").shape[0] for block in blocks)]).tolist()
     if ends[-1] + len(away["row"]) <= build.params.k:
         for other, more in _others(run, build.blocks[0]):
@@ -251,12 +250,9 @@ def _whole(run: Run, number: int, block: Arrays, lists: Neighbors, seconds: floa
     return Output(written, kernel_seconds=seconds)
 
 
-def graph_part(
-    run: Run, part: Part[tuple[int, list[Slice]]], list_length: int, sent: Exchange
-) -> Output:
+def graph_part(run: Run, part: Part[tuple[int, Inbox]], list_length: int) -> Output:
     """Merge the lists sent home to one block and write its part of the graph."""
-    number, slices = part.args
+    number, inbox = part.args
     block = run.group(f"blocks/{number:05d}")
     row, given_label = read_array(block, "row"), read_array(block, "given_label")
-    lists = receive_lists(sent, slices, row, list_length)
-    return Output(_write(run, number, row, given_label, lists))
+    return Output(_write(run, number, row, given_label, inbox.lists(row, list_length)))

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from flows.engine.cluster import SHARED, Machine
-from flows.engine.collectives.sent import incoming
+from flows.engine.collectives.sent import Inbox, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block, by_rows
 from flows.engine.results import result_of
@@ -26,7 +26,7 @@ from pipeline.blocks.partition import (
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import lists_bytes
 from pipeline.knn.distance import pair_distance
-from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.exchange import Exchange
 from storage.arrays.groups import read_array, write_group
 from storage.runs.pool import Pool, Rows
 from storage.runs.run import Run
@@ -121,14 +121,13 @@ class Blocks:
     cut: CutChosen
     sizes: tuple[int, ...]
     """Rows by block."""
-    copied: tuple[list[Slice], ...]
-    """By region, where the copies lie of rows that are at home in others."""
+    copied: tuple[Inbox, ...]
+    """By region the copies of rows that are at home in others."""
 
     @property
     def copies(self) -> float:
         """Copies per row, the row at home included."""
-        more = sum(one.stop - one.start for slices in self.copied for one in slices)
-        return 1.0 + more / sum(self.sizes)
+        return 1.0 + sum(map(len, self.copied)) / sum(self.sizes)
 
     def name(self, step: str) -> str:
         return of_attempt(step, self.attempt)
@@ -195,12 +194,11 @@ def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: CutChosen, attem
     exchange = Exchange(job.run.location, route)
     send = partial(route_part, scaling=scaling, halo=chosen.halo, exchange=exchange)
     routed = job.parts(route, send, by_rows(pool.parts()))
-    slices = incoming(routed, n_blocks + chosen.n_regions)
-    blocks = by_block(enumerate(slices[:n_blocks]))
-    write = partial(block_part, sent=exchange)
-    written = job.parts(of_attempt(BLOCKS, attempt), write, blocks)
+    inboxes = incoming(exchange, routed, n_blocks + chosen.n_regions)
+    blocks = by_block(enumerate(inboxes[:n_blocks]))
+    written = job.parts(of_attempt(BLOCKS, attempt), block_part, blocks)
     sizes = tuple(result_of(record, int) for record in written)
-    return Blocks(attempt, chosen, sizes, tuple(slices[n_blocks:]))
+    return Blocks(attempt, chosen, sizes, tuple(inboxes[n_blocks:]))
 
 
 def route_part(
@@ -229,11 +227,11 @@ def route_part(
     return Output([exchange.key(part.name)], sent)
 
 
-def block_part(run: Run, part: Part[tuple[int, list[Slice]]], sent: Exchange) -> Output:
+def block_part(run: Run, part: Part[tuple[int, Inbox]]) -> Output:
     """Write one block from all rows sent to it, ascending; leaves their number."""
-    number, slices = part.args
+    number, inbox = part.args
     path = f"blocks/{number:05d}"
-    columns = sent.receive(slices)
+    columns = inbox.receive()
     del columns["home"]
     if (np.diff(columns["row"]) < 0).any():  # sent in order of rows, received in that of parts
         order = np.argsort(columns["row"])

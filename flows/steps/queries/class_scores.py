@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from flows.engine.collectives.sent import Replies, exchange
+from flows.engine.collectives.sent import Inbox, Lists, Replies
 from flows.engine.job import Job
 from flows.engine.results import LabelValue
 from flows.steps.ingest.transform import heard
 from flows.steps.labels.classes import VoteRule, labels_of
 from flows.steps.queries.probes import Model, Score, Scored, Scores, ScoringRule
-from flows.steps.queries.searching import Lists, answers
-from flows.steps.sets.candidates import CANDIDATES, neighbors_candidates, read_candidates
+from flows.steps.queries.searching import answers
+from flows.steps.sets.candidates import neighbors_candidates, read_candidates
 from pipeline.arrays import Float32
 from pipeline.decision.class_rule import Decided, share_of
 from pipeline.decision.odds import WeighedVote, tree_odds
@@ -25,7 +25,6 @@ from pipeline.knn.lists import Neighbors
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import NAME, AdaptiveParams, disambiguate, predict
 from pipeline.methods.rules import Rule
-from storage.arrays.exchange import Slice
 from storage.arrays.groups import Arrays, array, chunk_rows, read_array
 from storage.runs.pool import ChunkWriter, Pool
 from storage.runs.run import Run
@@ -203,16 +202,15 @@ class CandidateRule(ScoringRule):
         return {"label": label, "optional": own}
 
     def send(
-        self, job: Job, model: Model, queries: Pool, lists: list[list[Slice]]
-    ) -> Sequence[tuple[Slice, ...]]:
+        self, job: Job, model: Model, queries: Pool, lists: Sequence[Lists]
+    ) -> Sequence[Inbox]:
         pool = Pool(model.run, "pool", model.n_rows, queries.n_features)
-        of_each = [Lists(job.run, slices, self.n_neighbors) for slices in lists]
-        known = answers(job, queries, of_each, pool, self.n_neighbors, neighbors_candidates)
-        return [tuple(slices) for slices in known]
+        return answers(job, queries, lists, pool, self.n_neighbors, neighbors_candidates)
 
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
         """One of each row's own candidates is predicted where there are any."""
-        known = Replies(exchange(run.location, CANDIDATES, "answers"), score.sent)
+        assert score.known is not None
+        known = Replies(score.known)
         of = self.n_classes, score.model.n_rows
         near, mask = known.places(lists.row), known.columns["mask"]
         predictions = predict(near, mask, *of, self.how)

@@ -10,15 +10,15 @@ from functools import partial
 import numpy as np
 
 from flows.engine.collectives.rows import SourceRows
-from flows.engine.collectives.sent import Replies, exchange
+from flows.engine.collectives.sent import Lists, Replies
 from flows.engine.job import Job
 from flows.engine.results import LabelValue
 from flows.steps.ingest.columns import CandidateCodes
 from flows.steps.ingest.pool import Ingested, ingest
 from flows.steps.queries.probes import Model
-from flows.steps.queries.searching import Lists, answers, search_queries
+from flows.steps.queries.searching import answers, search_queries
 from flows.steps.sets.features import derive, neighbors_features, towards
-from flows.steps.sets.stages import AVERAGED, FEATURES, GIVEN, StageFeatures, UnitRows, stage
+from flows.steps.sets.stages import AVERAGED, GIVEN, StageFeatures, UnitRows, stage
 from pipeline.arrays import Float32
 from pipeline.blocks.scaling import Scaling
 from pipeline.methods.partial_features import Preprocessing, density_scaled, reach
@@ -27,11 +27,10 @@ from storage.sources.base import Source
 
 
 def averaged(at: SourceRows, unit: UnitRows, how: Preprocessing) -> Float32:
-    """Queries at unit length, moved towards their neighbors: `more` are their lists, and where the
-    neighbors' features lie."""
+    """Queries at unit length, moved towards their neighbors: `more` are their lists, and the
+    neighbors' features."""
     of_part, known = at.more
-    lists = of_part.of(at.rows)
-    replies = Replies(exchange(of_part.at.location, FEATURES, "answers"), known)
+    lists, replies = of_part.of(at.rows), Replies(known)
     near, distance = (
         np.ascontiguousarray(of[:, : how.n_smooth]) for of in (lists.row, lists.distance)
     )
@@ -83,5 +82,4 @@ def prepare_queries(
 
 def _search(job: Job, queries: Pool, model: Model) -> list[Lists]:
     """The neighbors of each part of the queries."""
-    searched = job.task("search", search_queries, queries, model)
-    return [Lists(job.run, slices, model.k) for slices in searched.slices]
+    return job.task("search", search_queries, queries, model).lists

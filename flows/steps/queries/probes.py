@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from flows.engine.collectives.sent import Sendings
+from flows.engine.collectives.sent import Inbox, Lists, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.parts import block_name
 from flows.engine.results import result_of
@@ -22,7 +22,6 @@ from pipeline.graph.walk import Network, walkable
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import kth_distance_bound
 from pipeline.knn.lists import Neighbors
-from storage.arrays.exchange import Slice
 from storage.arrays.groups import Arrays, read_array
 from storage.errors import StorageError
 from storage.runs.ledger import Record
@@ -80,10 +79,10 @@ class ScoringRule(ABC):
         kind."""
 
     def send(
-        self, job: Job, model: Model, queries: Pool, lists: list[list[Slice]]
-    ) -> Sequence[tuple[Slice, ...]]:
-        """For each part of the queries where lies what the rule asks of their neighbors."""
-        return [()] * len(lists)
+        self, job: Job, model: Model, queries: Pool, lists: Sequence[Lists]
+    ) -> Sequence[Inbox | None]:
+        """For each part of the queries what the rule asks of their neighbors."""
+        return [None] * len(lists)
 
     @abstractmethod
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
@@ -155,17 +154,17 @@ class Model:
 
 @dataclass(frozen=True)
 class Score:
-    """Queries whose lists are merged."""
+    """Queries that are scored by their lists."""
 
     model: Model
     queries: Pool
     number: int
     rows: Rows
-    slices: list[Slice]
+    lists: Lists
     limit: Float32
     """Distance of the k-th true neighbor of each audited query."""
-    sent: tuple[Slice, ...]
-    """Where lies what the rule asked of the neighbors."""
+    known: Inbox | None
+    """What the rule asked of the neighbors."""
 
     def features(self) -> Float32:
         """(row, feature) unscaled."""

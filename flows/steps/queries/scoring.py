@@ -12,7 +12,7 @@ from flows.engine.parts import Part, by_rows
 from flows.engine.results import LabelValue, result_of
 from flows.steps.queries.class_scores import posterior_columns, write_posteriors
 from flows.steps.queries.probes import Model, Score, ScoringRule, audit_queries
-from flows.steps.queries.searching import Lists, Searched
+from flows.steps.queries.searching import Searched
 from pipeline.arrays import Float32, Int32
 from pipeline.diagnostics.neighborhood import Usual, is_near, mean_distance
 from pipeline.knn.lists import ABSENT, Recall, row_recall, summarize
@@ -33,9 +33,9 @@ def write_scores(
     """Write the group `scores`, in the order of the source; the recall, and fields of the report
     on the rows of all parts."""
     _writer(job.run, queries, model)
-    sent = model.rule.send(job, model, queries, searched.slices)
+    known = model.rule.send(job, model, queries, searched.lists)
     scores = (
-        Score(model, queries, i, rows, searched.slices[i], searched.limit, sent[i])
+        Score(model, queries, i, rows, searched.lists[i], searched.limit, known[i])
         for i, rows in enumerate(queries.parts())
     )
     records = job.parts("scores", score_part, by_rows(scores))
@@ -65,7 +65,7 @@ def _writer(run: Run, queries: Pool, model: Model) -> ChunkWriter:
 def score_part(run: Run, part: Part[Score]) -> Output:
     """Merge the lists of some queries and apply the rule."""
     rows, model, queries = part.args.rows, part.args.model, part.args.queries
-    lists = Lists(run, part.args.slices, model.k).of(rows)
+    lists = part.args.lists.of(rows)
     alone = np.flatnonzero(lists.row[:, 0] == ABSENT)
     if len(alone):
         raise StorageError(

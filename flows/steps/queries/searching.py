@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,15 +12,12 @@ import numpy as np
 
 from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.sent import (
-    Passed,
+    Inbox,
+    Lists,
+    Outbox,
     Sendings,
-    Sent,
-    ask,
-    exchange,
     incoming,
-    receive_lists,
-    send_lists,
-    to_driver,
+    of_owners,
 )
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name, by_rows
@@ -40,26 +37,10 @@ from pipeline.graph.walk import Network, nearest_in_block
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import Neighbors
 from pipeline.knn.places import distinct
-from storage.arrays.exchange import Exchange, Slice
+from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays
 from storage.runs.pool import Pool, Rows
 from storage.runs.run import Run
-
-
-@dataclass(frozen=True)
-class Lists:
-    """Where the neighbors of some queries lie."""
-
-    at: Run
-    slices: list[Slice]
-    k: int
-    """Length of the lists."""
-
-    def of(self, rows: Rows) -> Neighbors:
-        """The merged lists of these queries, which are all that the slices are of."""
-        owners = np.arange(rows.start, rows.stop)
-        through = exchange(self.at.location, "search", "lists")
-        return receive_lists(through, self.slices, owners, self.k)
 
 
 def answers(
@@ -69,8 +50,8 @@ def answers(
     pool: Pool,
     nearest: int,
     answer: Callable[[Job, PoolGraph, Sendings], Sendings],
-) -> list[list[Slice]]:
-    """For each part of the queries, where lies what a pool says of the nearest rows in their lists.
+) -> list[Inbox]:
+    """For each part of the queries what a pool says of the nearest rows in their lists.
 
     answer : runs over the pool's rows, given which of them are wanted
     """
@@ -78,15 +59,16 @@ def answers(
     wants = by_rows(zip(range(len(parts)), parts, lists, strict=True))
     want = partial(want_part, pool=pool, nearest=nearest)
     requests = Sendings.of(job.run.location, "wanted", job.parts("wanted", want, wants))
-    return answer(job, PoolGraph(pool, len(parts)), requests).slices("answers", len(parts))
+    return answer(job, PoolGraph(pool, len(parts)), requests).inboxes("answers", len(parts))
 
 
 def want_part(run: Run, part: Part[tuple[int, Rows, Lists]], pool: Pool, nearest: int) -> Output:
     """Ask the pool for the nearest rows of some queries, each once."""
     number, rows, lists = part.args
     near = np.ascontiguousarray(lists.of(rows).row[:, :nearest])
-    key, sent = ask(run.location, "wanted", part.name, number, pool, distinct(near))
-    return Output([key], Passed({"asked": sent}))
+    out = Outbox(run.location, "wanted", part.name)
+    out.ask(number, pool, distinct(near))
+    return out.output()
 
 
 BATCH_ROWS = 1 << 17
@@ -99,8 +81,8 @@ BATCH_BYTES = 256 << 20
 class Searched:
     """What the search of all blocks found."""
 
-    slices: list[list[Slice]]
-    """Of the lists, by part of the queries."""
+    lists: list[Lists]
+    """By part of the queries."""
     limit: Float32
     """Distance of the k-th true neighbor of each audited query."""
     probes: float
@@ -114,20 +96,19 @@ def search_queries(job: Job, queries: Pool, model: Model) -> Searched:
     bound = as_distances(bound_audit(job, queries, model))
     send = partial(route_part, model=model, queries=queries)
     routed = job.parts("route", send, by_rows(queries.parts()))
-    arrived = incoming(routed, model.n_blocks)
+    arrived = incoming(_sent(job.run), routed, model.n_blocks)
     rows = batch_rows(queries.n_features)
     parts = [
         Part(f"{block_name(b)}-{i:03d}", (b, batch, i == 0))  # the first sees to the audit
-        for b in range(model.n_blocks)
-        for i, batch in enumerate(list(batches(arrived[b], rows)) or [[]])
+        for b, inbox in enumerate(arrived)
+        for i, batch in enumerate(list(inbox.batches(rows)) or [inbox])
     ]
     search = partial(search_part, model=model, queries=queries, bound=bound)
     records = job.parts("search", search, parts)
     sendings = Sendings.of(job.run.location, "search", records)
     limit = true_limits(job, model, len(bound), sendings)
-    sent = sum(part.stop - part.start for slices in arrived for part in slices)
-    lists = sendings.slices("lists", len(queries.parts()))
-    return Searched(lists, as_distances(limit), sent / queries.n_rows)
+    lists = [Lists(inbox, model.k) for inbox in sendings.inboxes("lists", len(queries.parts()))]
+    return Searched(lists, as_distances(limit), sum(map(len, arrived)) / queries.n_rows)
 
 
 def batch_rows(n_features: int) -> int:
@@ -135,27 +116,9 @@ def batch_rows(n_features: int) -> int:
     return min(BATCH_ROWS, max(1, BATCH_BYTES // (4 * n_features)))
 
 
-def batches(slices: Sequence[Slice], most: int) -> Iterator[list[Slice]]:
-    """The same rows in lists of slices of at most `most` rows each."""
-    batch: list[Slice] = []
-    room = most
-    for part in slices:
-        start = part.start
-        while start < part.stop:
-            stop = min(part.stop, start + room)
-            batch.append(Slice(part.producer, start, stop))
-            room -= stop - start
-            start = stop
-            if room == 0:
-                yield batch
-                batch, room = [], most
-    if batch:
-        yield batch
-
-
 def route_part(run: Run, part: Part[Rows], model: Model, queries: Pool) -> Output:
     """Send some queries, scaled, to the blocks they probe."""
-    rows, away = part.args, Exchange(run.location, "queries")
+    rows, away = part.args, _sent(run)
     x = model.scaling.apply(queries.read("x", rows))
     near, distance = nearest_blocks(x, model.centroid())
     row, block, _ = spread(near, distance, model.probes.halo)
@@ -164,38 +127,37 @@ def route_part(run: Run, part: Part[Rows], model: Model, queries: Pool) -> Outpu
     return Output([away.key(part.name)], sent)
 
 
+def _sent(run: Run) -> Exchange:
+    """Queries on their way to blocks."""
+    return Exchange(run.location, "queries")
+
+
 def search_part(
-    run: Run, part: Part[tuple[int, list[Slice], bool]], model: Model, queries: Pool, bound: Float32
+    run: Run, part: Part[tuple[int, Inbox, bool]], model: Model, queries: Pool, bound: Float32
 ) -> Output:
     """The k nearest of some queries among the rows of one block, halo included; and, if so, the
     exact lists of those audited, whose reach is `bound`."""
-    number, slices, audits = part.args
+    number, inbox, audits = part.args
     start = time.perf_counter()
     audited, x = np.empty(0, np.int64), np.empty((0, 0), np.float32)
     if audits:
         _, x = audit_queries(run, model.scaling, len(bound))
         audited = in_reach(model, number, x, bound)
-    if not len(audited) and not slices:
-        return Output([], Passed({}))
+    out = Outbox(run.location, "search", part.name)
+    if not len(audited) and not inbox:
+        return out.output()
     n_rows = model.check_block(number)
     block = block_with_enough_rows(model.run, number, model.k)
-    written: list[str] = []
-    sent: dict[str, Sent] = {}
     if len(audited):
-        away = exchange(run.location, "search", "drawn")
         home = block["x"][block["core"]]
         _, distance = nearest(x[audited], home, model.k, bound=bound[audited])
-        columns: Arrays = {"query": audited, "distance": distance}
-        sent["drawn"] = away.send(part.name, to_driver(columns), 1, columns)
-        written.append(away.key(part.name))
-    if slices:
-        query = Exchange(run.location, "queries").receive(slices)
+        out.to_driver({"query": audited, "distance": distance})
+    if inbox:
+        query = inbox.receive()
         lists = _search(query["x"], model, block, model.network(number, n_rows, block["x"]))
-        to, n_parts = exchange(run.location, "search", "lists"), len(queries.parts())
-        destination = queries.part_of(query["row"])
-        sent["lists"] = send_lists(to, part.name, destination, n_parts, query["row"], lists)
-        written.append(to.key(part.name))
-    return Output(written, Passed(sent), time.perf_counter() - start)
+        destination, n_parts = queries.part_of(query["row"]), len(queries.parts())
+        out.send("lists", destination, n_parts, of_owners(query["row"], lists))
+    return out.output(kernel_seconds=time.perf_counter() - start)
 
 
 def _search(x: Float32, model: Model, block: Arrays, network: Network | None) -> Neighbors:
