@@ -41,7 +41,6 @@ from pipeline.methods.marmann import Prototypes as Bought
 from storage.answers import AnswersFile, Origin
 from storage.arrays.groups import read_array
 from storage.errors import InputError, amount
-from storage.files.location import Location
 from storage.runs.run import Run
 from storage.sources.base import Source
 from storage.sources.ids import StoredIds
@@ -64,7 +63,7 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
         labels known and bought, and the files that hold them, the rows that people are to label
         and the labels predicted for all rows
     """
-    folder, reporter = Run(Location.of(to_make(params.run))), Reporter(quiet=params.quiet)
+    folder, reporter = Run.of(to_make(params.run)), Reporter(quiet=params.quiet)
     if not folder.location.is_local:
         raise InputError(
             f"--run {params.run}: labels that are bought are kept on this host; give a folder of it"

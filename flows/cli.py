@@ -380,10 +380,9 @@ def _report(run: str, html: str | None, **more: str | None) -> Called:
     if html is not None:
         _check_page(html)
     from flows.report.content import load_any, train_text
-    from storage.files.location import Location
     from storage.runs.run import Run, below
 
-    folder = Run(Location.of(_latest(run)))
+    folder = Run.of(_latest(run))
     report = load_any(folder)
     if html is None:
         if any(more.values()):
@@ -417,11 +416,10 @@ def _besides(run: Any, report: Any) -> str:
 def _settings(run: str) -> Called:
     from flows.options.command_line import settings_text
     from flows.report.model import RunConfig
-    from storage.files.location import Location
     from storage.runs.run import Run
     from storage.version import OLDEST_READ
 
-    folder = Run(Location.of(_latest(run)))
+    folder = Run.of(_latest(run))
     config = RunConfig.model_validate(folder.config(OLDEST_READ))
     if (bought := folder.bought()) is not None:
         raise InputError(bought)

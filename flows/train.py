@@ -39,7 +39,6 @@ from flows.steps.ingest.transform import check_pca, learn_transform, probability
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.noise.rates import FEWEST_ROWS
 from storage.errors import InputError, KnnoiseError
-from storage.files.location import Location
 from storage.redaction import bare
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -55,7 +54,7 @@ def run_train(params: TrainParams) -> dict[str, Any]:
     Returns:
         the report, as `report.json` holds it
     """
-    folder = Run(Location.of(to_make(params.run)))
+    folder = Run.of(to_make(params.run))
     reporter = Reporter(quiet=params.quiet)
     if params.review_wait is not None and flow_run_context() is None:
         raise InputError(
@@ -70,7 +69,7 @@ def run_train(params: TrainParams) -> dict[str, Any]:
     answers = published(folder, params, reporter)
     if answers is None:
         return report
-    checked = Run(Location.of(f"{folder.location.url}-checked"))
+    checked = Run.of(f"{folder.location.url}-checked")
     again = {"corrections": answers, "compare_with": folder.location.url}
     return _trained(checked, params.model_copy(update=again), reporter)
 
@@ -111,7 +110,7 @@ def _of_labels(
         for line in [] if health is None else health.lines():
             reporter.say(line)
     if params.compare_with is not None and not has_magic(params.compare_with):
-        reports.load(Run(Location.of(latest(params.compare_with))))  # refused now, not at the end
+        reports.load(Run.of(latest(params.compare_with)))  # refused now, not at the end
     guess = opened.n_rows or opened.n_bytes // (12 * (1 + len(opened.feature_names)))
     work = training_seconds(params.builder, guess, params.pca or len(opened.feature_names))
     with (
@@ -218,7 +217,7 @@ def _drift(job: Job, report: Training, compare_with: str) -> tuple[list[str], li
         return [], []
     name = bare(earlier)
     try:
-        before = reports.load(Run(Location.of(earlier)))
+        before = reports.load(Run.of(earlier))
     except KnnoiseError as error:  # which is no reason to lose what was trained
         return [f"since {name}: not compared: {error}"], []
     changes = drift(before, report)

@@ -142,12 +142,11 @@ def open_run(run: str | os.PathLike[str]) -> Training:
     """A finished training."""
     from flows.orchestration.run_folders import latest
     from flows.report.content import load_any
-    from storage.files.location import Location
     from storage.runs.run import Run
 
     with in_words_of_python():
         folder = latest(os.fspath(run))
-        return Training(folder, load_any(Run(Location.of(folder))).as_json())
+        return Training(folder, load_any(Run.of(folder)).as_json())
 
 
 @_with_options

@@ -79,13 +79,12 @@ class Training:
         import pandas as pd
 
         from storage.arrays.groups import read_array
-        from storage.files.location import Location
         from storage.runs.run import Run
 
         self._of_labels()
         matrix = self.summary["transition_matrix"]
         if matrix is None:
-            matrix = read_array(Run(Location.of(self.run)).group("transition"), "matrix")
+            matrix = read_array(Run.of(self.run).group("transition"), "matrix")
         named = {"index": pd.Index(self.label_values, name="true")}
         return pd.DataFrame(matrix, columns=pd.Index(self.label_values, name="given"), **named)
 
@@ -219,10 +218,9 @@ class Training:
         from flows.report.page.build import write_page
         from flows.report.rows import shown_of
         from storage.export import check_target
-        from storage.files.location import Location
         from storage.runs.run import Run
 
-        run = Run(Location.of(self.run))
+        run = Run.of(self.run)
         named = [one if one is None else os.fspath(one) for one in (show, show_column, image_root)]
         shown = shown_of(run, load_any(run).n_source_rows, *named)
         if path is not None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -22,7 +22,6 @@ from flows.engine.tasks import as_task
 from pipeline.knn.threads import one_thread
 from storage.errors import ClusterError, StorageError
 from storage.files.durable import noted
-from storage.files.location import Location
 from storage.runs.ledger import Record, digest
 from storage.runs.run import Run
 
@@ -123,7 +122,7 @@ class Job:
     def below(self, folder: str) -> Job:
         """The job of a run in a folder of this one's, on the same workers: begun if it is new, else
         verified."""
-        run = replace(self.run, location=Location(f"{self.run.location.url}/{folder}"))
+        run = self.run.below(folder)
         if run.is_new():
             run.begin(self.run.config())
         else:

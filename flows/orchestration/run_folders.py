@@ -55,7 +55,7 @@ def to_make(run: str) -> str:
 def _of_this_version(run: str) -> str:
     """The dated name, of this version where an earlier one made the folder."""
     name = dated(run)
-    begun = None if name == run else Run(Location.of(name)).read_json("run.json")
+    begun = None if name == run else Run.of(name).read_json("run.json")
     version = FORMAT_VERSION if begun is None else begun.get("format_version")
     older = isinstance(version, int) and version < FORMAT_VERSION
     return f"{name}-format-{FORMAT_VERSION}" if older else name

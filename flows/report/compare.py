@@ -17,7 +17,6 @@ from pipeline.blocks.sampling import Greatest
 from pipeline.diagnostics.drift import Change, flipped, flips, rate_change
 from storage.arrays.groups import read_array
 from storage.errors import as_text, listed
-from storage.files.location import Location
 from storage.runs.run import Run, below
 from storage.version import FORMAT_VERSION, OLDEST_READ
 
@@ -261,7 +260,7 @@ def compare(before: str, after: str) -> Comparison:
     Raises `InputError` where a folder is not a finished run; `StorageError` where verdicts are
     missing or damaged.
     """
-    runs = Run(Location.of(before)), Run(Location.of(after))
+    runs = Run.of(before), Run.of(after)
     sides = reports.load(runs[0]), reports.load(runs[1])
     for run in runs:
         run.check(below("labels"))

@@ -13,7 +13,6 @@ from flows.steps.sets.stages import check_stages
 from pipeline.graph.build import exact_seconds
 from pipeline.knn.lists import Recall
 from storage.errors import KnnoiseError, amount, as_text, unsteered
-from storage.files.location import Location
 from storage.runs.run import Run, lasting
 from storage.version import OLDEST_READ
 
@@ -146,7 +145,7 @@ def unlabeled_text(scored: Scoring) -> str:
 
 def unlabeled(run: Run) -> list[str]:
     """The same of a finished training; nothing where all rows have a label, or are not done."""
-    report = finished(Run(Location.of(f"{run.location.url}/{UNLABELED}")), load_scoring)
+    report = finished(run.below(UNLABELED), load_scoring)
     return [] if report is None else [unlabeled_text(report)]
 
 

@@ -11,7 +11,6 @@ from pipeline.decision.review import answered_draws, share_interval
 from storage.answers import Answers, AnswersFile
 from storage.arrays.groups import Arrays, read_group
 from storage.errors import amount
-from storage.files.location import Location
 from storage.runs.run import Run
 
 FOLDER = "review"
@@ -133,4 +132,4 @@ def lists(run: Run) -> Iterator[Run]:
     """The finished lists of a training."""
     names = {key.split("/")[1] for key in run.location.files(FOLDER) if key.endswith("report.json")}
     for name in sorted(names):
-        yield Run(Location.of(f"{run.location.url}/{FOLDER}/{name}"))
+        yield run.below(f"{FOLDER}/{name}")

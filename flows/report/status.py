@@ -5,7 +5,6 @@ from typing import Any
 
 from flows.steps.sets.stages import check_stages, stages
 from storage.errors import StorageError
-from storage.files.location import Location
 from storage.runs.run import Run, lasting
 from storage.version import FORMAT_VERSION, OLDEST_READ
 
@@ -46,7 +45,7 @@ class RunState:
 
 def status(path: str) -> RunState:
     """State of a run, from its ledger; every committed byte is checked."""
-    run = Run(Location.of(path))
+    run = Run.of(path)
     made = run.config(OLDEST_READ)
     done = run.ledger.get("report", "all") is not None
     steps = {

@@ -30,7 +30,6 @@ from flows.steps.sets.stages import check_stages, features_of
 from pipeline.diagnostics.neighborhood import Usual
 from pipeline.graph.build import scoring_seconds
 from storage.errors import InputError, StorageError, amount
-from storage.files.location import Location
 from storage.redaction import bare
 from storage.runs.pool import Pool
 from storage.runs.run import MADE, Run, below, runs_above
@@ -55,7 +54,7 @@ class Finished:
     def of(cls, path: str, all_classes: bool = False) -> Finished:
         """Raise `InputError` where there is no finished run, `StorageError` where its ledger or its
         partition is damaged; blocks are checked where they are read."""
-        run = Run(Location.of(path))
+        run = Run.of(path)
         run.config()
         report = reports.load_any(run)
         run.check(below("partition", PROJECTION, METRIC, TREES))
@@ -70,7 +69,7 @@ class Finished:
             return
         file = Path(target).resolve()
         for home in runs_above(file):
-            key, records = file.relative_to(home).as_posix(), Run(Location.of(home)).ledger.every()
+            key, records = file.relative_to(home).as_posix(), Run.of(home).ledger.every()
             if key.startswith((*MADE, LOG)) or any(key in record.files for record in records):
                 raise InputError(f"{target}: is the run's own; name another")
         size = file.stat().st_size if file.is_file() else -1
@@ -180,7 +179,7 @@ class Trained(Finished):
         """A run that is made of this one by some parameters, below it, and its config."""
         parameters = {"training": self.report.rule_digest, **parameters}
         name = blake2b(json.dumps(parameters).encode(), digest_size=8).hexdigest()
-        run = Run(Location.of(f"{self.run.location.url}/{folder}/{name}"))
+        run = self.run.below(f"{folder}/{name}")
         return run, {**self.run.config(), "parameters": parameters}
 
     def recorded(self) -> dict[str, Any]:
@@ -231,7 +230,7 @@ def score_source(
     """Score a source and write the Parquet file `out`; only write it where it was scored before."""
     config = trained.config_for(source)
     name = identity(config)
-    folder = Run(Location.of(f"{trained.run.location.url}/scores/{name}"))
+    folder = trained.run.below(f"scores/{name}")
     return score_into(folder, trained, source, config, out, compute, reporter)
 
 
@@ -311,9 +310,9 @@ def predict_unlabeled(
 
     Raises as `knnoise score` does.
     """
-    rows, url = source.unlabeled(), trained.run.location.url
+    rows = source.unlabeled()
     config = trained.config_for(rows)
     config["parameters"] = {**config["parameters"], "rows": UNLABELED}
     reporter.say(f"{amount(trained.report.n_unlabeled, 'row')} without a label: given one now")
-    folder, out = Run(Location.of(f"{url}/{UNLABELED}")), f"{url}/{UNLABELED_TABLE}"
+    folder, out = trained.run.below(UNLABELED), trained.run.location.path(UNLABELED_TABLE)
     return score_into(folder, trained, rows, config, out, compute, reporter)

@@ -10,8 +10,9 @@ scores/ID/            the same again for each scored source"""
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -71,6 +72,15 @@ class Run:
     location: Location
     fence: Fence | None = None
     """Where the run is being made: whether it is still this one's to make."""
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str]) -> "Run":
+        """That in a folder, by local path or URL; raises as `Location.of`."""
+        return cls(Location.of(path))
+
+    def below(self, folder: str) -> "Run":
+        """One in a folder of this one's, of the same maker."""
+        return replace(self, location=Location(f"{self.location.url}/{folder}"))
 
     @property
     def ledger(self) -> Ledger:
@@ -286,7 +296,7 @@ def open_run(path: str) -> "xr.DataTree":
     """
     import xarray as xr
 
-    run = Run(Location.of(path))
+    run = Run.of(path)
     run.config()
     if run.ledger.get("report", "all") is not None or run.location.exists("report.json"):
         run.check(below())

@@ -128,7 +128,7 @@ def write_comparison(comparison: Comparison, runs: tuple[str, str], target: str)
     Raises `InputError` where one of the runs is not there any more; `StorageError` where the target
     cannot be written.
     """
-    sides = [reports.load(Run(Location.of(folder))) for folder in runs]
+    sides = [reports.load(Run.of(folder)) for folder in runs]
     of_kind = PAGES.get(shared(*sides), KindPage())
     labels = comparison.label_values or (0, 1)
     page = render(

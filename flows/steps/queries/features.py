@@ -18,7 +18,7 @@ from flows.steps.ingest.pool import Ingested, ingest
 from flows.steps.queries.probes import Model
 from flows.steps.queries.searching import answers, search_queries
 from flows.steps.sets.features import derive, neighbors_features, towards
-from flows.steps.sets.stages import AVERAGED, GIVEN, StageFeatures, UnitRows, stage
+from flows.steps.sets.stages import AVERAGED, GIVEN, StageFeatures, UnitRows
 from pipeline.arrays import Float32
 from pipeline.blocks.scaling import Scaling
 from pipeline.methods.partial_features import Preprocessing, density_scaled, reach
@@ -57,7 +57,7 @@ def prepare_queries(
     job: Job, source: Source, classes: Sequence[LabelValue], model: Model, by: StageFeatures
 ) -> Ingested:
     """Write the queries with their features preprocessed, each stage in a folder of its own."""
-    how, unit, trained = by.how, by.unit, stage(model.run, AVERAGED)
+    how, unit, trained = by.how, by.unit, model.run.below(AVERAGED)
     given, below = job.below(GIVEN), job.below(AVERAGED)
     read = given.task("ingest", read_queries, source, classes, by.scaling)
     queries = read.pool(given.run, "queries")

@@ -32,7 +32,6 @@ from flows.steps.sets.stages import (
     GIVEN,
     StageFeatures,
     UnitRows,
-    stage,
     stage_digest,
 )
 from pipeline.arrays import Float32, Int32
@@ -217,7 +216,7 @@ def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
     probes = find_probes(below, built, plain, neighbors, how.n_density, wanted.target_recall)
 
     def tell(run: Run) -> Output:
-        digests = {folder: stage_digest(stage(run, folder)) for folder in (GIVEN, AVERAGED)}
+        digests = {folder: stage_digest(run.below(folder)) for folder in (GIVEN, AVERAGED)}
         subtracted = None if center is None else list(center)
         kept = name, read.scaling, subtracted, copies
         of_queries = len(built.blocks.sizes), built.blocks.name(BLOCKS), probes

@@ -15,7 +15,6 @@ from pipeline.arrays import Float32
 from pipeline.blocks.scaling import Scaling
 from pipeline.methods.partial_features import PIPELINES, Preprocessing, unit_rows
 from storage.errors import StorageError
-from storage.files.location import Location
 from storage.runs.ledger import digest
 from storage.runs.run import Run, below, lasting
 
@@ -71,18 +70,13 @@ class StageFeatures:
 
 def as_read(run: Run) -> Run:
     """The run with the features of a pool as they were read."""
-    read = stage(run, GIVEN)
+    read = run.below(GIVEN)
     return read if read.location.exists("run.json") else run
-
-
-def stage(run: Run, folder: str) -> Run:
-    """A stage of a training or a scoring."""
-    return Run(Location(f"{run.location.url}/{folder}"), run.fence)
 
 
 def stages(run: Run) -> list[Run]:
     """The stages that a training or a scoring has."""
-    every = [stage(run, folder) for folder in (GIVEN, AVERAGED)]
+    every = [run.below(folder) for folder in (GIVEN, AVERAGED)]
     return [one for one in every if one.location.exists("run.json")]
 
 
@@ -103,7 +97,7 @@ def check_stages(run: Run, *, whole: bool) -> None:
     `whole`, of its files only those are compared that every scoring reads."""
     features = features_of(run)
     for folder, known in ({} if features is None else features.digests).items():
-        at = stage(run, folder)
+        at = run.below(folder)
         if stage_digest(at) != known:
             raise StorageError(
                 f"{at.location.url}/ledger is not as it was committed; run train again to repair"
