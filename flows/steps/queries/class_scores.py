@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from flows.engine.collectives.rows import Table
 from flows.engine.collectives.sent import Inbox, Lists, Replies
 from flows.engine.job import Job
 from flows.engine.results import LabelValue
@@ -55,9 +56,6 @@ class TwoClassRule(ScoringRule):
         weighed = None if self.weighed is None else asdict(self.weighed)
         return {"k": self.k, **asdict(self.rule), "weighed": weighed}
 
-    def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
-        return {}
-
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
         near = lists.label.astype(np.int8)
         eta = share_of_ones(near[:, : self.k])
@@ -97,9 +95,9 @@ class ClassRule(ScoringRule):
     def attributes(self) -> dict[str, Any]:
         return asdict(self.rule)
 
-    def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
-        label, top = array(training.group("pool"), "y").dtype, min(KEPT, self.n_classes)
-        return {"label": label, "top": top}
+    def table(self, training: Run, queries: Pool) -> Table:
+        label = array(training.group("pool"), "y").dtype.str
+        return Table("scores", self.group, label, {"top": min(KEPT, self.n_classes)})
 
     def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
         near = labels_of(lists.row, lists.label)
@@ -196,10 +194,9 @@ class CandidateRule(ScoringRule):
     def attributes(self) -> dict[str, Any]:
         return {"k": self.n_neighbors, **asdict(self.how)}
 
-    def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
-        own = ["in_candidates"] if "candidates" in queries.run.group(queries.path) else []
-        label = dtype_of(self.n_classes)
-        return {"label": label, "optional": own}
+    def table(self, training: Run, queries: Pool) -> Table:
+        own = ("in_candidates",) if "candidates" in queries.run.group(queries.path) else ()
+        return Table("scores", self.group, dtype_of(self.n_classes).str, optional=own)
 
     def send(
         self, job: Job, model: Model, queries: Pool, lists: Sequence[Lists]

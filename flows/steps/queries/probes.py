@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from flows.engine.collectives.rows import Table
 from flows.engine.collectives.sent import Inbox, Lists, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.parts import block_name
@@ -73,10 +74,9 @@ class ScoringRule(ABC):
     def attributes(self) -> dict[str, Any]:
         """What the attributes of the group `scores` say of the rule."""
 
-    @abstractmethod
-    def layout(self, training: Run, queries: Pool) -> dict[str, Any]:
-        """How the group `scores` of queries is laid out, as `ChunkWriter` takes it, but for its
-        kind."""
+    def table(self, training: Run, queries: Pool) -> Table:
+        """The group `scores` of queries."""
+        return Table("scores", self.group)
 
     def send(
         self, job: Job, model: Model, queries: Pool, lists: Sequence[Lists]

@@ -19,7 +19,7 @@ from pipeline.knn.lists import ABSENT, Recall, row_recall, summarize
 from storage.arrays.schema import GROUPS
 from storage.errors import StorageError
 from storage.export import read_schema, write_table
-from storage.runs.pool import ChunkWriter, Pool
+from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 SCORING, TRAINING = "knnoise.scoring", "knnoise.training"
@@ -32,7 +32,8 @@ def write_scores(
 ) -> tuple[Recall, dict[str, Any]]:
     """Write the group `scores`, in the order of the source; the recall, and fields of the report
     on the rows of all parts."""
-    _writer(job.run, queries, model)
+    table = model.rule.table(model.run, queries)
+    table.writer(job.run, queries)
     known = model.rule.send(job, model, queries, searched.lists)
     scores = (
         Score(model, queries, i, rows, searched.lists[i], searched.limit, known[i])
@@ -41,8 +42,7 @@ def write_scores(
     records = job.parts("scores", score_part, by_rows(scores))
 
     def finish(run: Run) -> Output:
-        attributes = model.rule.attributes()
-        return Output(_writer(run, queries, model).finish(queries.n_rows, attributes))
+        return Output(table.finish(run, queries, model.rule.attributes()))
 
     job.once("scored", finish)
     results = [result_of(record, model.rule.counted) for record in records]
@@ -53,13 +53,6 @@ def write_scores(
         "n_far_from_training": sum(result.far for result in results),
         **model.rule.total(results),
     }
-
-
-def _writer(run: Run, queries: Pool, model: Model) -> ChunkWriter:
-    """The writer of the group `scores`."""
-    shape = "scores", queries.part_rows, queries.n_rows
-    layout = model.rule.layout(model.run, queries)
-    return ChunkWriter(run, *shape, kind=model.rule.group, **layout)
 
 
 def score_part(run: Run, part: Part[Score]) -> Output:
@@ -75,7 +68,7 @@ def score_part(run: Run, part: Part[Score]) -> Output:
     columns, decided = model.rule.columns(run, part.args, lists)
     columns["row"] = queries.read("row", rows)
     far, columns["near_duplicates"] = beside(lists.distance, model)
-    written = _writer(run, queries, model).chunk(part.args.number, **columns)
+    written = model.rule.table(model.run, queries).write(run, queries, rows, columns)
     n_classes = model.rule.n_classes
     if model.all_classes and decided is not None:
         written += write_posteriors(run, part.args.number, decided, n_classes)
