@@ -29,8 +29,7 @@ from storage.sources.formats import zarr as zarr_format
 from storage.sources.joins import with_corrections
 from storage.sources.opening import open_source
 
-MOST_MB, MOST_SECONDS = 512, 20
-"""The seconds are of a processor, of machines half as fast as usual, too."""
+MOST_MB, MOST_SECONDS = 512, 10
 X = np.arange(12.0).reshape(4, 3)
 GIANT = 1_500_000_000
 READER = """
