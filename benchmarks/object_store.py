@@ -136,10 +136,9 @@ def train(run: str, address: str, *, block_rows: int | None) -> tuple[object, ..
 def digests(run: str) -> dict[str, str]:
     """Digests of the records of a finished run, by step."""
     from flows.engine.job import outcomes
-    from storage.files.location import Location
     from storage.runs.run import Run
 
-    found = outcomes(Run(Location.of(run)))
+    found = outcomes(Run.of(run))
     return {step: outcome.digest for step, outcome in found.items() if step != "report"}
 
 

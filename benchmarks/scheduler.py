@@ -28,7 +28,6 @@ from flows.engine.progress import Reporter
 from flows.options.params import Compute
 from flows.orchestration.session import open_job
 from storage.arrays.exchange import Exchange
-from storage.files.location import Location
 from storage.runs.ledger import Record
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -116,7 +115,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(Location.of(Path(folder, "run")))
+        run = Run.of(Path(folder, "run"))
         run.begin({})
         resources = Compute(workers=args.workers)
         with open_job(run, resources, Reporter(quiet=True)) as job:

@@ -25,7 +25,6 @@ from benchmarks.datalab.alone import LIMIT_GB
 from benchmarks.datalab.sets import Rows, sets
 from benchmarks.study.markdown import page, table
 from flows.steps.graph.lookup import lists_of
-from storage.files.location import Location
 from storage.runs.run import Run
 
 CHECKS = ("outlier", "near_duplicate", "data_valuation", "non_iid")
@@ -51,7 +50,7 @@ def compare(name: str, rows: Rows, work: Path) -> dict[str, Any]:
     np.savez(pool, X=x, y=y)
     us = measured("ours", pool, run, K)
     report = json.loads((run / "report.json").read_text())
-    graph = lists_of(Run(Location.of(str(run))), report["n_blocks"], K, np.arange(len(x)))
+    graph = lists_of(Run.of(str(run)), report["n_blocks"], K, np.arange(len(x)))
     np.savez(lists, neighbor=graph["neighbor"], distance=graph["distance"], y=y)
     them, found = {}, {}
     for check in CHECKS:

@@ -229,9 +229,14 @@ def _of_text(name: str, column: pa.Array, source: Source) -> FeatureCandidate:
     codes, coded = _coded(text)
     example = (text.filter(bad) if n_text else known)[0].as_py()[:40]
     broken = n_text if not spellings and n_text < len(known) / 2 else 0
-    candidate = FeatureCandidate(name, codes, True, example, tuple(spellings), coded=coded)
-    lines = source.kind == "csv" and pc.any(pc.match_substring(column, "\n")).as_py()
-    return replace(candidate, has_commas=commas, n_broken=broken, over_lines=bool(lines))
+    lines = source.kind == "csv" and bool(pc.any(pc.match_substring(column, "\n")).as_py())
+    return FeatureCandidate(
+        *(name, codes, True, example, tuple(spellings)),
+        coded=coded,
+        has_commas=commas,
+        n_broken=broken,
+        over_lines=lines,
+    )
 
 
 def _no_numbers(text: pa.Array) -> pa.Array:

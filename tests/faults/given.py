@@ -193,10 +193,9 @@ def answers() -> list[Case]:
 def _log(bench: Bench, file: Path) -> None:
     """Five answers on rows of the reference, one of them taken back."""
     from storage.answers import Answer, AnswersFile, Asked, Origin
-    from storage.files.location import Location
     from storage.runs.run import Run
 
-    config = Run(Location.of(f"{bench.root}/reference")).config()
+    config = Run.of(f"{bench.root}/reference").config()
     log = AnswersFile.open(str(file), Origin.of_config(config, (0, 1), N_ROWS, "reference"))
     for row in range(5):
         asked = (Asked(row, 0, "rows", False),)

@@ -24,7 +24,6 @@ from pipeline.methods.partial_features import PIPELINES, preprocess
 from pipeline.methods.partial_labels import AdaptiveParams, pack, predict
 from storage.arrays.groups import read_array
 from storage.errors import InputError, StorageError
-from storage.files.location import Location
 from storage.runs.run import Run
 
 N, C, NEW = 900, 7, 150
@@ -67,13 +66,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_pool_and_queries_are_what_the_kernels_make(made: Path, name: str) -> None:
     x, candidate = drawn()
     train, test = preprocess(x[:N], x[N:], PIPELINES[name])
-    run = Run(Location.of(made / name))
+    run = Run.of(made / name)
     assert np.array_equal(read_array(run.group("pool"), "x"), train)
     report = load_any(run)
     assert isinstance(report, CandidateReport)
     assert report.n_blocks > 1
     [scored] = (made / name / "scores").iterdir()
-    queries = read_array(Run(Location.of(scored)).group("queries"), "x")
+    queries = read_array(Run.of(scored).group("queries"), "x")
     assert np.allclose(queries, test, rtol=1e-5, atol=1e-6)
     how = AdaptiveParams(report.c1, report.delta, report.k)
     found = predict(nearest(test, train, report.k)[0], pack(candidate[:N]), C, N, how)
@@ -132,7 +131,7 @@ def test_people_see_the_features_as_they_were_read(made: Path) -> None:
     x, _ = drawn()
     run, page = str(made / "averaged"), made / "page.html"
     assert main(["report", "--run", run, "--html", str(page)]) == 0
-    report = load_any(Run(Location.of(run)))
+    report = load_any(Run.of(run))
     assert isinstance(report, CandidateReport)
     assert report.candidate_features == "averaged"
     issues = pd.read_parquet(made / "averaged" / "label_issues.parquet")

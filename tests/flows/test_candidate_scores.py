@@ -19,7 +19,6 @@ from flows.score import score
 from pipeline.knn.exact import nearest
 from pipeline.methods.partial_labels import AdaptiveParams, disambiguate, pack, predict
 from storage.errors import InputError
-from storage.files.location import Location
 from storage.runs.run import Run
 
 N, C, NEW = 600, 7, 200
@@ -63,7 +62,7 @@ def scored(made: Path, source: Path, **options: Any) -> pd.DataFrame:
 
 def test_predictions_are_what_the_kernels_disambiguate(made: Path) -> None:
     x, candidate = drawn()
-    report = load_any(Run(Location.of(made / "run")))
+    report = load_any(Run.of(made / "run"))
     assert isinstance(report, CandidateReport)
     mask, own = pack(candidate[:N]), pack(candidate[N:])
     how = AdaptiveParams(report.c1, report.delta, report.k)

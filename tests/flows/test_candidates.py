@@ -30,7 +30,6 @@ from pipeline.methods.partial_labels import (
     predict,
 )
 from storage.errors import InputError
-from storage.files.location import Location
 from storage.runs.run import Run
 
 N, C = 900, 7
@@ -92,7 +91,7 @@ def test_run_says_what_the_kernels_say(made: Path) -> None:
     stops = stops_tried(100)
     hits = agreement(near, mask, mask, C, margins, np.array(stops))
     how = choose(hits, C1, stops)
-    report = load_any(Run(Location.of(made / "text")))
+    report = load_any(Run.of(made / "text"))
     assert isinstance(report, CandidateReport)
     assert report.n_blocks > 1
     assert (report.c1, report.k) == (how.c1, how.most_neighbors)

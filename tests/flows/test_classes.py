@@ -21,7 +21,6 @@ from flows.steps.queries.class_scores import posterior_columns, write_posteriors
 from pipeline.decision.class_rule import Decided
 from pipeline.estimator import RobustKNeighborsClassifier
 from storage import InputError, open_run
-from storage.files.location import Location
 from storage.runs.pool import ChunkWriter
 from storage.runs.run import Run
 
@@ -50,7 +49,7 @@ def model(made: Path) -> RobustKNeighborsClassifier:
 
 
 def test_run_says_what_the_estimator_says(made: Path, model: RobustKNeighborsClassifier) -> None:
-    report = load(Run(Location.of(made / "run")))
+    report = load(Run.of(made / "run"))
     assert isinstance(report, ClassReport)
     assert report.n_blocks > 1
     assert report.classes == list(model.classes_) == list(names(C))
@@ -95,7 +94,7 @@ def test_posteriors_of_very_many_classes_are_written_in_pieces(tmp_path: Path) -
     code = np.sort(rng.choice(n_classes, (n, 3), replace=False), axis=1).astype(np.int32)
     chance = rng.dirichlet([1, 1, 1], n)
     code[:4, 2], chance[:4, 2] = -1, 0
-    run = Run(Location.of(str(tmp_path / "run")))
+    run = Run.of(str(tmp_path / "run"))
     run.begin({})
     for part, rows in enumerate((slice(0, 7), slice(7, 12))):
         decided = Decided(code[rows], chance[rows], code[rows, 0].astype(np.int64))

@@ -20,7 +20,6 @@ from flows.engine.results import result_of
 from flows.score import score
 from flows.steps.graph.partition import CutChosen
 from storage.errors import ClusterError, InputError
-from storage.files.location import Location
 from storage.runs.run import Run
 
 OPTIONS: dict[str, Any] = {"block_rows": 1500, "builder": "join"}
@@ -96,7 +95,7 @@ def test_a_worker_of_several_threads_makes_all_lists_at_once(
         kill_worker(address)
         with separate_worker(tmp_path, address, 1, n_threads):
             assert process.wait(400) == 0
-    cut = Run(Location.of(str(run))).ledger.get("partition", "all")
+    cut = Run.of(str(run)).ledger.get("partition", "all")
     assert cut is not None
     assert result_of(cut, CutChosen).wide == together
     fit(source, tmp_path / "one", builder="join")

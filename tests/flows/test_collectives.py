@@ -24,7 +24,6 @@ from flows.options.params import Compute
 from flows.orchestration.session import open_job
 from storage import StorageError, open_run
 from storage.arrays.groups import Arrays
-from storage.files.location import Location
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
@@ -76,9 +75,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def found(run: Path, folder: Path, kernel: Any = strangers, **compute: Any) -> Arrays:
-    pool = Pool(Run(Location.of(str(run))), "pool", N, 4)
+    pool = Pool(Run.of(str(run)), "pool", N, 4)
     n_blocks = len(list((run / "results.zarr/graph").glob("0*")))
-    made = Run(Location.of(str(folder)))
+    made = Run.of(str(folder))
     if made.is_new():
         made.begin({})
     reporter = Reporter(quiet=True)

@@ -17,7 +17,6 @@ from flows.cli import main
 from flows.report.status import status
 from flows.score import score
 from storage import InputError, StorageError, open_run
-from storage.files.location import Location
 from storage.runs import pool
 from storage.runs.run import Run
 
@@ -325,7 +324,7 @@ def rewritten(run: Path, **changes: object) -> None:
 
 def test_run_from_before_a_parameter_existed_is_resumed(folder: Path, finished: Path) -> None:
     run = folder / "run"
-    parameters = Run(Location.of(run)).config()["parameters"]
+    parameters = Run.of(run).config()["parameters"]
     del parameters["rule"]
     rewritten(run, parameters=parameters)
     train(folder)
@@ -335,7 +334,7 @@ def test_run_from_before_a_parameter_existed_is_resumed(folder: Path, finished: 
 
 def test_parameter_of_a_newer_version_is_refused_by_name(folder: Path) -> None:
     run = folder / "run"
-    config = Run(Location.of(run)).config()
+    config = Run.of(run).config()
     parameters, versions = ({**config[name]} for name in ("parameters", "versions"))
     rewritten(
         run,

@@ -21,7 +21,6 @@ from flows.orchestration.session import open_job
 from flows.steps.ingest import pool as reading
 from flows.steps.ingest.pool import Ingested, ingest
 from storage import InputError
-from storage.files.location import Location
 from storage.runs.pool import pool_chunk_rows
 from storage.runs.run import Run
 from storage.sources.base import Source
@@ -75,7 +74,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
 
 
 def ingested(source: Source, folder: Path, compute: Compute = HERE) -> Ingested:
-    run = Run(Location.of(folder))
+    run = Run.of(folder)
     if run.is_new():
         run.begin({"source": source.fingerprint(with_digest=True)})
     with open_job(run, compute, Reporter(quiet=True)) as job:

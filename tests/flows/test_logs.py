@@ -111,7 +111,7 @@ def test_messages_go_through_logging(
 def test_said_and_linked_without_secrets(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = Run(Location.of(tmp_path / "run"))
+    run = Run.of(tmp_path / "run")
     run.begin({})
     reporter = Reporter()
     with (

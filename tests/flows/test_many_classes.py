@@ -14,7 +14,6 @@ from flows.cli import main
 from flows.report.content import load, training
 from flows.report.kinds import ClassReport
 from knnoise.result import Training
-from storage.files.location import Location
 from storage.runs.run import Run
 
 CLASSES, ROWS = 101, 20
@@ -34,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_matrix_is_in_the_results(run: Path) -> None:
-    report = load(Run(Location.of(run)))
+    report = load(Run.of(run))
     assert isinstance(report, ClassReport)
     assert len(report.classes) == len(report.class_noise) == CLASSES
     assert report.transition_matrix is None
@@ -49,7 +48,7 @@ def test_the_matrix_is_in_the_results(run: Path) -> None:
 
 
 def test_shares_are_said_of_classes_with_support(run: Path) -> None:
-    report = load(Run(Location.of(run)))
+    report = load(Run.of(run))
     assert isinstance(report, ClassReport)
     known = [support != "unsupported" for support in report.class_support]
     assert [share is not None for share in report.clean_prior] == known

@@ -53,7 +53,7 @@ def test_a_bucket_that_is_not_there_is_not_made() -> None:
 
 
 def test_a_training_and_what_is_said_of_a_run_cut_short(pool: PoolWriter) -> None:
-    run = Run(Location.of(f"{s3.BUCKET}/run"))
+    run = Run.of(f"{s3.BUCKET}/run")
     report = fit(pool(), run.location.url, block_rows=300)
     assert report["n_blocks"] > 1
     route, rows = Exchange(run.location, "route"), report["n_rows"]

@@ -31,7 +31,6 @@ from flows.report.page.pictures import recall
 from flows.report.page.render import on_axis
 from flows.report.rows import shown_of
 from flows.score import score
-from storage.files.location import Location
 from storage.runs.run import Run
 
 NASTY = "<script>alert(1)</script>"
@@ -141,7 +140,7 @@ def test_the_axis_of_reliability_names_what_is_right(made: Path, of_three: Path)
 
 
 def test_equal_runs_give_equal_pages(made: Path, tmp_path: Path) -> None:
-    run = Run(Location.of(made / "a<b"))
+    run = Run.of(made / "a<b")
     for name in ("one.html", "two.html"):
         write_page(run, str(tmp_path / name))
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
@@ -155,7 +154,7 @@ def test_every_kind_of_run_has_a_page(
 ) -> None:
     n = options.pop("n", 600)
     fit(pool(n), tmp_path / "run", **options)
-    write_page(Run(Location.of(tmp_path / "run")), str(tmp_path / "page.html"))
+    write_page(Run.of(tmp_path / "run"), str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text()
     assert "The marked size was asked for" in page
     assert ("Not computed" in page) == bool(options)
@@ -171,7 +170,7 @@ def test_one_feature_from_several_files(tmp_path: Path) -> None:
         (tmp_path / "parts").mkdir(exist_ok=True)
         table.to_parquet(tmp_path / "parts" / f"{part}.parquet")
     fit(tmp_path / "parts", tmp_path / "run", label_column="y")
-    write_page(Run(Location.of(tmp_path / "run")), str(tmp_path / "page.html"))
+    write_page(Run.of(tmp_path / "run"), str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text()
     files = re.findall(r"<td class=\"more\">(east|west)\.parquet</td>", page)
     assert set(files) == {"east", "west"}
@@ -321,7 +320,7 @@ def test_a_table_that_shows_rows_is_held_to_their_ids(
     assert "note 2" in (tmp_path / "page.html").read_text()
     by_id = ("--show-column", "who", "--show", tmp_path / "notes.csv")
     assert command(tmp_path, tmp_path / "run", *by_id) == 0
-    run = Run(Location.of(str(tmp_path / "run")))
+    run = Run.of(str(tmp_path / "run"))
     every = shown_of(run, 300, str(tmp_path / "notes.csv"), None, None)
     assert every is not None
     every.read(np.array([3]))

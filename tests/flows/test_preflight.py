@@ -27,7 +27,6 @@ from flows.steps.ingest.pool import Ingested
 from flows.train import run_train
 from storage import open_run
 from storage.errors import InputError
-from storage.files.location import Location
 from storage.runs.run import Run
 from storage.sources.opening import open_source
 
@@ -701,7 +700,7 @@ def test_auto_standardizes_units_and_leaves_embeddings(tmp_path: Path) -> None:
     found = run_train(str(tmp_path / "t.parquet"), str(tmp_path / "run"), **quiet)
     assert found["scale"] == "standard"
     assert "'b' over" in found["scale_reason"]
-    record = Run(Location.of(tmp_path / "run")).ledger.get("pool", "all")
+    record = Run.of(tmp_path / "run").ledger.get("pool", "all")
     scaling = result_of(record, Ingested).scaling
     assert scaling.factor[2:] == (1.0, 1.0, 1.0)
     assert scaling.factor[1] == pytest.approx(1 / units[:, 1].std(), rel=1e-6)

@@ -15,7 +15,6 @@ from flows.engine import cluster
 from flows.steps.graph import partition
 from pipeline.graph.build import lists_bytes
 from storage.arrays.groups import read_array
-from storage.files.location import Location
 from storage.runs.run import Run
 
 ROWS, FEATURES, LISTS = 4000, 8, 50
@@ -36,7 +35,7 @@ def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def regions(run: Path) -> tuple[list[int], list[int]]:
     """Blocks and rows of each region, without its halo."""
-    at = Run(Location.of(str(run)))
+    at = Run.of(str(run))
     region = read_array(at.group("partition"), "region")
     sizes = [len(read_array(at.group(f"blocks/{b:05d}"), "row")) for b in range(len(region))]
     blocks = np.bincount(region).tolist()

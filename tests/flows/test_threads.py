@@ -16,7 +16,6 @@ from flows.engine.threads import n_cores, run_threads
 from flows.steps.graph import anchors
 from storage.arrays.groups import read_array
 from storage.errors import StepTimeoutError
-from storage.files.location import Location
 from storage.runs.run import Run
 
 PARTS = [Part(f"p{i}", i) for i in range(9)]
@@ -80,7 +79,7 @@ def test_threads_and_known_lists_change_no_bit(
     monkeypatch.setattr(cluster, "n_cores", lambda: 3)
     fit(source, tmp_path / "threads", **{**options, "workers": None})
     assert results(tmp_path / "threads") == results(tmp_path / "alone")
-    run = Run(Location.of(tmp_path / "alone"))
+    run = Run.of(tmp_path / "alone")
     assert len(run.ledger.records("anchors-search")) > 1
     assert len(read_array(run.group("anchors"), "row")) == 3000
     fit(source, tmp_path / "again", noise="minmax", **options)

@@ -409,7 +409,7 @@ def test_the_share_of_wrong_labels_allows_for_mistakes_at_the_boundary(tmp_path:
     wrong = rng.random(3000) < 0.45 * np.exp(-np.square(x[:, 0] - 1.2))
     np.savez(tmp_path / "p.npz", X=x.astype(np.float32), y=clean ^ wrong)
     fit(tmp_path / "p.npz", tmp_path / "run", builder="exact")
-    report = load(Run(Location.of(str(tmp_path / "run"))))
+    report = load(Run.of(str(tmp_path / "run")))
     share, (low, high) = report.share_wrong, report.share_wrong_interval
     assert 0.6 * wrong.mean() < share < wrong.mean()  # rates are those of pure neighborhoods
     assert low <= wrong.mean() <= high

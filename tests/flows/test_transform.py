@@ -26,7 +26,6 @@ from pipeline.blocks.scaling import FeatureStatistics
 from pipeline.estimator import RobustKNeighborsClassifier
 from storage import open_run
 from storage.arrays.groups import read_group
-from storage.files.location import Location
 from storage.runs.run import Run
 
 N, WIDE, KEPT = 900, 20, 4
@@ -203,7 +202,7 @@ def test_neighbors_are_those_by_the_weights_chosen(weighed: Path) -> None:
     expected = index.kneighbors(seen[rows], return_distance=False)[:, 1:]
     assert (graph["neighbor"].values[:, :10] == expected).mean() > 0.999
     model = RobustKNeighborsClassifier(10).fit(standard.scaling("standard").apply(x), y)
-    chosen = metric_used(Run(Location.of(str(weighed / "run")))).choice
+    chosen = metric_used(Run.of(str(weighed / "run"))).choice
     assert model.metric_ == chosen.metric
     assert model.metric_choice_.relevance == chosen.relevance
     new = standard.scaling("standard").apply(np.load(weighed / "new.npy"))
@@ -380,7 +379,7 @@ def test_probabilities_of_a_model_are_a_metric(
     pq.write_table(pa.table({name: new[name] for name in "ab"}), tmp_path / "less.parquet")
     asked = {"label_column": "label", "builder": "exact", "metric": "auto", "k": 10}
     fit(tmp_path / "p.parquet", run, model_probabilities="p_", **asked)
-    found = metric_used(Run(Location.of(str(run))))
+    found = metric_used(Run.of(str(run)))
     assert found.choice.metric == "probabilities"
     losses = {one.metric: one.loss for one in found.choice.tried}
     mine = losses.pop("probabilities")

@@ -23,7 +23,7 @@ ROWS = np.arange(6)
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    begun = Run(Location.of(tmp_path / "run"))
+    begun = Run.of(tmp_path / "run")
     begun.begin({"parameters": {}})
     return begun
 

@@ -21,7 +21,6 @@ from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
 from pipeline.noise.cores import NEAR, blends, clustering, in_core, near_anchors
 from pipeline.noise.extrema import crossfit
-from storage.files.location import Location
 from storage.runs.run import Run
 
 ROWS = 8000
@@ -61,7 +60,7 @@ def test_train_report_and_page_say_where(
     assert "mistakes depend on the features in 1: " in told
     assert "age ≤ " in told
     assert "Mistakes depend on the features in 1: " in page.read_text()
-    report = load(Run(Location.of(run)))
+    report = load(Run.of(run))
     assert isinstance(report, TrainReport)
     assert report.support == "weak"
     low, high = report.p1_interval
@@ -75,7 +74,7 @@ def test_a_region_of_an_embedding_has_no_bounds(tmp_path: Path) -> None:
     x, given = pool(0.2, 6.0, 2)
     pq.write_table(pa.table({"vitals": list(x), "sick": given}), tmp_path / "pool.parquet")
     fit(tmp_path / "pool.parquet", tmp_path / "run", label_column="sick", k=None)
-    report = load(Run(Location.of(tmp_path / "run")))
+    report = load(Run.of(tmp_path / "run"))
     (text,) = varying(report)
     assert re.fullmatch(
         "1: .*% of the labels differ in one region of vitals, .*% in another region of vitals", text

@@ -29,7 +29,7 @@ COLUMNS = ("row", "posterior", "predicted_label")
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Ten scores in chunks of four."""
-    run = Run(Location.of(tmp_path / "run"))
+    run = Run.of(tmp_path / "run")
     run.begin({})
     write_scores(run, 10)
     return run
@@ -99,7 +99,7 @@ def test_no_more_than_a_chunk_is_read_at_once(
 
 
 def test_group_of_no_rows_is_a_file_of_no_rows(run: Run, tmp_path: Path) -> None:
-    empty = Run(Location.of(tmp_path / "empty"))
+    empty = Run.of(tmp_path / "empty")
     empty.begin({})
     write_scores(empty, 0)
     write_table(empty, "scores", str(tmp_path / "s.parquet"), COLUMNS)

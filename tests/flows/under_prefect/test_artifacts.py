@@ -32,7 +32,6 @@ from flows.orchestration.artifacts import Artifacts, as_markdown, block_table
 from flows.orchestration.session import open_job
 from flows.score import score
 from flows.train import train
-from storage.files.location import Location
 from storage.runs.run import Run
 
 
@@ -62,7 +61,7 @@ def test_a_training_shows_steps_blocks_result_and_links(pool: PoolWriter, tmp_pa
     assert {found.data for found in steps.values()} == {100.0}
     assert steps["step-neighbors"].task_run_id is not None
     assert "of 7 parts" in str(steps["step-neighbors"].description)
-    table = block_table(Run(Location.of(run)))
+    table = block_table(Run.of(run))
     assert sum(row["rows"] for row in table) == 2000
     assert {row["recall"] for row in table} == {1.0}
     assert len(table) == report["n_blocks"] == str(shown["block-table"].data).count("block-0")
@@ -113,7 +112,7 @@ def test_prefect_shows_the_messages_of_steps(server: str, pool: PoolWriter, tmp_
 
 @pytest.mark.usefixtures("server")
 def test_no_secret_reaches_the_server(tmp_path: Path) -> None:
-    run = Run(Location.of(tmp_path / "run"))
+    run = Run.of(tmp_path / "run")
     run.begin({})
 
     @flow(name="knnoise-secret")
@@ -177,6 +176,6 @@ def test_refused_artifacts_do_not_end_a_run(
 
 
 def test_nothing_is_sent_without_a_flow_run(tmp_path: Path) -> None:
-    with Artifacts.opened(Run(Location.of(tmp_path)), print) as opened:
+    with Artifacts.opened(Run.of(tmp_path), print) as opened:
         assert opened is None
-    assert np.size(block_table(Run(Location.of(tmp_path)))) == 0
+    assert np.size(block_table(Run.of(tmp_path))) == 0

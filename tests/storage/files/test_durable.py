@@ -89,14 +89,14 @@ def test_exported_file_survives(disk: Disk, tmp_path: Path) -> None:
 
 
 def test_run_is_begun_for_good(disk: Disk, tmp_path: Path) -> None:
-    Run(Location.of(tmp_path / "runs" / "run")).begin({"parameters": {}})
+    Run.of(tmp_path / "runs" / "run").begin({"parameters": {}})
     assert not disk.lost([tmp_path / "runs" / "run" / "run.json"])
 
 
 def test_files_are_synced_before_their_record(
     disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Run(Location.of(tmp_path / "run"))
+    run = Run.of(tmp_path / "run")
     run.begin({"parameters": {}})
     create, lost = Location.create, []
 

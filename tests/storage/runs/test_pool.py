@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 
 from storage.arrays.groups import read_array
 from storage.errors import StorageError
-from storage.files.location import Location
 from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
 from storage.runs.run import Run
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    run = Run(Location.of(tmp_path / "run"))
+    run = Run.of(tmp_path / "run")
     run.begin({"parameters": {}})
     return run
 
@@ -49,7 +48,7 @@ def test_order_and_repetition_of_chunks_do_not_show(
     run: Run, tmp_path: Path, order: list[int]
 ) -> None:
     write_scores(run, order)
-    plain = Run(Location.of(tmp_path / "plain"))
+    plain = Run.of(tmp_path / "plain")
     plain.begin({"parameters": {}})
     write_scores(plain, [0, 1, 2])
     assert content(run) == content(plain)
@@ -108,7 +107,7 @@ def test_any_order_of_chunks_writes_the_same_bytes(n: int, rows: int, data: st.D
         st.lists(st.sampled_from(numbers), max_size=4)
     )
     with tempfile.TemporaryDirectory() as folder:
-        runs = [Run(Location.of(f"{folder}/{name}")) for name in ("plain", "other")]
+        runs = [Run.of(f"{folder}/{name}") for name in ("plain", "other")]
         for run, asked in zip(runs, (numbers, order), strict=True):
             run.begin({})
             write_scores(run, asked, n, rows)
@@ -161,7 +160,7 @@ def test_whole_columns_are_written_at_the_end(run: Run) -> None:
 @given(n=st.integers(1, 10**9), d=st.integers(1, 5000))
 @settings(max_examples=100, deadline=None)
 def test_parts_are_whole_chunks_that_cover_the_pool(n: int, d: int) -> None:
-    pool = Pool(Run(Location.of("nowhere")), "pool", n, d)
+    pool = Pool(Run.of("nowhere"), "pool", n, d)
     parts = pool.parts() if n < 10**7 else [Rows(0, min(n, pool.part_rows))]
     assert pool.part_rows % pool_chunk_rows(d) == 0
     assert parts[0].start == 0

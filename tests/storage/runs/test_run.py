@@ -13,7 +13,6 @@ from storage import open_run
 from storage.arrays.groups import write_group
 from storage.errors import ClusterError, InputError, StorageError
 from storage.files.durable import seal
-from storage.files.location import Location
 from storage.runs.run import Run, runs_above
 from storage.version import FORMAT_VERSION
 
@@ -21,7 +20,7 @@ from storage.version import FORMAT_VERSION
 @pytest.fixture(params=["disk", "memory"])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
     on_disk = request.param == "disk"
-    begun = Run(Location.of(tmp_path / "run" if on_disk else "memory://run-test/run"))
+    begun = Run.of(tmp_path / "run" if on_disk else "memory://run-test/run")
     begun.begin({"parameters": {"k": 3}})
     yield begun
     begun.location.remove()
@@ -52,31 +51,31 @@ def test_begun_run_is_not_new(run: Run) -> None:
 @pytest.mark.parametrize("folder", ["absent", "empty"])
 def test_absent_and_empty_folders_are_new(tmp_path: Path, folder: str) -> None:
     (tmp_path / "empty").mkdir()
-    assert Run(Location.of(tmp_path / folder)).is_new()
+    assert Run.of(tmp_path / folder).is_new()
 
 
 def test_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("x")
     with pytest.raises(InputError, match="not empty and not a knnoise run"):
-        Run(Location.of(tmp_path)).is_new()
+        Run.of(tmp_path).is_new()
 
 
 def test_file_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="not empty and not a knnoise run"):
-        Run(Location.of(tmp_path / "file")).is_new()
+        Run.of(tmp_path / "file").is_new()
 
 
 def test_run_below_a_file_is_an_error_for_people(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    run = Run(Location.of(tmp_path / "file" / "run"))
+    run = Run.of(tmp_path / "file" / "run")
     with pytest.raises((InputError, StorageError)):
         _ = run.is_new() and run.begin({})
 
 
 def test_folder_without_a_config_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a knnoise run"):
-        Run(Location.of(tmp_path)).config()
+        Run.of(tmp_path).config()
 
 
 @pytest.mark.parametrize(
@@ -174,5 +173,5 @@ def test_run_without_its_results_does_not_open(run: Run) -> None:
 def test_a_folder_that_is_called_ledger_makes_no_run(tmp_path: Path) -> None:
     (tmp_path / "books" / "ledger").mkdir(parents=True)
     assert runs_above(tmp_path / "books" / "report.json") == []
-    Run(Location.of(tmp_path / "run")).begin({"parameters": {"k": 3}})
+    Run.of(tmp_path / "run").begin({"parameters": {"k": 3}})
     assert runs_above(tmp_path / "run" / "scores" / "a.csv") == [tmp_path / "run"]
