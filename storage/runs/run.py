@@ -80,7 +80,7 @@ class Run:
 
     def below(self, folder: str) -> "Run":
         """One in a folder of this one's, of the same maker."""
-        return replace(self, location=Location(f"{self.location.url}/{folder}"))
+        return replace(self, location=replace(self.location, url=self.location.path(folder)))
 
     @property
     def ledger(self) -> Ledger:
