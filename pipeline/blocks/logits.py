@@ -28,6 +28,8 @@ FEWEST_FITTED = 1900
 """Rows that the trees which votes hear learn from at least, or all there are."""
 LEAST_GAIN = 1e-3
 """Nats a row by which trees must tell more of the given labels to be heard."""
+LINEAR_GAIN = 1e-2
+"""The same, by which a linear function must tell more than trees alone of two classes."""
 RIDGES = (0.1, 1.0, 10.0)
 """What the coefficients of a linear function may be, tried in turn: its `C` in scikit-learn."""
 MOST_CLASSES = 32
@@ -167,14 +169,41 @@ def fit_forests(
 
 
 def fit_logits(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Forests | None:
-    """Logits that stand beside features, of spread 1: by trees of two classes, by a linear function
-    of up to ``MOST_CLASSES``; None where there are none, or all are alike."""
+    """Logits that stand beside features, of spread 1. Of two classes they are by trees, and by a
+    linear function where it tells more; of up to ``MOST_CLASSES`` by that alone. None where there
+    are none, or all are alike."""
     n_classes = len(np.unique(y))
     if n_classes > MOST_CLASSES:
         return None
-    fitted = fit_linear(x, y) if n_classes > 2 else fit_forests(x, y, seed, threads)
+    fitted = fit_linear(x, y) if n_classes > 2 else _fit_both(x, y, seed, threads)
     spread = 0.0 if fitted is None else spread_of(fitted.apply(x))
     return fitted._replace(spread=np.array([1.0 / spread])) if fitted and spread > 0 else None
+
+
+def _fit_both(x: Float32, y: Codes, seed: int, threads: Threads) -> Forests | None:
+    """Trees, and a linear function beside them in the part that makes labels of two classes
+    likeliest, where it tells ``LINEAR_GAIN`` more."""
+    trees, linear = fit_forests(x, y, seed, threads), fit_linear(x, y)
+    if trees is None or linear is None:
+        return trees
+    logits = np.column_stack([trees.apply(x), linear.apply(x)])
+    _, alone = _stacked(logits[:, :1], y)
+    weight, both = _stacked(logits, y)
+    if both - alone < LINEAR_GAIN:
+        return trees
+    return mixed(linear, trees, weight[1] / weight.sum())
+
+
+def _stacked(logits: Float32, y: Codes) -> tuple[Float64, float]:
+    """Weights (model,) of logits (row, model), none below 0, by logistic regression of labels of
+    two classes; and the mean logarithm of what these labels then are likely."""
+    from sklearn.linear_model import LogisticRegression
+
+    code = np.unique(y, return_inverse=True)[1]
+    with one_thread():
+        model = LogisticRegression().fit(logits, code)
+        says = model.predict_log_proba(logits)[np.arange(len(code)), code].mean()
+    return np.maximum(model.coef_[0], 0.0), float(says)
 
 
 def can_learn(n_rows: int, n_features: int) -> bool:
@@ -198,12 +227,12 @@ def fit_linear(x: Float32, y: Codes) -> Forests | None:
     with the ridge that tells most of the fold's; bare of trees. None where some fold leaves a class
     out.
 
-    y : (row,) of at least three classes
+    y : (row,) of at least two classes, of which one column stands for two
     """
     from sklearn.linear_model import LogisticRegression
 
     classes, y = np.unique(y, return_inverse=True)
-    n_classes, others = len(classes), _others(x, y)
+    n_columns, others = len(classes) if len(classes) > 2 else 1, _others(x, y)
     if others is None:
         return None
     center = [x[rows].mean(axis=0, dtype=np.float64) for rows in others]
@@ -213,7 +242,7 @@ def fit_linear(x: Float32, y: Codes) -> Forests | None:
     bare = np.zeros(1, np.int32), np.full(1, np.inf), np.zeros(1, np.int32), np.zeros(1)
     best, most = None, -np.inf
     for ridge in RIDGES:
-        start, slope = np.empty((FOLDS, n_classes)), np.empty((FOLDS, x.shape[1], n_classes))
+        start, slope = np.empty((FOLDS, n_columns)), np.empty((FOLDS, x.shape[1], n_columns))
         for one, rows in enumerate(others):
             model = LogisticRegression(C=ridge)
             with one_thread(), warnings.catch_warnings(action="ignore"):  # of more steps to take
@@ -221,7 +250,10 @@ def fit_linear(x: Float32, y: Codes) -> Forests | None:
             slope[one] = model.coef_.T * factor[one][:, None]
             start[one] = model.intercept_ - center[one] @ slope[one]
         linear = Forests(*bare, np.zeros((FOLDS, 1), np.int64), start, np.ones(1), slope)
-        says = log_softmax(linear.apply(x), axis=1)[np.arange(len(y)), y].mean()
+        logits = linear.apply(x)
+        if n_columns == 1:
+            logits = np.column_stack([np.zeros(len(x), np.float32), logits])
+        says = log_softmax(logits, axis=1)[np.arange(len(y)), y].mean()
         if says > most:
             best, most = linear, says
     return best

@@ -19,7 +19,15 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from pipeline.arrays import Float32, Float64, Floating, Int8, Int64, Integers, UInt8
-from pipeline.blocks.logits import LEAST_GAIN, Forests, fit_some
+from pipeline.blocks.logits import (
+    LEAST_GAIN,
+    LINEAR_GAIN,
+    Forests,
+    fit_linear,
+    fit_some,
+    mixed,
+    some_rows,
+)
 from pipeline.decision.class_votes import BYTE
 from pipeline.decision.quality import (
     BIAS_RIDGE,
@@ -154,11 +162,12 @@ def weighed_vote(
     )
 
 
-def hear_trees(
+def hear_models(
     vote: WeighedVote, count: Integers, given: Integers, x: Float32, threads: Threads = ALONE
 ) -> tuple[WeighedVote, Float64, Forests | None]:
     """The vote that hears boosted trees, too, its features, and the trees; the vote as it was, and
-    None, where they tell nothing more of the given labels.
+    None, where they tell nothing more of the given labels. A linear function is mixed with them
+    where the vote tells more by both.
 
     They learn from the features what the vote without them and the given labels take for the
     likelier class, and those of a row have not seen what is said of it.
@@ -167,16 +176,28 @@ def hear_trees(
     """
     odds, by = vote.features(count), vote.assumed.correction()
     likely = (vote.log_odds(odds) + _own(given, by) >= 0).astype(np.int64)
-    forests = fit_some(x, likely, threads)
-    if forests is None:
+    trees = fit_some(x, likely, threads)
+    if trees is None:
         return vote, odds, None
-    features = np.column_stack([odds, tree_odds(forests, x)])
-    heard = replace(vote, weights=_weights(features, given, vote.assumed), trees=forests.digest)
-    gain = _log_likelihood(heard.log_odds(features), given, by)
-    gain -= _log_likelihood(vote.log_odds(odds), given, by)
-    if gain.mean() < LEAST_GAIN:
+    some = some_rows(x)
+    linear = fit_linear(x[some], likely[some])
+
+    def hearing(*models: Forests) -> tuple[WeighedVote, Float64, float]:
+        features = np.column_stack([odds, *(tree_odds(model, x) for model in models)])
+        heard = replace(vote, weights=_weights(features, given, vote.assumed))
+        says = _log_likelihood(heard.log_odds(features), given, by).mean()
+        return heard, features, float(says)
+
+    heard, features, says = hearing(trees)
+    if linear is not None:
+        both, _, more = hearing(trees, linear)
+        if more - says >= LINEAR_GAIN:
+            of_trees, of_linear = both.weights.weight[-2:]
+            trees = mixed(linear, trees, of_linear / (of_linear + of_trees))
+            heard, features, says = hearing(trees)
+    if says - _log_likelihood(vote.log_odds(odds), given, by).mean() < LEAST_GAIN:
         return vote, odds, None
-    return heard, features, forests
+    return replace(heard, trees=trees.digest), features, trees
 
 
 def tree_odds(forests: Forests, x: Float32) -> Float32:

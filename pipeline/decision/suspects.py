@@ -183,7 +183,7 @@ def suspects_of_two(
     forests, trees = None, None
     if x is not None and can_learn(len(sample), x.shape[1]):
         heard = first, count[sample], given[sample], dense(x[sample])
-        first, _, forests = odds.hear_trees(*heard, threads)
+        first, _, forests = odds.hear_models(*heard, threads)
         trees = None if forests is None else by_models(forests, x, 2)
     evidence = first.features(count, trees)
     chance = odds.first_pass(first.log_odds(evidence), given, by)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -95,8 +95,9 @@ def test_nothing_is_left_of_joint_relevance() -> None:
 
 def test_features_of_equal_use_stay_as_scaled() -> None:
     rng = np.random.default_rng(3)
-    y = rng.integers(0, 2, 1500)
-    x = (rng.normal(size=(1500, 6)) + y[:, None]).astype(np.float32)
+    place = rng.integers(0, 30, 1500)
+    y = place % 2  # no linear function of the features, and no step in one
+    x = (0.5 * rng.normal(size=(1500, 6)) + rng.normal(size=(30, 6))[place]).astype(np.float32)
     chosen, by = choose_metric(x, y, 0)
     assert chosen.metric == "as-scaled"
     assert by == Scaling()
@@ -268,23 +269,26 @@ def test_logits_are_those_of_trees_that_saw_the_other_folds(classes: int) -> Non
     assert np.array_equal(np.vstack([forests.apply(row[None]) for row in x[:50]]), found[:50])
 
 
-def test_a_linear_function_is_the_one_that_saw_the_other_folds() -> None:
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_linear_function_is_the_one_that_saw_the_other_folds(classes: int) -> None:
     x, y = steps(900)
-    y = y + (x[:, 2] > 0)
+    y = y + (x[:, 2] > 0) if classes == 3 else y
     x[:, 3] = 7.0
     x[:, 4] *= 1000
     linear = fit_linear(x, y)
     assert linear is not None
     found, fold, held_out = linear.apply(x), fold_of(x), []
     for ridge in logits.RIDGES:
-        expected = np.empty((900, 3))
+        expected = np.empty((900, classes))
         for one in range(logits.FOLDS):
             twin = make_pipeline(StandardScaler(), LogisticRegression(C=ridge, tol=1e-6))
             twin.fit(x[fold != one].astype(np.float64), y[fold != one])
-            expected[fold == one] = twin.decision_function(x[fold == one].astype(np.float64))
+            chance = twin.predict_log_proba(x[fold == one].astype(np.float64))
+            expected[fold == one] = chance
         expected -= expected.mean(axis=1, keepdims=True)
         held_out.append((log_loss(y, softmax(expected, axis=1)), expected))
-    assert np.allclose(found, min(held_out, key=lambda one: one[0])[1], atol=0.02)
+    best = min(held_out, key=lambda one: one[0])[1]
+    assert np.allclose(found, best if classes == 3 else best[:, 1:] - best[:, :1], atol=0.02)
     assert np.array_equal(np.vstack([linear.apply(row[None]) for row in x[:50]]), found[:50])
 
 
@@ -335,6 +339,29 @@ def test_trees_of_many_features_are_fitted_on_fewer_rows(monkeypatch: pytest.Mon
     expected = fit_logits(x[:200], y[:200], 0)
     assert expected is not None
     assert np.array_equal(by.apply(x)[:, -1:], expected.apply(x))
+
+
+def test_logits_of_two_classes_are_of_trees_and_of_what_a_linear_function_tells_more() -> None:
+    x, y = steps(1200)
+    by, trees = fit_logits(x, y, 0), fit_forests(x, y, 0)
+    assert by is not None
+    assert trees is not None
+    assert not by.slope.any()  # the steps are what trees see
+    assert np.allclose(by.apply(x), trees.apply(x) * by.spread)
+    rng = np.random.default_rng(0)
+    chance = expit(x @ rng.normal(size=9) * 3)
+    given = (rng.random(1200) < chance).astype(np.int64)
+    by, trees, linear = fit_logits(x, given, 0), fit_forests(x, given, 0), fit_linear(x, given)
+    assert by is not None
+    assert trees is not None
+    assert linear is not None
+    found, parts = by.apply(x)[:, 0], np.column_stack([trees.apply(x), linear.apply(x)])
+    weight, *_ = np.linalg.lstsq(parts, found, rcond=None)
+    assert np.allclose(parts @ weight, found, atol=1e-4)
+    assert weight[1] > weight[0] >= -1e-6
+    assert found.var() == pytest.approx(1.0, abs=1e-3)
+    errors = [abs(np.tanh(one / 2) - (2 * chance - 1)).mean() for one in parts.T]
+    assert errors[1] < errors[0]
 
 
 def test_logits_of_many_classes_are_of_a_linear_function() -> None:

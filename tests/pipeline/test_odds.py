@@ -162,11 +162,12 @@ def test_rows_at_one_place_are_judged() -> None:
     assert np.isfinite(found.label_quality).all()
 
 
-def blurred(n: int, no_use: int) -> tuple[Any, ...]:
+def blurred(n: int, no_use: int, *, linear: bool = False) -> tuple[Any, ...]:
     """Features, some of no use; clean and given labels, counts, and the vote of these."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 2 + no_use)).astype(np.float32)
-    clean = (x[:, 0] * x[:, 1] > 0).astype(np.int8)
+    one, other = x[:, 0], x[:, 1]
+    clean = ((x @ rng.normal(size=2 + no_use) if linear else one * other) > 0).astype(np.int8)
     label = np.where(rng.random(n) < np.where(clean == 1, 0.1, 0.3), 1 - clean, clean)
     label = label.astype(np.int8)
     index = nearest(x, x, 20, exclude=np.arange(n))[0]
@@ -177,7 +178,7 @@ def blurred(n: int, no_use: int) -> tuple[Any, ...]:
 
 def test_trees_tell_rows_apart_that_neighbors_do_not() -> None:
     x, clean, label, count, vote = blurred(2000, 20)
-    both, features, forests = odds.hear_trees(vote, count, label, x)
+    both, features, forests = odds.hear_models(vote, count, label, x)
     assert forests is not None
     assert both.trees == forests.digest
     trees = odds.tree_odds(forests, x)
@@ -190,12 +191,27 @@ def test_trees_tell_rows_apart_that_neighbors_do_not() -> None:
     assert right > alone + 0.05
 
 
+def test_a_linear_function_is_heard_with_trees_where_it_tells_more() -> None:
+    x, clean, label, count, vote = blurred(1500, 20, linear=True)
+    both, features, forests = odds.hear_models(vote, count, label, x)
+    assert forests is not None
+    assert forests.slope.any()
+    trees = forests._replace(slope=0.0 * forests.slope)
+    right, alone = (((odds.tree_odds(of, x) >= 0) == clean).mean() for of in (forests, trees))
+    assert right > alone + 0.05
+    assert ((both.log_odds(features) >= 0) == clean).mean() > 0.85
+    x, _, label, count, vote = blurred(1500, 20)
+    kept = odds.hear_models(vote, count, label, x)[2]
+    assert kept is not None
+    assert not kept.slope.any()
+
+
 @pytest.mark.parametrize("fold", range(FOLDS))
 def test_trees_of_a_row_have_not_seen_its_own_label(fold: int) -> None:
     x, _, label, count, vote = blurred(1000, 5)
     mine = fold_of(x) == fold
     other = np.where(mine & (np.arange(1000) % 5 == 0), 1 - label, label)
-    one, after = (odds.hear_trees(vote, count, given, x)[2] for given in (label, other))
+    one, after = (odds.hear_models(vote, count, given, x)[2] for given in (label, other))
     assert one is not None
     assert after is not None
     assert one.digest != after.digest
@@ -208,9 +224,9 @@ def test_trees_that_tell_nothing_are_not_heard() -> None:
     x, label = rng.normal(size=(4000, 3)).astype(np.float32), rng.integers(0, 2, 4000)
     rates = odds.Assumed(0.2, 0.2, (2000, 2000))
     vote = odds.weighed_vote(rng.binomial(5, 0.5, (4000, 1)), (5,), label, rates)
-    kept, _, forests = odds.hear_trees(vote, rng.binomial(5, 0.5, (4000, 1)), label, x)
+    kept, _, forests = odds.hear_models(vote, rng.binomial(5, 0.5, (4000, 1)), label, x)
     assert (kept, forests) == (vote, None)
-    assert odds.hear_trees(vote, np.full((30, 1), 2), np.zeros(30, int), x[:30])[2] is None
+    assert odds.hear_models(vote, np.full((30, 1), 2), np.zeros(30, int), x[:30])[2] is None
     assert [can_learn(*of) for of in ((2000, 789), (2000, 790), (100, 9000))] == [
         *(True, False, True)
     ]

@@ -23,7 +23,7 @@ from pipeline.decision.choose_k import Choice, choose, squared_losses
 from pipeline.decision.odds import (
     WeighedVote,
     assumed,
-    hear_trees,
+    hear_models,
     sizes_among,
     weighed_vote,
 )
@@ -208,7 +208,7 @@ def estimate_rates(
         if can_learn(len(given), pool.n_features):
             x = sampled(run, "partition", sample["row"])
             heard_by = weighed, of_sizes, given, x, Threads(job.machine().threads)
-            weighed, features, forests = hear_trees(*heard_by)
+            weighed, features, forests = hear_models(*heard_by)
         if chosen == "crossfit" and params.k is None and params.objective == "accuracy":
             predicted = (weighed.log_odds(features) >= 0).astype(np.int8)
             matrix = of_rates(known(rule.p0, rule.p1)).matrix
