@@ -80,6 +80,9 @@ _LOCAL = {
     "distributed.worker.multiprocessing-method": "forkserver",
     "distributed.comm.timeouts.connect": "60s",
     "distributed.worker.http.routes": [],  # pages of workers, which have no password
+    # What is set in this process for workers: its own libraries would have one thread from then on,
+    # and workers have it from their fork server.
+    "distributed.nanny.pre-spawn-environ": {},
     # Every 10, 20 and 100 ms, as is usual, takes a tenth of a core from what is computed.
     "distributed.worker.profile.interval": "100ms",
     "distributed.admin.tick.interval": "500ms",

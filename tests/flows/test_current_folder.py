@@ -15,6 +15,8 @@ from prefect_service import ROOT
 from runs import PoolWriter
 
 from flows.engine import cluster
+from flows.engine.progress import Reporter
+from flows.options.params import Compute
 
 
 def knnoise(folder: Path, *args: object) -> None:
@@ -64,3 +66,17 @@ def test_starting_workers_takes_nothing_from_the_environment(
     thread.start()
     thread.join()
     assert (taken, set(os.environ) - before) == ([], set())
+
+
+def test_workers_leave_no_number_of_threads_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Libraries that this process imports later, and its children, would have one thread."""
+    names = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_"
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    with cluster.open_workers(Compute(workers=1), Reporter(quiet=True)) as workers:
+        client = workers.client()
+        assert client is not None
+        assert client.submit(os.getenv, "OMP_NUM_THREADS").result() == "1"
+    assert not set(names) & set(os.environ)
