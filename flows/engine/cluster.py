@@ -205,11 +205,18 @@ SHARED = Machine(1, 0)
 
 def fitting(compute: Compute, core_seconds: float) -> Compute:
     """The same; or threads of this process, where the choice is left to us and the work is done
-    before workers would have started."""
+    before workers would have started, or none can be."""
     chosen = compute.workers is not None or address_of(compute) is not None
-    if chosen or compute.performance_report or core_seconds >= _WORTH_WORKERS:
+    if chosen or compute.performance_report:
+        return compute
+    if core_seconds >= _WORTH_WORKERS and not _is_worker():
         return compute
     return compute.in_threads(n_cores())
+
+
+def _is_worker() -> bool:
+    """Whether this process is one of a pool's, or of Dask's, which may start no others."""
+    return multiprocessing.current_process().daemon
 
 
 _REPORT = "performance.html"
@@ -386,6 +393,11 @@ def _start_fork_server() -> None:
     """
     from distributed.utils import get_mp_context
 
+    if _is_worker():
+        raise ClusterError(
+            "this process is a worker of a pool, or of Dask, and may start none; give --workers 0, "
+            "or the address of a --scheduler"
+        )
     get_mp_context()  # its first call sets the server's imports, and would undo ours later
     server: Any = forkserver._forkserver
     modules = ["flows.engine.forked", "distributed", "flows.engine.preloaded"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -18,13 +20,17 @@ from runs import PoolWriter, fit
 
 from flows.certify import run_certify
 from flows.engine import cluster, tasks
-from flows.engine.cluster import fitting
+from flows.engine.cluster import fitting, open_workers
 from flows.engine.progress import Reporter
+from flows.engine.threads import n_cores
 from flows.options.params import Compute, ReviewParams
 from flows.review.prepare import prepared
 from flows.scorings.scored import Trained
 from pipeline.blocks.logits import fit_forests
 from pipeline.graph.build import exact_seconds, training_seconds
+from storage.errors import ClusterError
+
+SILENT = Reporter(quiet=True)
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +60,31 @@ def test_a_scheduler_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch)
     assert fitting(Compute(), 1.0).workers is None
 
 
+def in_a_worker(function: Callable[[], Any]) -> Any:
+    """What a function returns in a process of a pool, which may have no children."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(function)
+
+
+def of_much_work() -> tuple[int | None, bool]:
+    fitted = fitting(Compute(), 1000.0)
+    return fitted.workers, fitted.threads == n_cores()
+
+
+def of_workers_asked_for() -> str:
+    with (
+        pytest.raises(ClusterError) as refused,
+        open_workers(Compute(workers=1), SILENT) as workers,
+    ):
+        workers.client()
+    return str(refused.value)
+
+
+def test_a_worker_of_a_pool_starts_none() -> None:
+    assert in_a_worker(of_much_work) == (0, True)
+    assert "may start none; give --workers 0" in in_a_worker(of_workers_asked_for)
+
+
 def test_more_rows_are_more_work() -> None:
     seconds = [training_seconds("auto", n, 32) for n in (1000, 20_000, 10**5, 10**7)]
     assert seconds == sorted(seconds)
@@ -71,7 +102,7 @@ def test_a_small_pass_over_a_graph_starts_no_workers(
 
     monkeypatch.setattr(cluster, "_local_cluster", started)
     run_certify(run, quiet=True)
-    prepared(Trained.of(run), ReviewParams.of(run, quiet=True), Reporter(quiet=True))
+    prepared(Trained.of(run), ReviewParams.of(run, quiet=True), SILENT)
 
 
 def test_a_small_training_imports_only_what_it_uses(pool: PoolWriter, tmp_path: Path) -> None:
