@@ -6,11 +6,13 @@ import asyncio
 import re
 import sys
 import time
+from shlex import quote
 from typing import Any
 from uuid import UUID
 
 import httpx
 from prefect import get_client
+from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun, Log
 from prefect.events.subscribers import FlowRunSubscriber
 from prefect.exceptions import ObjectNotFound
@@ -76,9 +78,9 @@ async def _follow(run_id: UUID) -> FlowRun:
             try:
                 async with get_client() as client:
                     run = await client.read_flow_run(run_id)
+                    if not idle and (idle := _is_idle(run)):
+                        print(await _why(client, run), file=sys.stderr)
                 heard = time.monotonic()
-                if not idle and (idle := _is_idle(run)):
-                    print(_why(run), file=sys.stderr)
                 if run.state is not None and run.state.is_final():
                     await asyncio.wait([stories], timeout=_PAUSE)  # its last lines
                     return run
@@ -102,11 +104,21 @@ def _is_idle(run: FlowRun) -> bool:
     return waits and run.estimated_start_time_delta.total_seconds() > IDLE
 
 
-def _why(run: FlowRun) -> str:
+async def _why(client: PrefectClient, run: FlowRun) -> str:
     """Why a run does not begin, and what to do."""
     if run.state_name == "AwaitingConcurrencySlot":
         return "another run of the deployment is under way; this one begins when that has ended"
-    return f"no worker takes the run; start one: prefect worker start --pool {run.work_pool_name}"
+    pool, queue = run.work_pool_name, run.work_queue_name
+    if pool is None or queue is None:
+        return "the run's work pool is gone: make it again, deploy, and submit again"
+    if (await client.read_work_pool(pool)).is_paused:
+        return f"the work pool is paused: prefect work-pool resume {quote(pool)}"
+    if (await client.read_work_queue_by_name(queue, pool)).is_paused:
+        return (
+            "the work queue is paused: "
+            f"prefect work-queue resume {quote(queue)} --pool {quote(pool)}"
+        )
+    return f"no worker takes the run; start one: prefect worker start --pool {quote(pool)}"
 
 
 async def _tell(run_id: UUID) -> None:

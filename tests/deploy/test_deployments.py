@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 import sys
@@ -9,18 +10,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from subprocess import run
 from textwrap import dedent
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import psutil
 import pytest
 import yaml
 from planted import plant
+from prefect import get_client
+from prefect.client.schemas.actions import WorkPoolUpdate
+from prefect.client.schemas.objects import FlowRun
 from prefect_service import ROOT, Prefect, environment, free_port, serving
 from processes import committed, kill_tree, wait_for
 from runs import PoolWriter, fit, results
 
 from flows.orchestration.submit import submit
+from flows.orchestration.watch import _why
 from flows.score import score
 from storage import InputError
 
@@ -57,6 +63,30 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     with serving(server):
         server.deploy()
         yield server
+
+
+def test_a_run_that_does_not_begin_is_explained(prefect: Prefect) -> None:
+    """By its pool and queue as the server has them; the remedies let them go on."""
+    prefect.ask("work_pools/", {"name": "idle", "type": "process"})
+
+    async def why(state: str = "Late", pool: str | None = "idle", pause: str = "") -> str:
+        async with get_client() as client:
+            if pause == "queue":
+                queue = await client.read_work_queue_by_name("default", "idle")
+                await client.update_work_queue(queue.id, is_paused=True)
+            elif pause == "pool":
+                await client.update_work_pool("idle", WorkPoolUpdate(is_paused=True))
+            of = {"work_pool_name": pool, "work_queue_name": pool and "default"}
+            return await _why(client, cast(FlowRun, SimpleNamespace(state_name=state, **of)))
+
+    with prefect.settings():
+        assert "begins when that has ended" in asyncio.run(why("AwaitingConcurrencySlot"))
+        assert "work pool is gone" in asyncio.run(why(pool=None))
+        for paused in ("queue", "pool"):
+            because, _, remedy = asyncio.run(why(pause=paused)).partition(": ")
+            assert because == f"the work {paused} is paused"
+            prefect.call(*remedy.split())
+            assert asyncio.run(why()).endswith("prefect worker start --pool idle")
 
 
 def test_every_deployment_is_accepted(prefect: Prefect) -> None:

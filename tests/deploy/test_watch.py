@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 
 from prefect_service import POOL, Prefect, environment, free_port, serving
 from processes import kill_tree, running, wait_for
-
-from flows.orchestration.watch import _why
 
 WATCH = """
 import sys
@@ -30,13 +27,6 @@ for run, patience in zip(sys.argv[1::2], sys.argv[2::2]):
 
 BEGUN = "Scheduled|Pending|Late"
 """States of a run that no worker takes up; which of them a watcher still sees is chance."""
-
-
-def test_a_run_that_waits_for_another_wants_no_worker() -> None:
-    waiting = SimpleNamespace(state_name="AwaitingConcurrencySlot", work_pool_name=POOL)
-    assert "begins when that has ended" in _why(waiting)
-    late = SimpleNamespace(state_name="Late", work_pool_name=POOL)
-    assert f"prefect worker start --pool {POOL}" in _why(late)
 
 
 def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(tmp_path: Path) -> None:
