@@ -38,11 +38,13 @@ def to_make(run: str) -> str:
     date, a new one beside it, which is later by name.
 
     Raises as `dated`, and where none can be made, or could be named afterwards: folders may be
-    anything, new ones no patterns, nor in the folder of another run.
+    anything, new ones no patterns, nor in the folder of another run. A run that is there may be
+    read-only: of one that is finished nothing is made.
     """
     name = _of_this_version(run)
     location = Location.of(name)
-    if any(has_magic(part) for part in location.check_writable()):
+    made = [] if location.exists("run.json") else location.check_writable()
+    if any(has_magic(part) for part in made):
         raise InputError(
             f"run {run}: there is no such folder, and *, ? and [ stand for patterns of runs; name "
             "it otherwise"

@@ -138,6 +138,20 @@ def test_finished_run_does_nothing_again(pool: PoolWriter, tmp_path: Path) -> No
     assert {file: file.stat().st_mtime_ns for file in run.rglob("*") if file.is_file()} == stamps
 
 
+def test_a_finished_run_may_be_read_only(
+    pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, run, access = pool(), tmp_path / "run", os.access
+    first = fit(source, run)
+    monkeypatch.setattr("os.access", lambda path, mode: access(path, mode) and not mode & os.W_OK)
+    assert fit(source, run) == first
+    with pytest.raises(InputError, match="k was 10 and is 12"):
+        fit(source, run, k=12)
+    (run / "report.json").unlink()
+    with pytest.raises(InputError, match=r"run: read-only, .*; copy the run to a folder"):
+        fit(source, run)
+
+
 def test_workers_do_not_change_a_bit(pool: PoolWriter, tmp_path: Path) -> None:
     source = pool(1500)
     fit(source, tmp_path / "here", block_rows=300, builder="join")
