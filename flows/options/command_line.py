@@ -66,12 +66,24 @@ class OfModel(click.Command):
                 raise click.UsageError(f"{' and '.join(flags)}: give one of them", ctx)
         return super().parse_args(ctx, args)
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What the command does, and what its source may be."""
+        from flows.options import params
+
+        super().format_help_text(ctx, formatter)
+        source = getattr(params, self.model).model_fields.get("source")
+        if source is not None:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(f"SOURCE: {source.description}")
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """By heading, if there are many; first, and unless all are asked for alone, those that most
         people need."""
         from flows.options import params
 
-        model, options = getattr(params, self.model), self.get_params(ctx)
+        model = getattr(params, self.model)
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
         if not any(_ALL in one.opts for one in options):
             return super().format_options(ctx, formatter)
         of_heading: dict[str, list[tuple[str, str]]] = {"Options": []}

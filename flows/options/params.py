@@ -202,7 +202,8 @@ class Given(Written, heading="Source and labels"):
     """A source and its labels."""
 
     source: Text = Field(
-        description="CSV, Parquet (file or folder), Excel, npy, npz or Zarr; a path or fsspec URL"
+        description="CSV, JSON lines, Arrow, Parquet (file or folder), Excel, npy, npz or Zarr; a "
+        "path or fsspec URL"
     )
     labels: File | None = Field(None, description="file of labels, if the source has none")
     label_column: Name = Field(None, description="column (or array) of the labels")

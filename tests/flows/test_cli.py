@@ -287,6 +287,19 @@ def test_help_shows_first_what_most_people_need(capsys: pytest.CaptureFixture[st
     assert "--step-timeout" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["train", "check", "score", "clean", "acquire", "submit train"])
+def test_help_says_once_what_a_source_may_be(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every = ["--help-all"] if command in ("train", "acquire") else []
+    for option in ("--help", *every):
+        assert main([*command.split(), option]) == 0
+        usage, _, rest = capsys.readouterr().out.partition("\n")
+        assert "SOURCE" in usage
+        assert re.findall(r"^ *SOURCE.*", rest, re.MULTILINE)[0].startswith("  SOURCE: ")
+        assert len(re.findall(r"^ *SOURCE", rest, re.MULTILINE)) == 1
+
+
 @pytest.mark.parametrize("command", ["train", "score", "review", "acquire", "clean", "certify"])
 def test_help_names_no_option_that_is_refused(
     command: str, capsys: pytest.CaptureFixture[str]
