@@ -416,6 +416,14 @@ def test_page_in_a_browser(browser: Chrome, made: Path, width: int, dark: bool) 
     assert (sum(map(int, re.findall(r"\d+", paper)[:3])) < 200) == dark
 
 
+def test_bars_are_printed(browser: Chrome, made: Path) -> None:
+    """They are backgrounds, which browsers leave out where nobody says otherwise."""
+    look(browser, made / "page.html", width=1280)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    bar = browser.find_element(By.CSS_SELECTOR, ".bar")
+    assert bar.value_of_css_property("print-color-adjust") == "exact"
+
+
 def inside(box: WebElement, name: str) -> int:
     return int(box.get_property(name))  # type: ignore[arg-type]
 
