@@ -8,6 +8,7 @@ import logging
 import multiprocessing
 import os
 import ssl
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -285,6 +286,7 @@ class Workers:
             else:
                 # Nannies read these again whenever they restart a worker.
                 opened(dask.config.set(_LOCAL))
+                opened(_importable_program())
                 _start_fork_server()
                 cluster = opened(_local_cluster(self.compute.workers))
                 client = opened(Client(cluster, set_as_default=False))
@@ -384,6 +386,22 @@ def _silence() -> None:
         if name.partition(".")[0] in ("distributed", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)
+
+
+@contextmanager
+def _importable_program() -> Iterator[None]:
+    """Processes that are started import this program by its file; one that is in none, as it came
+    by standard input or its file is gone, they do without."""
+    program: Any = sys.modules["__main__"]
+    file = getattr(program, "__file__", None)
+    if file is None or Path(file).exists():
+        yield
+        return
+    del program.__file__
+    try:
+        yield
+    finally:
+        program.__file__ = file
 
 
 def _start_fork_server() -> None:

@@ -265,6 +265,22 @@ def test_a_program_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
     assert done.stderr.count("Traceback") == 1
 
 
+def test_a_program_of_standard_input_has_workers(tmp_path: Path) -> None:
+    """There is no file that they could import."""
+    frame().to_parquet(tmp_path / "t.parquet", index=False)
+    call = "knnoise.train('t.parquet', 'run', label_column='sick', workers=1, quiet=True)"
+    done = subprocess.run(
+        [sys.executable, "-"],
+        input=f"import knnoise\n{call}\nprint(__file__)\n",
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("<stdin>\n", "")
+
+
 def test_the_package_says_its_version_and_names() -> None:
     assert knnoise.__version__ == VERSION
     assert dir(knnoise) == sorted(knnoise.__all__)
