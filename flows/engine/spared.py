@@ -11,9 +11,10 @@ import resource
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
+from functools import lru_cache
+from importlib import import_module, metadata
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from threading import Lock
 from types import ModuleType
@@ -21,27 +22,33 @@ from typing import Any
 
 from storage.errors import ClusterError, StorageError
 
-_STARTING = (100_000, 50, 100)
+_STARTING = (1_000_000, 50, 100)
 """Thresholds of the collector while modules are imported, whose objects stay."""
 _USUAL = gc.get_threshold()
 _LATER = {
     *("scipy.stats", "scipy.interpolate", "scipy.integrate", "scipy.spatial", "scipy.fft"),
-    *("sklearn.decomposition", "sklearn.compose", "sklearn.pipeline", "numpy.f2py"),
+    *("sklearn.decomposition", "sklearn.compose", "sklearn.pipeline", "sklearn.model_selection"),
+    *("sklearn.neighbors", "sklearn.linear_model", "numpy.f2py", "numpy.testing"),
+    *("narwhals", "narwhals.stable", "narwhals.stable.v2"),
 }
 """Packages put off, which scikit-learn and SciPy name as they are imported, and what we use of both
 seldom calls; the first is most of it. Less what was used."""
+_ALONE = "sklearn.neighbors._quad_tree"
+"""A module that trees begin with, which needs nothing of the package that it lies in."""
 _LOADING = Lock()
 
 
 class _Spared(MetaPathFinder, Loader):
     """Fails to import what others try in order to see whether it is there: pyarrow would import
-    pandas to see whether the first array that it makes comes from there, and Numba coverage. Who
-    only asks where a package is, as Bokeh does, gets an answer."""
+    pandas to see whether the first array that it makes comes from there, and Numba coverage and
+    cffi. Who only asks where a package is, as Bokeh does, gets an answer."""
+
+    _NAMES = frozenset({"pandas", "coverage", "cffi"})
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname in ("pandas", "coverage") else None
+        return ModuleSpec(fullname, self) if fullname in self._NAMES else None
 
     def exec_module(self, module: ModuleType) -> None:
         raise ModuleNotFoundError(f"a command does without {module.__name__}", name=module.__name__)
@@ -54,13 +61,29 @@ def _gmean(a: Any, axis: int) -> Any:
     return np.exp(np.log(a).mean(axis=axis))
 
 
+class _DataFrames:
+    """Says of an array, as scikit-learn asks narwhals each time, that it is no data frame."""
+
+    def __getattr__(self, name: str) -> Any:
+        itself = _OfLater("narwhals.stable.v2", "dependencies")
+
+        def ask(what: Any) -> Any:
+            return type(what).__module__ != "numpy" and getattr(itself, name)(what)
+
+        return ask
+
+
+_BY_US = {"gmean": _gmean, "dependencies": _DataFrames()}
+"""What is called where nothing else of a package is."""
+
+
 class _Later(ModuleType):
     """Stands for a package until something of it is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what looks at all modules asks for such
             raise AttributeError(name)
-        return _gmean if name == "gmean" else _OfLater(self.__name__, name)
+        return _BY_US.get(name) or _OfLater(self.__name__, name)
 
 
 class _OfLater:
@@ -74,6 +97,9 @@ class _OfLater:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._itself()(*args, **kwargs)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, self._itself())
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
         return (self._itself(),)  # a class is made of it
@@ -93,10 +119,13 @@ class _Put(MetaPathFinder, Loader):
         if fullname in _LATER:
             return ModuleSpec(fullname, self, is_package=True)
         above = fullname.rpartition(".")[0]
-        if isinstance(sys.modules.get(above), _Later):
-            _loaded(above)
-            return find_spec(fullname)
-        return None
+        if not isinstance(sys.modules.get(above), _Later):
+            return None
+        if fullname == _ALONE:
+            whole = PathFinder.find_spec(above, sys.modules[above.rpartition(".")[0]].__path__)
+            return whole and PathFinder.find_spec(fullname, whole.submodule_search_locations)
+        _loaded(above)
+        return find_spec(fullname)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _Later(spec.name)
@@ -112,19 +141,25 @@ def _loaded(package: str) -> ModuleType:
         if isinstance(sys.modules.get(package), _Later):
             del sys.modules[package]
             above, _, name = package.rpartition(".")
-            vars(sys.modules[above]).pop(name, None)  # its own modules would find what stood for it
+            if above:  # its own modules would find what stood for it
+                vars(sys.modules[above]).pop(name, None)
     return import_module(package)  # under the locks of imports alone
 
 
 @contextmanager
 def without_unused() -> Iterator[None]:
     """For a process of our own: what pyarrow and Numba have once looked for they never look for
-    again, and what scikit-learn never calls is not imported."""
-    finders = [_Spared(), _Put()]
+    again, what scikit-learn never calls is not imported, and the plugins of all packages, which
+    four libraries look for, are listed once."""
+    finders, packages = [_Spared(), _Put()], vars(metadata)
     sys.meta_path[:0] = finders
+    listed = packages["entry_points"]
+    once = lru_cache(1)(listed)
+    packages["entry_points"] = lambda **which: once().select(**which)
     try:
         yield
     finally:
+        packages["entry_points"] = listed
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in finders]
 
 

@@ -112,7 +112,8 @@ def test_a_small_training_imports_only_what_it_uses(pool: PoolWriter, tmp_path: 
     script = (
         "import atexit, gc, sys\n"
         "from flows.cli import process\n"
-        "spared = {'pandas', 'prefect', 'scipy.stats._stats_py', 'numpy.f2py.rules'}\n"
+        "spared = {'pandas', 'prefect', 'scipy.stats._stats_py', 'numpy.f2py.rules', 'unittest',\n"
+        "    'cffi', 'narwhals.translate', 'sklearn.svm', 'sklearn.neighbors._base'}\n"
         "def used(): return sorted(spared & set(sys.modules)), gc.get_threshold()[0]\n"
         "atexit.register(lambda: print(*used()))\n"
         "process()\n"
@@ -193,6 +194,52 @@ def test_what_is_imported_later_is_there_when_it_is_used(used: str, gives: str) 
     done = ran(script)
     done.check_returncode()
     assert done.stdout.strip() == f"False {gives} True"
+
+
+@pytest.mark.parametrize(
+    ("used", "gives"),
+    [
+        ("NearestNeighbors().fit(x).kneighbors(x[:1], 1)[0].tolist()", "[[0.0]]"),
+        ("__import__('sklearn.neighbors._base').neighbors.NearestNeighbors().n_neighbors", "5"),
+        ("isinstance(1, NearestNeighbors)", "False"),
+        ("LogisticRegression().fit(x, y).predict(x).tolist()", "[0, 1]"),
+        ("DecisionTreeClassifier().fit(frame, y).feature_names_in_.tolist()", "['a']"),
+        ("DecisionTreeClassifier().fit(x, y).n_features_in_", "1"),
+        ("np.testing.assert_equal(1, 1)", "None"),
+    ],
+)
+def test_scikit_learn_works_without_what_is_imported_later(used: str, gives: str) -> None:
+    script = (
+        "import sys\n"
+        "from flows.engine.spared import without_unused\n"
+        "with without_unused():\n"
+        "    import numpy as np, polars\n"
+        "    from sklearn.neighbors import NearestNeighbors\n"
+        "    from sklearn.linear_model import LogisticRegression\n"
+        "    from sklearn.tree import DecisionTreeClassifier\n"
+        "    x, y, frame = np.eye(2)[:, 1:], np.arange(2), polars.DataFrame({'a': [0.0, 1.0]})\n"
+        "    print('narwhals.translate' in sys.modules, end=' ')\n"
+        f"    print({used}, 'narwhals.translate' in sys.modules)\n"
+    )
+    done = ran(script)
+    done.check_returncode()
+    assert done.stdout.strip() == f"False {gives} {'frame' in used}"
+
+
+def test_plugins_of_packages_are_listed_once() -> None:
+    script = (
+        "from importlib import metadata\n"
+        "from flows.engine.spared import without_unused\n"
+        "listed, scanned = metadata.entry_points, []\n"
+        "def scan(): scanned.append(None); return listed()\n"
+        "metadata.entry_points = scan\n"
+        "with without_unused():\n"
+        "    import fsspec, zarr, numcodecs\n"
+        "    some = metadata.entry_points(group='console_scripts')\n"
+        "same = some == listed(group='console_scripts')\n"
+        "print(len(scanned), same, metadata.entry_points is scan)\n"
+    )
+    assert ran(script).stdout.split() == ["1", "True", "True"]
 
 
 def test_trees_of_several_classes_are_the_same_without_the_statistics_of_scipy() -> None:
