@@ -59,7 +59,7 @@ def span(interval: tuple[float, float], form: str) -> str:
     return f"{low:{form}} to {high:{form}}"
 
 
-class Frozen(BaseModel, frozen=True):
+class Frozen(BaseModel, frozen=True, defer_build=True):
     """Values that do not change any more."""
 
     def as_json(self) -> dict[str, Any]:
