@@ -277,19 +277,24 @@ def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
     scaled, n_features = np.ldexp(x, -largest), x.shape[1]
     classes, code = np.unique(y, return_inverse=True)
     target, n_classes = code[:, None].astype(np.float64), np.array([len(classes)])
-    draws = np.random.RandomState(seed).randint(np.iinfo(np.int32).max, size=TREES)
+    seeds = np.random.RandomState(seed).randint(np.iinfo(np.int32).max, size=TREES)
     each = np.empty((TREES, n_features))
 
-    def grow(one: int, _: int) -> None:
-        draw = np.random.RandomState(draws[one])
-        features = max(1, int(np.sqrt(n_features)))
-        splitter = RandomSplitter(Gini(1, n_classes), features, leaf, 0.0, draw, None)
-        builder = DepthFirstTreeBuilder(splitter, 2 * leaf, leaf, 0.0, DEEPEST, 0.0)
-        tree = Tree(n_features, n_classes, 1)
-        builder.build(tree, scaled, target, None, None)
-        each[one] = tree.compute_feature_importances(normalize=False)
+    def grow(start: int, stop: int) -> None:
+        draw = np.random.RandomState(0)  # one for all: making it takes as long as a small tree
+        for one in range(start, stop):
+            draw.seed(seeds[one])
+            features = max(1, int(np.sqrt(n_features)))
+            splitter = RandomSplitter(Gini(1, n_classes), features, leaf, 0.0, draw, None)
+            builder = DepthFirstTreeBuilder(splitter, 2 * leaf, leaf, 0.0, DEEPEST, 0.0)
+            tree = Tree(n_features, n_classes, 1)
+            builder.build(tree, scaled, target, None, None)
+            each[one] = tree.compute_feature_importances(normalize=False)
 
-    (threads if x.size > FEW_VALUES else ALONE).over(TREES, grow, piece=1)
+    if x.size > FEW_VALUES:
+        threads.over(TREES, grow, piece=1)
+    else:
+        grow(0, TREES)
     return np.asarray(each.mean(axis=0))
 
 
