@@ -85,14 +85,23 @@ def train(
         InputError, StorageError or ClusterError, each with a message for people.
     """
     from flows.orchestration.calls import call
+    from flows.orchestration.run_folders import to_make
 
     with (
-        _named(run, "knnoise-run-") as folder,
+        _named(run, "knnoise-run-") as name,
         as_files(source, _labels(options), options.get("id_column")) as files,
     ):
+        folder = _lasting(to_make(name))
         given = {"source": files.path, "labels": files.labels, "run": folder}
         summary = call("train", {**files.ids, **options, **given})
     return Training(folder, summary)
+
+
+def _lasting(path: str) -> str:
+    """A path as it is from any current folder."""
+    from storage.files.location import Location
+
+    return Location.of(path).url
 
 
 @contextmanager
@@ -135,7 +144,7 @@ def score(
     ):
         given = {"source": files.path, "run": trained.run, "out": target}
         summary = call("score", {**files.ids, **options, **given})
-    return Scores(target, summary, trained.label_values)
+        return Scores(_lasting(target), summary, trained.label_values)
 
 
 def open_run(run: str | os.PathLike[str]) -> Training:
@@ -146,7 +155,7 @@ def open_run(run: str | os.PathLike[str]) -> Training:
 
     with in_words_of_python():
         folder = latest(os.fspath(run))
-        return Training(folder, load_any(Run.of(folder)).as_json())
+        return Training(_lasting(folder), load_any(Run.of(folder)).as_json())
 
 
 @_with_options
@@ -209,7 +218,7 @@ def clean(
     ):
         given = {"source": files.path, "run": trained.run, "out": target}
         summary = run_clean(**{**options, **given})
-    return Cleaned(target, summary, files.ids.get("id_column"))
+        return Cleaned(_lasting(target), summary, files.ids.get("id_column"))
 
 
 @_with_options

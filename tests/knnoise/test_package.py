@@ -155,6 +155,22 @@ def test_the_same_frame_again_is_the_same_run(trained: knnoise.Training) -> None
     assert again.summary == trained.summary
 
 
+def test_results_are_read_from_whatever_folder_is_current_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a run that is named by its date."""
+    monkeypatch.chdir(tmp_path)
+    found = knnoise.train(frame(), "run-{date:%G-W%V}", label_column="sick", **QUIET)
+    scores = knnoise.score(frame(20), found, "scores.parquet", **QUIET)
+    again = knnoise.open_run("run-*")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir("other")
+    assert again.run == found.run
+    assert len(again.label_issues) == len(found.label_issues) == 300
+    assert len(scores.frame) == 20
+    assert len(found.clean(frame(), tmp_path / "clean.parquet").frame) < 300
+
+
 def test_scores_of_frames_tables_and_arrays_agree(trained: knnoise.Training) -> None:
     new = frame(40).drop(columns="sick")
     scores = knnoise.score(new, trained, **QUIET).frame
