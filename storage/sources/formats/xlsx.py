@@ -25,6 +25,8 @@ from storage.sources.values.texts import EXACT_IN_SHEET, MISSING
 
 PART_BYTES, TEXT_BYTES, ROW_BYTES = 16 << 20, 64 << 20, 2 << 20
 """Longest part of a workbook that is held, its shared texts, and a row of a sheet; unpacked."""
+TEXT_PARTS = 1 << 16
+"""Elements of a shared text at most: it has up to 32,767 characters."""
 MOST_ROWS = 1 << 20
 """Rows of a sheet: as many as Excel writes."""
 MOST_SHEETS = 16
@@ -135,12 +137,16 @@ def _book(
         reader = ExcelReader(file, read_only=True, data_only=True, keep_links=False)
         book: Any = archive
         opened, reader.archive = archive.open, archive
-        book.open = lambda name, *_: _Part(location.name, opened(name))
+
+        def held(name: str, room: int = PART_BYTES) -> _Part:
+            return _Part(location.name, opened(name), room, archive.getinfo(name).file_size)
+
+        book.open = lambda name, *_: held(name)
         reader.read_manifest()
         texts = reader.package.find(SHARED_STRINGS)
         if texts is not None:
-            part = _Part(location.name, opened(texts.PartName[1:]), TEXT_BYTES)
-            taken = XMLParser(target=_Texts())
+            part = held(texts.PartName[1:], TEXT_BYTES)
+            taken = XMLParser(target=_Texts(location.name))
             while piece := part.read(1 << 16):
                 taken.feed(piece)
             reader.shared_strings = taken.close()
@@ -175,33 +181,44 @@ def _sheet(where: str, sheets: dict[str, str], wanted: str | None) -> str:
 
 class _Part(io.BufferedIOBase):
     """A part of a workbook, of which so much is read before room is made again, for the next row of
-    a sheet."""
+    a sheet; refused before it is read, where all of it is to be held and says itself to be
+    larger."""
 
-    def __init__(self, where: str, file: IO[bytes], room: int = PART_BYTES) -> None:
+    def __init__(self, where: str, file: IO[bytes], room: int, size: int = 0) -> None:
         self._where, self._file, self.room = where, file, room
+        self._check(room - size)
 
     def read(self, size: int | None = -1) -> bytes:
         most = self.room + 1
         content = self._file.read(most if size is None or size < 0 else min(size, most))
         self.room -= len(content)
-        if self.room < 0:
+        self._check(self.room)
+        return content
+
+    def _check(self, room: int) -> None:
+        if room < 0:
             raise InputError(
                 f"{self._where}: a row of its sheet, or a part that is held in memory, is too long "
                 f"(a row has up to {ROW_BYTES:,} bytes); save it as CSV or Parquet"
             )
-        return content
 
 
 class _Texts:
     """The shared texts of a workbook, taken from a parser; a tree of them would take much more."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: str) -> None:
+        self._where, self._parts = where, 0
         self._texts: list[str] = []
         self._open: list[str] = []
         self._pieces: list[str] = []
 
     def start(self, tag: str, _: object) -> None:
         self._open.append(tag.rpartition("}")[2])
+        self._parts += 1
+        if self._parts > TEXT_PARTS:
+            raise InputError(
+                f"{self._where}: a text of more than {TEXT_PARTS:,} parts; save it as CSV"
+            )
 
     def data(self, text: str) -> None:
         if self._open[-1] == "t" and "rPh" not in self._open:  # no hints how to pronounce it
@@ -211,6 +228,7 @@ class _Texts:
         if self._open.pop() == "si":
             self._texts.append("".join(self._pieces).replace("x005F_", ""))
             self._pieces.clear()
+            self._parts = 0
 
     def close(self) -> list[str]:
         return self._texts

@@ -381,7 +381,7 @@ XLSX = {
     "styled rows": ("<row ht='1'><c r='A1'/></row>" * 30_000, ""),
     "after the rows": ("</sheetData><a>" + "<b/>" * 1_000_000 + "</a><sheetData>", "a row of its"),
     "texts": ("<si><t>ab</t></si>" * 4_000_000, "a part that is held"),
-    "one text": ("<si>" + "<r/>" * 4_000_000 + "</si>", ""),
+    "one text": ("<si>" + "<r/>" * 4_000_000 + "</si>", "a text of more than 65,536 parts"),
     "styles": ("<a>" + "<b/>" * 5_000_000 + "</a>", "a part that is held"),
 }
 
