@@ -113,7 +113,7 @@ def test_a_small_training_imports_only_what_it_uses(pool: PoolWriter, tmp_path: 
         "import atexit, gc, sys\n"
         "from flows.cli import process\n"
         "spared = {'pandas', 'prefect', 'scipy.stats._stats_py', 'numpy.f2py.rules', 'unittest',\n"
-        "    'cffi', 'narwhals.translate', 'sklearn.svm', 'sklearn.neighbors._base'}\n"
+        "    'cffi', 'narwhals.translate', 'sklearn.neighbors._base'}\n"
         "def used(): return sorted(spared & set(sys.modules)), gc.get_threshold()[0]\n"
         "atexit.register(lambda: print(*used()))\n"
         "process()\n"

@@ -138,14 +138,14 @@ def _book(
         book: Any = archive
         opened, reader.archive = archive.open, archive
 
-        def held(name: str, room: int = PART_BYTES) -> _Part:
+        def whole(name: str, room: int = PART_BYTES) -> _Part:
             return _Part(location.name, opened(name), room, archive.getinfo(name).file_size)
 
-        book.open = lambda name, *_: held(name)
+        book.open = lambda name, *_: whole(name)
         reader.read_manifest()
         texts = reader.package.find(SHARED_STRINGS)
         if texts is not None:
-            part = held(texts.PartName[1:], TEXT_BYTES)
+            part = whole(texts.PartName[1:], TEXT_BYTES)
             taken = XMLParser(target=_Texts(location.name))
             while piece := part.read(1 << 16):
                 taken.feed(piece)
