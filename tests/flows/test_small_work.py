@@ -142,6 +142,14 @@ def ran(script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def sparing(*lines: str) -> str:
+    """What lines print, in a process of their own that imports nothing unused."""
+    start = "import sys\nfrom flows.engine.spared import without_unused\nwith without_unused():\n"
+    done = ran(start + "".join(f"    {line}\n" for line in lines))
+    done.check_returncode()
+    return done.stdout.strip()
+
+
 @pytest.mark.parametrize(
     ("before", "during", "says"),
     [("", "say", ["say"]), ("say", "", ["say", "taken apart"]), ("", "", [])],
@@ -182,18 +190,13 @@ def test_a_process_leaves_when_all_have_been_called(
     ],
 )
 def test_what_is_imported_later_is_there_when_it_is_used(used: str, gives: str) -> None:
-    script = (
-        "import sys\n"
-        "from flows.engine.spared import without_unused\n"
-        "with without_unused():\n"
-        "    import sklearn.ensemble\n"
-        "    from scipy.stats import chi2, rankdata, rv_continuous\n"
-        "    before = 'scipy.stats._stats_py' in sys.modules\n"
-        f"    print(before, {used}, 'scipy.stats._stats_py' in sys.modules)\n"
+    printed = sparing(
+        "import sklearn.ensemble",
+        "from scipy.stats import chi2, rankdata, rv_continuous",
+        "before = 'scipy.stats._stats_py' in sys.modules",
+        f"print(before, {used}, 'scipy.stats._stats_py' in sys.modules)",
     )
-    done = ran(script)
-    done.check_returncode()
-    assert done.stdout.strip() == f"False {gives} True"
+    assert printed == f"False {gives} True"
 
 
 @pytest.mark.parametrize(
@@ -209,21 +212,16 @@ def test_what_is_imported_later_is_there_when_it_is_used(used: str, gives: str) 
     ],
 )
 def test_scikit_learn_works_without_what_is_imported_later(used: str, gives: str) -> None:
-    script = (
-        "import sys\n"
-        "from flows.engine.spared import without_unused\n"
-        "with without_unused():\n"
-        "    import numpy as np, polars\n"
-        "    from sklearn.neighbors import NearestNeighbors\n"
-        "    from sklearn.linear_model import LogisticRegression\n"
-        "    from sklearn.tree import DecisionTreeClassifier\n"
-        "    x, y, frame = np.eye(2)[:, 1:], np.arange(2), polars.DataFrame({'a': [0.0, 1.0]})\n"
-        "    print('narwhals.translate' in sys.modules, end=' ')\n"
-        f"    print({used}, 'narwhals.translate' in sys.modules)\n"
+    printed = sparing(
+        "import numpy as np, polars",
+        "from sklearn.neighbors import NearestNeighbors",
+        "from sklearn.linear_model import LogisticRegression",
+        "from sklearn.tree import DecisionTreeClassifier",
+        "x, y, frame = np.eye(2)[:, 1:], np.arange(2), polars.DataFrame({'a': [0.0, 1.0]})",
+        "print('narwhals.translate' in sys.modules, end=' ')",
+        f"print({used}, 'narwhals.translate' in sys.modules)",
     )
-    done = ran(script)
-    done.check_returncode()
-    assert done.stdout.strip() == f"False {gives} {'frame' in used}"
+    assert printed == f"False {gives} {'frame' in used}"
 
 
 def test_plugins_of_packages_are_listed_once() -> None:
@@ -243,20 +241,17 @@ def test_plugins_of_packages_are_listed_once() -> None:
 
 
 def test_trees_of_several_classes_are_the_same_without_the_statistics_of_scipy() -> None:
-    script = (
-        "import sys\n"
-        "from flows.engine.spared import without_unused\n"
-        "with without_unused():\n"
-        "    import numpy as np\n"
-        "    from pipeline.blocks.logits import fit_forests\n"
-        "    x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)\n"
-        "    forests = fit_forests(x, np.arange(200) % 3, 0)\n"
-        "print(forests.digest, 'scipy.stats._stats_py' in sys.modules)\n"
+    printed = sparing(
+        "import numpy as np",
+        "from pipeline.blocks.logits import fit_forests",
+        "x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)",
+        "forests = fit_forests(x, np.arange(200) % 3, 0)",
+        "print(forests.digest, 'scipy.stats._stats_py' in sys.modules)",
     )
     x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
     forests = fit_forests(x, np.arange(200) % 3, 0)
     assert forests is not None
-    assert ran(script).stdout.split() == [forests.digest, "False"]
+    assert printed.split() == [forests.digest, "False"]
 
 
 def test_the_dashboard_is_there_without_what_a_command_does_without(
