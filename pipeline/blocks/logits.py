@@ -189,9 +189,10 @@ def _fit_both(x: Float32, y: Codes, seed: int, threads: Threads) -> Forests | No
     logits = np.column_stack([trees.apply(x), linear.apply(x)])
     _, alone = _stacked(logits[:, :1], y)
     weight, both = _stacked(logits, y)
-    if both - alone < LINEAR_GAIN:
+    of_trees, of_linear = weight
+    if both - alone < LINEAR_GAIN or of_linear == 0:
         return trees
-    return mixed(linear, trees, weight[1] / weight.sum())
+    return mixed(linear, trees, of_linear, of_trees)
 
 
 def _stacked(logits: Float32, y: Codes) -> tuple[Float64, float]:
@@ -217,9 +218,8 @@ def some_rows(x: Float32) -> Int64:
 
 
 def fit_some(x: Float32, y: Codes, threads: Threads = ALONE) -> Forests | None:
-    """Trees for votes to hear, of as many rows of a sample as can be fitted."""
-    some = some_rows(x)
-    return fit_forests(x[some], y[some], 0, threads, HASTE, BINS)
+    """Trees for votes to hear, of the ``some_rows`` of a sample."""
+    return fit_forests(x, y, 0, threads, HASTE, BINS)
 
 
 def fit_linear(x: Float32, y: Codes) -> Forests | None:
@@ -259,8 +259,9 @@ def fit_linear(x: Float32, y: Codes) -> Forests | None:
     return best
 
 
-def mixed(linear: Forests, trees: Forests, part: float) -> Forests:
-    """Both together: ``part`` of the logits is by the linear function, the rest by trees."""
+def mixed(linear: Forests, trees: Forests, of_linear: float, of_trees: float) -> Forests:
+    """Both together, their logits averaged by these weights."""
+    part = of_linear / (of_linear + of_trees)
     return trees._replace(
         value=(1.0 - part) * trees.value,
         start=part * linear.start + (1.0 - part) * trees.start,

@@ -275,6 +275,7 @@ def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
     leaf = max(LEAF[0], int(LEAF[1] * len(y)))
     largest = np.frexp(np.abs(x).max(axis=0))[1]  # what spreads below 1e-7 is constant to trees
     scaled, n_features = np.ldexp(x, -largest), x.shape[1]
+    n_tried = max(1, int(np.sqrt(n_features)))
     classes, code = np.unique(y, return_inverse=True)
     target, n_classes = code[:, None].astype(np.float64), np.array([len(classes)])
     seeds = np.random.RandomState(seed).randint(np.iinfo(np.int32).max, size=TREES)
@@ -284,8 +285,7 @@ def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
         draw = np.random.RandomState(0)  # one for all: making it takes as long as a small tree
         for one in range(start, stop):
             draw.seed(seeds[one])
-            features = max(1, int(np.sqrt(n_features)))
-            splitter = RandomSplitter(Gini(1, n_classes), features, leaf, 0.0, draw, None)
+            splitter = RandomSplitter(Gini(1, n_classes), n_tried, leaf, 0.0, draw, None)
             builder = DepthFirstTreeBuilder(splitter, 2 * leaf, leaf, 0.0, DEEPEST, 0.0)
             tree = Tree(n_features, n_classes, 1)
             builder.build(tree, scaled, target, None, None)

@@ -176,11 +176,12 @@ def hear_models(
     """
     odds, by = vote.features(count), vote.assumed.correction()
     likely = (vote.log_odds(odds) + _own(given, by) >= 0).astype(np.int64)
-    trees = fit_some(x, likely, threads)
+    some = some_rows(x)
+    learned = x[some], likely[some]
+    trees = fit_some(*learned, threads)
     if trees is None:
         return vote, odds, None
-    some = some_rows(x)
-    linear = fit_linear(x[some], likely[some])
+    linear = fit_linear(*learned)
 
     def hearing(*models: Forests) -> tuple[WeighedVote, Float64, float]:
         features = np.column_stack([odds, *(tree_odds(model, x) for model in models)])
@@ -193,7 +194,7 @@ def hear_models(
         both, _, more = hearing(trees, linear)
         if more - says >= LINEAR_GAIN:
             of_trees, of_linear = both.weights.weight[-2:]
-            trees = mixed(linear, trees, of_linear / (of_linear + of_trees))
+            trees = mixed(linear, trees, of_linear, of_trees)
             heard, features, says = hearing(trees)
     if says - _log_likelihood(vote.log_odds(odds), given, by).mean() < LEAST_GAIN:
         return vote, odds, None

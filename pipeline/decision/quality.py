@@ -232,7 +232,7 @@ def _beside(
     if gain < LEAST_GAIN * len(x):
         return linear
     of_linear, of_trees = by_both.weight[-2:]
-    return mixed(linear, trees, of_linear / (of_linear + of_trees))
+    return mixed(linear, trees, of_linear, of_trees)
 
 
 def reach_of(distance: Floating) -> Float32:

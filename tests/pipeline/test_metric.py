@@ -283,8 +283,7 @@ def test_a_linear_function_is_the_one_that_saw_the_other_folds(classes: int) -> 
         for one in range(logits.FOLDS):
             twin = make_pipeline(StandardScaler(), LogisticRegression(C=ridge, tol=1e-6))
             twin.fit(x[fold != one].astype(np.float64), y[fold != one])
-            chance = twin.predict_log_proba(x[fold == one].astype(np.float64))
-            expected[fold == one] = chance
+            expected[fold == one] = twin.predict_log_proba(x[fold == one].astype(np.float64))
         expected -= expected.mean(axis=1, keepdims=True)
         held_out.append((log_loss(y, softmax(expected, axis=1)), expected))
     best = min(held_out, key=lambda one: one[0])[1]
@@ -362,6 +361,22 @@ def test_logits_of_two_classes_are_of_trees_and_of_what_a_linear_function_tells_
     assert found.var() == pytest.approx(1.0, abs=1e-3)
     errors = [abs(np.tanh(one / 2) - (2 * chance - 1)).mean() for one in parts.T]
     assert errors[1] < errors[0]
+
+
+def test_models_that_say_the_contrary_are_not_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they may of rows that they have not seen, where these are few: no weight is left."""
+    x, _ = steps(900)
+    given = (x.sum(axis=1) > 0).astype(np.int64)
+    trees, linear = fit_forests(x, given, 0), fit_linear(x, given)
+    assert trees is not None
+    assert linear is not None
+    trees = trees._replace(value=-trees.value, start=-trees.start)
+    linear = linear._replace(slope=-linear.slope, start=-linear.start)
+    monkeypatch.setattr(logits, "fit_forests", lambda *_: trees)
+    monkeypatch.setattr(logits, "fit_linear", lambda *_: linear)
+    by = fit_logits(x, given, 0)
+    assert by is not None
+    assert np.allclose(by.apply(x), trees.apply(x) * by.spread)
 
 
 def test_logits_of_many_classes_are_of_a_linear_function() -> None:
