@@ -27,7 +27,7 @@ def rendered() -> str:
     """The module."""
     lines = [
         '"""Keywords of `knnoise.train` and the like, for editors and type checkers; written by',
-        '`make formats` from the parameters of the command line."""',
+        '`make formats` from the parameters of the command line, where each is described."""',
         "",
         "from typing import Any, Literal, TypedDict",
     ]
@@ -61,13 +61,6 @@ def _class(name: str, bases: list[str], text: str, fields: dict[str, Any]) -> li
     for field, info in fields.items():
         kind = "Any" if field in OF_ANY_TYPE else _type(info.annotation)
         lines.append(_wrapped(f"    {field}: {kind}"))
-        lines += textwrap.wrap(
-            f'"""{params.described(info)}"""',
-            98,
-            initial_indent="    ",
-            subsequent_indent="    ",
-            break_on_hyphens=False,
-        )
     return lines
 
 
