@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
-from pydantic import BaseModel, ConfigDict
 
 from flows.intake.labels import POSTERIOR, WEIGHT
 from flows.options.params import CleanParams, as_keywords
 from flows.orchestration.run_folders import latest
-from flows.report.model import Interval
+from flows.report.model import Frozen
 from flows.scorings.scored import Trained
-from pipeline.arrays import Float64, Int64
+from pipeline.arrays import Int64
 from pipeline.decision.soft import soft_labels
 from storage.arrays.groups import Arrays, array, read_array
 from storage.errors import InputError, amount
@@ -32,10 +30,8 @@ FEWEST_WRONG = 0.01
 """Share of wrong labels that the interval must lie above, else cleaning is doubtful."""
 
 
-class CleanReport(BaseModel):
+class CleanReport(Frozen):
     """What a cleaning wrote."""
-
-    model_config = ConfigDict(frozen=True)
 
     how: str
     n_rows: int
@@ -70,23 +66,16 @@ def run_clean(params: CleanParams) -> dict[str, Any]:
     check_target(params.out, inputs=[params.source])
     trained = Trained.of(latest(params.run))
     trained.check_apart(params.out)
-    source = _opened(trained, params)
-    trained.run.check(below("verdicts"))
-    cleaning = _Cleaning.of(trained, source, params)
-    write_tables(params.out, cleaning.schema, cleaning.tables(trained.recorded()))
-    return cleaning.report(params, trained.report.share_wrong_interval).model_dump(mode="json")
-
-
-def _opened(trained: Trained, params: CleanParams) -> Source:
-    """The training's source with all its columns as they are stored; `InputError` where it is
-    another one, or has no label of its own for each row."""
-    config = trained.report.config
-    if config.parameters.get("annotations") is not None:
+    if trained.report.config.parameters.get("annotations") is not None:
         raise InputError(
             f"{params.run}: trained on several labels per row, whose likeliest is in "
             "consensus.parquet; put its column consensus_label beside the rows, and train on that"
         )
-    return as_stored(trained.stored(params.source, params.dialect))
+    source = as_stored(trained.stored(params.source, params.dialect))
+    trained.run.check(below("verdicts"))
+    cleaning = _Cleaning(trained, source, params)
+    write_tables(params.out, cleaning.schema, cleaning.tables())
+    return cleaning.report().as_json()
 
 
 class _Verdicts:
@@ -117,27 +106,12 @@ class _Verdicts:
         return {name: np.concatenate([one[name] for one in pieces]) for name in pieces[0]}
 
 
-@dataclass
 class _Cleaning:
-    """One source, table by table."""
+    """One source, table by table, and what became of its rows."""
 
-    source: Source
-    stored: pa.Schema
-    verdicts: _Verdicts
-    how: str
-    classes: list[Any]
-    label: str
-    matrix: Float64
-    out: str
-    n_rows: int = 0
-    n_suspect: int = 0
-    n_judged: int = 0
-    by_class: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    @classmethod
-    def of(cls, trained: Trained, source: Source, params: CleanParams) -> _Cleaning:
+    def __init__(self, trained: Trained, source: Source, params: CleanParams) -> None:
         """Raise `InputError` where the file wanted cannot hold the columns of the source."""
-        stored, classes = stored_schema(source), trained.report.label_values
+        report, stored = trained.report, stored_schema(source)
         end = ending(params.out)  # a cell of CSV or of a sheet cannot hold such values
         deep = [f for f in stored if types.is_nested(f.type) or "binary" in str(f.type)]
         if deep and end in FLAT:
@@ -145,65 +119,53 @@ class _Cleaning:
             raise InputError(
                 f"{params.out}: column {deep[0].name!r} holds {values}; name it .parquet"
             )
-        if end == ".xlsx" and trained.report.n_rows > MOST_IN_SHEET:
+        if end == ".xlsx" and report.n_rows > MOST_IN_SHEET:
             raise InputError(
-                f"{params.out}: {trained.report.n_rows:,} rows, and a sheet holds "
-                f"{MOST_IN_SHEET:,}; name it .csv or .parquet"
+                f"{params.out}: {report.n_rows:,} rows, and a sheet holds {MOST_IN_SHEET:,}; name "
+                "it .csv or .parquet"
             )
-        config = trained.report.config
-        files = [one.name for one in config.source.files if one.role == "labels"]
-        name = config.label_name or "label"
-        of_source = name in stored.names
+        own = report.config.label_column
+        self.label = own or "label"
         made = [WEIGHT] if params.how == "weight" else []
-        made += [f"{POSTERIOR}{value}" for value in classes] if params.how == "soft" else []
-        if not of_source:
-            name = "label" if name in files else name
-            made.append(name)
-        taken = [one for one in made if one in stored.names]
-        if taken:
+        if params.how == "soft":
+            made += [f"{POSTERIOR}{value}" for value in report.label_values]
+        if own not in stored.names:
+            made.append(self.label)
+        if taken := [one for one in made if one in stored.names]:
             raise InputError(
                 f"{params.source}: has a column {taken[0]!r}, which is what clean would add; "
                 "rename it and train again, or clean otherwise"
             )
-        matrix = trained.report.transition_matrix
-        return cls(
-            source,
-            stored,
-            _Verdicts(trained),
-            params.how,
-            classes,
-            name,
-            read_array(trained.run.group("transition"), "matrix")
-            if matrix is None
-            else np.array(matrix),
-            params.out,
-            by_class=np.zeros(len(classes), np.int64),
-        )
+        self.trained, self.source, self.params, self.stored = trained, source, params, stored
+        self.classes, self.matrix = report.label_values, report.matrix(trained.run)
+        self.verdicts = _Verdicts(trained)
+        self.n_rows = self.n_judged = self.n_suspect = 0
+        self.by_class = np.zeros(len(self.classes), np.int64)
 
     @property
     def schema(self) -> pa.Schema:
         """Of what is written."""
         return self._cleaned(self.stored.empty_table(), 0).schema
 
-    def tables(self, recorded: dict[str, Any]) -> Iterator[pa.Table]:
-        """What is written, table by table, of a source that is as `recorded` to the end."""
-        with unchanged(recorded, self.source):
+    def tables(self) -> Iterator[pa.Table]:
+        """What is written, table by table, of a source that stays as it was trained on."""
+        with unchanged(self.trained.recorded(), self.source):
             for first, table in stored_cells(self.source, self.stored):
                 yield self._cleaned(table, first)
 
     def _cleaned(self, table: pa.Table, first: int) -> pa.Table:
         """Some rows of the source, the first of them `first`, as they are written."""
         verdicts = self.verdicts.before(first + table.num_rows)
-        given, suspect = verdicts["given_label"], verdicts["is_label_issue"]
+        given, suspect, how = verdicts["given_label"], verdicts["is_label_issue"], self.params.how
         self.n_rows = first + table.num_rows
         self.n_judged, self.n_suspect = self.n_judged + len(given), self.n_suspect + suspect.sum()
-        if self.how == "drop":
+        if how == "drop":
             verdicts = {name: column[~suspect] for name, column in verdicts.items()}
             given, suspect = given[~suspect], suspect[~suspect]
         likely = verdicts["likely_label"]
-        code = np.where(suspect, likely, given) if self.how == "relabel" else given
+        code = np.where(suspect, likely, given) if how == "relabel" else given
         self.by_class += np.bincount(code, minlength=len(self.classes))
-        if table.num_rows != len(code) or self.how == "drop":
+        if table.num_rows != len(code) or how == "drop":
             table = table.take(pa.array(verdicts["row"] - first))
         labels = self._labels(table, code)
         if self.label in table.column_names:
@@ -211,9 +173,9 @@ class _Cleaning:
             table = table.set_column(at, self.stored.field(self.label), labels)
         else:
             table = table.append_column(self.label, labels)
-        if self.how == "weight":
+        if how == "weight":
             table = table.append_column(WEIGHT, pa.array(verdicts["label_quality"]))
-        if self.how == "soft":
+        if how == "soft":
             quality = verdicts["label_quality"].astype(np.float64)
             chance = soft_labels(given, likely, quality, self.matrix).astype(np.float32)
             for value, column in zip(self.classes, chance.T, strict=True):
@@ -231,9 +193,9 @@ class _Cleaning:
         same = np.asarray(to_labels(column).astype(object) == values[code], np.bool_)
         return pc.if_else(pa.array(same), column, named.cast(column.type))
 
-    def report(self, params: CleanParams, interval: Interval | None) -> CleanReport:
-        """What was written; `interval` is that of the share of wrong labels."""
-        doubt = None
+    def report(self) -> CleanReport:
+        """What was written."""
+        doubt, interval = None, self.trained.report.share_wrong_interval
         if interval is not None and interval[0] < FEWEST_WRONG:
             doubt = (
                 f"from {interval[0]:.1%} to {interval[1]:.1%} of the labels are wrong: many that "
@@ -241,7 +203,7 @@ class _Cleaning:
                 "labels that somebody checked"
             )
         return CleanReport(
-            how=self.how,
+            how=self.params.how,
             n_rows=self.n_rows,
             n_written=int(self.by_class.sum()),
             n_suspect=int(self.n_suspect),
@@ -249,8 +211,8 @@ class _Cleaning:
             label=self.label,
             classes=self.classes,
             n_by_class=self.by_class.tolist(),
-            run=bare(params.run),
-            out=bare(params.out),
+            run=bare(self.params.run),
+            out=bare(self.params.out),
             doubt=doubt,
         )
 

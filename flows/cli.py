@@ -423,11 +423,8 @@ def _settings(run: str) -> Called:
     config = RunConfig.model_validate(folder.config(OLDEST_READ))
     if (bought := folder.bought()) is not None:
         raise InputError(bought)
-    beside = [file.name for file in config.source.files if file.role == "labels"]
-    label = None if config.label_name in beside else config.label_name  # a file, no column
-    written = (config.source.model_extra or {}).get("dialect") or {}
-    parameters = {**config.parameters, **written}
-    return parameters, settings_text(parameters, label)
+    parameters = {**config.parameters, **config.source.written}
+    return parameters, settings_text(parameters, config.label_column)
 
 
 @_command(cli, "compare", "show what changed between two trainings")

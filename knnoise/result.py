@@ -78,13 +78,9 @@ class Training:
         up to 1."""
         import pandas as pd
 
-        from storage.arrays.groups import read_array
         from storage.runs.run import Run
 
-        self._of_labels()
-        matrix = self.summary["transition_matrix"]
-        if matrix is None:
-            matrix = read_array(Run.of(self.run).group("transition"), "matrix")
+        matrix = self._of_labels().matrix(Run.of(self.run))
         named = {"index": pd.Index(self.label_values, name="true")}
         return pd.DataFrame(matrix, columns=pd.Index(self.label_values, name="given"), **named)
 

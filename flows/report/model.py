@@ -24,6 +24,7 @@ from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
+from storage.arrays.groups import read_array
 from storage.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,6 +83,11 @@ class SourceFiles(Frozen, extra="allow"):
     kind: str
     files: list[SourceFile]
 
+    @property
+    def written(self) -> dict[str, Any]:
+        """How its text is written, where that is not as by default."""
+        return (self.model_extra or {}).get("dialect") or {}
+
 
 class RunConfig(Frozen, extra="allow"):
     """The content of run.json."""
@@ -96,6 +102,12 @@ class RunConfig(Frozen, extra="allow"):
     coding: dict[str, Any] | None = None
     """What text columns and gaps become; None where nothing is coded."""
     versions: dict[str, str]
+
+    @property
+    def label_column(self) -> str | None:
+        """Column of the source that holds the labels; None where a file beside it does."""
+        beside = [file.name for file in self.source.files if file.role == "labels"]
+        return None if self.label_name in beside else self.label_name
 
 
 class Saved(Frozen):
@@ -357,6 +369,12 @@ class Training(PoolReport):
         given = [count / self.n_rows for count in self.class_counts]
         shares = [b if a is None else a for a, b in zip(self.clean_prior, given, strict=True)]
         return sum(a * b for a, b in zip(shares, noise, strict=True)) / sum(shares)
+
+    def matrix(self, run: Run) -> Float64:
+        """(class, class) P(given | true), of many classes from the results of their run."""
+        if self.transition_matrix is None:
+            return read_array(run.group("transition"), "matrix")
+        return np.array(self.transition_matrix)
 
     @property
     @abstractmethod

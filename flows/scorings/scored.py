@@ -92,7 +92,6 @@ class Finished:
             _left_out(config),
             id_needed=params.id_column is not None,
         )
-        dialect = Dialect.of_json((config.source.model_extra or {}).get("dialect"))
         self.report.refuse("candidates", params.candidates)
         return open_source(
             source,
@@ -101,7 +100,7 @@ class Finished:
             candidates=None if params.candidates is None else parameters.get("candidates") or "",
             features=tuple(config.feature_names),
             ignore=config.label_name,
-            dialect=params.dialect(dialect),
+            dialect=params.dialect(Dialect.of_json(config.source.written)),
             columns=columns,
             coding=Coding.of_json(config.coding),
         )
@@ -194,8 +193,7 @@ class Trained(Finished):
 
         Raises `InputError` where something else is there.
         """
-        written = (self.report.config.source.model_extra or {}).get("dialect")
-        how = dialect(Dialect.of_json(written))
+        how = dialect(Dialect.of_json(self.report.config.source.written))
         source = open_source(path, with_labels=False, raw=True, dialect=how)
         changed = same(self.recorded(), source)
         if changed:
