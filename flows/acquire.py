@@ -18,8 +18,7 @@ from flows.options.params import AcquireParams, Paged, Selected
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import to_make
 from flows.orchestration.session import check_same, claimed, describe, open_job
-from flows.report.review import LOG
-from flows.review import take
+from flows.review import open_answers, take
 from flows.review.purchases import (
     WANTED,
     Oracle,
@@ -38,7 +37,6 @@ from pipeline.arrays import Float32, Int64
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.methods.growing_net import N_NEIGHBORS, predict
 from pipeline.methods.marmann import Prototypes as Bought
-from storage.answers import AnswersFile, Origin
 from storage.arrays.groups import read_array
 from storage.errors import InputError, amount
 from storage.runs.run import Run
@@ -115,9 +113,7 @@ def _acquire(
     ingested = job.task("ingest", ingest, source, path="pool", scale=params.scale, seed=params.seed)
     x, neighbor = _graph(job, ingested, params)
     values = tuple(ingested.label_values or ())
-    name = job.run.location.name.rsplit("/", 1)[-1]
-    origin = Origin.of_config(job.run.config(), values, ingested.n_rows, name)
-    file = AnswersFile.open(job.run.location.path(LOG), origin)
+    file = open_answers(job.run, values, ingested.n_rows)
     n_before = sum(one.label is not None for one in file.answers.rows())
     ids = StoredIds.of(job.run.group("pool"))
     if params.answers is not None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -93,6 +95,14 @@ class Answer:
     reviewer: str
     time: str
     """ISO 8601, UTC."""
+
+    @classmethod
+    def now(
+        cls, rows: Iterable[Asked], label: Label | None, reviewer: str, name: str | None = None
+    ) -> Answer:
+        """One that is given at this moment; `name` is its id."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return cls(name or uuid.uuid4().hex, tuple(rows), label, reviewer, time)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -52,7 +50,8 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
     if params.export_to is not None:
         trained.check_apart(params.export_to)
     reporter = Reporter(quiet=params.quiet)
-    file = open_answers(trained, params.answers)
+    report = trained.report
+    file = open_answers(trained.run, report.label_values, report.n_source_rows, params.answers)
     ids = StoredIds.of(trained.run.group("pool"))
     if params.import_from is not None:
         n = take(file, params.import_from, ids=ids, trained=trained)
@@ -62,23 +61,28 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
         return {"answers": str(file.path), "exported": n, "measured": None}
     run = prepared(trained, params, reporter)
     desk = desk_of(trained, run, file, params.budget)
+    exhibit, rows = _exhibit(trained, desk, params, reporter)
     if params.export_to is not None:
-        n = _export_tasks(trained, desk, params, params.export_to, reporter)
+        n = _export_tasks(trained, desk, exhibit, rows, params.export_to)
         return {"answers": str(file.path), "tasks": n, "measured": None}
-    _serve(trained, desk, params, reporter)
+    from flows.review.server import Page
+
+    with Page(exhibit, desk, params) as page:
+        page.show(rows)
+        page.wait()
     return {"answers": str(file.path), "measured": desk.measured().as_json()}
 
 
-def open_answers(trained: Trained, path: str | None) -> AnswersFile:
-    """The answers on a training's rows, by default those kept with the run.
+def open_answers(
+    run: Run, labels: Iterable[Label], n_rows: int, path: str | None = None
+) -> AnswersFile:
+    """The answers on a run's rows, by default those kept with it.
 
     Raises `InputError` where they are on other rows, or not on this host, and `StorageError` where
     they are damaged.
     """
-    run, report = trained.run, trained.report
     name = run.location.name.rsplit("/", 1)[-1]
-    n_rows = report.n_source_rows
-    origin = Origin.of_config(run.config(), tuple(report.label_values), n_rows, name)
+    origin = Origin.of_config(run.config(), tuple(labels), n_rows, name)
     return AnswersFile.open(path or run.location.path(LOG), origin)
 
 
@@ -139,12 +143,12 @@ def keep(
 
     had : the labels that rows had before, of those where it is known
     """
-    when = datetime.now(UTC).isoformat(timespec="milliseconds")
-    answers = (
-        Answer(uuid.uuid4().hex, (Asked(row, had.get(row), why, False),), label, reviewer, when)
-        for row, reviewer, label in labels
+    return file.add(
+        *(
+            Answer.now([Asked(row, had.get(row), why, False)], label, reviewer)
+            for row, reviewer, label in labels
+        )
     )
-    return file.add(*answers)
 
 
 def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
@@ -152,16 +156,6 @@ def desk_of(trained: Trained, run: Run, file: AnswersFile, budget: int) -> Desk:
     queue = read_group(run.store, "review")
     expected = share_wrong(trained.report)
     return Desk(queue, file, list(trained.report.label_values), budget, expected)
-
-
-def _serve(trained: Trained, desk: Desk, params: ReviewParams, reporter: Reporter) -> None:
-    """Serve the page until it is interrupted."""
-    from flows.review.server import Page
-
-    exhibit, shown = _exhibit(trained, desk, params, reporter)
-    with Page(exhibit, desk, params) as page:
-        page.show(shown)
-        page.wait()
 
 
 def _exhibit(
@@ -181,13 +175,10 @@ def _exhibit(
     return exhibit_of(trained.run, names, n_rows, params, source, place), wanted
 
 
-def _export_tasks(
-    trained: Trained, desk: Desk, params: ReviewParams, target: str, reporter: Reporter
-) -> int:
+def _export_tasks(trained: Trained, desk: Desk, exhibit: Exhibit, rows: Int64, target: str) -> int:
     """Write the questions that are open as tasks of Label Studio; how many."""
-    exhibit, numbers = _exhibit(trained, desk, params, reporter)
     if exhibit.given is not None:
-        exhibit.given.read(numbers)
+        exhibit.given.read(rows)
     names = [None if label is None else str(label) for label in (*desk.labels, None)]
     tasks = []
     for card in desk.next(desk.left(), "tasks", Filters()):

@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -67,20 +66,13 @@ class Desk:
 
     def put(self, queue: Arrays) -> None:
         """Ask about these rows from now on."""
+        members: dict[int, list[int]] = {}
+        for at, group in enumerate(queue["group"].tolist()):
+            members.setdefault(group, []).append(at)
         with self._lock:
-            self._put(queue)
-
-    def _put(self, queue: Arrays) -> None:
-        self.queue = queue
-        self._place = {row: at for at, row in enumerate(self.queue["row"].tolist())}
-        order = np.argsort(self.queue["group"], kind="stable")
-        first = np.unique(self.queue["group"][order], return_index=True)[1][1:]
-        self._members = {
-            int(self.queue["group"][some[0]]): some.tolist()
-            for some in np.split(order, first)
-            if len(some)
-        }
-        self._row, self._group = self.queue["row"].tolist(), self.queue["group"].tolist()
+            self.queue, self._members = queue, members
+            self._row, self._group = queue["row"].tolist(), queue["group"].tolist()
+            self._place = {row: at for at, row in enumerate(self._row)}
 
     def __contains__(self, row: int) -> bool:
         """Whether a row is on the list, or near one that is."""
@@ -210,7 +202,7 @@ class Desk:
                     if m != at and self._row[m] not in self.file.answers
                 ]
             value = None if label is None else self.labels[label]
-            kept = self.file.add(Answer(name, tuple(rows), value, reviewer, _now()))
+            kept = self.file.add(Answer.now(rows, value, reviewer, name))
             if kept:
                 self._times.append(time.monotonic())
             return kept > 0
@@ -282,10 +274,6 @@ class Desk:
         if len(self._times) < 3:
             return None
         return 60.0 * (len(self._times) - 1) / max(1e-9, self._times[-1] - self._times[0])
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def pairs(queue: Arrays) -> list[tuple[int, int, int]]:

@@ -53,7 +53,7 @@ def published(folder: Run, params: TrainParams, reporter: Reporter) -> str | Non
     if params.review_wait is None:
         return None
     _pause(params.review_wait, reporter)
-    file = open_answers(trained, None)
+    file = open_answers(folder, trained.report.label_values, trained.report.n_source_rows)
     n = sum(one.label is not None for one in file.answers.rows())
     reporter.say(f"{amount(n, 'label was', 'labels were')} checked")
     if n and params.corrections is not None:  # one file of corrections is read: those of before too

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import islice
 
 import numpy as np
@@ -151,17 +149,16 @@ class Purchases:
                 f"the oracle has no label for row {wanted[labels.index(None)]:,}; what was bought "
                 "is kept"
             )
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        by_label: dict[Label, list[Asked]] = {}
+        by_label: dict[Label, list[int]] = {}
         for row, label in zip(wanted, labels, strict=True):
             assert label is not None
-            if self._has(row):  # people's are kept as they answer
-                continue
-            by_label.setdefault(label, []).append(Asked(row, None, "wanted", False))
+            if not self._has(row):  # people's are kept as they answer
+                by_label.setdefault(label, []).append(row)
         for label, batch in by_label.items():
             for start in range(0, len(batch), MOST_IN_LINE):
-                some = tuple(batch[start : start + MOST_IN_LINE])
-                self.file.add(Answer(uuid.uuid4().hex, some, label, "oracle", now))
+                some = batch[start : start + MOST_IN_LINE]
+                given = [Asked(row, None, "wanted", False) for row in some]
+                self.file.add(Answer.now(given, label, "oracle"))
         return np.array([self._code(label) for label in labels if label is not None], np.int64)
 
     def _want(self, rows: list[int]) -> None:

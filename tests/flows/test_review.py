@@ -42,7 +42,7 @@ from flows.report.rows import Features, Shown
 from flows.review import desk_of, open_answers, review_text, take
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
-from flows.review.server import About, application, listening
+from flows.review.server import application, listening
 from flows.review.source import Exhibit, SourceTable
 from flows.scorings.scored import Trained
 from flows.steps.graph.lookup import places
@@ -221,6 +221,13 @@ def away(path: Path) -> Iterator[None]:
     elsewhere.replace(path)
 
 
+def answers_on(trained: Trained, log: Path | str | None = None) -> AnswersFile:
+    """The answers on a training's rows."""
+    report = trained.report
+    path = None if log is None else str(log)
+    return open_answers(trained.run, report.label_values, report.n_source_rows, path)
+
+
 @contextmanager
 def served(
     made: Made,
@@ -232,12 +239,12 @@ def served(
     trained = Trained.of(str(made.run))
     params = ReviewParams.of(str(made.run), workers=0, quiet=True, budget=BUDGET)
     run = prepared(trained, params, Reporter(quiet=True))
-    desk = desk_of(trained, run, open_answers(trained, str(log)), BUDGET)
+    desk = desk_of(trained, run, answers_on(trained, log), BUDGET)
     if shown is not None:
         shown.read(np.arange(N))
     features, n = Features(trained.run, shape=shape), trained.report.n_features
     exhibit = Exhibit(features, [f"x{i}" for i in range(n)], shown, source)
-    about: About = {
+    about = {
         "run": "r<u>n",
         "label_name": "y",
         "id_name": "name",
@@ -368,7 +375,7 @@ def test_rows_are_the_source_s_where_some_were_left_out(tmp_path: Path) -> None:
     trained = Trained.of(str(tmp_path / "run"))
     params = ReviewParams.of(str(tmp_path / "run"), workers=0, quiet=True, budget=20)
     run = prepared(trained, params, Reporter(quiet=True))
-    file = open_answers(trained, None)
+    file = answers_on(trained)
     desk = desk_of(trained, run, file, 20)
     row, neighbor = desk.queue["row"], desk.queue["neighbor"]
     labels = np.array(trained.report.label_values, object)
@@ -548,7 +555,7 @@ def test_three_classes_from_the_list_to_the_next_training(tmp_path: Path) -> Non
     trained = Trained.of(str(tmp_path / "run"))
     params = ReviewParams.of(str(tmp_path / "run"), workers=0, quiet=True, budget=40)
     run = prepared(trained, params, Reporter(quiet=True))
-    desk = desk_of(trained, run, open_answers(trained, None), 40)
+    desk = desk_of(trained, run, answers_on(trained), 40)
     right = 0
     for n in range(40):
         (card,) = desk.next(1, "t", Filters())
@@ -637,7 +644,7 @@ def test_gray_images_are_pictures_in_tasks_and_answers_on_them_come_back(
         assert "columns" not in task["data"]
         names = {result["to_name"] for result in task["predictions"][0]["result"]}
         assert names == {config.find("Choices").get("toName")} == {"question"}
-    file = open_answers(Trained.of(str(made.run)), log)
+    file = answers_on(Trained.of(str(made.run)), log)
     text = (EXPORTS / "export-images.json").read_text()
     for old, new in (("square", YES), ("bar", "no")):
         text = text.replace(f'"{old}"', f'"{new}"')
@@ -650,7 +657,7 @@ def test_gray_images_are_pictures_in_tasks_and_answers_on_them_come_back(
 @pytest.mark.parametrize("name", ["export.json", "export-min.json"])
 def test_exports_of_label_studio_are_answers(made: Made, tmp_path: Path, name: str) -> None:
     log = str(tmp_path / "answers.jsonl")
-    file = open_answers(Trained.of(str(made.run)), log)
+    file = answers_on(Trained.of(str(made.run)), log)
     assert file.answers.origin is not None
     text = (EXPORTS / name).read_text().replace(EXPORTED, file.answers.origin.source)
     (tmp_path / name).write_text(text)
@@ -687,7 +694,7 @@ FOREIGN = {
 def test_what_is_no_export_of_these_tasks_leaves_answers_alone(
     made: Made, tmp_path: Path, case: str
 ) -> None:
-    file = open_answers(Trained.of(str(made.run)), str(tmp_path / "answers.jsonl"))
+    file = answers_on(Trained.of(str(made.run)), tmp_path / "answers.jsonl")
     assert file.answers.origin is not None
     (old, new), message = FOREIGN[case]
     text = (EXPORTS / "export.json").read_text().replace(old, new, 1)
@@ -733,7 +740,7 @@ def test_a_taken_port_and_answers_of_another_run_are_refused(
     np.savez(tmp_path / "other.npz", X=rng.normal(size=(100, 2)), y=np.arange(100) % 2)
     fit(tmp_path / "other.npz", tmp_path / "other", noise="minmax")
     with pytest.raises(InputError, match="answers on other rows"):
-        open_answers(Trained.of(str(tmp_path / "other")), str(page.log))
+        answers_on(Trained.of(str(tmp_path / "other")), page.log)
 
 
 def started(made: Made, log: Path) -> tuple[subprocess.Popen[str], str]:
