@@ -4,10 +4,9 @@ import struct
 import threading
 import zlib
 from base64 import b64encode
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import quote
 
 import numpy as np
@@ -37,7 +36,7 @@ IMAGES = {
 
 
 class Features:
-    """Features of rows of a training's pool; the last ones asked for are kept."""
+    """Features of rows of a training's pool; those asked for are kept for a while."""
 
     def __init__(
         self, run: Run, place: Mapping[int, int] | None = None, shape: tuple[int, int] | None = None
@@ -47,7 +46,7 @@ class Features:
         """
         self.run, self.shape = run, shape
         self._place = place
-        self._kept: OrderedDict[int, dict[str, Any]] = OrderedDict()
+        self._kept: dict[int, dict[str, Any]] = {}
         self._lock = threading.Lock()
 
     def of(self, rows: Iterable[int]) -> dict[int, dict[str, Any]]:
@@ -55,19 +54,15 @@ class Features:
         chunks of the pool are read, never more."""
         wanted = list(dict.fromkeys(rows))
         with self._lock:
+            if len(self._kept) > KEPT_ROWS:
+                self._kept.clear()
             missing = sorted(row for row in wanted if row not in self._kept)
             if missing:
                 at = np.array([self.at(row) for row in missing], np.int64)
                 x = pick(self.run, "pool", "x", at)
                 for row, values, own in zip(missing, x, ids_of(self.run, at), strict=True):
                     self._kept[row] = self._content(values) | ({} if own is None else {"id": own})
-            rows_of = {}
-            for row in wanted:
-                self._kept.move_to_end(row)
-                rows_of[row] = self._kept[row]
-            while len(self._kept) > KEPT_ROWS:
-                self._kept.popitem(last=False)
-            return rows_of
+            return {row: self._kept[row] for row in wanted}
 
     def at(self, row: int) -> int:
         """Where a row lies in the pool."""
@@ -205,22 +200,22 @@ class Shown:
             return {}
         if self.root is None:
             return {"text": value}
-        if _is_url(self.root):
-            inside = value.startswith(_folder(self.root)) or not _is_url(value)
-            address = value if _is_url(value) else _folder(self.root) + value.lstrip("/")
+        if is_url(self.root):
+            inside = value.startswith(_folder(self.root)) or not is_url(value)
+            address = value if is_url(value) else _folder(self.root) + value.lstrip("/")
             return {"image": address} if inside and ".." not in value else {"text": value}
         return {"image": f"image/{row}"} if self.file(row) else {"text": value}
 
     def address(self, row: int) -> str:
         """The image of a row for Label Studio, which serves files below a root of its own."""
-        if self.root is None or _is_url(self.root):
+        if self.root is None or is_url(self.root):
             return str(self.of(row).get("image", ""))
         return f"/data/local-files/?d={quote(self._cells[row][0] or '')}"
 
     def file(self, row: int) -> Path | None:
         """The image of a row, if there is one below the root; links out of it are none."""
         value = next(iter(self._cells.get(row, ())), None)
-        if self.root is None or _is_url(self.root) or value is None:
+        if self.root is None or is_url(self.root) or value is None:
             return None
         root = Path(self.root).resolve()
         try:
@@ -231,8 +226,9 @@ class Shown:
         return path if known else None
 
 
-def _is_url(address: str) -> bool:
-    return address.startswith(("https://", "http://"))
+def is_url(address: str | None) -> TypeGuard[str]:
+    """Whether it is one, and no path."""
+    return address is not None and address.startswith(("https://", "http://"))
 
 
 def _folder(root: str) -> str:

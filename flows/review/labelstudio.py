@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Annotated, Any
 from xml.sax.saxutils import quoteattr
 
@@ -175,11 +176,9 @@ def read_tasks(path: str, origin: Origin) -> list[tuple[int, str, Label | None]]
                 latest[key] = when, label
     if len(latest) > MOST_ROWS:
         raise InputError(f"{name}: more than {MOST_ROWS:,} answers; export fewer tasks at once")
-    return [(row, who, label) for (row, who), (_, label) in sorted(latest.items(), key=_by_row)]
-
-
-def _by_row(latest: tuple[tuple[int, str], Any]) -> tuple[int, str]:
-    return latest[0]
+    return [
+        (row, who, label) for (row, who), (_, label) in sorted(latest.items(), key=itemgetter(0))
+    ]
 
 
 def _whole(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.options.params import Paged
-from flows.report.rows import IMAGES
+from flows.report.rows import IMAGES, is_url
 from flows.review.desk import Desk, Filters, pairs
 from flows.review.source import Exhibit
 from pipeline.arrays import Int64
@@ -95,9 +95,8 @@ def application(desk: Desk, exhibit: Exhibit, about: About, token: str) -> FastA
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.include_router(_routes(desk, exhibit, about), prefix=f"/{token}")
     pictures = "data: blob:"
-    root = exhibit.shown.root if exhibit.shown is not None else None
-    if root is not None and root.startswith(("https://", "http://")):
-        pictures += " " + "/".join(root.split("/")[:3])
+    if exhibit.shown is not None and is_url(exhibit.shown.root):
+        pictures += " " + "/".join(exhibit.shown.root.split("/")[:3])
     policy = (
         f"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
         f"img-src 'self' {pictures}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -130,13 +129,9 @@ def application(desk: Desk, exhibit: Exhibit, about: About, token: str) -> FastA
         )
         return response
 
-    @app.exception_handler(InputError)
-    async def refused(request: Request, error: InputError) -> Response:
-        return JSONResponse({"error": str(error)}, 422)
-
     @app.exception_handler(KnnoiseError)
     async def failed(request: Request, error: KnnoiseError) -> Response:
-        return JSONResponse({"error": str(error)}, 500)
+        return JSONResponse({"error": str(error)}, 422 if isinstance(error, InputError) else 500)
 
     @app.exception_handler(RequestValidationError)
     async def unusable(request: Request, error: RequestValidationError) -> Response:
