@@ -30,17 +30,6 @@ Pair = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
-class FlippedRow:
-    """One row whose verdict differs."""
-
-    row: int
-    given_label: Pair
-    predicted_label: Pair
-    label_quality: Pair
-    is_label_issue: Pair
-
-
-@dataclass(frozen=True)
 class Flips:
     """Verdicts that differ between two trainings on the same rows; numbers of rows."""
 
@@ -55,8 +44,9 @@ class Flips:
     flipped: int
     """Rows whose predicted label or verdict differs."""
     share: float
-    largest: list[FlippedRow]
-    """At most `ROWS` of these, greatest change of label quality first."""
+    largest: list[dict[str, Any]]
+    """At most `ROWS` of these, greatest change of label quality first: row, and a pair by the name
+    of each of `COLUMNS`."""
     comparable: bool = True
 
 
@@ -118,12 +108,13 @@ def _stored(run: Run) -> dict[str, tuple[int, str]]:
     }
 
 
-def _largest(runs: tuple[Run, Run], rows: Int64) -> list[FlippedRow]:
+def _largest(runs: tuple[Run, Run], rows: Int64) -> list[dict[str, Any]]:
     columns = [
         zip(*(pick(run, "labels", name, rows).tolist() for run in runs), strict=True)
         for name in COLUMNS
     ]
-    return [FlippedRow(*one) for one in zip(rows.tolist(), *columns, strict=True)]
+    every = zip(rows.tolist(), *columns, strict=True)
+    return [dict(zip(("row", *COLUMNS), one, strict=True)) for one in every]
 
 
 NUMBERS = {

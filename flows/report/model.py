@@ -431,7 +431,7 @@ class Training(PoolReport):
     @property
     def grouped_classes(self) -> list[LabelValue]:
         """The classes whose rates are shown of each group: both of two."""
-        return []
+        return self.classes if len(self.classes) == 2 else []
 
 
 def fields_of(result: object, *names: str) -> dict[str, Any]:

@@ -177,10 +177,6 @@ class TrainReport(Training):
     def came_out(self) -> dict[str, object]:
         return {"p0": f"{self.p0:.4f}", "p1": f"{self.p1:.4f}"}
 
-    @property
-    def grouped_classes(self) -> list[LabelValue]:
-        return self.classes
-
     def plot_posterior(self, ax: "Axes", issues: "pd.DataFrame") -> None:
         ax.hist(issues["eta_corr"], bins=min(50, self.k + 1), color="0.7")
         ax.axvline(self.threshold, color="black", linestyle="--", label="threshold")

@@ -1,7 +1,6 @@
 """A finished run → its page, which names and links the tables of the run; a comparison as one."""
 
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote
 
 from flows.report import content as reports
@@ -32,24 +31,20 @@ TABLES = {
 }
 
 
-class File(NamedTuple):
-    """A file of the run."""
-
-    name: str
-    what: str
-    link: str | None
-    """From the page; None where the page may be read without the run beside it."""
-
-
-def files(run: Run, target: str) -> list[File]:
-    """The files of a run that people open; linked from a page in the run's folder or above it."""
+def files(run: Run, target: str) -> list[dict[str, str | None]]:
+    """Name, what it holds and link of the files of a run that people open; linked from a page in
+    the run's folder or above it, as others may be read without the run beside them."""
     page = Location.of(target)
     where = None
     if page.is_local and run.location.is_local:
         folder, home = Path(page.url).resolve().parent, Path(run.location.url).resolve()
         where = home.relative_to(folder) if home.is_relative_to(folder) else None
     return [
-        File(name, what, None if where is None else quote((where / name).as_posix()))
+        {
+            "name": name,
+            "what": what,
+            "link": None if where is None else quote((where / name).as_posix()),
+        }
         for name, what in TABLES.items()
         if run.location.exists(name)
     ]

@@ -1,17 +1,15 @@
 """What the page shows of more than two classes."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from flows.engine.results import LabelValue
 from flows.report.kinds import ClassReport
-from flows.report.lines import varying
 from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage, of_labels
-from flows.report.page.pictures import k_curve, qualities
+from flows.report.page.pictures import qualities
 from flows.report.page.render import percent, sizes, wrong_in_all
 from flows.report.page.suspects import Suspect, listed
 from flows.steps.graph.lookup import lists_of, pick
@@ -22,16 +20,6 @@ from storage.runs.run import Run
 SHOWN = 26
 """Classes in the heat map and in the table; of more, those with most wrong labels."""
 CONFUSIONS = 12
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One entry of the heat map."""
-
-    value: float
-    shade: float
-    """0 to 1"""
-    title: str
 
 
 class ClassesPage(KindPage):
@@ -48,10 +36,8 @@ class ClassesPage(KindPage):
             "verdict": verdict(report),
             "rule": rule(report),
             "facts": facts(report),
-            "k_curve": k_curve(report),
             "codes": codes,
             "heat": heat_map(run, codes, report.classes),
-            "varying": varying(report),
             "confusions": report.confused(CONFUSIONS),
             "histogram": qualities(tally.histogram, report.n_label_issues),
             "suspects": listed,
@@ -85,21 +71,22 @@ def suspects(run: Run, report: ClassReport, rows: Int64) -> list[Suspect]:
     return listed(run, report, rows, lists, verdicts)
 
 
-def heat_map(run: Run, codes: list[int], names: list[LabelValue]) -> list[list[Cell]]:
-    """P(given | true) of some classes as shades: of the diagonal by itself, of mistakes against the
-    commonest."""
+def heat_map(run: Run, codes: list[int], names: list[LabelValue]) -> list[list[dict[str, Any]]]:
+    """P(given | true) of some classes: value, title and shade, from 0 to 1, of the diagonal by
+    itself, of mistakes against the commonest."""
     group = run.group("transition")
     matrix, lows, highs = (read_array(group, name) for name in ("matrix", "low", "high"))
     mistakes = matrix - np.diag(np.diag(matrix))
     largest = max(float(mistakes[np.ix_(codes, codes)].max()), 1e-9)
 
-    def cell(a: int, b: int) -> Cell:
+    def cell(a: int, b: int) -> dict[str, Any]:
         value, low, high = (float(of[a, b]) for of in (matrix, lows, highs))
         title = (
             f"{percent(value)} of the rows truly {names[a]} are labeled {names[b]} "
             f"(95 % interval {percent(low)} to {percent(high)})"
         )
-        return Cell(value, value if a == b else value / largest, title)
+        shade = value if a == b else value / largest
+        return {"value": value, "shade": shade, "title": title}
 
     return [[cell(a, b) for b in codes] for a in codes]
 

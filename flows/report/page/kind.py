@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from flows.report.lines import agreed, consensus, remarks, verdict
+from flows.report.lines import agreed, consensus, remarks, varying, verdict
 from flows.report.model import Training
 from flows.report.page.gather import Tally
-from flows.report.page.pictures import C, Drawing, axes, drawing
+from flows.report.page.pictures import C, Drawing, axes, drawing, k_curve
 from flows.report.page.render import next_steps, on_axis, percent
 from pipeline.noise.groups import Groups
 from storage.errors import amount
@@ -42,8 +42,10 @@ class KindPage:
 
 
 def of_labels(run: Run, report: Training) -> dict[str, Any]:
-    """What the pages of single labels show of those who labeled, and what to do next."""
+    """What the pages of single labels show, of those who labeled, too, and what to do next."""
     return {
+        "k_curve": k_curve(report),
+        "varying": varying(report),
         "next": next_steps(run.location.name, report),
         "several": annotators_shown(report),
         "whose": groups_shown(report),

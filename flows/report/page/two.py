@@ -9,10 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from flows.report.kinds.two import TrainReport, served
-from flows.report.lines import varying
 from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage, of_labels
-from flows.report.page.pictures import C, Drawing, axes, drawing, k_curve, named_at_right
+from flows.report.page.pictures import C, Drawing, axes, drawing, named_at_right
 from flows.report.page.render import on_axis, percent, sizes, wrong_in_all
 from flows.report.page.suspects import Suspect, listed
 from flows.steps.graph.lookup import lists_of, pick
@@ -55,9 +54,7 @@ class TwoPage(KindPage):
             "verdict": verdict(report),
             "rule": rule(report),
             "facts": facts(report),
-            "k_curve": k_curve(report),
             "estimates": estimates(report),
-            "varying": varying(report),
             "rates": self.rates([("", report)]),
             "range": honest_range(report),
             "histogram": histogram(report, tally.histogram),
