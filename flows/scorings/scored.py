@@ -18,11 +18,11 @@ from flows.report import content as reports
 from flows.report.compose import costs
 from flows.report.content import UNLABELED, UNLABELED_TABLE, recall_warning
 from flows.report.findings import far_from_training, in_training
-from flows.report.model import PoolReport, RunConfig, Scoring, Training
+from flows.report.model import PoolReport, RunConfig, Scoring, Training, fields_of
 from flows.report.review import LOG
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
-from flows.steps.ingest.pool import Ingested
+from flows.steps.ingest.pool import Ingested, ingested
 from flows.steps.ingest.transform import METRIC, PROJECTION, TREES, transform
 from flows.steps.queries import probes, scoring, searching
 from flows.steps.queries.features import prepare_queries, read_queries
@@ -137,15 +137,15 @@ class Finished:
                 f"{'pool' if record is None else 'probes'}; run train again to repair"
             )
         report, checked = self.report, self.run.ledger.get("data-issues", "all")
-        ingested = result_of(record, Ingested)
-        pool = ingested.pool(self.run, "pool")
+        done = result_of(record, Ingested)
+        pool = done.pool(self.run, "pool")
         data = None if checked is None else result_of(checked, DataChecked)
         usual: tuple[Usual | None, int] = (None, 1)
         if data is not None and data.usual is not None:
             usual = data.usual, data.k
         return probes.Model(
             self.run,
-            transform(self.run, ingested.scaling),
+            transform(self.run, done.scaling),
             report.scoring_rule.n_neighbors,
             report.n_blocks,
             report.scoring_rule,
@@ -260,13 +260,11 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
     job.verify()
     by = features_of(model.run)
     if by is None:
-        pool = model.run.ledger.get("pool", "all")
-        assert pool is not None  # else there were no model
-        as_read = result_of(pool, Ingested).scaling
-        ingested = job.task("ingest", read_queries, source, training.classes, as_read)
+        as_read = ingested(model.run).scaling
+        read = job.task("ingest", read_queries, source, training.classes, as_read)
     else:
-        ingested = prepare_queries(job, source, training.classes, model, by)
-    queries = ingested.pool(job.run, "queries")
+        read = prepare_queries(job, source, training.classes, model, by)
+    queries = read.pool(job.run, "queries")
     searched = job.task("search", searching.search_queries, queries, model)
     recall, totals = job.task("scores", scoring.write_scores, queries, model, searched)
     target = model.target_recall
@@ -289,9 +287,7 @@ def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) 
             ],
             **costs(job, recall),
             "out": "",
-            "n_filled": ingested.n_filled,
-            "n_dropped": ingested.n_dropped,
-            "unseen": ingested.unseen,
+            **fields_of(read, "n_filled", "n_dropped", "unseen"),
         }
         report = reports.scoring({**common, **model.rule.as_json()})
         return Output([*reports.save(run, report, reports.score_text(report)), *run.describe({})])

@@ -9,13 +9,12 @@ from flows.engine.results import result_of
 from flows.report.model import PoolReport
 from flows.steps.graph.building import Audited
 from flows.steps.graph.partition import AUDIT, last_attempt
-from flows.steps.ingest.pool import Ingested
+from flows.steps.ingest.pool import ingested
 from flows.steps.ingest.transform import transform
 from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import Greatest
 from pipeline.knn.lists import summarize
 from storage.arrays.groups import read_array
-from storage.errors import StorageError
 from storage.runs.pool import Rows
 from storage.runs.run import Run
 
@@ -55,17 +54,6 @@ class BlockRecall:
     block: int
     recall: float
     interval: tuple[float, float]
-
-
-def ingested(run: Run) -> Ingested:
-    """What the step that read the source recorded.
-
-    Raises `StorageError` where its record is gone.
-    """
-    record = run.ledger.get("pool", "all")
-    if record is None:
-        raise StorageError(f"{run.location.url}: the record of its pool is gone; train again")
-    return result_of(record, Ingested)
 
 
 def scan(run: Run, tally: Tally, sampled: Int64) -> Float32:

@@ -12,9 +12,9 @@ from markupsafe import Markup
 from flows.engine.results import LabelValue
 from flows.report.metric import telling
 from flows.report.model import PoolReport
-from flows.report.page.gather import ingested
 from flows.report.rows import IMAGES, Shown
 from flows.steps.graph.lookup import ids_of, pick, source_rows
+from flows.steps.ingest.pool import ingested
 from flows.steps.sets.stages import as_read
 from pipeline.arrays import AnyArray, Float32, Int64
 from pipeline.blocks.sampling import Greatest

@@ -26,7 +26,7 @@ from pipeline.labels import LabelSpace
 from pipeline.noise.extrema import MOST_ANCHORS
 from pipeline.streams import Stream
 from storage.arrays.groups import read_array, write_group
-from storage.errors import InputError, KnnoiseError, StepTimeoutError, amount
+from storage.errors import InputError, KnnoiseError, StepTimeoutError, StorageError, amount
 from storage.runs.ledger import Record
 from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
 from storage.runs.run import Run
@@ -403,6 +403,17 @@ def _read(
         return first, _Read(passes, written)
     except KnnoiseError:
         return first, None
+
+
+def ingested(run: Run) -> Ingested:
+    """What was written of the pool of a finished training.
+
+    Raises `StorageError` where its record is gone.
+    """
+    record = run.ledger.get("pool", "all")
+    if record is None:
+        raise StorageError(f"{run.location.url}: the record of its pool is gone; train again")
+    return result_of(record, Ingested)
 
 
 def _repair(job: Job, path: str, done: Ingested, reading: _Reading) -> None:
