@@ -75,7 +75,9 @@ def compare_rows(runs: tuple[Run, Run], reports: tuple[Training, Training]) -> F
         step = after["label_quality"][here].astype(np.float64) - before["label_quality"][here]
         most.see(start + here, np.abs(step))
     share = counts["flipped"] / counts["n_rows"]
-    fields: dict[str, Any] = {**counts, **reports[0].moves(counts)}
+    fields: dict[str, Any] = dict(counts)
+    if len(reports[0].classes) > 2:
+        fields |= dict.fromkeys(("predicted_to_1", "predicted_to_0"))
     return Flips(**fields, share=share, largest=_largest(runs, most.row))
 
 

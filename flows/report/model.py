@@ -403,11 +403,6 @@ class Training(PoolReport):
             for at, name in enumerate(self.classes)
         }
 
-    def moves(self, flips: dict[str, int]) -> dict[str, int | None]:
-        """Rows that are predicted each class now and were not, among the flips between two
-        trainings; of two classes alone."""
-        return {"predicted_to_1": None, "predicted_to_0": None}
-
     def certified(
         self, counts: Counts, design: Design, delta: float, sizes: Sequence[int]
     ) -> dict[str, Any]:

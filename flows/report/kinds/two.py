@@ -124,9 +124,6 @@ class TrainReport(Training):
             for name, true, given in (("p0", zero, one), ("p1", one, zero))
         }
 
-    def moves(self, flips: dict[str, int]) -> dict[str, int | None]:
-        return {name: flips[name] for name in ("predicted_to_1", "predicted_to_0")}
-
     def certified(
         self, counts: Counts, design: Design, delta: float, sizes: Sequence[int]
     ) -> dict[str, Any]:
