@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer
 
 from flows.orchestration.calls import call
 from flows.report.kinds.two import ScoreReport, TrainReport
-from flows.report.model import Interval
+from flows.report.model import Interval, fields_of
 from pipeline.arrays import Float32, Int8
 from pipeline.simulate import flip, sheets
 from storage.errors import amount
@@ -109,22 +109,15 @@ def _one(folder: Path, data: _Data) -> DemoPool:
     return DemoPool(
         n_train=n,
         n_test=len(clean) - n,
-        p0=trained.p0,
-        p1=trained.p1,
-        p0_interval=trained.p0_interval,
-        p1_interval=trained.p1_interval,
-        support=trained.support,
+        **fields_of(trained, "p0", "p1", "p0_interval", "p1_interval", "support"),
+        **fields_of(trained, "n_label_issues", "recall", "builder", "n_blocks"),
         p0_true=float((given[clean[:n] == 0] == 1).mean()),
         p1_true=float((given[clean[:n] == 1] == 0).mean()),
         accuracy=float((ours == clean[n:]).mean()),
         accuracy_plain_knn=float(((eta >= 0.5) == clean[n:]).mean()),
-        n_label_issues=trained.n_label_issues,
         n_wrong_labels=int(wrong.sum()),
         n_suspects_wrong=int((suspect & wrong).sum()),
-        recall=trained.recall,
         recall_scoring=scored.recall,
-        builder=trained.builder,
-        n_blocks=trained.n_blocks,
         run=run,
         scores=out,
     )

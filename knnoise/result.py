@@ -172,21 +172,12 @@ class Training:
     def clean(
         self, source: Any, out: str | os.PathLike[str] | None = None, how: How = "drop", **more: Any
     ) -> Cleaned:
-        """Write what this was trained on without its suspect labels, for other models.
+        """Write what this was trained on without its suspect labels, for other models, as
+        `knnoise.clean` does.
 
-        Parameters
-        ----------
-        source : that of the training
-        out : table to write; by default a new temporary one, which stays
         how : "drop" leaves out rows whose label is suspect, "relabel" gives them the likely label,
             "weight" adds a column sample_weight, the chance that the label is right, and "soft" a
             column posterior_LABEL for each label, its chance to be the true one
-        **more : how text files are written, as for `train`
-
-        Raises
-        ------
-        storage.errors.InputError
-            the source is not that of the training, or its labels are sets, or several per row.
         """
         from knnoise.api import clean
 
@@ -210,7 +201,6 @@ class Training:
         image_root : folder of the images
         """
         needs("report", "the page")
-        from flows.report.content import load_any
         from flows.report.page.build import write_page
         from flows.report.rows import shown_of
         from storage.export import check_target
@@ -218,7 +208,7 @@ class Training:
 
         run = Run.of(self.run)
         named = [one if one is None else os.fspath(one) for one in (show, show_column, image_root)]
-        shown = shown_of(run, load_any(run).n_source_rows, *named)
+        shown = shown_of(run, self._report.n_source_rows, *named)
         if path is not None:
             path = os.fspath(path)
             check_target(path, page=True)
