@@ -68,7 +68,7 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
     from flows.review.server import Page
 
     with Page(exhibit, desk, params) as page:
-        page.show(rows)
+        exhibit.read(rows)
         page.wait()
     return {"answers": str(file.path), "measured": desk.measured().as_json()}
 
@@ -177,8 +177,7 @@ def _exhibit(
 
 def _export_tasks(trained: Trained, desk: Desk, exhibit: Exhibit, rows: Int64, target: str) -> int:
     """Write the questions that are open as tasks of Label Studio; how many."""
-    if exhibit.given is not None:
-        exhibit.given.read(rows)
+    exhibit.read(rows)
     names = [None if label is None else str(label) for label in (*desk.labels, None)]
     tasks = []
     for card in desk.next(desk.left(), "tasks", Filters()):

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Self, TypedDict
+from typing import Annotated, Any, Self
 
 import uvicorn
 from fastapi import APIRouter, FastAPI, Query, Request, Response
@@ -26,7 +26,6 @@ from flows.options.params import Paged
 from flows.report.rows import IMAGES, is_url
 from flows.review.desk import Desk, Filters, pairs
 from flows.review.source import Exhibit
-from pipeline.arrays import Int64
 from storage.errors import InputError, KnnoiseError, StorageError
 
 HERE = Path(__file__).parent / "page"
@@ -35,17 +34,6 @@ PORTS = range(20_000, 30_000)
 MOST_BYTES = 1 << 16
 """Of what a page sends."""
 NO_TOKEN = "this page is opened by the address that knnoise review printed, with its token"
-
-
-class About(TypedDict):
-    """What the page says of the run."""
-
-    run: str
-    label_name: str
-    id_name: str | None
-    reviewer: str
-    answers: str
-    n_rows: int
 
 
 class _Body(BaseModel):
@@ -90,8 +78,8 @@ def listening(port: int, run: str = "") -> socket.socket:
     raise InputError(f"--port {port}: cannot be used ({reason}); give another, or none")
 
 
-def application(desk: Desk, exhibit: Exhibit, about: About, token: str) -> FastAPI:
-    """The page and its interface, below `/token/`."""
+def application(desk: Desk, exhibit: Exhibit, about: dict[str, Any], token: str) -> FastAPI:
+    """The page and its interface, below `/token/`; `about` the run."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.include_router(_routes(desk, exhibit, about), prefix=f"/{token}")
     pictures = "data: blob:"
@@ -142,7 +130,7 @@ def application(desk: Desk, exhibit: Exhibit, about: About, token: str) -> FastA
     return app
 
 
-def _routes(desk: Desk, exhibit: Exhibit, about: About) -> APIRouter:
+def _routes(desk: Desk, exhibit: Exhibit, about: dict[str, Any]) -> APIRouter:
     routes = APIRouter()
     pages = Environment(
         loader=PackageLoader("flows.review", "page"), autoescape=True, undefined=StrictUndefined
@@ -259,7 +247,7 @@ class Page:
         token, run = secrets.token_urlsafe(16), exhibit.features.run
         config, origin = run.config(), desk.file.answers.origin
         assert origin is not None
-        about: About = {
+        about: dict[str, Any] = {
             "run": run.location.name.rsplit("/", 1)[-1],
             "label_name": config["label_name"] or "label",
             "id_name": config.get("id_name"),
@@ -267,7 +255,6 @@ class Page:
             "answers": str(desk.file.path),
             "n_rows": origin.n_rows,
         }
-        self._shown = exhibit.given
         app = application(desk, exhibit, about, token)
         self._listener = listening(params.port, run.location.url)
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
@@ -282,14 +269,6 @@ class Page:
         if self._thread is not None:
             self._thread.join(timeout=10)
         self._listener.close()
-
-    def show(self, rows: Int64) -> None:
-        """Read what a file has of rows that are about to be asked for, and of their neighbors.
-
-        rows : (any,) -1 in empty places. Raises `InputError` where the file is not as it should be.
-        """
-        if self._shown is not None:
-            self._shown.read(rows[rows >= 0])
 
     def wait(self) -> None:
         """Serve until the process is interrupted."""

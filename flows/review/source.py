@@ -106,6 +106,12 @@ class Exhibit:
         pictures = self.features.shape is not None
         return () if self.shown is None or pictures else self.shown.columns
 
+    def read(self, rows: Int64) -> None:
+        """Read what a table that somebody gave has of rows that are about to be shown; -1 in empty
+        places. Raises `InputError` where it is not as it should be."""
+        if self.given is not None:
+            self.given.read(rows[rows >= 0])
+
     def of(self, rows: list[int], *, with_features: bool) -> dict[int, dict[str, Any]]:
         """Content by row."""
         values = self.features.of(rows) if with_features and not self.columns else {}

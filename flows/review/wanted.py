@@ -56,7 +56,7 @@ def people(
             place = {label: at for at, label in enumerate(desk.labels)}
             codes = {row: place[label] for row, label in known.items() if label in place}
             queue = questions(np.array(rows, np.int64), x, neighbor, codes)
-            page.show(np.concatenate([queue["row"], queue["neighbor"].ravel()]))
+            exhibit.read(np.concatenate([queue["row"], queue["neighbor"].ravel()]))
             desk.put(queue)
             while not desk.labeled(rows):
                 page.check()
