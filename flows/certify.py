@@ -13,7 +13,7 @@ from flows.orchestration.run_folders import latest
 from flows.orchestration.session import job_below
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify_text
-from flows.report.truth import Truth, reliability
+from flows.report.truth import reliability
 from flows.scorings.scored import Trained
 from flows.steps.labels.certificates import sample_graph
 from pipeline.graph.build import pass_seconds
@@ -38,10 +38,9 @@ def run_certify(params: CertifyParams) -> dict[str, Any]:
         the rates allow it, and what their width is made of
     """
     trained = Trained.of(latest(params.run))
-    test = Truth.of(params.scores, params.truth, params.truth_column)
+    curve = reliability(trained.report, params.scores, params.truth, params.truth_column)
     held_out = None
-    if test is not None:
-        curve = reliability(test, trained.report)
+    if curve is not None:
         held_out = HeldOut.of(curve.n_rows, 1.0 - curve.accuracy, params.delta)
     certified = _certified(trained, params, Reporter(quiet=params.quiet))
     return certified.model_copy(update={"held_out": held_out}).as_json()

@@ -391,13 +391,13 @@ def _report(run: str, html: str | None, **more: str | None) -> Called:
         return report.as_json(), train_text(report) + _besides(folder, report)
     from flows.report.page.build import write_page
     from flows.report.rows import shown_of
-    from flows.report.truth import Truth
+    from flows.report.truth import reliability
 
-    test = Truth.of(more["scores"], more["truth"], more["truth_column"])
+    checked = reliability(report, more["scores"], more["truth"], more["truth_column"])
     shown = shown_of(
         folder, report.n_source_rows, more["show"], more["show_column"], more["image_root"]
     )
-    write_page(folder, html, test, shown)
+    write_page(folder, html, checked, shown)
     return report.as_json(), train_text(report) + _besides(folder, report) + f"page: {html}\n"
 
 

@@ -18,7 +18,7 @@ from flows.report.page.sets import SetsPage
 from flows.report.page.suspects import STRIP, columns, data_issues, exhibits
 from flows.report.page.two import TwoPage
 from flows.report.rows import Shown
-from flows.report.truth import Truth, reliability
+from pipeline.diagnostics.reliability import Reliability
 from storage.export import write_bytes
 from storage.files.location import Location
 from storage.runs.run import Run, below
@@ -51,23 +51,23 @@ def files(run: Run, target: str) -> list[dict[str, str | None]]:
 
 
 def write_page(
-    run: Run, target: str, test: Truth | None = None, shown: Shown | None = None
+    run: Run, target: str, checked: Reliability | None = None, shown: Shown | None = None
 ) -> PoolReport:
     """Write the page of a finished training to `target`, a path or URL; the report it shows.
 
     Equal runs give equal bytes. Memory does not grow with the pool.
 
-    Raises `InputError` where the folder is not a finished run, or the test labels or what is to be
-    shown of rows cannot be used; `StorageError` where something of the run is missing or damaged,
-    or the target cannot be written.
+    checked : of the posteriors of rows whose labels are known
+
+    Raises `InputError` where the folder is not a finished run, or what is to be shown of rows
+    cannot be used; `StorageError` where something of the run is missing or damaged, or the target
+    cannot be written.
     """
     from flows.report.review import measured
 
     run.config()
     report = reports.load_any(run)
     run.check(below("labels", "samples"))
-    report.refuse("truth", test)
-    checked = None if test is None else reliability(test, report.single(run.location.name))
     two = len(report.label_values) == 2
     right = f"truly {on_axis(report.label_values[1])}" if two else "predicted rightly"
     page = PAGES[type(report)]
