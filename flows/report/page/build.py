@@ -78,7 +78,8 @@ def write_page(
     shown_columns = columns(report)
     measures = measured(run, report)
     issues = data_issues(run, report, shown_columns)
-    listed = [*parts["suspects"], *issues["outliers"], *issues["duplicates"]]
+    others = [one["row"] for one in (*issues["outliers"], *issues["duplicates"])]
+    listed = [*(suspect.row for suspect in parts["suspects"]), *others]
     rendered = render(
         page.template,
         report=report,
@@ -94,7 +95,7 @@ def write_page(
         n_left_out=len(report.config.feature_names) - sum(len(one.places) for one in shown_columns),
         **issues,
         n_files=len({suspect.file for suspect in parts["suspects"]}),
-        exhibits=None if shown is None else exhibits(shown, [one.row for one in listed]),
+        exhibits=None if shown is None else exhibits(shown, listed),
         strip_labels=STRIP,
         id_name=report.config.id_name,
         order=None if report.order is None else order_sentence(report.order),

@@ -171,20 +171,12 @@ ROWS = 10
 """Rows of each kind."""
 
 
-@dataclass(frozen=True)
-class Issue:
-    """One training row."""
-
-    row: int
-    id: str | None
-    score: float
-    """Of an outlier, low is far from everything; of a duplicate the distance to the other row."""
-    nearest: int
-    cells: tuple[ShownCell, ...]
-
-
-def data_issues(run: Run, report: PoolReport, shown: list[ShownColumn]) -> dict[str, list[Issue]]:
-    """The rows furthest from all others, and the duplicates nearest to a row of another label."""
+def data_issues(
+    run: Run, report: PoolReport, shown: list[ShownColumn]
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows furthest from all others, and the duplicates nearest to a row of another label: row,
+    id, the nearest row, cells, and a score, which is low far from everything; of a duplicate the
+    distance to the other row."""
     group = run.group("checks")
     far, alike = Greatest(ROWS, report.seed), Greatest(ROWS, report.seed)
     for rows in ingested(run).pool(run, "pool").parts():
@@ -198,11 +190,12 @@ def data_issues(run: Run, report: PoolReport, shown: list[ShownColumn]) -> dict[
     return {"outliers": _issues(run, far, shown), "duplicates": _issues(run, alike, shown)}
 
 
-def _issues(run: Run, greatest: Greatest, shown: list[ShownColumn]) -> list[Issue]:
+def _issues(run: Run, greatest: Greatest, shown: list[ShownColumn]) -> list[dict[str, Any]]:
     if not len(greatest.row):
         return []
     row, nearest = (pick(run, "checks", name, greatest.row) for name in ("row", "nearest_row"))
     x = pick(as_read(run), "pool", "x", greatest.row)
     ids, score = ids_of(run, greatest.row), (-greatest.value).tolist()
     lines = zip(row.tolist(), ids, score, nearest.tolist(), cells(shown, x), strict=True)
-    return [Issue(*line) for line in lines]
+    names = "row", "id", "score", "nearest", "cells"
+    return [dict(zip(names, line, strict=True)) for line in lines]
