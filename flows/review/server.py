@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import uvicorn
-from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -164,17 +164,12 @@ def _routes(desk: Desk, exhibit: Exhibit, about: dict[str, Any]) -> APIRouter:
     @routes.get("/api/next")
     def following(
         tab: Annotated[str, Query(min_length=1, max_length=64)],
+        filters: Annotated[Filters, Depends()],
         n: Annotated[int, Query(ge=1, le=48)] = 1,
         known: Annotated[str, Query(max_length=4000, pattern=r"^[0-9 ]*$")] = "",
-        given: int | None = None,
-        likely: int | None = None,
-        low: float = 0.0,
-        high: float = 1.0,
-        group: int | None = None,
     ) -> dict[str, Any]:
         here = {int(row) for row in known.split()}
-        cards = desk.next(n, tab, Filters(given, likely, low, high, group), here)
-        return {"cards": _with_content(cards)}
+        return {"cards": _with_content(desk.next(n, tab, filters, here))}
 
     def _with_content(cards: list[dict[str, Any]]) -> list[dict[str, Any]]:
         rows = [card["row"] for card in cards]
