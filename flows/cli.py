@@ -9,7 +9,6 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, TextIO, cast
 
 import click
@@ -463,7 +462,7 @@ def _demo(dir: str, quiet: bool) -> Called:
     from flows.demo import demo, demo_text
 
     results = demo(dir, quiet=quiet)
-    return {name: asdict(shown) for name, shown in results.items()}, demo_text(results)
+    return dict(results), demo_text(results)
 
 
 @_command(cli, "completion", "print a script by which a shell completes commands", extra=None)

@@ -7,6 +7,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,7 +15,7 @@ from sklearn.datasets import load_breast_cancer
 
 from flows.orchestration.calls import call
 from flows.report.kinds.two import ScoreReport, TrainReport
-from flows.report.model import Interval, fields_of
+from flows.report.model import fields_of
 from pipeline.arrays import Float32, Int8
 from pipeline.simulate import flip, sheets
 from storage.errors import amount
@@ -35,35 +36,9 @@ class _Data:
     scale: str
 
 
-@dataclass(frozen=True)
-class DemoPool:
-    """One pool of the demo: estimates beside the truth."""
-
-    n_train: int
-    n_test: int
-    p0: float
-    p1: float
-    p0_interval: Interval
-    p1_interval: Interval
-    support: str
-    p0_true: float
-    p1_true: float
-    accuracy: float
-    accuracy_plain_knn: float
-    n_label_issues: int
-    n_wrong_labels: int
-    n_suspects_wrong: int
-    """Suspect labels that are really wrong."""
-    recall: float
-    recall_scoring: float
-    builder: str
-    n_blocks: int
-    run: str
-    scores: str
-
-
-def demo(folder: str, *, quiet: bool = False) -> dict[str, DemoPool]:
-    """Make both pools below a folder, train on each, score its test rows; by name of the pool."""
+def demo(folder: str, *, quiet: bool = False) -> dict[str, dict[str, Any]]:
+    """Make both pools below a folder, train on each, score its test rows; by name of the pool
+    estimates beside the truth."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     results = {}
     for at, data in enumerate((_cancer(), _sheets()), 1):
@@ -86,7 +61,7 @@ def _sheets() -> _Data:
     return _Data("sheets", x, y, N_SIMULATED, "none")
 
 
-def _one(folder: Path, data: _Data) -> DemoPool:
+def _one(folder: Path, data: _Data) -> dict[str, Any]:
     p0, p1 = RATES[data.name]
     n, clean = data.n_train, data.y
     given = flip(clean[:n], p0, p1, SEED)
@@ -106,43 +81,45 @@ def _one(folder: Path, data: _Data) -> DemoPool:
     wrong = given != clean[:n]
     issues = pq.read_table(f"{run}/label_issues.parquet", columns=["is_label_issue"])
     suspect = issues["is_label_issue"].to_numpy()
-    return DemoPool(
-        n_train=n,
-        n_test=len(clean) - n,
+    return {
+        "n_train": n,
+        "n_test": len(clean) - n,
         **fields_of(trained, "p0", "p1", "p0_interval", "p1_interval", "support"),
-        **fields_of(trained, "n_label_issues", "recall", "builder", "n_blocks"),
-        p0_true=float((given[clean[:n] == 0] == 1).mean()),
-        p1_true=float((given[clean[:n] == 1] == 0).mean()),
-        accuracy=float((ours == clean[n:]).mean()),
-        accuracy_plain_knn=float(((eta >= 0.5) == clean[n:]).mean()),
-        n_wrong_labels=int(wrong.sum()),
-        n_suspects_wrong=int((suspect & wrong).sum()),
-        recall_scoring=scored.recall,
-        run=run,
-        scores=out,
-    )
+        "p0_true": float((given[clean[:n] == 0] == 1).mean()),
+        "p1_true": float((given[clean[:n] == 1] == 0).mean()),
+        "accuracy": float((ours == clean[n:]).mean()),
+        "accuracy_plain_knn": float(((eta >= 0.5) == clean[n:]).mean()),
+        "n_label_issues": trained.n_label_issues,
+        "n_wrong_labels": int(wrong.sum()),
+        "n_suspects_wrong": int((suspect & wrong).sum()),
+        "recall": trained.recall,
+        "recall_scoring": scored.recall,
+        **fields_of(trained, "builder", "n_blocks"),
+        "run": run,
+        "scores": out,
+    }
 
 
-def demo_text(results: dict[str, DemoPool]) -> str:
+def demo_text(results: dict[str, dict[str, Any]]) -> str:
     """What a person reads at the end of the demo."""
     lines = []
     for name, one in results.items():
         lines += [
-            f"{name}: {one.n_train:,} rows with wrong labels to learn from, "
-            f"{one.n_test:,} clean ones to test on",
+            f"{name}: {one['n_train']:,} rows with wrong labels to learn from, "
+            f"{one['n_test']:,} clean ones to test on",
             f"  {'':<22}{'estimated':>10}{'95 % interval':>18}{'true':>8}",
             *(_rate_line(one, rate) for rate in ("p0", "p1")),
-            f"  accuracy               {one.accuracy:.3f} corrected, "
-            f"{one.accuracy_plain_knn:.3f} plain kNN with the same neighbors",
-            f"  suspect labels         {one.n_label_issues:,}, of them really wrong "
-            f"{one.n_suspects_wrong:,}; {one.n_wrong_labels:,} are wrong in all",
-            f"  recall of neighbors    {one.recall:.4f} in training "
-            f"({one.builder}, {amount(one.n_blocks, 'block')}), "
-            f"{one.recall_scoring:.4f} in scoring",
-            f"  results                {one.run}, {one.scores}",
+            f"  accuracy               {one['accuracy']:.3f} corrected, "
+            f"{one['accuracy_plain_knn']:.3f} plain kNN with the same neighbors",
+            f"  suspect labels         {one['n_label_issues']:,}, of them really wrong "
+            f"{one['n_suspects_wrong']:,}; {one['n_wrong_labels']:,} are wrong in all",
+            f"  recall of neighbors    {one['recall']:.4f} in training "
+            f"({one['builder']}, {amount(one['n_blocks'], 'block')}), "
+            f"{one['recall_scoring']:.4f} in scoring",
+            f"  results                {one['run']}, {one['scores']}",
             "",
         ]
-    run = list(results.values())[-1].run
+    run = list(results.values())[-1]["run"]
     typed, page = shlex.quote(run), shlex.quote(f"{run}.html")
     lines += [
         "To look at it:",
@@ -152,9 +129,9 @@ def demo_text(results: dict[str, DemoPool]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rate_line(one: DemoPool, rate: str) -> str:
+def _rate_line(one: dict[str, Any], rate: str) -> str:
     meaning = "P(given 1 | true 0)" if rate == "p0" else "P(given 0 | true 1)"
-    low, high = getattr(one, f"{rate}_interval")
+    low, high = one[f"{rate}_interval"]
     interval = f"{low:.3f} to {high:.3f}"
-    estimate, true = getattr(one, rate), getattr(one, f"{rate}_true")
+    estimate, true = one[rate], one[f"{rate}_true"]
     return f"  {rate} {meaning:<19}{estimate:>10.3f}{interval:>18}{true:>8.3f}"
