@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,6 @@ import numpy as np
 
 from flows.engine.results import LabelValue
 from flows.report.review import Measured, measure
-from pipeline.arrays import Int64
 from storage.answers import Answer, AnswersFile, Asked
 from storage.arrays.groups import Arrays
 from storage.errors import InputError
@@ -278,9 +277,6 @@ class Desk:
 
 def pairs(queue: Arrays) -> list[tuple[int, int, int]]:
     """(given, likely, rows on the list) of each pair of classes, most rows first."""
-    both: Int64 = np.stack(
-        [queue["given_label"].astype(np.int64), queue["likely_label"].astype(np.int64)], axis=1
-    )
-    pair, rows = np.unique(both, axis=0, return_counts=True)
-    counts = [(int(g), int(p), int(n)) for (g, p), n in zip(pair, rows, strict=True)]
-    return sorted(counts, key=lambda one: -one[2])
+    columns = (queue[name].tolist() for name in ("given_label", "likely_label"))
+    counts = Counter(zip(*columns, strict=True))
+    return [(*pair, n) for pair, n in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
