@@ -8,6 +8,7 @@ one of the true labels would where mistakes do not depend on the features.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -267,19 +268,31 @@ def joint_relevance(
 def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
     """(feature,) mean decrease of impurity, in units of the whole, by the trees of scikit-learn's
     `ExtraTreesClassifier`. They are grown by what its own classes call when they have checked what
-    they are given: checking takes four times as long as growing a small tree."""
+    they are given: checking takes four times as long as growing a small tree. That is private, and
+    of a release that has it no more, or otherwise, the classes grow the same trees."""
+    leaf = max(LEAF[0], int(LEAF[1] * len(y)))
+    largest = np.frexp(np.abs(x).max(axis=0))[1]  # what spreads below 1e-7 is constant to trees
+    scaled, n_tried = np.ldexp(x, -largest), max(1, int(np.sqrt(x.shape[1])))
+    code = np.unique(y, return_inverse=True)[1]
+    seeds = np.random.RandomState(seed).randint(np.iinfo(np.int32).max, size=TREES)
+    try:
+        each = _by_kernels(scaled, code, n_tried, leaf, seeds, threads)
+    except (ImportError, AttributeError, TypeError, ValueError):
+        each = _by_classes(scaled, code, n_tried, leaf, seeds)
+    return np.asarray(each.mean(axis=0))
+
+
+def _by_kernels(
+    x: Float32, code: Rows, n_tried: int, leaf: int, seeds: Rows, threads: Threads
+) -> Floats:
+    """(tree, feature) decrease of impurity."""
     from sklearn.tree._criterion import Gini  # here: importing it costs half a second
     from sklearn.tree._splitter import RandomSplitter
     from sklearn.tree._tree import DepthFirstTreeBuilder, Tree
 
-    leaf = max(LEAF[0], int(LEAF[1] * len(y)))
-    largest = np.frexp(np.abs(x).max(axis=0))[1]  # what spreads below 1e-7 is constant to trees
-    scaled, n_features = np.ldexp(x, -largest), x.shape[1]
-    n_tried = max(1, int(np.sqrt(n_features)))
-    classes, code = np.unique(y, return_inverse=True)
-    target, n_classes = code[:, None].astype(np.float64), np.array([len(classes)])
-    seeds = np.random.RandomState(seed).randint(np.iinfo(np.int32).max, size=TREES)
-    each = np.empty((TREES, n_features))
+    target, n_classes = code[:, None].astype(np.float64), np.array([int(code.max()) + 1])
+    n_features = x.shape[1]
+    each = np.empty((len(seeds), n_features))
 
     def grow(start: int, stop: int) -> None:
         draw = np.random.RandomState(0)  # one for all: making it takes as long as a small tree
@@ -288,14 +301,27 @@ def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
             splitter = RandomSplitter(Gini(1, n_classes), n_tried, leaf, 0.0, draw, None)
             builder = DepthFirstTreeBuilder(splitter, 2 * leaf, leaf, 0.0, DEEPEST, 0.0)
             tree = Tree(n_features, n_classes, 1)
-            builder.build(tree, scaled, target, None, None)
+            builder.build(tree, x, target, None, None)
             each[one] = tree.compute_feature_importances(normalize=False)
 
     if x.size > FEW_VALUES:
-        threads.over(TREES, grow, piece=1)
+        threads.over(len(seeds), grow, piece=1)
     else:
-        grow(0, TREES)
-    return np.asarray(each.mean(axis=0))
+        grow(0, len(seeds))
+    return each
+
+
+def _by_classes(x: Float32, code: Rows, n_tried: int, leaf: int, seeds: Rows) -> Floats:
+    """The same, bit for bit."""
+    from sklearn.tree import ExtraTreeClassifier
+
+    with warnings.catch_warnings(action="ignore"):  # that so many classes look like quantities
+        trees = [
+            ExtraTreeClassifier(max_features=n_tried, min_samples_leaf=leaf, random_state=int(one))
+            for one in seeds
+        ]
+        fitted = [tree.fit(x, code).tree_ for tree in trees]
+    return np.array([tree.compute_feature_importances(normalize=False) for tree in fitted])
 
 
 def weights(x: Float32, share: Floats) -> Scaling:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+import types
 import warnings
 
 import numpy as np
@@ -204,6 +207,33 @@ def test_nothing_is_printed_of_classes_of_few_rows(recwarn: pytest.WarningsRecor
     x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     relevance(x, np.arange(60) % 40, 0)
     assert recwarn.list == []
+
+
+class _Otherwise:
+    """A kernel of a release to come."""
+
+    def __init__(self, only: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "now"),
+    [
+        ("_splitter", "RandomSplitter", None),
+        ("_tree", "DepthFirstTreeBuilder", _Otherwise),
+    ],
+)
+def test_trees_are_the_same_where_scikit_learn_has_other_kernels(
+    module: str, name: str, now: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = table(300, 5)
+    usual = relevance(x, y, 3)
+    kernels = importlib.import_module(f"sklearn.tree.{module}")
+    theirs = vars(kernels).copy()
+    theirs.pop(name)
+    other = types.ModuleType(kernels.__name__)
+    vars(other).update(theirs if now is None else {**theirs, name: now})
+    monkeypatch.setitem(sys.modules, kernels.__name__, other)
+    assert np.array_equal(relevance(x, y, 3), usual)
 
 
 @pytest.mark.parametrize("n", [FEW_VALUES // 20, FEW_VALUES // 4])
