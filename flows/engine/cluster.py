@@ -275,8 +275,8 @@ class Workers:
         from distributed import Client
 
         address, opened = address_of(self.compute), self._opened.enter_context
-        _silence()
         try:
+            opened(_silent())
             if address is not None:
                 security = _own.get(address) or _security(self.compute)
                 client = opened(
@@ -376,16 +376,24 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
         yield cluster
 
 
-def _silence() -> None:
+@contextmanager
+def _silent() -> Iterator[None]:
     """Keep Dask's traces off the terminal: what it has to say reaches us as an exception, and where
     its dashboard is, as a link.
 
     Its configuration gives several of its loggers a level of their own.
     """
-    for name in ["distributed", "tornado", *logging.root.manager.loggerDict]:
-        if name.partition(".")[0] in ("distributed", "tornado"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
+    names = ["distributed", "tornado", *logging.root.manager.loggerDict]
+    loggers = [logging.getLogger(n) for n in names if n.partition(".")[0] in names[:2]]
+    before = {one: one.level for one in loggers if one.level != logging.CRITICAL}
+    for logger in before:
+        logger.setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)
+    try:
+        yield
+    finally:
+        for logger, level in before.items():
+            logger.setLevel(level)
 
 
 @contextmanager
