@@ -29,6 +29,7 @@ from storage.redaction import redacted
 from storage.runs.ledger import Record
 
 _MINUTE, _HOUR = 60.0, 3600.0
+_LONG_WAIT = 30.0
 
 
 @dataclass
@@ -47,6 +48,8 @@ class Step:
     recall: float | None = None
     """Share of true neighbors found, once measured."""
     started: float = field(default_factory=time.monotonic)
+    last: float = field(default_factory=time.monotonic)
+    """When the last unit was done, or the step began."""
 
     @property
     def seconds(self) -> float:
@@ -67,6 +70,14 @@ class Step:
         return max(0, self.total - self.done) / self.rate
 
     @property
+    def waited(self) -> float | None:
+        """Seconds since the last unit, where that is so long that the rate foretells nothing: a
+        worker may be stopped, or gone."""
+        waited, new = time.monotonic() - self.last, self.done - self.resumed
+        each = (self.last - self.started) * (self.n_workers or 1) / max(1, new)
+        return waited if waited > max(_LONG_WAIT, 3 * each) else None
+
+    @property
     def percent(self) -> float | None:
         return 100.0 * self.done / self.total if self.total else None
 
@@ -83,7 +94,9 @@ class Step:
         words = [spell(self.seconds)]
         if self.unit and self.rate is not None:
             words.append(_rate(self.rate))
-            if self.seconds_left:
+            if self.waited is not None:
+                words.append(f"the last {spell(self.waited)} ago")
+            elif self.seconds_left:
                 words.append(f"{spell(self.seconds_left)} left")
         if self.unit and self.n_workers is not None:
             words.append(amount(self.n_workers, "worker"))
@@ -457,6 +470,7 @@ class Reporter:
 
         def tick(record: Record | None = None) -> None:
             step.done += 1
+            step.last = time.monotonic()
             step.n_workers = self._workers()
             if record is not None and (more := _recalls([record])):
                 recalls.extend(more)

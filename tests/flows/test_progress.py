@@ -125,6 +125,22 @@ def test_time_left_counts_what_this_invocation_did(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
+    ("now", "n_workers", "end"),
+    [
+        (60.0, 2, "9.0/min, 6.7 s left, 2 workers"),
+        (80.0, 2, "6.8/min, the last 35 s ago, 2 workers"),  # one is stopped, or gone
+        (80.0, 9, "6.8/min, 8.9 s left, 9 workers"),  # which may all be at work
+    ],
+)
+def test_no_end_is_told_where_nothing_comes(
+    now: float, n_workers: int, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = Step("neighbors", 10, "parts", 0, 9, n_workers, started=0.0, last=45.0)
+    monkeypatch.setattr("flows.engine.progress.time.monotonic", lambda: now)
+    assert step.line().endswith(f"9 of 10 parts, {now:.0f} s, {end}")
+
+
+@pytest.mark.parametrize(
     ("seconds", "told"), [(0.04, "0.0 s"), (59.6, "60 s"), (600, "10 min"), (9000, "2.5 h")]
 )
 def test_spans_of_time(seconds: float, told: str) -> None:
