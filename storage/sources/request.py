@@ -57,8 +57,11 @@ class Columns:
                 # a column that is called so, `a*` perhaps, is meant alone
                 matched = called.get(pattern) or {n for n in names if matches(n, pattern)}
                 if strict and not matched:
+                    parts = [part.strip() for part in pattern.split(",")]
+                    several = len(parts) > 1 and all(part in called for part in parts)
+                    how = "; several are given one by one, not with commas" if several else ""
                     raise InputError(
-                        f"{where}: {option} {shown(pattern)} matches no column; columns are "
+                        f"{where}: {option} {shown(pattern)} matches no column{how}; columns are "
                         f"{listed(names)}"
                     )
                 meant[option] |= matched

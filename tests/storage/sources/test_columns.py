@@ -75,6 +75,8 @@ def test_what_names_no_column_is_refused(tmp_path: Path) -> None:
         (Columns("sick"), "both labels and ids"),
         (Columns(keep=("lab_*", "x*")), "--features 'x.' matches no column"),
         (Columns(leave=("nota",)), "--exclude 'nota' matches no column; columns are"),
+        (Columns(leave=("age, note",)), "no column; several are given one by one, not with commas"),
+        (Columns(leave=("age,nota",)), "--exclude 'age,nota' matches no column; columns are"),
         (Columns(leave=("*",)), "no feature columns are left"),
     ):
         with pytest.raises(InputError, match=said.replace("*", ".")):
