@@ -19,6 +19,7 @@ from flows.report.model import fields_of
 from pipeline.arrays import Float32, Int8
 from pipeline.simulate import flip, sheets
 from storage.errors import amount
+from storage.files.location import Location
 
 N_SIMULATED, N_TEST = 100_000, 20_000
 RATES = {"cancer": (0.1, 0.3), "sheets": (0.3, 0.1)}
@@ -39,6 +40,7 @@ class _Data:
 def demo(folder: str, *, quiet: bool = False) -> dict[str, dict[str, Any]]:
     """Make both pools below a folder, train on each, score its test rows; by name of the pool
     estimates beside the truth."""
+    Location.of(folder).check_writable()
     Path(folder).mkdir(parents=True, exist_ok=True)
     results = {}
     for at, data in enumerate((_cancer(), _sheets()), 1):

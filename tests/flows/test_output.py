@@ -105,6 +105,12 @@ def test_the_demo_names_its_pools_and_ends_with_what_to_open(
     assert (tmp_path / "a demo" / "sheets.html").exists()
 
 
+def test_a_demo_where_no_folder_can_be_is_refused_as_any(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").touch()
+    assert main(["demo", "--dir", str(tmp_path / "file")]) == 2
+    assert f"({tmp_path / 'file'} is a file); name another" in capsys.readouterr().err
+
+
 def test_scores_on_stdout_are_the_file(run: str, source: Path, tmp_path: Path) -> None:
     score = ["score", str(source), "--run", run, "--workers", "0"]
     assert main([*score, "--out", str(tmp_path / "scores.csv")]) == 0
