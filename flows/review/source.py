@@ -3,6 +3,7 @@ the same, a table that somebody gave, or features."""
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ LOOK_SECONDS = 5.0
 """Between looks whether the table is there; more where a look takes long."""
 PATIENCE = 20
 """Times that a look takes until the next."""
+_WAS_IN_MEMORY = re.compile(r"/knnoise-\w{8}/table\b")
+"""Where what is given from Python is for the time of a call."""
 
 
 @dataclass
@@ -69,6 +72,11 @@ class SourceTable:
                         "Features are shown until it is back; --show FILE takes another table."
                     )
                 self.trouble = f"{error}. {instead}"
+                if self.shown is None and _WAS_IN_MEMORY.search(self.path):
+                    self.trouble = (
+                        "The table that was trained on was in memory. Features are shown; --show "
+                        "FILE takes a table with the same rows."
+                    )
             end = time.monotonic()
             self._due = end + max(LOOK_SECONDS, PATIENCE * (end - start))
         finally:

@@ -18,8 +18,11 @@ import xarray as xr
 from distributed import Client, LocalCluster
 
 import knnoise
+from flows.review.source import SourceTable
+from flows.scorings.scored import Trained
 from flows.steps.ingest.columns import IMPUTE
 from knnoise.inputs import as_files, in_python
+from knnoise.result import Training
 from storage.errors import InputError
 from storage.sources.opening import open_source
 from storage.sources.request import Columns
@@ -43,10 +46,25 @@ OPTIONS = {"label_column": "sick", "impute": "median", "k": 10, **QUIET}
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    """What a training on the pandas frame finds."""
-    run = tmp_path_factory.mktemp("inputs") / "run"
-    return knnoise.train(frame(), run, **OPTIONS).label_issues
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Training:
+    """A training on the pandas frame."""
+    return knnoise.train(frame(), tmp_path_factory.mktemp("inputs") / "run", **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def expected(trained: Training) -> pd.DataFrame:
+    """What it finds."""
+    return trained.label_issues
+
+
+def test_a_review_says_that_the_table_was_in_memory(trained: Training) -> None:
+    """The file that it was for the time of the training will not be back."""
+    table = SourceTable.of(Trained.of(trained.run), np.arange(3))
+    assert table is not None
+    assert table.trouble == (
+        "The table that was trained on was in memory. Features are shown; --show FILE takes a "
+        "table with the same rows."
+    )
 
 
 def polars_frame() -> pl.DataFrame:
