@@ -34,6 +34,10 @@ STDOUT = "-"
 """What `--out` is called for scores that go to stdout."""
 _LONGEST = 600
 """Characters of a usage error, which quotes what was given."""
+_KEPT_NOWHERE = (
+    "compiled code can be kept nowhere, as the installation and HOME are read-only: set "
+    "NUMBA_CACHE_DIR to a folder of your own"
+)
 
 Called = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, str | None]
 """What a command prints as JSON and as text, and the damage that it then fails for."""
@@ -102,7 +106,10 @@ def _main(args: list[str]) -> int:
         return _fail(f"storage: {error}", StorageError.exit_code)
     except MemoryError:
         return _fail("out of memory; what is done is kept: run again", ClusterError.exit_code)
-    except Exception as error:  # a defect of ours: still one line, and the trace where it helps
+    except Exception as error:
+        if "no locator available" in str(error):  # Numba's, of a cache
+            return _fail(_KEPT_NOWHERE, StorageError.exit_code)
+        # a defect of ours: still one line, and the trace where it helps
         run = args[args.index("--run") + 1] if "--run" in args[:-1] else None
         return _fail(_unexpected(error, run), ClusterError.exit_code)
 

@@ -57,6 +57,21 @@ def test_a_csv_from_training_to_scores(tmp_path: Path, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["finished"]
 
 
+def test_what_is_compiled_is_kept_somewhere(
+    pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nowhere where the installation and HOME are read-only."""
+    monkeypatch.setenv("NUMBA_CACHE_LOCATOR_CLASSES", "ZipCacheLocator")
+    train = knnoise("train", pool(), "--run", tmp_path / "run")
+    assert train.returncode == 3
+    (line,) = train.stderr.splitlines()
+    assert line.startswith("knnoise: compiled code can be kept nowhere")
+    (setting,) = re.findall("set ([A-Z_]+) to a folder", line)
+    monkeypatch.setenv("NUMBA_CACHE_LOCATOR_CLASSES", "UserProvidedCacheLocator")
+    monkeypatch.setenv(setting, str(tmp_path))
+    subprocess.run([sys.executable, "-c", "import pipeline.knn.lists"], check=True)
+
+
 def bad_sources(folder: Path) -> dict[str, tuple[list[object], str]]:
     """Arguments after `train --run RUN`, and what the message must contain."""
     rng = np.random.default_rng(0)
