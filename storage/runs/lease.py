@@ -55,6 +55,19 @@ def birth(pid: int) -> str | None:
         return None
 
 
+def _is_hidden(pid: int) -> bool:
+    """Whether a process lives that nobody but its user may look at (`/proc` with `hidepid`)."""
+    if birth(pid) is not None:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        pass
+    return False
+
+
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0
 """Time in which the beat of a living owner grows, if only now and then: a part that computes in the
@@ -101,7 +114,7 @@ class Owner:
     @property
     def is_here(self) -> bool:
         """Whether this process can see the owner's."""
-        return self.machine == machine()
+        return self.machine == machine() and not _is_hidden(self.pid)
 
     @property
     def is_alive(self) -> bool:

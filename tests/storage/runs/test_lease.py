@@ -162,6 +162,29 @@ def test_dead_process_of_this_machine_is_succeeded_at_once(tmp_path: Path) -> No
             assert time.monotonic() - began < 0.9
 
 
+HIDDEN = """
+import os, sys
+from storage.runs.lease import Owner, birth, machine
+here = machine()
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+pid = int(sys.argv[1])
+print(birth(pid), Owner("of", "a", here, pid, "1", "while").is_here)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts /proc")
+def test_owner_whose_process_is_hidden_from_other_users_is_not_taken_for_dead() -> None:
+    """As where /proc is mounted with hidepid=2: its beat is watched, as of one elsewhere."""
+    mount = 'mount -t proc -o hidepid=2 proc /proc && exec "$0" "$@"'
+    args = ("unshare", "--mount", "sh", "-c", mount, sys.executable, "-c", HIDDEN, str(os.getpid()))
+    done = subprocess.run(args, capture_output=True, text=True, check=False)
+    if "denied" in done.stderr or "not permitted" in done.stderr:
+        pytest.skip("mounts are not allowed")
+    assert done.stdout == "None False\n", done.stderr
+
+
 def test_number_of_a_dead_process_that_another_one_has_now(location: Location) -> None:
     lay(location, machine=machine(), pid=os.getppid(), birth="1")
     with leased(location, say):
