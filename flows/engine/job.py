@@ -212,6 +212,8 @@ class Job:
         have cores; of another cluster a worker."""
         client = self._client()
         if client is not None and address_of(self.workers.compute) is not None:
+            if not self._n_workers():
+                self.reporter.say("the cluster has no worker: waiting for one")
             return Machine.of_workers(client)
         return Machine.here(max(self.n_workers(), self.workers.compute.threads))
 

@@ -11,13 +11,16 @@ import pandas as pd
 import psutil
 import pytest
 from clusters import kill_worker, separate_cluster, separate_worker
-from distributed import Client
+from distributed import Client, LocalCluster
 from distributed.scheduler import KilledWorker
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
 from flows.engine.parts import lost_cluster
+from flows.engine.progress import Reporter
 from flows.engine.results import result_of
+from flows.options.params import Compute
+from flows.orchestration.session import open_job
 from flows.score import score
 from flows.steps.graph.partition import CutChosen
 from storage.errors import ClusterError, InputError
@@ -45,8 +48,6 @@ def test_cluster_does_not_change_a_bit(
         fit(source, tmp_path / "far", workers=None, scheduler=address, **OPTIONS)
         monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", address)
         score.fn(str(queries), str(tmp_path / "far"), str(tmp_path / "far.parquet"))
-    for name in ("distributed", "tornado"):  # silent meanwhile, and no longer
-        assert logging.getLogger(name).level != logging.CRITICAL
     for name in ("two", "far"):
         assert results(tmp_path / name) == results(one)
         scores = pd.read_parquet(tmp_path / f"{name}.parquet")
@@ -138,6 +139,23 @@ def test_lost_workers_are_said_and_nobody_waits_for_them(pool: PoolWriter, tmp_p
         assert process.wait(60) == 4
     told = (tmp_path / "run.log").read_text().splitlines()[-1]
     assert re.match(r"knnoise: .*there was no worker for \d+ s; what is done is kept", told)
+
+
+def test_who_waits_for_a_first_worker_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For ten minutes, between two steps, nothing came."""
+    monkeypatch.setattr("flows.engine.cluster.FIRST", 0.1)
+    nobody = {"n_workers": 0, "processes": False, "dashboard_address": None}
+    with LocalCluster(host="127.0.0.1", protocol="tcp", **nobody) as cluster:
+        compute = Compute(scheduler=cluster.scheduler_address)
+        with (
+            open_job(Run.of(str(tmp_path)), compute, Reporter()) as job,
+            pytest.raises(ClusterError, match="there was no worker for 0 s; start workers"),
+        ):
+            job.machine()
+    assert logging.getLogger("distributed").level != logging.CRITICAL  # as it was meanwhile
+    assert "the cluster has no worker: waiting for one\n" in capsys.readouterr().err
 
 
 def test_performance_report_of_a_cluster_by_address(pool: PoolWriter, tmp_path: Path) -> None:
