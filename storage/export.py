@@ -4,6 +4,7 @@ the ending of the name."""
 import gzip
 import json
 import math
+import os
 import re
 import shutil
 import tempfile
@@ -303,7 +304,7 @@ def check_target(
     for read in inputs:
         if isinstance(read, str | Path) and is_of(target, str(read)):
             raise InputError(f"{target}: is what is read, and would be written over; name another")
-    if "://" not in target and Path(target).is_dir():
+    if "://" not in target and os.path.isdir(target):
         raise InputError(f"{target}: is a folder; name a file")
     if not page:
         if other is None or not target.lower().endswith(other):
@@ -320,7 +321,7 @@ def is_of(target: str, read: str, *, itself: bool = False) -> bool:
     if "://" in target.removeprefix("file://") or "://" in read.removeprefix("file://"):
         return target == read
     file, path = (Path(one.removeprefix("file://")) for one in (target, read))
-    if not file.exists():
+    if not os.path.exists(file):  # or not to be seen
         return False
     if path.is_dir() and not itself:
         return path.resolve() in file.resolve().parents

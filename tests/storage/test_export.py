@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import gzip
 import json
+import os
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
@@ -17,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage import export
-from storage.errors import StorageError
-from storage.export import label_names, write_columns, write_table
+from storage.errors import InputError, StorageError
+from storage.export import check_target, label_names, write_columns, write_table
 from storage.files.location import Location
 from storage.runs.pool import ChunkWriter
 from storage.runs.run import Run
@@ -209,3 +210,18 @@ def test_a_workbook_that_cannot_be_written_says_nothing_later(
         export.FORMATS[".xlsx"](sink, table.schema, [table])
     gc.collect()
     assert not any("_write_rows" in one for one in told)
+
+
+def test_a_table_in_a_folder_of_somebody_else_is_refused_before_any_work(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    user = os.geteuid()
+    try:
+        if user == 0:
+            os.seteuid(65534)
+        for name, page in (("t.csv", False), ("page.html", True)):
+            with pytest.raises(InputError, match=r"no folder can be made here \(.*; name another"):
+                check_target(str(closed / name), page=page, inputs=[str(closed / "read.csv")])
+    finally:
+        os.seteuid(user)
+        closed.chmod(0o700)
