@@ -57,6 +57,9 @@ def process() -> None:
     stdout.flush()
     with contextlib.suppress(OSError):
         sys.stderr.flush()
+    # It closes a loop that it waits .2 s for to stop, which may take longer under load.
+    zarr = sys.modules.get("zarr.core.sync")
+    atexit.unregister(getattr(zarr, "cleanup_resources", None))  # type: ignore[arg-type]
     if status == ClusterError.exit_code:  # a part may hang in a thread that would be waited for
         os._exit(status)
     sys.exit(status)

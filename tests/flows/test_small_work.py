@@ -173,6 +173,19 @@ def test_a_process_leaves_when_all_have_been_called(
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (3, says, "")
 
 
+def test_a_process_leaves_though_the_loop_of_zarr_is_slow_to_stop() -> None:
+    """As on a machine under load, where Zarr closed it while it ran: with a trace."""
+    script = (
+        "import time\n"
+        "from flows import cli\n"
+        "from zarr.core import sync\n"
+        "cli.main = lambda: sync._get_loop().call_soon_threadsafe(time.sleep, 1) and 0\n"
+        "cli.process()\n"
+    )
+    done = ran(script)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("used", "gives"),
     [
