@@ -171,10 +171,25 @@ def collecting_seldom() -> None:
 
 def started() -> None:
     """What there is stays, and is not walked over any more; of what comes garbage is collected as
-    usual. Nothing where nobody was `collecting_seldom`."""
+    usual. Kernels are loaded from now on. Nothing where nobody was `collecting_seldom`."""
     if gc.get_threshold() == _STARTING:
         gc.freeze()
         gc.set_threshold(*_USUAL)
+        _load_kernels_alone()
+
+
+def _load_kernels_alone() -> None:
+    """What Numba has compiled earlier is loaded without all that compiling takes: it imports 80
+    modules and registers thousands of operations, and does so itself before it compiles."""
+    from numba.core.caching import Cache
+    from numba.core.runtime import rtsys
+
+    def load_overload(self: Any, signature: Any, target: Any) -> Any:
+        rtsys.initialize(target)  # what compiled code calls
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, target)
+
+    Cache.load_overload = load_overload
 
 
 FEWEST_GB = 5

@@ -312,3 +312,23 @@ def test_prefect_is_asked_where_a_project_has_settings_for_it(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text(text)
     assert tasks._settings_anywhere() is asked
+
+
+def test_compiled_kernels_are_loaded_without_the_compiler(tmp_path: Path) -> None:
+    """What compiling takes is a third of a second; it is there where a kernel is not compiled."""
+    lines = [
+        "from flows.engine.spared import collecting_seldom, started",
+        "import numpy as np, sys",
+        "collecting_seldom()",
+        "from pipeline.blocks.logits import fold_of",
+        "started()",
+        "print(fold_of(np.eye(5, dtype=np.float32)), 'numba.cpython.setobj' in sys.modules)",
+    ]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", "\n".join(lines)]
+    first, again = (
+        subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout.split()
+        for _ in range(2)
+    )
+    assert first[:-1] == again[:-1]
+    assert (first[-1], again[-1]) == ("True", "False")
