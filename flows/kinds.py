@@ -18,11 +18,20 @@ from flows.report.kinds import CandidateReport, ClassReport, TrainReport
 from flows.steps.annotators.matrices import check_cells, find_consensus
 from flows.steps.ingest.columns import IMPUTE, CandidateCodes, SingleCodes, Unlabeled
 from flows.steps.ingest.pool import Ingested, ingest
-from flows.steps.labels.class_labels import find_class_issues
-from flows.steps.labels.classes import ClassEstimates, count_classes, estimate_classes
+from flows.steps.labels.classes import (
+    ClassEstimates,
+    count_classes,
+    estimate_classes,
+    find_class_issues,
+)
 from flows.steps.labels.groups import find_groups
-from flows.steps.labels.rates import RateEstimates, count_labels, estimate_rates
-from flows.steps.labels.verdicts import LabelIssues, find_label_issues, find_odds
+from flows.steps.labels.two import (
+    RateEstimates,
+    count_labels,
+    estimate_rates,
+    find_label_issues,
+)
+from flows.steps.labels.verdicts import LabelIssues
 from flows.steps.sets.candidates import judge_candidates
 from flows.steps.sets.features import prepare
 from pipeline.blocks.metric import AS_SCALED
@@ -175,19 +184,14 @@ class SingleLabels(Labels):
 
 def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:
     """Rates and threshold of two classes, and how many labels are suspect."""
-    pool, grid, params = of.graph.pool, of.grid, of.params
-    counted = job.task("regression", count_labels, of.graph, grid, params.seed)
+    graph, grid, params = of.graph, of.grid, of.params
+    counted = job.task("regression", count_labels, graph, grid, params.seed)
     own = None
     if RULES[params.rule].own_pass:
         own_pass = import_module(f"flows.steps.labels.{params.rule}")
-        own = job.task("select", own_pass.select, of.graph, grid, params.k, params.seed)
-    rates = job.task("rates", estimate_rates, pool, counted, grid, params, own)
-
-    def label(job: Job) -> LabelIssues:
-        odds = find_odds(job, of.graph, counted, rates, params.seed)
-        return find_label_issues(job, of.graph, rates, odds)
-
-    return rates, job.task("labels", label)
+        own = job.task("select", own_pass.select, graph, grid, params.k, params.seed)
+    rates = job.task("rates", estimate_rates, graph.pool, counted, grid, params, own)
+    return rates, job.task("labels", find_label_issues, graph, counted, rates, params.seed)
 
 
 def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, LabelIssues]:

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from pipeline.graph.build import load_blas
 
-for step in ("graph.building", "labels.verdicts", "labels.rates", "queries.scoring"):
+for step in ("graph.building", "labels.two", "queries.scoring"):
     import_module(f"flows.steps.{step}")
 load_blas()
 gc.freeze()

@@ -85,8 +85,7 @@ def test_trees_are_kept_with_the_run_and_heard_for_new_rows(
 
 def test_weights_rest_on_a_sample(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a pool above `FIT_ROWS` rows, a few of each block."""
-    for module in ("flows.steps.labels.rates", "flows.steps.labels.verdicts"):
-        monkeypatch.setattr(f"{module}.FIT_ROWS", 900)
+    monkeypatch.setattr("flows.steps.labels.two.FIT_ROWS", 900)
     assert FIT_ROWS > N
     fit(made / "pool.npz", made / "few", k=None, block_rows=600)
     whole, few = (pd.read_parquet(made / n / "label_issues.parquet") for n in ("run", "few"))

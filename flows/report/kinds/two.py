@@ -18,7 +18,7 @@ from flows.report.model import (
     span,
 )
 from flows.steps.ingest.pool import Ingested
-from flows.steps.labels.rates import RateEstimates
+from flows.steps.labels.two import RateEstimates
 from flows.steps.labels.verdicts import TwoVerdicts
 from flows.steps.queries.class_scores import WEIGHED, TwoClassRule
 from pipeline.arrays import Int8, Integers

@@ -16,8 +16,7 @@ from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.steps.ingest.pool import annotations_of, certain
-from flows.steps.labels.classes import ClassEstimates
-from flows.steps.labels.rates import RateEstimates
+from flows.steps.labels.groups import Estimated
 from pipeline.arrays import Float64, Int32, Int64
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
@@ -132,7 +131,7 @@ def find_consensus(
     graph: PoolGraph,
     classes: list[LabelValue],
     counts: list[int],
-    estimated: RateEstimates | ClassEstimates,
+    estimated: Estimated,
 ) -> Annotators:
     """Write the groups `annotators` and `consensus`, and the table of the latter.
 

@@ -10,7 +10,7 @@ import numpy as np
 from flows.engine.collectives.graph import Around, PoolGraph, over_graph
 from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job
-from flows.steps.labels.rates import OwnRates
+from flows.steps.labels.two import OwnRates
 from pipeline.arrays import Float64, Int8, Int64
 from pipeline.blocks.sampling import row_hash
 from pipeline.knn.lists import ABSENT

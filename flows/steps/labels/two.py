@@ -1,33 +1,42 @@
-"""Graph → counts, noise rates and threshold."""
+"""Labels of two classes: graph → counts, noise rates and threshold, and what label qualities take →
+verdicts on the training labels, in source order."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
 
 from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
-from flows.engine.collectives.rows import SourceRows
+from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.options.params import Method
 from flows.steps.graph.anchors import sampled
-from flows.steps.ingest.transform import TREES, keep_forests
+from flows.steps.ingest.pool import certain
+from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted
-from pipeline.arrays import Integers
+from flows.steps.labels.verdicts import Checked, LabelIssues, write_verdicts
+from pipeline.arrays import Float64, Integers
 from pipeline.blocks.logits import can_learn
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
 from pipeline.decision.odds import (
+    OddsWeights,
     WeighedVote,
     assumed,
+    first_pass,
+    fit_second,
     hear_models,
+    second_pass,
     sizes_among,
+    smoothed_odds,
+    tree_odds,
     weighed_vote,
 )
-from pipeline.decision.quality import FIT_ROWS
+from pipeline.decision.quality import FIT_ROWS, SMOOTHED
 from pipeline.decision.tempering import Worth, worth
 from pipeline.decision.threshold import (
     Decision,
@@ -47,7 +56,7 @@ from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.rates import given as known
 from pipeline.noise.transition import of_rates
 from pipeline.streams import Stream
-from storage.arrays.groups import read_array
+from storage.arrays.groups import Arrays, read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
@@ -230,3 +239,96 @@ def estimate_rates(
         )
 
     return job.result("rates", estimate, RateEstimates)
+
+
+@dataclass(frozen=True)
+class First:
+    """What the first pass takes."""
+
+    vote: WeighedVote
+    grid: tuple[int, ...]
+    """Sizes that rows are counted for."""
+
+    def count(self, count: Integers) -> Integers:
+        """(row, size) of the vote among counts (row, grid)."""
+        return count[:, [self.grid.index(k) for k in self.vote.sizes]]
+
+    def features(self, at: SourceRows) -> Float64:
+        """(row, feature) what the vote weighs of some rows."""
+        trees = heard(self.vote.trees, at.pool.run, tree_odds, lambda: at.read("x"))
+        return self.vote.features(self.count(at.columns["count"]), trees)
+
+
+def find_label_issues(
+    job: Job, graph: PoolGraph, counted: Sendings, rates: RateEstimates, seed: int
+) -> LabelIssues:
+    """Write the group `labels`, by what the first pass says of each row's neighbors."""
+    first, rule, k = First(rates.weighed, tuple(rates.k_curve.grid)), rates.decision_rule, rates.k
+    kernel = partial(chance, first=first)
+    relayed = over_rows(job, graph, "relay", kernel, of=[counted], requests=counted)
+    smoothed = over_graph(
+        *(job, graph, "smoothing", partial(smooth, n_rows=graph.pool.n_rows, seed=seed)),
+        needs=("distance",),
+        known=relayed,
+        gives={"smoothed": "f4", "reach": "f4"},
+    )
+    fit = partial(_fit_second, counted, smoothed, first)
+    second = job.result("weights", fit, OddsWeights)
+    weighed = rates.taken is not None
+    judge = partial(verdicts, k=k, rule=rule, first=first, second=second, weighed=weighed)
+    about = {"k": k, **asdict(rule)}
+    return write_verdicts(job, graph, judge, [counted, smoothed], Table("labels"), about)
+
+
+def chance(at: SourceRows, first: First) -> Arrays:
+    """What the first pass says of some rows: a byte each."""
+    log_odds = first.vote.log_odds(first.features(at))
+    return {"chance": first_pass(log_odds, at.read("y"), first.vote.assumed.correction())}
+
+
+def smooth(at: Around, n_rows: int, seed: int) -> Facts:
+    """What the neighbors of some rows say, and that of those in the sample."""
+    near = at.of_neighbors("chance", SMOOTHED)
+    smoothed, reach = smoothed_odds(near, at.of_row["distance"])
+    columns: Arrays = {"row": at.row, "smoothed": smoothed, "reach": reach}
+    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.PARTITION))
+    return Facts(columns, drawn={name: column[drawn] for name, column in columns.items()})
+
+
+def _fit_second(counted: Sendings, smoothed: Sendings, first: First, run: Run) -> Output:
+    """Weights of the second pass."""
+    sample, around = counted.drawn(), smoothed.drawn()
+    features = partial(sampled, run, "partition", sample["row"])
+    trees = heard(first.vote.trees, run, tree_odds, features)
+    weights = fit_second(
+        first.vote.features(first.count(sample["count"]), trees),
+        around["smoothed"],
+        around["reach"],
+        sample["given_label"],
+        first.vote.assumed.correction(),
+    )
+    return Output([], weights)
+
+
+def verdicts(
+    at: SourceRows, k: int, rule: Rule, first: First, second: OddsWeights, weighed: bool
+) -> Facts:
+    """Verdicts on some rows of the pool, predictions from their neighbors alone; `weighed`: by
+    neighborhoods of all sizes."""
+    count, given = at.columns["count"], at.read("y")
+    around, reach = at.columns["smoothed"], at.columns["reach"]
+    eta, vote, features = count[:, first.grid.index(k)] / k, first.vote, first.features(at)
+    predicted = (vote.log_odds(features) >= 0).astype(np.int8) if weighed else rule.predict(eta)
+    quality = second_pass(features, around, reach, given, vote.assumed.correction(), second)
+    issue = quality < 0.5
+    sure = certain(at.pool.run, at.rows)
+    issue[sure], predicted[sure], quality[sure] = False, given[sure], 1.0
+    columns = {
+        "row": at.read("row"),
+        "given_label": given,
+        "predicted_label": predicted,
+        "label_quality": quality.astype(np.float32),
+        "is_label_issue": issue,
+        "eta_corr": eta.astype(np.float32),
+    }
+    return Facts(columns, left=Checked.of_rows(issue, columns["label_quality"]))
