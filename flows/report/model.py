@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from flows.steps.queries.probes import ScoringRule
+    from flows.steps.queries.searching import ScoringRule
     from pipeline.methods.speculate_correct import Counts, Design
     from storage.runs.run import Run
 

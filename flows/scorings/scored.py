@@ -24,7 +24,7 @@ from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested, ingested
 from flows.steps.ingest.transform import METRIC, PROJECTION, TREES, transform
-from flows.steps.queries import probes, scoring, searching
+from flows.steps.queries import scoring, searching
 from flows.steps.queries.features import prepare_queries, read_queries
 from flows.steps.sets.stages import check_stages, features_of
 from pipeline.diagnostics.neighborhood import Usual
@@ -128,7 +128,7 @@ class Finished:
             )
         return work
 
-    def model(self) -> probes.Model:
+    def model(self) -> searching.Model:
         """What the steps of a scoring need."""
         record, chosen = (self.run.ledger.get(step, "all") for step in ("pool", "probes"))
         if record is None or chosen is None:
@@ -143,7 +143,7 @@ class Finished:
         usual: tuple[Usual | None, int] = (None, 1)
         if data is not None and data.usual is not None:
             usual = data.usual, data.k
-        return probes.Model(
+        return searching.Model(
             self.run,
             transform(self.run, done.scaling),
             report.scoring_rule.n_neighbors,
@@ -255,7 +255,7 @@ def score_into(
     return report.model_copy(update={"out": bare(out)})
 
 
-def _score(job: Job, source: Source, model: probes.Model, training: PoolReport) -> Scoring:
+def _score(job: Job, source: Source, model: searching.Model, training: PoolReport) -> Scoring:
     """The steps, in order."""
     job.verify()
     by = features_of(model.run)

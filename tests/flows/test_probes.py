@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.steps.graph.networks import Reachable, Walk, cheapest
-from flows.steps.queries.probes import n_audited
+from flows.steps.queries.searching import n_audited
 from pipeline.blocks.partition import Halo
 
 SHARE = st.floats(0.5, 1.0)

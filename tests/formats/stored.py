@@ -45,7 +45,7 @@ def _types() -> Iterator[tuple[str, Any]]:
     """Name and fields of every type: of results and reports, of records and answers, of arrays."""
     import flows
     from flows.report.model import RunConfig, Saved
-    from flows.steps.queries.probes import Scored
+    from flows.steps.queries.searching import Scored
     from storage import answers
     from storage.arrays import schema
     from storage.runs import ledger

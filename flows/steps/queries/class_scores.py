@@ -14,8 +14,7 @@ from flows.engine.job import Job
 from flows.engine.results import LabelValue
 from flows.steps.ingest.transform import heard
 from flows.steps.labels.classes import VoteRule, labels_of
-from flows.steps.queries.probes import Model, Score, Scored, Scores, ScoringRule
-from flows.steps.queries.searching import answers
+from flows.steps.queries.searching import Model, Score, Scored, Scores, ScoringRule, answers
 from flows.steps.sets.candidates import neighbors_candidates, read_candidates
 from pipeline.arrays import Float32
 from pipeline.decision.class_rule import Decided, share_of

@@ -15,8 +15,7 @@ from flows.engine.job import Job
 from flows.engine.results import LabelValue
 from flows.steps.ingest.columns import CandidateCodes
 from flows.steps.ingest.pool import Ingested, ingest
-from flows.steps.queries.probes import Model
-from flows.steps.queries.searching import answers, search_queries
+from flows.steps.queries.searching import Model, answers, search_queries
 from flows.steps.sets.features import derive, neighbors_features, towards
 from flows.steps.sets.stages import AVERAGED, GIVEN, StageFeatures, UnitRows
 from pipeline.arrays import Float32

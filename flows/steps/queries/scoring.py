@@ -11,8 +11,7 @@ from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
 from flows.engine.results import LabelValue, result_of
 from flows.steps.queries.class_scores import posterior_columns, write_posteriors
-from flows.steps.queries.probes import Model, Score, ScoringRule, audit_queries
-from flows.steps.queries.searching import Searched
+from flows.steps.queries.searching import Model, Score, ScoringRule, Searched, audit_queries
 from pipeline.arrays import Float32, Int32
 from pipeline.diagnostics.neighborhood import Usual, is_near, mean_distance
 from pipeline.knn.lists import ABSENT, Recall, row_recall, summarize
