@@ -26,14 +26,6 @@ FEWEST_PARTS = 8
 """Parts that a pool is read in, if it has as many chunks."""
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows `start` to `stop` of a pool."""
-
-    start: int
-    stop: int
-
-
 class ChunkWriter:
     """Writes a group in source order, chunk by chunk, each by one writer and in any order."""
 
@@ -134,9 +126,10 @@ class Pool:
         room = min(RUN_BYTES // (4 * self.n_features), 2 * _MOST_ROWS) // chunk
         return chunk * max(1, min(room, n_chunks // FEWEST_PARTS))
 
-    def parts(self) -> list[Rows]:
+    def parts(self) -> list[slice]:
+        """The rows of each."""
         step = self.part_rows
-        return [Rows(a, min(a + step, self.n_rows)) for a in range(0, self.n_rows, step)]
+        return [slice(a, min(a + step, self.n_rows)) for a in range(0, self.n_rows, step)]
 
     def part_of(self, row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """(row,) number of the part that holds each row."""
@@ -146,8 +139,8 @@ class Pool:
         """The type of label codes."""
         return np.dtype(array(self.run.group(self.path), "y").dtype)
 
-    def read(self, name: str, rows: Rows) -> npt.NDArray[Any]:
-        return read_array(self.run.group(self.path), name, slice(rows.start, rows.stop))
+    def read(self, name: str, rows: slice) -> npt.NDArray[Any]:
+        return read_array(self.run.group(self.path), name, rows)
 
 
 def pool_chunk_rows(n_features: int) -> int:

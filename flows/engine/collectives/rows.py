@@ -18,7 +18,7 @@ from pipeline.arrays import AnyArray, Int64, Integers
 from storage.arrays.groups import Arrays
 from storage.arrays.schema import GROUPS
 from storage.export import write_table
-from storage.runs.pool import ChunkWriter, Pool, Rows
+from storage.runs.pool import ChunkWriter, Pool
 from storage.runs.run import Run
 
 LABEL_ISSUES = "label_issues.parquet"
@@ -29,7 +29,7 @@ class SourceRows:
     """Some rows of a pool, in the order of the source, and what passes found of them."""
 
     pool: Pool
-    rows: Rows
+    rows: slice
     columns: Arrays
     """(row, ...) by name."""
     others: Arrays
@@ -38,10 +38,6 @@ class SourceRows:
     """Whether anybody asked for any of the rows."""
     more: Any = None
     """What is known of these rows alone."""
-
-    @property
-    def n(self) -> int:
-        return self.rows.stop - self.rows.start
 
     def read(self, name: str) -> AnyArray:
         """(row, ...) a column of the pool."""
@@ -67,7 +63,7 @@ class Table:
         given: dict[str, Any] = {"optional": self.optional, "label": self.label, **self.sizes}
         return ChunkWriter(run, *shape, kind=self.kind, **given)
 
-    def write(self, run: Run, pool: Pool, rows: Rows, columns: Arrays) -> list[str]:
+    def write(self, run: Run, pool: Pool, rows: slice, columns: Arrays) -> list[str]:
         """Write the chunks of some rows; keys of the files."""
         writer, written = self.writer(run, pool), []
         for start in range(rows.start, rows.stop, writer.rows):
@@ -99,7 +95,7 @@ class _RowPass:
 
 @dataclass(frozen=True)
 class _Rows:
-    rows: Rows
+    rows: slice
     of: tuple[Inbox, ...]
     others: Inbox | None
     requests: Inbox | None

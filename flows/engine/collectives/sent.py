@@ -18,7 +18,7 @@ from storage.arrays.groups import Arrays
 from storage.errors import StorageError
 from storage.files.location import Location
 from storage.runs.ledger import Record
-from storage.runs.pool import Pool, Rows
+from storage.runs.pool import Pool
 
 Sent = list[tuple[int, int]]
 """(destination, rows) of a run, in the order in which the rows lie there."""
@@ -110,7 +110,7 @@ class Lists:
     k: int
     """Length of the lists."""
 
-    def of(self, rows: Rows) -> Neighbors:
+    def of(self, rows: slice) -> Neighbors:
         """The merged lists of these rows, which are all that were sent."""
         return self.inbox.lists(np.arange(rows.start, rows.stop), self.k)
 
@@ -217,7 +217,7 @@ class Replies:
         return at
 
 
-def source_order(row: Int64, rows: Rows, what: str) -> Int64:
+def source_order(row: Int64, rows: slice, what: str) -> Int64:
     """The order that brings what was sent of some rows, one item a row, into that of the source.
 
     row : (item,) the row that each is of

@@ -15,7 +15,6 @@ from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import Greatest
 from pipeline.knn.lists import summarize
 from storage.arrays.groups import read_array
-from storage.runs.pool import Rows
 from storage.runs.run import Run
 
 PICTURE_ROWS = 3000
@@ -39,7 +38,7 @@ class Tally:
         """(row,) rows of lowest label quality."""
         return np.concatenate([worst.row for worst in self.worst])
 
-    def see(self, group: zarr.Group, rows: Rows, quality: Float32) -> None:
+    def see(self, group: zarr.Group, rows: slice, quality: Float32) -> None:
         """Some rows of the group `labels`."""
         bins = np.minimum((quality * BINS).astype(int), BINS - 1)
         self.histogram += np.bincount(bins, minlength=BINS)
@@ -61,7 +60,7 @@ def scan(run: Run, tally: Tally, sampled: Int64) -> Float32:
     quality = np.empty(len(sampled), np.float32)
     group = run.group("labels")
     for rows in ingested(run).pool(run, "pool").parts():
-        chunk = read_array(group, "label_quality", slice(rows.start, rows.stop))
+        chunk = read_array(group, "label_quality", rows)
         tally.see(group, rows, chunk)
         here = np.flatnonzero((sampled >= rows.start) & (sampled < rows.stop))
         quality[here] = chunk[sampled[here] - rows.start]

@@ -180,11 +180,10 @@ def data_issues(
     group = run.group("checks")
     far, alike = Greatest(ROWS, report.seed), Greatest(ROWS, report.seed)
     for rows in ingested(run).pool(run, "pool").parts():
-        span = slice(rows.start, rows.stop)
-        outlier = np.flatnonzero(read_array(group, "is_outlier", span))
-        other = np.flatnonzero(read_array(group, "contradicting_duplicates", span))
-        score = read_array(group, "outlier_score", span)[outlier].astype(np.float64)
-        apart = read_array(group, "nearest_distance", span)[other].astype(np.float64)
+        outlier = np.flatnonzero(read_array(group, "is_outlier", rows))
+        other = np.flatnonzero(read_array(group, "contradicting_duplicates", rows))
+        score = read_array(group, "outlier_score", rows)[outlier].astype(np.float64)
+        apart = read_array(group, "nearest_distance", rows)[other].astype(np.float64)
         far.see(rows.start + outlier, -score)
         alike.see(rows.start + other, -apart)
     return {"outliers": _issues(run, far, shown), "duplicates": _issues(run, alike, shown)}

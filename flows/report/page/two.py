@@ -20,7 +20,6 @@ from pipeline.blocks.sampling import Greatest
 from pipeline.decision.threshold import vote_table
 from pipeline.noise.rates import NoiseRates
 from storage.arrays.groups import read_array
-from storage.runs.pool import Rows
 from storage.runs.run import Run
 
 SE95 = 1.96
@@ -97,9 +96,8 @@ class VoteTally(Tally):
         self.k, self.histogram = k, np.zeros((k + 1, 2), np.int64)
         self.worst = [Greatest(SUSPECTS, seed) for _ in range(2)]
 
-    def see(self, group: zarr.Group, rows: Rows, quality: Float32) -> None:
-        span = slice(rows.start, rows.stop)
-        given, share = (read_array(group, name, span) for name in ("given_label", "eta_corr"))
+    def see(self, group: zarr.Group, rows: slice, quality: Float32) -> None:
+        given, share = (read_array(group, name, rows) for name in ("given_label", "eta_corr"))
         count = np.rint(share.astype(np.float64) * self.k).astype(int)
         self.histogram += vote_table(count, given, self.k)
         for label, worst in enumerate(self.worst):

@@ -111,7 +111,7 @@ def look(at: Around, k: int, n_rows: int, usual: Usual) -> Facts:
 
 def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -> Facts:
     """The findings on some rows of the pool."""
-    columns, value = dict(at.columns), np.zeros(at.n)
+    columns, value = dict(at.columns), np.zeros(at.rows.stop - at.rows.start)
     if at.others:
         np.add.at(value, at.others["place"], at.others["value"])
     if not labeled:

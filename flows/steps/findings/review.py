@@ -78,12 +78,12 @@ def moved(at: Around, n_classes: int, k: int, verdicts: LabelVerdicts) -> Facts:
 
 def draw(at: SourceRows, verdicts: LabelVerdicts, params: ReviewParams) -> Facts:
     """The rows of one part that may be among the most useful, or are drawn at random."""
-    row, span = np.arange(at.rows.start, at.rows.stop), slice(at.rows.start, at.rows.stop)
-    times = np.zeros(at.n, np.int64)
+    row = np.arange(at.rows.start, at.rows.stop)
+    times = np.zeros(len(row), np.int64)
     if at.others:
         np.add.at(times, at.others["place"], at.others["moved"])
     group = at.pool.run.group("labels")
-    judged = {name: read_array(group, name, span) for name in verdicts.columns}
+    judged = {name: read_array(group, name, at.rows) for name in verdicts.columns}
     judged["given_label"] = judged["given_label"].astype(np.int32)
     judged["likely_label"] = verdicts.likely(judged).astype(np.int32)
     suspect = np.flatnonzero(judged["is_label_issue"])

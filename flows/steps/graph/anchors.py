@@ -27,7 +27,7 @@ from pipeline.noise.extrema import anchor_plan
 from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays, array, chunk_rows, read_array, read_group, write_group
 from storage.runs.ledger import Record
-from storage.runs.pool import ChunkWriter, Pool, Rows
+from storage.runs.pool import ChunkWriter, Pool
 from storage.runs.run import Run
 
 A = TypeVar("A")
@@ -166,14 +166,14 @@ def search_all_part(
 
 
 def search_part(
-    run: Run, part: Part[Rows], plan: AnchorPlan, scaling: Scaling, exchange: Exchange
+    run: Run, part: Part[slice], plan: AnchorPlan, scaling: Scaling, exchange: Exchange
 ) -> Output:
     """Exact neighbors of all anchors among some rows of the pool."""
     rows, anchor = part.args, anchor_rows(run, plan)
     query = scaling.apply(sampled(run, "anchors", anchor))
     bound = read_group(run.scratch, "anchor-bounds")["bound"]
-    group, span = run.group("pool"), slice(rows.start, rows.stop)
-    x, y = scaling.apply(read_array(group, "x", span)), read_array(group, "y", span)
+    group = run.group("pool")
+    x, y = scaling.apply(read_array(group, "x", rows)), read_array(group, "y", rows)
     start = time.perf_counter()
     own = anchor - rows.start
     own[(own < 0) | (own >= len(x))] = ABSENT

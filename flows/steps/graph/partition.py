@@ -28,7 +28,7 @@ from pipeline.graph.build import lists_bytes
 from pipeline.knn.distance import pair_distance
 from storage.arrays.exchange import Exchange
 from storage.arrays.groups import read_array, write_group
-from storage.runs.pool import Pool, Rows
+from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 PARTITION = "partition"
@@ -202,14 +202,12 @@ def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: CutChosen, attem
 
 
 def route_part(
-    run: Run, part: Part[Rows], scaling: Scaling, halo: Halo, exchange: Exchange
+    run: Run, part: Part[slice], scaling: Scaling, halo: Halo, exchange: Exchange
 ) -> Output:
     """Send rows of the pool, scaled, to their blocks, and copies to regions whose lists they may be
     in: these are numbered after the blocks."""
     rows, group = part.args, run.group("pool")
-    span = slice(rows.start, rows.stop)
-    x = scaling.apply(read_array(group, "x", span))
-    y = read_array(group, "y", span)
+    x, y = scaling.apply(read_array(group, "x", rows)), read_array(group, "y", rows)
     partition = run.group("partition")
     centroid, region = read_array(partition, "centroid"), read_array(partition, "region")
     n_blocks, n_regions = len(centroid), int(region.max()) + 1

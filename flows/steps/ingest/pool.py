@@ -28,7 +28,7 @@ from pipeline.streams import Stream
 from storage.arrays.groups import read_array, write_group
 from storage.errors import InputError, KnnoiseError, StepTimeoutError, StorageError, amount
 from storage.runs.ledger import Record
-from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
+from storage.runs.pool import ChunkWriter, Pool, pool_chunk_rows
 from storage.runs.run import Run
 from storage.sources.base import Source, unchanged
 from storage.sources.blocks import Chunk, Corrections, Votes
@@ -617,9 +617,9 @@ def corrections_used(run: Run) -> CorrectionsUsed | None:
     return CorrectionsUsed(**{name: about[name] for name in CorrectionsUsed.__annotations__})
 
 
-def certain(run: Run, rows: Rows) -> Int64:
+def certain(run: Run, rows: slice) -> Int64:
     """Places within some rows of those whose labels somebody checked."""
     if not _corrected(run):
         return np.empty(0, np.int64)
-    row: Int64 = read_array(run.group(CORRECTIONS), "row")
-    return row[(row >= rows.start) & (row < rows.stop)] - rows.start
+    row = read_array(run.group(CORRECTIONS), "row")
+    return np.asarray(row[(row >= rows.start) & (row < rows.stop)] - rows.start)

@@ -84,14 +84,14 @@ def _neighbors_groups(run: Run, pool: Pool) -> npt.NDArray[np.int16]:
 
 def count(at: SourceRows, layout: Layout, read: Read) -> Facts:
     """Count some rows by group, class and level."""
-    run, span = at.pool.run, slice(at.rows.start, at.rows.stop)
+    run = at.pool.run
     likely, level = read(at)
     cells = layout.count(
         at.read("group"),
         likely,
         level,
         at.read("y"),
-        read_array(run.group("labels"), "is_label_issue", span),
+        read_array(run.group("labels"), "is_label_issue", at.rows),
         certain(run, at.rows),
     )
     return Facts(drawn=cells._asdict())

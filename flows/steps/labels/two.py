@@ -135,8 +135,7 @@ class RateEstimates:
 def counted_votes(at: SourceRows, k: int, at_least: float) -> tuple[Integers, Integers]:
     """The likelier class of some rows, 1 where its share of the k neighbors is large enough, and
     how many of them are given it."""
-    span = slice(at.rows.start, at.rows.stop)
-    share = read_array(at.pool.run.group("labels"), "eta_corr", span).astype(np.float64)
+    share = read_array(at.pool.run.group("labels"), "eta_corr", at.rows).astype(np.float64)
     ones = np.rint(share * k).astype(np.int64)
     likely = predict(ones / k, at_least)
     return likely, np.where(likely == 1, ones, k - ones)

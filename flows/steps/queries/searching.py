@@ -42,7 +42,7 @@ from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays, read_array
 from storage.errors import StorageError
 from storage.runs.ledger import Record
-from storage.runs.pool import Pool, Rows
+from storage.runs.pool import Pool
 from storage.runs.run import Run, lasting
 
 AUDITED = (48, 500)
@@ -175,7 +175,7 @@ class Score:
     model: Model
     queries: Pool
     number: int
-    rows: Rows
+    rows: slice
     lists: Lists
     limit: Float32
     """Distance of the k-th true neighbor of each audited query."""
@@ -270,7 +270,7 @@ def answers(
     return answer(job, PoolGraph(pool, len(parts)), requests).inboxes("answers", len(parts))
 
 
-def want_part(run: Run, part: Part[tuple[int, Rows, Lists]], pool: Pool, nearest: int) -> Output:
+def want_part(run: Run, part: Part[tuple[int, slice, Lists]], pool: Pool, nearest: int) -> Output:
     """Ask the pool for the nearest rows of some queries, each once."""
     number, rows, lists = part.args
     near = np.ascontiguousarray(lists.of(rows).row[:, :nearest])
@@ -324,7 +324,7 @@ def batch_rows(n_features: int) -> int:
     return min(BATCH_ROWS, max(1, BATCH_BYTES // (4 * n_features)))
 
 
-def route_part(run: Run, part: Part[Rows], model: Model, queries: Pool) -> Output:
+def route_part(run: Run, part: Part[slice], model: Model, queries: Pool) -> Output:
     """Send some queries, scaled, to the blocks they probe."""
     rows, away = part.args, _sent(run)
     x = model.scaling.apply(queries.read("x", rows))

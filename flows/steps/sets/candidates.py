@@ -34,7 +34,7 @@ from pipeline.methods.partial_labels import (
 )
 from pipeline.streams import Stream
 from storage.arrays.groups import Arrays
-from storage.runs.pool import Pool, Rows
+from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 CANDIDATES = "candidates"
@@ -147,7 +147,7 @@ def masks(at: SourceRows) -> Arrays:
     return {"mask": read_candidates(at.pool, at.rows)} if at.wanted else {}
 
 
-def read_candidates(pool: Pool, rows: Rows) -> Masks:
+def read_candidates(pool: Pool, rows: slice) -> Masks:
     """(row, word) uint64 candidate sets of some rows of a pool, by final codes."""
     codes: list[int] = pool.run.group(pool.path).attrs["candidate_codes"]  # type: ignore[assignment]
     return reordered(pool.read("candidates", rows), np.array(codes, np.int64))

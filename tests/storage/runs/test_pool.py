@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from storage.arrays.groups import read_array
 from storage.errors import StorageError
-from storage.runs.pool import ChunkWriter, Pool, Rows, pool_chunk_rows
+from storage.runs.pool import ChunkWriter, Pool, pool_chunk_rows
 from storage.runs.run import Run
 
 
@@ -124,8 +124,8 @@ def test_pool_is_read_as_it_was_written(run: Run, n: int, known: bool) -> None:
         writer.chunk(number, x=x[part], row=np.arange(n)[part])
     writer.finish(n, {})
     pool = Pool(run, "queries", n, 2)
-    assert np.array_equal(pool.read("x", Rows(0, n)), x)
-    assert np.array_equal(pool.read("x", Rows(n // 2, n)), x[n // 2 :])
+    assert np.array_equal(pool.read("x", slice(0, n)), x)
+    assert np.array_equal(pool.read("x", slice(n // 2, n)), x[n // 2 :])
 
 
 def test_every_file_written_is_named(run: Run) -> None:
@@ -147,13 +147,13 @@ def test_lost_chunk_of_a_growing_group_is_not_taken_for_fill_values(run: Run) ->
     writer.finish(12, {})
     run.location.remove("results.zarr/queries/row/c/1")
     with pytest.raises(StorageError, match="is missing"):
-        Pool(run, "queries", 12, 1).read("row", Rows(0, 12))
+        Pool(run, "queries", 12, 1).read("row", slice(0, 12))
 
 
 def test_whole_columns_are_written_at_the_end(run: Run) -> None:
     writer = ChunkWriter(run, "pool", 4, 6, feature=1)
     named = writer.finish(6, {"files": ["a"]}, y=np.array([0, 1, 0, 1, 1, 0], np.int8))
-    assert Pool(run, "pool", 6, 1).read("y", Rows(0, 6)).tolist() == [0, 1, 0, 1, 1, 0]
+    assert Pool(run, "pool", 6, 1).read("y", slice(0, 6)).tolist() == [0, 1, 0, 1, 1, 0]
     assert "results.zarr/pool/y/c" in named
 
 
@@ -161,7 +161,7 @@ def test_whole_columns_are_written_at_the_end(run: Run) -> None:
 @settings(max_examples=100, deadline=None)
 def test_parts_are_whole_chunks_that_cover_the_pool(n: int, d: int) -> None:
     pool = Pool(Run.of("nowhere"), "pool", n, d)
-    parts = pool.parts() if n < 10**7 else [Rows(0, min(n, pool.part_rows))]
+    parts = pool.parts() if n < 10**7 else [slice(0, min(n, pool.part_rows))]
     assert pool.part_rows % pool_chunk_rows(d) == 0
     assert parts[0].start == 0
     assert n >= 10**7 or parts[-1].stop == n
