@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy.typing as npt
 import zarr
 
-from storage.arrays.groups import undamaged
+from storage.arrays.groups import undamaged, write_group
 from storage.errors import BusyError, InputError, StorageError
 from storage.files.durable import digest_of, parsed, seal, unseal
 from storage.files.location import Location, RecordedStore, RunStore
@@ -116,6 +117,22 @@ class Run:
     def key(path: str) -> str:
         """Key of a group of `results.zarr` within the run, as the ledger wants it."""
         return f"results.zarr/{path}"
+
+    def write(
+        self,
+        path: str,
+        kind: str,
+        arrays: Mapping[str, npt.ArrayLike],
+        attributes: Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """Write a group of `results.zarr` at once; keys of what was written."""
+        write_group(self.store, path, kind, arrays, attributes)
+        return [self.key(path)]
+
+    def write_scratch(self, path: str, kind: str, arrays: Mapping[str, npt.ArrayLike]) -> list[str]:
+        """The same of what only the next step reads."""
+        write_group(self.scratch, path, kind, arrays)
+        return [f"scratch.zarr/{path}"]
 
     def config(self, oldest: int = FORMAT_VERSION) -> dict[str, Any]:
         """The content of run.json, of a run of this format; of a format from `oldest` on, where

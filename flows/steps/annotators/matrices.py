@@ -40,7 +40,7 @@ from pipeline.noise.annotators import (
     distance_weights,
     expect,
 )
-from storage.arrays.groups import Arrays, read_group, write_group
+from storage.arrays.groups import Arrays, read_group
 from storage.errors import InputError
 from storage.runs.pool import pool_chunk_rows
 from storage.runs.run import Run
@@ -180,7 +180,7 @@ def find_consensus(
     def finish(run: Run) -> Output:
         sums, skills = _summed(judged, shape), read_skills(run, number)
         shared = is_shared(about.agreement, pool.n_rows)
-        write_group(run.store, GROUP, "annotators", _columns(skills, sums))
+        written = run.write(GROUP, "annotators", _columns(skills, sums))
         annotators = Annotators(
             verdicts_on(names, sums, skills, shared),
             about.agreement,
@@ -197,7 +197,7 @@ def find_consensus(
             about.n_unused,
             pool_says["annotations_empty"],
         )
-        return Output([run.key(GROUP)], annotators)
+        return Output(written, annotators)
 
     return job.result("annotators", finish, Annotators)
 
@@ -208,9 +208,8 @@ def _matrices(number: int) -> str:
 
 
 def _keep(run: Run, number: int, skills: Skills, sums: Expected, moved: float) -> Output:
-    path = f"{SKILLS}/{number:02d}"
-    write_group(run.scratch, path, "annotators", _columns(skills, sums))
-    return Output([f"scratch.zarr/{path}"], moved)
+    columns = _columns(skills, sums)
+    return Output(run.write_scratch(f"{SKILLS}/{number:02d}", "annotators", columns), moved)
 
 
 def _columns(skills: Skills, sums: Expected) -> Arrays:

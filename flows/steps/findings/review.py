@@ -18,7 +18,7 @@ from flows.steps.labels.classes import labels_of
 from flows.steps.labels.verdicts import LabelVerdicts
 from pipeline.arrays import Floating, Int64
 from pipeline.decision import review
-from storage.arrays.groups import read_array, write_group
+from storage.arrays.groups import read_array
 from storage.runs.run import Run
 
 DRAWS = ("useful", "suspects", "rows")
@@ -122,8 +122,7 @@ def _write(
     group = review.alike(row, pair, lists["neighbor"], LARGEST_GROUP)
     columns["row"] = source_rows(trained, columns["row"])
     lists["neighbor"] = source_rows(trained, lists["neighbor"])
-    write_group(run.store, "review", "review", {**columns, **draws, "group": group, **lists})
-    return Output([run.key("review")])
+    return Output(run.write("review", "review", {**columns, **draws, "group": group, **lists}))
 
 
 def _places(drawn: Int64, row: Int64) -> Int64:

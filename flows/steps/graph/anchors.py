@@ -25,7 +25,7 @@ from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.knn.lists import ABSENT, empty, select
 from pipeline.noise.extrema import anchor_plan
 from storage.arrays.exchange import Exchange
-from storage.arrays.groups import Arrays, array, chunk_rows, read_array, read_group, write_group
+from storage.arrays.groups import Arrays, array, chunk_rows, read_array, read_group
 from storage.runs.ledger import Record
 from storage.runs.pool import ChunkWriter, Pool
 from storage.runs.run import Run
@@ -136,8 +136,7 @@ def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:
     size = max(BOUND_ROWS, pool.n_rows // 16)
     sample = scaling.apply(read_array(run.group("samples/partition"), "x", slice(0, size)))
     bound = kth_distance_bound(x, sample, plan.n_columns, pool.n_rows)
-    write_group(run.scratch, "anchor-bounds", "bounds", {"bound": bound})
-    return Output(["scratch.zarr/anchor-bounds"])
+    return Output(run.write_scratch("anchor-bounds", "bounds", {"bound": bound}))
 
 
 def search_all_part(
@@ -210,16 +209,14 @@ def merge_part(run: Run, part: Part[tuple[int, Inbox]], plan: AnchorPlan) -> Out
         "distance": lists.distance[full],
         "neighbor_label": lists.label[full],
     }
-    write_group(run.scratch, f"anchor-groups/{part.name}", "anchors", columns)
-    return Output([f"scratch.zarr/anchor-groups/{part.name}"])
+    return Output(run.write_scratch(f"anchor-groups/{part.name}", "anchors", columns))
 
 
 def _gather(run: Run, parts: list[str]) -> Output:
     groups = [read_group(run.scratch, f"anchor-groups/{part}") for part in parts]
     together = {name: np.concatenate([group[name] for group in groups]) for name in groups[0]}
     order = np.argsort(together["row"])
-    write_group(run.store, "anchors", "anchors", {n: a[order] for n, a in together.items()})
-    return Output([run.key("anchors")])
+    return Output(run.write("anchors", "anchors", {n: a[order] for n, a in together.items()}))
 
 
 def find_pairs(job: Job, pool: Pool, scaling: Scaling, k: int) -> Pairs:
@@ -256,5 +253,4 @@ def pair_part(run: Run, part: Part[list[int]]) -> Output:
     """Features, unscaled, of a few rows of the pool."""
     row = np.asarray(part.args, np.int64)
     columns = {"row": row, "x": pick(run, "pool", "x", row)}
-    write_group(run.scratch, f"pairs/{part.name}", "sample", columns)
-    return Output([f"scratch.zarr/pairs/{part.name}"])
+    return Output(run.write_scratch(f"pairs/{part.name}", "sample", columns))

@@ -24,7 +24,7 @@ from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT, Neighbors, merge, no_label
 from pipeline.knn.threads import ALONE, Threads
 from storage.arrays.exchange import Exchange
-from storage.arrays.groups import Arrays, array, read_array, read_group, write_group
+from storage.arrays.groups import Arrays, array, read_array, read_group
 from storage.runs.run import Run
 
 
@@ -154,9 +154,7 @@ def _write(run: Run, number: int, row: Int64, given_label: Integers, lists: Neig
         "distance": lists.distance,
         "neighbor_label": lists.label,
     }
-    path = f"graph/{number:05d}"
-    write_group(run.store, path, "graph", columns, {"block": number})
-    return [run.key(path)]
+    return run.write(f"graph/{number:05d}", "graph", columns, {"block": number})
 
 
 def _others(run: Run, number: int) -> Iterator[tuple[int, Arrays]]:

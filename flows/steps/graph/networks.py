@@ -31,7 +31,7 @@ from pipeline.graph.walk import (
 )
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.places import places
-from storage.arrays.groups import Arrays, array, read_array, read_group, write_group
+from storage.arrays.groups import Arrays, array, read_array, read_group
 from storage.runs.run import Run
 
 TRIED = 256
@@ -174,10 +174,9 @@ def network_part(run: Run, part: Part[tuple[int, bool]], k: int, most: float) ->
     if trying:
         tried = _try(run, k, most, block, network_of(block["x"], order, link))
     seconds = time.perf_counter() - start
-    path = f"network/{number:05d}"
     columns: Arrays = {"place": order.astype(np.int32), "link": link}
-    write_group(run.store, path, "network", columns, {"block": number})
-    return Output([run.key(path)], tried, seconds)
+    written = run.write(f"network/{number:05d}", "network", columns, {"block": number})
+    return Output(written, tried, seconds)
 
 
 def _try(run: Run, k: int, most: float, block: Arrays, network: Network) -> WalksTried:

@@ -27,7 +27,7 @@ from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import lists_bytes
 from pipeline.knn.distance import pair_distance
 from storage.arrays.exchange import Exchange
-from storage.arrays.groups import read_array, write_group
+from storage.arrays.groups import read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
@@ -178,12 +178,11 @@ def choose_partition(
                 most = wanted.most_rows(n_features) * (1.0 + attempt / 2)
             bounded = [cut for cut in choices if cut.largest <= most]
             cut = choose_cut(bounded or choices, wanted.target_recall, attempt)
-        write_group(
-            run.store, "partition", "partition", {"centroid": cut.centroid, "region": cut.region}
-        )
+        columns = {"centroid": cut.centroid, "region": cut.region}
+        written = run.write("partition", "partition", columns)
         of = len(cut.centroid), int(cut.region.max()) + 1
         chosen = CutChosen(*of, cut.halo, cut.ceiling, wide=bool(regions))
-        return Output([run.key("partition")], chosen)
+        return Output(written, chosen)
 
     return job.result(of_attempt(PARTITION, attempt), choose, CutChosen)
 
@@ -228,7 +227,6 @@ def route_part(
 def block_part(run: Run, part: Part[tuple[int, Inbox]]) -> Output:
     """Write one block from all rows sent to it, ascending; leaves their number."""
     number, inbox = part.args
-    path = f"blocks/{number:05d}"
     columns = inbox.receive()
     del columns["home"]
     if (np.diff(columns["row"]) < 0).any():  # sent in order of rows, received in that of parts
@@ -238,5 +236,5 @@ def block_part(run: Run, part: Part[tuple[int, Inbox]]) -> Output:
     every = np.arange(len(columns["row"]))
     reach = pair_distance(columns["x"], center[None], every, np.zeros_like(every))
     radius = float(reach.max(initial=0.0))
-    write_group(run.store, path, "blocks", columns, {"block": number, "radius": radius})
-    return Output([run.key(path)], len(every))
+    about = {"block": number, "radius": radius}
+    return Output(run.write(f"blocks/{number:05d}", "blocks", columns, about), len(every))

@@ -18,14 +18,14 @@ from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue, as_json, result_of
 from flows.steps.ingest.columns import WORDS, FiniteCheck, GroupCodes, SingleCodes, Unlabeled
 from flows.steps.ingest.transform import keep_projection
-from pipeline.arrays import AnyArray, Float32, Int64, Integers
+from pipeline.arrays import Float32, Int64, Integers
 from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
 from pipeline.labels import LabelSpace
 from pipeline.noise.extrema import MOST_ANCHORS
 from pipeline.streams import Stream
-from storage.arrays.groups import read_array, write_group
+from storage.arrays.groups import Arrays, read_array
 from storage.errors import InputError, KnnoiseError, StepTimeoutError, StorageError, amount
 from storage.runs.ledger import Record
 from storage.runs.pool import ChunkWriter, Pool, pool_chunk_rows
@@ -452,10 +452,7 @@ class _Write:
         return execute(run, step, self.do, Part(self.name(self.number), None))
 
     def do(self, run: Run, part: Part[None]) -> Output:
-        columns: dict[str, AnyArray] = {
-            "x": self.chunk.x,
-            "row": self.chunk.rows,
-        }
+        columns: Arrays = {"x": self.chunk.x, "row": self.chunk.rows}
         if "source_id" in self.writer.arrays:
             columns["source_id"] = self.chunk.source_id
         optional = {"id": self.chunk.id, "group": self.chunk.group, "candidates": self.chunk.label}
@@ -465,16 +462,11 @@ class _Write:
 
     def _annotations(self, run: Run) -> list[str]:
         """Keep the annotations of the chunk's rows, if there are any; keys of what was written."""
-        if self.votes is None:
+        if (votes := self.votes) is None:
             return []
-        row, path = self.number * self.writer.rows + self.votes.place, annotations_of(self.number)
-        columns: dict[str, AnyArray] = {
-            "row": row,
-            "annotator": self.votes.annotator,
-            "label": self.votes.label,
-        }
-        write_group(run.store, path, "annotations", columns)
-        return [run.key(path)]
+        row, path = self.number * self.writer.rows + votes.place, annotations_of(self.number)
+        columns: Arrays = {"row": row, "annotator": votes.annotator, "label": votes.label}
+        return run.write(path, "annotations", columns)
 
 
 def _written(run: Run, step: str, parts: Iterable[_Write | None]) -> Iterator[Record | None]:
@@ -551,8 +543,7 @@ def _finish(
     about = {**groups, **about, **as_json(result), **_annotators(reading, values)}
     written = writer.finish(reading.n_rows, about, **columns)
     for name, sample in reading.samples.items():
-        write_group(run.store, f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})
-        written.append(run.key(f"samples/{name}"))
+        written += run.write(f"samples/{name}", "sample", {"x": sample.x, "row": sample.row})
     if reading.covariance is not None and reading.pca is not None:
         written += keep_projection(run, reading.covariance, reading.pca, result.scaling)
     return Output([*written, *corrected], result)
@@ -600,8 +591,7 @@ def _correct(
         n_conflicts=corrections.n_conflicts,
     )
     y[row] = code
-    write_group(run.store, CORRECTIONS, CORRECTIONS, {"row": row, "y": code}, asdict(about))
-    return [run.key(CORRECTIONS)]
+    return run.write(CORRECTIONS, CORRECTIONS, {"row": row, "y": code}, asdict(about))
 
 
 def _corrected(run: Run) -> bool:

@@ -28,7 +28,7 @@ from pipeline.blocks.metric import (
 from pipeline.blocks.projection import MOST_FEATURES, Components, Covariance
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.threads import Threads
-from storage.arrays.groups import read_array, write_group
+from storage.arrays.groups import read_array
 from storage.errors import InputError
 from storage.files.location import Location
 from storage.runs.pool import Pool
@@ -146,8 +146,7 @@ def heard(
 
 def keep_forests(run: Run, path: str, forests: Forests) -> list[str]:
     """Write models to a group; keys of what was written."""
-    write_group(run.store, path, "forests", forests._asdict(), {"digest": forests.digest})
-    return [run.key(path)]
+    return run.write(path, "forests", forests._asdict(), {"digest": forests.digest})
 
 
 def check_pca(n_components: int | None, n_features: int, where: str) -> None:
@@ -174,8 +173,7 @@ def keep_projection(run: Run, of: Covariance, n_components: int, scaling: Scalin
         "variance_kept": share,
         "digest": digest_of(projection),
     }
-    write_group(run.store, PROJECTION, PROJECTION, projection._asdict(), about)
-    return [run.key(PROJECTION)]
+    return run.write(PROJECTION, PROJECTION, projection._asdict(), about)
 
 
 def _about(run: Run) -> dict[str, Any] | None:

@@ -75,7 +75,7 @@ from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
 from pipeline.streams import Stream
-from storage.arrays.groups import Arrays, read_array, read_group, write_group
+from storage.arrays.groups import Arrays, read_array, read_group
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
@@ -271,12 +271,11 @@ def estimate_classes(
             "high": fitted.interval[:, :, 1],
             "decision": softened(matrix, counts, decision.part),
         }
-        write_group(run.store, "transition", "transition", transition)
-        columns = {name: getattr(by, name) for name in Correction.__dataclass_fields__}
-        write_group(run.store, "correction", "correction", columns)
-        kept = [] if forests is None else keep_forests(run, TREES, forests)
+        written = run.write("transition", "transition", transition)
+        written += run.write("correction", "correction", vars(by))
+        written += [] if forests is None else keep_forests(run, TREES, forests)
         return Output(
-            [run.key("transition"), run.key("correction"), *kept],
+            written,
             ClassEstimates(
                 k=k,
                 k_curve=choice,

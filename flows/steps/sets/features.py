@@ -44,7 +44,7 @@ from pipeline.methods.partial_features import (
     reach,
     smoothed,
 )
-from storage.arrays.groups import Arrays, read_array, write_group
+from storage.arrays.groups import Arrays, read_array
 from storage.arrays.schema import GROUPS
 from storage.errors import InputError
 from storage.runs.pool import Pool, pool_chunk_rows
@@ -161,8 +161,7 @@ def derive(
             for name in SAMPLES:
                 row = read_array(of.run.group(f"samples/{name}"), "row")
                 sample = {"x": drawn["x"][np.searchsorted(drawn["row"], row)], "row": row}
-                write_group(run.store, f"samples/{name}", "sample", sample)
-                written.append(run.key(f"samples/{name}"))
+                written += run.write(f"samples/{name}", "sample", sample)
             return Output(written, result)
 
         return job.result(of.path, finish, Ingested)
