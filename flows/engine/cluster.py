@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 from flows.engine.parts import FIRST, other_version
 from flows.engine.progress import Reporter, error_text
 from flows.engine.spared import IMPORTED, MESSAGE
-from flows.engine.threads import machine_memory, n_cores
 from flows.options.params import Compute
 from storage.errors import ClusterError, InputError
 from storage.files.location import Location
@@ -72,6 +71,8 @@ _WORTH_WORKERS = 60.0
 """Core seconds of work from which workers pay, on two to eight cores: starting them takes 4 and one
 more a core, and a process holds less than all that its threads would."""
 
+_QUOTA, _MEMORY = (Path(f"/sys/fs/cgroup/{of}.max") for of in ("cpu", "memory"))
+"""What a container may take."""
 _SHARE = 3
 """The memory of a machine, or of a worker, over that of a part that has its cores to itself."""
 
@@ -162,6 +163,23 @@ def address_of(compute: Compute) -> str | None:
     if compute.scheduler is None and compute.workers is None:
         return os.environ.get("DASK_SCHEDULER_ADDRESS") or None
     return compute.scheduler
+
+
+def n_cores(quota: Path = _QUOTA) -> int:
+    """CPUs that this process may use at once, by its affinity and the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with suppress(OSError, ValueError):
+        most, period = quota.read_text().split()
+        return max(1, min(cores or 1, int(most) // int(period)))
+    return cores or 1
+
+
+def machine_memory(limit: Path = _MEMORY) -> int:
+    """Bytes of memory of this machine, or of its container."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):
+        return min(memory, int(limit.read_text()))
+    return memory
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,25 @@
 """Run the parts of a step, on a Dask cluster, watched for whether it still has workers, or in this
-process."""
+process, on one thread or several."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
 
 from flows.engine.deadline import Deadline
-from flows.engine.threads import run_threads
-from storage.errors import ClusterError
+from pipeline.knn.threads import one_thread
+from storage.errors import ClusterError, StepTimeoutError
 from storage.version import VERSION
 
 if TYPE_CHECKING:
@@ -190,6 +194,55 @@ def run_parts(
         with deadline.interrupting(part.name):
             result = do(part)
         yield result
+
+
+def run_threads(
+    do: Callable[[Part[A]], T], parts: Sequence[Part[A]], n_threads: int, deadline: Deadline
+) -> Iterator[T]:
+    """Results of all parts, as they complete, begun in the order given; libraries that have threads
+    of their own get one.
+
+    When a part fails, or nobody wants more, those that are under way are waited for and no other is
+    begun. After the deadline nothing is waited for.
+
+    Raises whatever a part raised; `StepTimeoutError`, with the names of the parts that run.
+    """
+    left, running = deque(parts), dict[str, None]()
+    done: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def work() -> None:
+        while left:
+            with suppress(IndexError):  # another thread took the last
+                part = left.popleft()
+                running[part.name] = None
+                try:
+                    done.put((do(part), None))
+                except BaseException as error:  # raised where results are awaited
+                    left.clear()
+                    done.put((None, error))
+                del running[part.name]
+
+    threads: list[threading.Thread] = []
+    wait = True
+    with one_thread():
+        try:
+            for _ in range(n_threads):
+                thread = threading.Thread(target=copy_context().run, args=[work], daemon=True)
+                thread.start()
+                threads.append(thread)
+            for _ in parts:
+                with deadline.interrupting(", ".join(list(running))):
+                    result, error = done.get()
+                if error is not None:
+                    raise error
+                yield result  # type: ignore[misc]
+        except StepTimeoutError:
+            wait = False
+            raise
+        finally:
+            left.clear()
+            for thread in threads if wait else []:
+                thread.join()
 
 
 def _on_cluster(

@@ -20,9 +20,8 @@ from runs import PoolWriter, fit
 
 from flows.certify import run_certify
 from flows.engine import cluster, tasks
-from flows.engine.cluster import fitting, open_workers
+from flows.engine.cluster import fitting, n_cores, open_workers
 from flows.engine.progress import Reporter
-from flows.engine.threads import n_cores
 from flows.options.params import Compute, ReviewParams
 from flows.review.prepare import prepared
 from flows.scorings.scored import Trained

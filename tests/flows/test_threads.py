@@ -10,9 +10,9 @@ import pytest
 from runs import PoolWriter, fit, results
 
 from flows.engine import cluster
+from flows.engine.cluster import n_cores
 from flows.engine.deadline import Deadline
-from flows.engine.parts import Part, run_parts
-from flows.engine.threads import n_cores, run_threads
+from flows.engine.parts import Part, run_parts, run_threads
 from flows.steps.graph import anchors
 from storage.arrays.groups import read_array
 from storage.errors import StepTimeoutError
