@@ -31,6 +31,8 @@ PATIENCE = 30.0
 """Seconds for which a cluster that had workers may have none, or may not answer."""
 FIRST = 600.0
 """The same for a cluster that never had one: it may scale up when work comes."""
+RETRIES = 2
+"""Further tries of a part that failed on a cluster."""
 _HAD_WORKERS: WeakSet[Client] = WeakSet()
 """Clusters that had workers in this step or one before."""
 
@@ -146,7 +148,6 @@ def run_parts(
     step: str,
     deadline: Deadline | None = None,
     run: str = "knnoise",
-    retries: int = 2,
     threads: int = 1,
     at_once: int | None = None,
 ) -> Iterator[T]:
@@ -170,25 +171,10 @@ def run_parts(
         yield from run_threads(do, left, threads, deadline)
         return
 
-    def submit(cluster: Client, some: list[Part[A]]) -> list[Future]:
-        from distributed import span
-
-        keys = task_keys(step, some)
-        with span(run, step):
-            futures: list[Future] = cluster.map(
-                partial(of_version, VERSION, do),
-                some,
-                key=keys,
-                retries=retries,
-                pure=False,
-                batch_size=64,
-            )
-        return futures
-
     while left:
         cluster = client()
         if cluster is not None:
-            yield from _on_cluster(cluster, submit, left, most, deadline)
+            yield from _on_cluster(cluster, run, do, left, most, deadline)
             return
         part = left.pop(0)
         with deadline.interrupting(part.name):
@@ -247,20 +233,27 @@ def run_threads(
 
 def _on_cluster(
     cluster: Client,
-    submit: Callable[[Client, list[Part[A]]], list[Future]],
+    run: str,
+    do: Callable[[Part[A]], T],
     parts: list[Part[A]],
     at_once: int,
     deadline: Deadline,
-) -> Iterator[Any]:
+) -> Iterator[T]:
     """The results of parts, `at_once` of them submitted at first and another with each that is
     done, until the deadline, or until there are no workers.
 
     A result is fetched before its future counts as completed: the worker that holds it may die in
     between, and asking a future for it would then wait without an end.
     """
-    from distributed import CancelledError, as_completed
+    from distributed import CancelledError, as_completed, span
 
-    futures, left = submit(cluster, parts[:at_once]), parts[at_once:]
+    def submit(some: list[Part[A]]) -> list[Future]:
+        work, keys = partial(of_version, VERSION, do), task_keys(deadline.step, some)
+        how = {"retries": RETRIES, "pure": False, "batch_size": 64}
+        with span(run, deadline.step):
+            return list(cluster.map(work, some, key=keys, **how))
+
+    futures, left = submit(parts[:at_once]), parts[at_once:]
     completed = as_completed(futures, loop=cluster.loop, with_results=True)
     vigil = Vigil(cluster)
     try:
@@ -271,7 +264,7 @@ def _on_cluster(
                     raise result
                 vigil.worked()
                 if left:
-                    more = submit(cluster, [left.pop(0)])
+                    more = submit([left.pop(0)])
                     futures += more
                     completed.update(more)
                 yield result
