@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -102,10 +102,8 @@ class Unlabeled:
     optional: ClassVar[tuple[str, ...]] = ()
     """Columns of the pool that these labels take, and others do not."""
 
-    @classmethod
-    def of(cls, source: Source, classes: Sequence[Label] | None) -> Self:
-        """Before anything is read; `classes` are the only candidates there may be, None for any."""
-        return cls()
+    def __init__(self, source: Source, classes: Sequence[Label] | None = None) -> None:
+        """`classes` are the only candidates there may be; None for any."""
 
     def see(self, chunk: Chunk) -> None:
         """Take note of one chunk."""
@@ -125,14 +123,10 @@ class Unlabeled:
 class SingleCodes(Unlabeled):
     """Code single labels; they are few bytes a row, and written when all are known."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, classes: Sequence[Label] | None = None) -> None:
         self.codes = LabelCodes(f"labels {source.label_name!r}")
         self.several = source.annotations
         self.labels: list[npt.NDArray[np.signedinteger]] = []
-
-    @classmethod
-    def of(cls, source: Source, classes: Sequence[Label] | None) -> Self:
-        return cls(source)
 
     def see(self, chunk: Chunk) -> None:
         assert chunk.label is not None
@@ -163,13 +157,8 @@ class CandidateCodes(Unlabeled):
 
     optional = ("candidates",)
 
-    @classmethod
-    def of(cls, source: Source, classes: Sequence[Label] | None) -> Self:
-        return cls(f"labels {source.label_name!r}", classes)
-
-    def __init__(self, where: str, classes: Sequence[Label] | None = None) -> None:
-        self.where = where
-        """What to name in messages."""
+    def __init__(self, source: Source, classes: Sequence[Label] | None = None) -> None:
+        self.where = f"labels {source.label_name!r}"
         self.classes = classes
         self._codes: dict[Label, int] = {value: code for code, value in enumerate(classes or ())}
         self._rows: list[int] = [0] * len(self._codes)

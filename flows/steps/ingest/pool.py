@@ -136,7 +136,7 @@ class _Reading:
         most = SAMPLE_BYTES // (4 * n_features)
         self.finite = FiniteCheck(self.source.feature_names, self.source.files)
         kind = Unlabeled if self.source.label_name is None else self.kind
-        self.labels = kind.of(self.source, self.classes)
+        self.labels = kind(self.source, self.classes)
         self.statistics = FeatureStatistics(n_features)
         self.covariance = None if self.pca is None else Covariance(n_features)
         self.samples = {

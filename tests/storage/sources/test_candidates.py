@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from flows.intake.glance import look_at
 from flows.steps.ingest.columns import WORDS, CandidateCodes
 from storage.errors import InputError
+from storage.sources.base import Source
+from storage.sources.formats.tables import TablesReader
 from storage.sources.opening import open_source
 from storage.sources.values.labels import as_sets, label_value, sets_of_mask
 
@@ -26,6 +28,8 @@ VALUES = st.sampled_from(["cat", "dog", " dog ", "7", "7.0", "", "nan", "a b"])
 SETS = st.lists(st.lists(VALUES, max_size=4), min_size=1, max_size=30)
 WRITTEN = [["cat", "dog"], ["dog"], ["emu", "cat", "emu"], [], ["cat", "dog"], ["emu"]]
 """Candidates of the rows of each source here."""
+SOURCE = Source("csv", (), (), "here", None, (), TablesReader(()))
+"""One that has no file."""
 
 
 def labels(values: list[Any]) -> npt.NDArray[np.object_]:
@@ -61,7 +65,7 @@ def test_masks_are_the_places_that_are_true(seed: int, n: int, n_classes: int) -
 def test_bits_tell_the_sets_again(raw: list[list[str]], size: int) -> None:
     sets = [found for one in raw if (found := members(one)) is not None]
     known = dict.fromkeys(value for one in sets for value in one)
-    codes = CandidateCodes("here")
+    codes = CandidateCodes(SOURCE)
     parts = [
         codes.encode(labels(sets[at : at + size]), np.arange(at, at + size))
         for at in range(0, len(sets), size)
@@ -151,7 +155,7 @@ def test_other_masks_are_refused(tmp_path: Path, y: npt.NDArray[Any], said: str)
 
 
 def test_too_many_candidates_are_refused_with_the_row() -> None:
-    codes = CandidateCodes("here")
+    codes = CandidateCodes(SOURCE)
     codes.encode(labels([(value,) for value in range(1000)]), np.arange(1000))
     with pytest.raises(InputError, match=r"more than 1,000 values.*at row 1001 \(from 0\)"):
         codes.encode(labels([(3,), (4, 1000)]), np.arange(1000, 1002))
