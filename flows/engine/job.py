@@ -250,26 +250,23 @@ class Job:
     def once(self, step: str, do: Callable[[Run], Output], *, shown: bool = True) -> Record:
         """A step of one part that runs in this process; `shown` unless `do` tells its progress."""
         with Deadline(step, self.step_timeout).interrupting("all"):
-            return self._once(step, do, shown)
+            done = self.run.ledger.get(step, "all")
+            if done is not None:
+                return done
+            self.run.ledger.plan(step, ["all"])
+            telling = self.reporter.step(step, None, "") if shown else nullcontext(None)
+            with self._clock(step), telling as tick:
+                record = execute(self.run, step, lambda run, _: do(run), Part("all", None))
+                self.same_as_before(record)
+                if tick is not None:
+                    tick(record=record)
+            return record
 
     def result(
         self, step: str, do: Callable[[Run], Output], kind: type[T], *, shown: bool = True
     ) -> T:
         """What such a step leaves, of a kind."""
         return result_of(self.once(step, do, shown=shown), kind)
-
-    def _once(self, step: str, do: Callable[[Run], Output], shown: bool) -> Record:
-        done = self.run.ledger.get(step, "all")
-        if done is not None:
-            return done
-        self.run.ledger.plan(step, ["all"])
-        telling = self.reporter.step(step, None, "") if shown else nullcontext(None)
-        with self._clock(step), telling as tick:
-            record = execute(self.run, step, lambda run, _: do(run), Part("all", None))
-            self.same_as_before(record)
-            if tick is not None:
-                tick(record=record)
-        return record
 
     def same_as_before(self, record: Record) -> None:
         """Raise `StorageError` where a part that was damaged came out different."""

@@ -8,7 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,16 +79,13 @@ def watched(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
         log.flush()
 
 
-@contextmanager
-def _artifacts(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
+def _artifacts(run: Run, reporter: Reporter) -> AbstractContextManager[Artifacts | None]:
     """The artifacts of the flow run under way; None outside one."""
     if flow_run_context() is None:
-        yield None
-        return
+        return nullcontext()
     from flows.orchestration.artifacts import Artifacts
 
-    with Artifacts.opened(run, reporter.say) as artifacts:
-        yield artifacts
+    return Artifacts.opened(run, reporter.say)
 
 
 @contextmanager

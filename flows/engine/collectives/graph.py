@@ -128,17 +128,8 @@ def over_graph(
     answers: list[Inbox] | list[None] = [None] * graph.n_blocks
     if known is not None:
         answers = known.inboxes("answers", graph.n_blocks)
-    shared = _Pass(
-        step=step,
-        graph=graph,
-        kernel=kernel,
-        needs=tuple(needs),
-        gives=dict(gives or {}),
-        several=several,
-        reading=reading,
-        asks=asks,
-        portion=portion,
-    )
+    gives = dict(gives or {})
+    shared = _Pass(step, graph, kernel, tuple(needs), gives, reading, several, asks, portion)
     records = job.parts(step, partial(_block_part, shared), by_block(enumerate(answers)))
     return Sendings.of(job.run.location, step, records)
 
