@@ -121,7 +121,6 @@ class RowAnswers:
 
     @property
     def conflict(self) -> bool:
-        """Whether reviewers disagree."""
         return len(self._distinct()) > 1
 
     def _distinct(self) -> list[Label]:

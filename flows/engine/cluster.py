@@ -194,7 +194,6 @@ class Machine:
 
     @staticmethod
     def here(threads: int) -> Machine:
-        """This machine."""
         return Machine(threads, machine_memory() // _SHARE)
 
     @staticmethod
@@ -346,7 +345,6 @@ def _check_versions(client: Client) -> None:
 
 @contextmanager
 def open_workers(compute: Compute, reporter: Reporter) -> Iterator[Workers]:
-    """A cluster for the time of a run."""
     workers = Workers(compute, reporter)
     try:
         yield workers

@@ -28,8 +28,6 @@ from storage.runs.run import Run
 
 @dataclass(frozen=True)
 class Output:
-    """What a part did."""
-
     written: Iterable[str]
     """Keys of the files or folders it wrote."""
     result: Any = None

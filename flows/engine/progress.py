@@ -34,8 +34,6 @@ _LONG_WAIT = 30.0
 
 @dataclass
 class Step:
-    """State of a step."""
-
     name: str
     total: int | None
     """Units in all; None where only the end tells."""
@@ -105,7 +103,6 @@ class Step:
         return ", ".join(words)
 
     def line(self) -> str:
-        """All of it in one line."""
         return f"{self.name}: " + ", ".join(filter(None, (self.count(), self.pace())))
 
 

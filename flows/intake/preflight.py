@@ -288,7 +288,6 @@ def _known(labels: AnyArray) -> Counter[LabelValue]:
 
 
 def _in_order(counts: Mapping[LabelValue, int]) -> list[tuple[LabelValue, int]]:
-    """The smallest value first."""
     order = sorted(counts, key=lambda value: (isinstance(value, str), value))
     return [(value, counts[value]) for value in order]
 

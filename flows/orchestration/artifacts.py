@@ -76,8 +76,6 @@ _PATIENCE = 10.0
 
 @dataclass
 class _Bar:
-    """The progress artifact of a step."""
-
     task_run: UUID | None = None
     artifact: UUID | None = None
 

@@ -124,7 +124,6 @@ def described(run: FlowRun, deployment: str) -> Submitted:
 
 
 def _reason(response: httpx.Response) -> str:
-    """Why the server refused."""
     if response.status_code in (401, 403):
         return "the server wants credentials; set PREFECT_API_AUTH_STRING"
     try:
@@ -139,7 +138,6 @@ def unreachable(error: Exception) -> ClusterError:
 
 
 def submit_text(run: Submitted) -> str:
-    """What was submitted, as a person reads it."""
     return (
         f"{run.deployment}: run {run.name}, {run.state}\n"
         f"  id    {run.id}\n"

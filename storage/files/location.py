@@ -446,7 +446,6 @@ class Location:
             return None
 
     def zarr_store(self, key: str, *, read_only: bool = False) -> RunStore:
-        """The Zarr store for the folder `key`."""
         store: Store
         if self.is_local:
             store = _Local(self.path(key), read_only=read_only)

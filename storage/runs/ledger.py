@@ -87,7 +87,6 @@ class Ledger:
         return [key for key in self.location.files(folder) if _RECORD.fullmatch(key)]
 
     def every(self) -> Iterator[Record]:
-        """All committed parts."""
         return (record for step in self.steps() for record in self.records(step).values())
 
     def plan(self, step: str, parts: list[str]) -> None:

@@ -127,7 +127,6 @@ class Pool:
         return chunk * max(1, min(room, n_chunks // FEWEST_PARTS))
 
     def parts(self) -> list[slice]:
-        """The rows of each."""
         step = self.part_rows
         return [slice(a, min(a + step, self.n_rows)) for a in range(0, self.n_rows, step)]
 
@@ -136,7 +135,6 @@ class Pool:
         return row // self.part_rows
 
     def label_dtype(self) -> np.dtype[Any]:
-        """The type of label codes."""
         return np.dtype(array(self.run.group(self.path), "y").dtype)
 
     def read(self, name: str, rows: slice) -> npt.NDArray[Any]:
@@ -144,5 +142,4 @@ class Pool:
 
 
 def pool_chunk_rows(n_features: int) -> int:
-    """Rows to a chunk of a pool."""
     return min(_MOST_ROWS, chunk_rows(4 * n_features))

@@ -83,7 +83,6 @@ class Source:
 
     @property
     def format(self) -> Format:
-        """That of its files."""
         return FORMATS[self.kind]
 
     def unlabeled(self) -> "Source":

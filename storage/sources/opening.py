@@ -258,7 +258,6 @@ class TextRows(ArrayRows):
     reader: CsvTable
 
     def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
-        """The labels from `start` on."""
         for block in TablesReader((self.reader,)).blocks(start, rows):
             assert block.label is not None
             yield block.label

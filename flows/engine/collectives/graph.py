@@ -59,7 +59,6 @@ class Around:
         return np.asarray(self.known[name][self.near[:, :ranks]])
 
     def take(self, rows: Bools) -> Around:
-        """Some of the rows."""
         of_row = {name: column[rows] for name, column in self.of_row.items()}
         return Around(self.row[rows], of_row, self.near[rows], self.own[rows], self.known)
 

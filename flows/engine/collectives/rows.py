@@ -146,7 +146,6 @@ def over_rows(
 
 
 def _rows_part(of: _RowPass, run: Run, part: Part[_Rows]) -> Output:
-    """Some rows of a pass."""
     args = part.args
     columns: Arrays = {}
     other: Arrays = {}

@@ -55,7 +55,6 @@ class Inbox:
     slices: list[Slice]
 
     def __len__(self) -> int:
-        """Items."""
         return sum(part.stop - part.start for part in self.slices)
 
     def receive(self) -> Arrays:

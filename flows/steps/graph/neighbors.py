@@ -243,7 +243,6 @@ def anchored_part(run: Run, part: Part[Build]) -> Output:
 
 
 def _whole(run: Run, number: int, block: Arrays, lists: Neighbors, seconds: float) -> Output:
-    """Write exact lists of a block."""
     written = _write(run, number, block["row"], block["given_label"], lists)
     return Output(written, kernel_seconds=seconds)
 

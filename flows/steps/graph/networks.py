@@ -197,6 +197,5 @@ def _try(run: Run, k: int, most: float, block: Arrays, network: Network) -> Walk
 
 
 def stored_network(run: Run, number: int, x: Float32) -> Network:
-    """The network of one block, whose features are x."""
     stored = read_group(run.store, f"network/{number:05d}")
     return network_of(x, stored["place"], stored["link"])

@@ -39,7 +39,6 @@ class FiniteCheck:
         """File, row, feature name and value of the first one."""
 
     def see(self, chunk: Chunk) -> None:
-        """Take note of one chunk."""
         bad = ~np.isfinite(chunk.x)
         n_bad = int(np.count_nonzero(bad))
         if n_bad and self.first is None:

@@ -108,11 +108,9 @@ class Ingested:
         return self.n_dropped + self.n_unlabeled + self.n_repeated
 
     def labels(self) -> LabelSpace:
-        """The classes of a labeled source."""
         return LabelSpace(tuple(self.label_values or ()))
 
     def pool(self, run: Run, path: str) -> Pool:
-        """The pool that was written to the group `path`."""
         return Pool(run, path, self.n_rows, self.n_features)
 
 
@@ -195,7 +193,6 @@ class _Reading:
         return self.n_rows == self.source.n_rows and all(sampled)
 
     def why_empty(self) -> str:
-        """Why nothing was read."""
         if self.gaps.dropped:
             rows = amount(self.gaps.dropped, "row")
             return f"has a gap in each of its {rows}; fill some, or train with --impute median"
@@ -437,8 +434,6 @@ def _repair(job: Job, path: str, done: Ingested, reading: _Reading) -> None:
 
 @dataclass(frozen=True)
 class _Write:
-    """The part that writes one chunk."""
-
     writer: ChunkWriter
     number: int
     chunk: Chunk

@@ -92,7 +92,6 @@ class VoteRule:
 
     @property
     def n_neighbors(self) -> int:
-        """Neighbors that are looked at."""
         if self.weighed is None:
             return self.k
         n_sizes = len(self.weighed.weight) - bool(self.weighed.trees)
@@ -134,7 +133,6 @@ class ClassEstimates:
 
     @property
     def rule(self) -> VoteRule:
-        """How a row is predicted."""
         taken = self.worth is not None and self.worth.taken
         return VoteRule(self.k, len(self.prior), self.decision, self.first if taken else None)
 
@@ -294,7 +292,6 @@ def estimate_classes(
 
 
 def read_correction(run: Run) -> Correction:
-    """The correction that label qualities take."""
     return Correction(**read_group(run.store, "correction"))
 
 
@@ -352,7 +349,6 @@ def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:
 
 
 def chances_by_models(at: SourceRows, digest: str) -> Arrays:
-    """What models say of some rows."""
     trees = heard(digest, at.pool.run, model_chances, lambda: at.read("x"))
     assert trees is not None
     return {"trees": trees}
@@ -393,7 +389,6 @@ def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Facts:
 
 
 def _fit(run: Run, n_classes: int, digest: str, counted: Sendings, smoothed: Sendings) -> Output:
-    """Weights of the second pass."""
     by, sample, around = read_correction(run), counted.drawn(), smoothed.drawn()
     features_of_sample = partial(sampled, run, "partition", sample["row"])
     trees = heard(digest, run, model_chances, features_of_sample)

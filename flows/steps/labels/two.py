@@ -295,7 +295,6 @@ def smooth(at: Around, n_rows: int, seed: int) -> Facts:
 
 
 def _fit_second(counted: Sendings, smoothed: Sendings, first: First, run: Run) -> Output:
-    """Weights of the second pass."""
     sample, around = counted.drawn(), smoothed.drawn()
     features = partial(sampled, run, "partition", sample["row"])
     trees = heard(first.vote.trees, run, tree_odds, features)

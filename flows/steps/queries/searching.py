@@ -192,7 +192,6 @@ Distances = list[float | None]
 
 
 def n_audited(n_queries: int) -> int:
-    """How many queries of a file are audited."""
     fewest, most = AUDITED
     return min(n_queries, max(fewest, min(most, n_queries // _QUERIES_TO_AUDITED)))
 
@@ -320,7 +319,6 @@ def search_queries(job: Job, queries: Pool, model: Model) -> Searched:
 
 
 def batch_rows(n_features: int) -> int:
-    """Queries that one part searches."""
     return min(BATCH_ROWS, max(1, BATCH_BYTES // (4 * n_features)))
 
 

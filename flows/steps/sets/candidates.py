@@ -248,7 +248,6 @@ def agree(at: Around, n_classes: int, n_rows: int, stops: tuple[int, ...], seed:
 
 
 def answers(at: Around, n_classes: int, n_rows: int, how: AdaptiveParams) -> Arrays:
-    """Predictions for some rows."""
     mask, args = at.known["mask"], (n_classes, n_rows, how)
     answer = predict(at.near, mask, *args)
     mine = disambiguate(at.near, mask, mask[at.own], answer, *args)

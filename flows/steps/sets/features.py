@@ -89,7 +89,6 @@ def features(at: SourceRows, by: Scaling) -> Arrays:
 
 
 def moved(at: Around, alpha: float) -> Arrays:
-    """Some rows of a block, moved."""
     x = at.known["x"]
     return {"x": towards(x[at.own], x, at.near, at.of_row["distance"], alpha)}
 

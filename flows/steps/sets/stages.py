@@ -75,7 +75,6 @@ def as_read(run: Run) -> Run:
 
 
 def stages(run: Run) -> list[Run]:
-    """The stages that a training or a scoring has."""
     every = [run.below(folder) for folder in (GIVEN, AVERAGED)]
     return [one for one in every if one.location.exists("run.json")]
 

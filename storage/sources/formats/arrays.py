@@ -113,7 +113,6 @@ class ArrayReader:
     """What numbers are cast to; those beyond it become infinite."""
 
     def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
-        """The rows from `start` on."""
         row_bytes = self.array.shape[1] * max(4, self.array.dtype.itemsize)
         for piece in self.array.read(start, piece_rows(row_bytes, rows)):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -132,7 +131,6 @@ class LabeledReader:
     what: What = "label"
 
     def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
-        """The rows from `start` on, in the blocks of the features."""
         width = self.labels.dtype.itemsize * prod(self.labels.shape[1:])
         pieces = self.labels.read(start, piece_rows(width, max(rows, 4096)))
         spare: Labels = np.empty(0, self.labels.dtype)

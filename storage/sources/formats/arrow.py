@@ -22,7 +22,6 @@ class ArrowTable(TableRows):
     """Rows of one file; a stored batch is read at a time."""
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """All rows."""
         return _batches(self.location, self.selection.columns)
 
 

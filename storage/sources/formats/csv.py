@@ -180,7 +180,6 @@ class _Feed:
         return given
 
     def read_buffer(self, n_bytes: int = 1 << 20) -> pa.Buffer:
-        """The next bytes."""
         with self._lock:
             content = b"" if self._stopped else self._read(n_bytes)
             buffer = pa.py_buffer(content)
@@ -320,7 +319,6 @@ class CsvTable(TableRows):
         return (0, 0) if self.lines is None else self.lines.before(row + self.has_header)
 
     def begin(self, start: int) -> int:
-        """A row whose line was counted."""
         return max(0, self._place(start)[0] - self.has_header)
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:

@@ -37,7 +37,6 @@ class NpyRows(ArrayRows):
     """Bytes before the data."""
 
     def read(self, start: int, rows: int) -> Iterator[np.ndarray]:
-        """The rows from `start` on, in pieces of `rows`."""
         with ExitStack() as stack:
             stack.enter_context(readable(self.name))
             file = stack.enter_context(_open(self.location, self.member))

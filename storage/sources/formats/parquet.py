@@ -37,11 +37,9 @@ class ParquetTable(TableRows):
         return int(np.searchsorted(np.cumsum(self.groups), row, side="right"))
 
     def begin(self, start: int) -> int:
-        """The first row of a row group."""
         return sum(self.groups[: self._group(start)])
 
     def batches(self, start: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """The row groups from `start` on."""
         groups, columns = range(self._group(start), len(self.groups)), self.selection.columns
         texts = [name for name in columns if name in self.texts]
         with _opened(self.location, len(columns), texts) as parquet:

@@ -391,7 +391,6 @@ class TablesReader:
         return TablesReader(tuple(tables))
 
     def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
-        """The rows from `start` on, in blocks of any length."""
         for table, first, batch in self._batches(start, rows):
             where = table.location.name
             with readable(where):
