@@ -33,7 +33,8 @@ from flows.report.compose import composed
 from flows.report.model import PoolReport, RunConfig, Training
 from flows.scorings.scored import Finished
 from flows.steps.findings.checks import check_data, find_segments
-from flows.steps.graph.building import build, find_probes
+from flows.steps.graph.building import build
+from flows.steps.graph.networks import choose_probes
 from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
@@ -170,7 +171,8 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     of, renumbered = (whole, judged.estimated.k), ingested.left_out > 0
     checked = job.task("checks", check_data, *of, renumbered=renumbered, labeled=labels.each_one)
     segments = job.task("segments", find_segments, pool)
-    find_probes(job, graph, scaling, how, judged.estimated.n_neighbors, params.target_recall)
+    searched = graph.blocks, scaling, graph.pairs, judged.estimated.n_neighbors
+    job.task("probes", choose_probes, *searched, params.target_recall, exact)
 
     def write(run: Run) -> Output:
         report = composed(job, params, ingested, builder, graph, judged, checked, segments)

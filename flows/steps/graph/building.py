@@ -12,7 +12,6 @@ from flows.engine.parts import Part, by_block
 from flows.engine.results import result_of
 from flows.steps.graph.anchors import find_anchors, find_pairs
 from flows.steps.graph.neighbors import build_graph
-from flows.steps.graph.networks import Probes, choose_probes
 from flows.steps.graph.partition import (
     AUDIT,
     BLOCKS,
@@ -47,14 +46,6 @@ class Graph:
     """By which the pool was cut."""
     recall: Recall
     notes: list[str]
-
-
-def find_probes(
-    job: Job, graph: Graph, scaling: Scaling, how: NeighborParams, k: int, target_recall: float
-) -> Probes:
-    """How queries are searched among the rows of the graph."""
-    searched = graph.blocks, scaling, graph.pairs, k, target_recall
-    return job.task("probes", choose_probes, *searched, exact=how.builder == "exact")
 
 
 def build(

@@ -22,7 +22,8 @@ from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import as_json
 from flows.options.params import TrainParams
-from flows.steps.graph.building import build, find_probes
+from flows.steps.graph.building import build
+from flows.steps.graph.networks import choose_probes
 from flows.steps.graph.partition import BLOCKS, Wanted
 from flows.steps.ingest.columns import IMPUTE, WORDS, CandidateCodes
 from flows.steps.ingest.pool import SAMPLES, Ingested, ingest
@@ -211,7 +212,8 @@ def prepare(job: Job, source: Source, params: TrainParams) -> Ingested:
     built = build(below, averaged, plain, neighbors, wanted, rates=False)
     of_averages = PoolGraph(averaged, len(built.blocks.sizes))
     reaches, copies = below.task(REACHES, find_reaches, of_averages)
-    probes = find_probes(below, built, plain, neighbors, how.n_density, wanted.target_recall)
+    searched = built.blocks, plain, built.pairs, how.n_density, wanted.target_recall
+    probes = below.task("probes", choose_probes, *searched, wanted.exact)
 
     def tell(run: Run) -> Output:
         digests = {folder: stage_digest(run.below(folder)) for folder in (GIVEN, AVERAGED)}
