@@ -26,7 +26,6 @@ from pipeline.knn.lists import ABSENT, empty, select
 from pipeline.noise.extrema import anchor_plan
 from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays, array, chunk_rows, read_array, read_group
-from storage.runs.ledger import Record
 from storage.runs.pool import ChunkWriter, Pool
 from storage.runs.run import Run
 
@@ -104,9 +103,14 @@ def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) ->
         search = partial(search_all_part, plan=plan, scaling=scaling, pool=pool)
         job.parts("anchors-search", search, _by_group(chunks))
         job.once("anchors", lambda run: Output(_writer(run, plan, pool).finish(plan.n_anchors, {})))
-    else:
-        merged = _merged(job, pool, plan, scaling)
-        job.once("anchors", lambda run: _gather(run, [record.part for record in merged]))
+        return
+    exchange = Exchange(job.run.location, "anchors")
+    job.once("anchor-bounds", lambda run: _bound(run, pool, plan, scaling))
+    search_some = partial(search_part, plan=plan, scaling=scaling, exchange=exchange)
+    searched = job.parts("anchors-search", search_some, by_rows(pool.parts()))
+    groups = _by_group(enumerate(incoming(exchange, searched, plan.n_groups)))
+    merged = job.parts("anchors-merge", partial(merge_part, plan=plan), groups)
+    job.once("anchors", lambda run: _gather(run, [record.part for record in merged]))
 
 
 def _writer(run: Run, plan: AnchorPlan, pool: Pool) -> ChunkWriter:
@@ -118,16 +122,6 @@ def _writer(run: Run, plan: AnchorPlan, pool: Pool) -> ChunkWriter:
 
 def _by_group(each: Iterable[A]) -> list[Part[A]]:
     return [Part(f"group-{number:04d}", args) for number, args in enumerate(each)]
-
-
-def _merged(job: Job, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> list[Record]:
-    """Lists from every part of the pool, merged group by group."""
-    exchange = Exchange(job.run.location, "anchors")
-    job.once("anchor-bounds", lambda run: _bound(run, pool, plan, scaling))
-    search = partial(search_part, plan=plan, scaling=scaling, exchange=exchange)
-    searched = job.parts("anchors-search", search, by_rows(pool.parts()))
-    groups = _by_group(enumerate(incoming(exchange, searched, plan.n_groups)))
-    return job.parts("anchors-merge", partial(merge_part, plan=plan), groups)
 
 
 def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:

@@ -65,7 +65,7 @@ def lists_of(run: Run, n_blocks: int, k: int, rows: Int64) -> dict[str, AnyArray
                 if len(here):
                     value[here] = array(group, name).oindex[place[here], slice(0, k)]
         if not missing.any():
-            return lists
+            break
     if missing.any():
         raise StorageError(f"{run.location.url}: graph lacks rows of the pool; train again")
     return lists

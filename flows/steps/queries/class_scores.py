@@ -155,13 +155,10 @@ def posterior_columns(
 
     def read(rows: slice) -> Arrays:
         pieces = []
-        start = rows.start
-        while start < rows.stop:
-            part = start // part_rows
-            stop = min(rows.stop, (part + 1) * part_rows)
-            inside = slice(start - part * part_rows, stop - part * part_rows)
+        for part in range(rows.start // part_rows, -(-rows.stop // part_rows)):
+            first = part * part_rows
+            inside = slice(max(0, rows.start - first), min(part_rows, rows.stop - first))
             pieces.append(read_array(run.group(f"posteriors/{part:06d}"), "posterior", inside))
-            start = stop
         table = np.concatenate(pieces) if pieces else np.empty((0, len(classes)), np.float32)
         return {f"{PREFIX}{name}": table[:, code] for code, name in enumerate(classes)}
 
