@@ -14,11 +14,6 @@ from flows.steps.graph.anchors import find_anchors, find_pairs
 from flows.steps.graph.neighbors import build_graph
 from flows.steps.graph.partition import (
     AUDIT,
-    BLOCKS,
-    GRAPH,
-    NEIGHBORS,
-    PARTITION,
-    ROUTE,
     WIDENED,
     Blocks,
     Wanted,
@@ -79,30 +74,12 @@ def build(
         job.reporter.say(note)
         job.reporter.recall = None  # of a graph that is given up
         notes.append(note)
-        _give_up(job, blocks, note)
+        job.once(_widened(attempt), partial(blocks.give_up, note=note))
     raise AssertionError("the last attempt returns")
 
 
 def _widened(attempt: int) -> str:
     return f"{WIDENED}-{attempt}"
-
-
-def _give_up(job: Job, blocks: Blocks, note: str) -> None:
-    """Remove what an attempt made, so that groups hold the graph that counts; then say so."""
-    ledger = job.run.ledger
-
-    def clear(run: Run) -> Output:
-        for step in (PARTITION, ROUTE, BLOCKS, NEIGHBORS, GRAPH, AUDIT):
-            name = blocks.name(step)
-            for part in ledger.records(name):
-                ledger.forget(name, part)
-        for path in ("results.zarr/partition", "results.zarr/blocks", "results.zarr/graph"):
-            run.location.remove(path)
-        for exchange in (ROUTE, "lists"):
-            run.location.remove(f"scratch.zarr/{blocks.name(exchange)}")
-        return Output([], note)
-
-    job.once(_widened(blocks.attempt), clear)
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,17 @@ class Blocks:
     def largest_first(self) -> list[int]:
         return sorted(range(len(self.sizes)), key=lambda b: (-self.sizes[b], b))
 
+    def give_up(self, run: Run, note: str) -> Output:
+        """Remove what the attempt made, so that groups hold the graph that counts; then say so."""
+        for step in map(self.name, (PARTITION, ROUTE, BLOCKS, NEIGHBORS, GRAPH, AUDIT)):
+            for part in run.ledger.records(step):
+                run.ledger.forget(step, part)
+        for path in ("partition", "blocks", "graph"):
+            run.location.remove(run.key(path))
+        for exchange in (ROUTE, "lists"):
+            run.location.remove(f"scratch.zarr/{self.name(exchange)}")
+        return Output([], note)
+
 
 def block_sizes(wanted: Wanted, attempt: int, n_rows: int, n_features: int) -> list[int]:
     """Block sizes to try, as far as features and lists take `BLOCK_BYTES` at most, or a list has
