@@ -8,7 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,13 +79,16 @@ def watched(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
         log.flush()
 
 
-def _artifacts(run: Run, reporter: Reporter) -> AbstractContextManager[Artifacts | None]:
+@contextmanager
+def _artifacts(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
     """The artifacts of the flow run under way; None outside one."""
     if flow_run_context() is None:
-        return nullcontext()
+        yield None
+        return
     from flows.orchestration.artifacts import Artifacts
 
-    return Artifacts.opened(run, reporter.say)
+    with Artifacts.opened(run, reporter.say) as artifacts:
+        yield artifacts
 
 
 @contextmanager
