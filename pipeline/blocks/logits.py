@@ -4,12 +4,13 @@ fitted on it; or by the probabilities of any other model."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy import linalg, optimize
 from scipy.special import log_softmax
 
 from pipeline.arrays import AnyArray, Float32, Float64, Int32, Int64, Integers, UInt32
@@ -26,14 +27,28 @@ FITTED_VALUES = 1_500_000
 """Rows times features that trees are fitted on, at most: 24,000 rows of 62 features."""
 FEWEST_FITTED = 1900
 """Rows that the trees which votes hear learn from at least, or all there are."""
+FEWEST_BESIDE = 100
+"""The same of logits that stand beside features."""
 LEAST_GAIN = 1e-3
 """Nats a row by which trees must tell more of the given labels to be heard."""
 LINEAR_GAIN = 1e-2
 """The same, by which a linear function must tell more than trees alone of two classes."""
 RIDGES = (0.1, 1.0, 10.0)
-"""What the coefficients of a linear function may be, tried in turn: its `C` in scikit-learn."""
-MOST_CLASSES = 32
-"""Each is a column of logits."""
+"""What the coefficients of a logistic regression may be, tried in turn: its `C` in scikit-learn."""
+SHRUNKEN = (0.03, 0.2, 0.6)
+"""Parts of the covariance of a discriminant that are the same for all features, tried in turn."""
+REGRESSED_VALUES = 5_000_000
+"""Rows times features times classes of a logistic regression at most, where features are more than
+``NARROW``: beyond it takes seconds."""
+NARROW = 100
+DISCRIMINATED_VALUES = 6_000_000
+"""Rows times features of a discriminant at most."""
+LEAST_POWER = -6.0
+"""Of 2, that logits of discriminants are multiplied by."""
+MOST_FEATURES = 2048
+"""Those of models that votes hear, and of a discriminant."""
+MOST_COLUMNS = 32
+"""Columns of logits that stand beside features, at most."""
 MOST_FORESTS = 20
 """Classes that trees are fitted of at most."""
 LEAST_CHANCE = 1e-3
@@ -99,11 +114,11 @@ def fold_of(x: Float32) -> Int64:
     return fold
 
 
-def _others(x: Float32, y: Codes) -> list[Int64] | None:
-    """For each fold the rows of the others; None where some lack a class."""
-    fold, n_classes = fold_of(x), len(np.unique(y))
+def _others(x: Float32, y: Codes, fewest: int) -> list[Int64] | None:
+    """For each fold the rows of the others; None where some have fewer classes."""
+    fold = fold_of(x)
     others = [np.flatnonzero(fold != one) for one in range(FOLDS)]
-    return others if all(len(np.unique(y[rows])) == n_classes for rows in others) else None
+    return others if all(len(np.unique(y[rows])) >= fewest for rows in others) else None
 
 
 def rounds(n_classes: int) -> int:
@@ -121,7 +136,7 @@ def fit_forests(
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     classes = np.unique(y)
-    others = _others(x, y) if 2 <= len(classes) <= MOST_FORESTS else None
+    others = _others(x, y, len(classes)) if 2 <= len(classes) <= MOST_FORESTS else None
     if others is None:
         return None
     boosting = HistGradientBoostingClassifier(
@@ -170,20 +185,37 @@ def fit_forests(
 
 def fit_logits(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Forests | None:
     """Logits that stand beside features, of spread 1. Of two classes they are by trees, and by a
-    linear function where it tells more; of up to ``MOST_CLASSES`` by that alone. None where there
-    are none, or all are alike."""
-    n_classes = len(np.unique(y))
-    if n_classes > MOST_CLASSES:
-        return None
-    fitted = fit_linear(x, y) if n_classes > 2 else _fit_both(x, y, seed, threads)
+    linear function where it tells more; of more by that alone, in ``MOST_COLUMNS`` at most, and by
+    regressions where there are few classes and features: discriminants of pixels told more of given
+    labels, and less of the wrong ones. None where there are none, or all are alike."""
+    classes, code = np.unique(y, return_inverse=True)
+    if len(classes) == 2:
+        some = slice(max(FEWEST_BESIDE, FITTED_VALUES // x.shape[1]))
+        x, code = x[some], code[some]
+        fitted = _fit_both(x, code, seed, threads)
+    else:
+        is_small = len(classes) <= MOST_COLUMNS and FITTED_VALUES // x.shape[1] >= FEWEST_FITTED
+        fitted = fit_regressed(x, code, len(classes)) if is_small else None
+        fitted = fitted or fit_linear(x, code, len(classes))
+        if fitted and len(classes) > MOST_COLUMNS:
+            fitted = _in_fewer_columns(fitted, x)
     spread = 0.0 if fitted is None else spread_of(fitted.apply(x))
     return fitted._replace(spread=np.array([1.0 / spread])) if fitted and spread > 0 else None
+
+
+def _in_fewer_columns(linear: Forests, x: Float32) -> Forests:
+    """The principal components of what a linear function says of rows, in columns whose mean is 0
+    as that of logits is."""
+    logits = linear.apply(x).astype(np.float64)
+    _, axis = np.linalg.eigh(logits.T @ logits)
+    turned = axis[:, 1 - MOST_COLUMNS :] @ linalg.helmert(MOST_COLUMNS)
+    return linear._replace(start=linear.start @ turned, slope=linear.slope @ turned)
 
 
 def _fit_both(x: Float32, y: Codes, seed: int, threads: Threads) -> Forests | None:
     """Trees, and a linear function beside them in the part that makes labels of two classes
     likeliest, where it tells ``LINEAR_GAIN`` more."""
-    trees, linear = fit_forests(x, y, seed, threads), fit_linear(x, y)
+    trees, linear = fit_forests(x, y, seed, threads), fit_linear(x, y, 2)
     if trees is None or linear is None:
         return trees
     logits = np.column_stack([trees.apply(x), linear.apply(x)])
@@ -200,63 +232,131 @@ def _stacked(logits: Float32, y: Codes) -> tuple[Float64, float]:
     two classes; and the mean logarithm of what these labels then are likely."""
     from sklearn.linear_model import LogisticRegression
 
-    code = np.unique(y, return_inverse=True)[1]
     with one_thread():
-        model = LogisticRegression().fit(logits, code)
-        says = model.predict_log_proba(logits)[np.arange(len(code)), code].mean()
+        model = LogisticRegression().fit(logits, y)
+        says = model.predict_log_proba(logits)[np.arange(len(y)), y].mean()
     return np.maximum(model.coef_[0], 0.0), float(says)
 
 
-def can_learn(n_rows: int, n_features: int) -> bool:
-    """Whether of a sample of so many rows enough can be fitted."""
-    return FITTED_VALUES // n_features >= min(n_rows, FEWEST_FITTED)
+def can_learn(n_features: int) -> bool:
+    """Whether models of so many features are heard."""
+    return n_features <= MOST_FEATURES
 
 
-def some_rows(x: Float32) -> Int64:
-    """As many rows of a sample as can be fitted, ascending."""
-    return np.sort(np.random.default_rng(0).permutation(len(x))[: FITTED_VALUES // x.shape[1]])
+def some_rows(x: Float32, values: int) -> Int64:
+    """Rows of a sample, ascending, that have so many values at most, but ``FEWEST_FITTED``."""
+    most = max(values // x.shape[1], FEWEST_FITTED)
+    return np.sort(np.random.default_rng(0).permutation(len(x))[:most])
 
 
 def fit_some(x: Float32, y: Codes, threads: Threads = ALONE) -> Forests | None:
-    """Trees for votes to hear, of the ``some_rows`` of a sample."""
-    return fit_forests(x, y, 0, threads, HASTE, BINS)
+    """Trees for votes to hear, of some rows of a sample; None, too, where these have too many
+    values."""
+    some = some_rows(x, FITTED_VALUES)
+    if len(some) * x.shape[1] > FITTED_VALUES:
+        return None
+    return fit_forests(x[some], y[some], 0, threads, HASTE, BINS)
 
 
-def fit_linear(x: Float32, y: Codes) -> Forests | None:
-    """Multinomial logistic regression of the labels of each fold's other rows, by scikit-learn,
-    with the ridge that tells most of the fold's; bare of trees. None where some fold leaves a class
-    out.
+def fit_linear(x: Float32, y: Codes, n_classes: int) -> Forests | None:
+    """A linear function of the features for each class, of some rows of each fold's others, bare of
+    trees: by ``fit_regressed`` where that is soon done, or by Fisher's discriminant, of two classes
+    where there is no other; whichever tells most of the fold's, with the penalty that does. None
+    where some fold leaves all classes but one out.
 
-    y : (row,) of at least two classes, of which one column stands for two
+    y : (row,) codes below `n_classes`, of which one column stands for two
     """
+    few, best, most = some_rows(x, FITTED_VALUES), None, -np.inf
+    is_narrow = n_classes <= MOST_COLUMNS and x.shape[1] <= NARROW
+    if is_narrow or len(few) * x.shape[1] * n_classes <= REGRESSED_VALUES:
+        best = fit_regressed(x, y, n_classes)
+        most = most if best is None else _says(best.apply(x[few]), y[few])
+    if x.shape[1] <= MOST_FEATURES and (n_classes > 2 or best is None):
+        some = some_rows(x, DISCRIMINATED_VALUES)
+        for linear in _linear(_discriminants, x[some], y[some], n_classes, 2):
+            logits = linear.apply(x[few])
+            factor = _likeliest_factor(logits, y[few])
+            if (says := _says(factor * logits, y[few])) > most:
+                slope, start = factor * linear.slope, factor * linear.start
+                best, most = linear._replace(slope=slope, start=start), says
+    return best
+
+
+def fit_regressed(x: Float32, y: Codes, n_classes: int) -> Forests | None:
+    """The same by multinomial logistic regression of scikit-learn; None where some fold leaves a
+    class out."""
+    few = some_rows(x, FITTED_VALUES)
+    fitted = list(_linear(_regressions, x[few], y[few], n_classes, n_classes))
+    return max(fitted, key=lambda linear: _says(linear.apply(x[few]), y[few]), default=None)
+
+
+def _linear(
+    functions: Callable[[Float64, Codes, int], Iterator[tuple[Float64, Float64]]],
+    x: Float32,
+    y: Codes,
+    n_classes: int,
+    fewest: int,
+) -> Iterator[Forests]:
+    """By each of several penalties linear functions of the folds' other rows, which learn from
+    standard scores; none where some have fewer classes."""
+    others = _others(x, y, fewest)
+    fitted = []
+    for rows in others or ():
+        center, scale = x[rows].mean(axis=0, dtype=np.float64), x[rows].std(axis=0, dtype=float)
+        factor = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+        of_fold = []
+        with one_thread(), warnings.catch_warnings(action="ignore"):  # of more steps to take
+            for slope, start in functions((x[rows] - center) * factor, y[rows], n_classes):
+                if n_classes == 2 and slope.shape[1] == 2:
+                    slope, start = slope[:, 1:] - slope[:, :1], start[1:] - start[:1]
+                slope = slope * factor[:, None]
+                of_fold.append((slope, start - center @ slope))
+        fitted.append(of_fold)
+    bare = np.zeros(1, np.int32), np.full(1, np.inf), np.zeros(1, np.int32), np.zeros(1)
+    for of_folds in zip(*fitted, strict=True):
+        slope, start = (np.stack(column) for column in zip(*of_folds, strict=True))
+        yield Forests(*bare, np.zeros((FOLDS, 1), np.int64), start, np.ones(1), slope)
+
+
+def _regressions(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
+    """Slopes (feature, class) and starts (class,) by multinomial logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
-    classes, y = np.unique(y, return_inverse=True)
-    n_columns, others = len(classes) if len(classes) > 2 else 1, _others(x, y)
-    if others is None:
-        return None
-    center = [x[rows].mean(axis=0, dtype=np.float64) for rows in others]
-    scale = [x[rows].std(axis=0, dtype=np.float64) for rows in others]
-    factor = [np.divide(1.0, one, out=np.zeros_like(one), where=one > 0) for one in scale]
-    scaled = [(x[rows] - center[one]) * factor[one] for one, rows in enumerate(others)]
-    bare = np.zeros(1, np.int32), np.full(1, np.inf), np.zeros(1, np.int32), np.zeros(1)
-    best, most = None, -np.inf
     for ridge in RIDGES:
-        start, slope = np.empty((FOLDS, n_columns)), np.empty((FOLDS, x.shape[1], n_columns))
-        for one, rows in enumerate(others):
-            model = LogisticRegression(C=ridge)
-            with one_thread(), warnings.catch_warnings(action="ignore"):  # of more steps to take
-                model.fit(scaled[one], y[rows])
-            slope[one] = model.coef_.T * factor[one][:, None]
-            start[one] = model.intercept_ - center[one] @ slope[one]
-        linear = Forests(*bare, np.zeros((FOLDS, 1), np.int64), start, np.ones(1), slope)
-        logits = linear.apply(x)
-        if n_columns == 1:
-            logits = np.column_stack([np.zeros(len(x), np.float32), logits])
-        says = log_softmax(logits, axis=1)[np.arange(len(y)), y].mean()
-        if says > most:
-            best, most = linear, says
-    return best
+        model = LogisticRegression(C=ridge).fit(x, y)
+        yield model.coef_.T, model.intercept_
+
+
+def _discriminants(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
+    """The same by Fisher's discriminant of the features' standard scores, the covariance within
+    classes shrunken by several parts (Friedman 1989). Of a class without a row its rareness alone
+    is known."""
+    count = np.bincount(y, minlength=n_classes)
+    mean = np.stack([x[y == one].sum(axis=0) for one in range(n_classes)])
+    mean /= np.maximum(count, 1)[:, None]
+    away = x - mean[y]
+    within = away.T @ away / len(x)
+    variance = np.trace(within) / len(within) or 1.0
+    for part in SHRUNKEN:
+        covariance = (1.0 - part) * within
+        covariance[np.diag_indices(len(covariance))] += part * variance
+        slope = linalg.solve(covariance, mean.T, assume_a="pos")
+        yield slope, np.log(np.maximum(count, 0.5) / len(x)) - 0.5 * (mean.T * slope).sum(axis=0)
+
+
+def _likeliest_factor(logits: Float32, y: Codes) -> float:
+    """That of logits (row, class) which makes labels likeliest: discriminants are too sure."""
+    best = optimize.minimize_scalar(
+        lambda power: -_says(2.0**power * logits, y), bounds=(LEAST_POWER, 0.0), method="bounded"
+    )
+    return float(2.0**best.x)
+
+
+def _says(logits: Float32, y: Codes) -> float:
+    """The mean logarithm of what logits (row, class) make labels likely."""
+    if logits.shape[1] == 1:
+        logits = np.column_stack([np.zeros(len(y), np.float32), logits])
+    return float(log_softmax(logits, axis=1)[np.arange(len(y)), y].mean())
 
 
 def mixed(linear: Forests, trees: Forests, of_linear: float, of_trees: float) -> Forests:
@@ -296,12 +396,21 @@ def _laid_out(nodes: Any) -> tuple[Any, Int64]:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _slide(x: Float32, fold: Int64, slope: Float64, out: Float64) -> None:
-    """Add to the rows' logits the linear function of their fold."""
+    """Add to the rows' logits the linear function of their fold, four features at a time."""
+    whole = x.shape[1] - x.shape[1] % 4
     for row in range(len(x)):
-        for feature in range(x.shape[1]):
-            value = np.float64(x[row, feature])
-            for c in range(out.shape[1]):
-                out[row, c] += value * slope[fold[row], feature, c]
+        by, to = slope[fold[row]], out[row]
+        for f in range(0, whole, 4):
+            first, second = np.float64(x[row, f]), np.float64(x[row, f + 1])
+            third, fourth = np.float64(x[row, f + 2]), np.float64(x[row, f + 3])
+            for c in range(len(to)):
+                to[c] += (first * by[f, c] + second * by[f + 1, c]) + (
+                    third * by[f + 2, c] + fourth * by[f + 3, c]
+                )
+        for f in range(whole, x.shape[1]):
+            value = np.float64(x[row, f])
+            for c in range(len(to)):
+                to[c] += value * by[f, c]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

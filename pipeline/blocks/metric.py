@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.blocks.logits import FITTED_VALUES, MOST_CLASSES, Forests, fit_logits, spread_of
+from pipeline.blocks.logits import MOST_FEATURES, Forests, fit_logits, spread_of
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import nearest
 from pipeline.knn.threads import ALONE, Threads
@@ -93,8 +93,8 @@ class MetricChoice:
         if all(one.metric != WEIGHTED for one in self.tried):
             return None
         return (
-            f"a model needs 2 to {MOST_CLASSES} classes, none of them too rare to be in each "
-            "part of the sample"
+            "a model needs several classes in each part of the sample, and at most "
+            f"{MOST_FEATURES:,} features where classes are many"
         )
 
     def order(self) -> list[int]:
@@ -171,8 +171,7 @@ def choose_metric(
         rows = [judged for judged, _ in folds(len(x), n_judged)]
         parts = [(mine, weights(x, share)) for mine, share in zip(rows, shares, strict=True)]
         if requested != WEIGHTED:
-            fitted = slice(max(FEWEST_ROWS, FITTED_VALUES // x.shape[1]))
-            forests = fit_logits(x[fitted], y[fitted], seed, threads)
+            forests = fit_logits(x, y, seed, threads)
     beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
     for name, columns in beside.items():
         if columns is not None:

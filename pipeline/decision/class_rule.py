@@ -81,8 +81,9 @@ def _in_portions(
     for start in range(0, max(1, len(neighbor_label)), PORTION):
         some = slice(start, start + PORTION)
         near = neighbor_label[some]
-        votes = class_votes(near, np.full(len(near), NONE, np.int32), n_classes, sizes)
-        votes = replace(votes, trees=None if trees is None else trees[some])
+        nobody = np.full(len(near), NONE, np.int32)
+        by_models = None if trees is None else trees[some]
+        votes = class_votes(near, nobody, n_classes, sizes, by_models)
         chance = chance_of(votes)
         parts.append((votes.code, chance, likeliest(votes.code, chance)))
     return Decided(*(np.concatenate(column) for column in zip(*parts, strict=True)))

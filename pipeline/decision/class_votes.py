@@ -1,12 +1,12 @@
 """Votes of c classes among each row's neighbors, for several neighborhood sizes.
 
-Only classes that occur among a row's neighbors are kept, and of those the ``CANDIDATES`` of most
-votes, so that memory does not grow with the number of classes.
+Only classes that occur among a row's neighbors or that models make likeliest are kept, and of those
+the ``CANDIDATES`` of most votes, so that memory does not grow with the number of classes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ CANDIDATES = 32
 """Classes kept per row; up to this many classes, all of them are."""
 SIZES = (4, 8, 16, 32, 64, 100)
 """Neighborhood sizes that votes are counted for."""
+LIKELIEST = 8
+"""Of more classes than that, those that models make likeliest are candidates, whoever votes."""
 NONE = -1
 """Code of a candidate that is not there."""
 
@@ -40,8 +42,8 @@ class ClassVotes:
     own: Int32
     """(row,) place of the row's own label among its candidates; -1 where it is missing."""
     trees: UInt8 | None = None
-    """(row, class) chances that models of the features give each, in parts of ``BYTE``, where they
-    are heard; all classes are candidates then."""
+    """(row, candidate) chances that models of the features give each, in parts of ``BYTE``, where
+    they are heard."""
 
     def take(self, rows: Integers | Bools | slice) -> ClassVotes:
         """Those of some rows."""
@@ -75,7 +77,11 @@ def vote_sizes(list_length: int) -> tuple[int, ...]:
 
 
 def class_votes(
-    neighbor_label: Integers, own_label: Integers, n_classes: int, sizes: tuple[int, ...]
+    neighbor_label: Integers,
+    own_label: Integers,
+    n_classes: int,
+    sizes: tuple[int, ...],
+    trees: UInt8 | None = None,
 ) -> ClassVotes:
     """Count neighbors' labels by class.
 
@@ -85,6 +91,8 @@ def class_votes(
         [0, n_classes) is a missing label and votes for nobody
     own_label : (row,) codes; the row's own class is always a candidate, without a vote
     sizes : ascending, at most the number of ranks
+    trees : (row, class) chances by models, in parts of ``BYTE``, where they are heard; the
+        ``LIKELIEST`` are candidates, too
 
     Raises
     ------
@@ -94,7 +102,9 @@ def class_votes(
     if list(sizes) != sorted(set(sizes)) or not 1 <= sizes[0] <= sizes[-1] <= len(neighbor_label.T):
         raise ValueError(f"sizes {sizes}: need ascending sizes up to {len(neighbor_label.T)}")
     near, own = neighbor_label.astype(np.int32, copy=False), own_label.astype(np.int32)
-    width = n_classes if n_classes <= CANDIDATES else min(CANDIDATES, sizes[-1] + 1)
+    likely = 0 if trees is None else LIKELIEST
+    voted = min(CANDIDATES, sizes[-1] + 1 + likely)
+    width = n_classes if n_classes <= CANDIDATES else voted
     votes = ClassVotes(
         np.full((len(near), width), NONE, np.int32),
         np.zeros((len(near), width, len(sizes)), np.uint16),
@@ -104,9 +114,12 @@ def class_votes(
     if n_classes <= CANDIDATES:
         votes.code[:] = np.arange(n_classes)
     else:
-        _choose(votes.code, near[:, : sizes[-1]], own, n_classes)
+        says = np.zeros((len(near), 0), np.uint8) if trees is None else trees
+        _choose(votes.code, near[:, : sizes[-1]], own, says, likely, n_classes)
     _count(votes.votes, votes.total, votes.own, votes.code, near, own, n_classes, np.asarray(sizes))
-    return votes
+    if trees is None:
+        return votes
+    return replace(votes, trees=np.take_along_axis(trees, np.maximum(votes.code, 0), axis=1))
 
 
 def contradicted(votes: ClassVotes) -> float:
@@ -140,14 +153,25 @@ def _add_losses(losses: Sums, near: Codes, own: Codes, n_classes: int, grid: Sum
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _choose(code: Codes, near: Codes, own: Codes, n_classes: int) -> None:
-    """Of each row the own class and those of most votes; of equal votes the lower code."""
-    count, observed = np.zeros(n_classes, np.int64), np.empty(near.shape[1] + 1, np.int64)
+def _choose(
+    code: Codes, near: Codes, own: Codes, trees: UInt8, likely: int, n_classes: int
+) -> None:
+    """Of each row the own class, so many more that `trees` make likeliest, and those of most votes;
+    of equal ones the lower code."""
+    most = near.shape[1] + 1
+    count, observed = np.zeros(n_classes, np.int64), np.empty(most + likely, np.int64)
     for i in range(len(near)):
         n = 0
         if 0 <= own[i] < n_classes:
             observed[0], n = own[i], 1
-            count[own[i]] = near.shape[1] + 1  # before all others
+            count[own[i]] = most  # before all others
+        for _ in range(likely):
+            best = -1
+            for c in range(n_classes):
+                if count[c] == 0 and (best < 0 or trees[i, c] > trees[i, best]):
+                    best = c
+            observed[n], count[best] = best, most
+            n += 1
         for label in near[i]:
             if 0 <= label < n_classes:
                 if count[label] == 0:

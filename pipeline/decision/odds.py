@@ -26,7 +26,6 @@ from pipeline.blocks.logits import (
     fit_linear,
     fit_some,
     mixed,
-    some_rows,
 )
 from pipeline.decision.class_votes import BYTE
 from pipeline.decision.quality import (
@@ -167,7 +166,7 @@ def hear_models(
 ) -> tuple[WeighedVote, Float64, Forests | None]:
     """The vote that hears boosted trees, too, its features, and the trees; the vote as it was, and
     None, where they tell nothing more of the given labels. A linear function is mixed with them
-    where the vote tells more by both.
+    where the vote tells more by both, and stands for them where features are too many for trees.
 
     They learn from the features what the vote without them and the given labels take for the
     likelier class, and those of a row have not seen what is said of it.
@@ -176,12 +175,7 @@ def hear_models(
     """
     odds, by = vote.features(count), vote.assumed.correction()
     likely = (vote.log_odds(odds) + _own(given, by) >= 0).astype(np.int64)
-    some = some_rows(x)
-    learned = x[some], likely[some]
-    trees = fit_some(*learned, threads)
-    if trees is None:
-        return vote, odds, None
-    linear = fit_linear(*learned)
+    trees, linear = fit_some(x, likely, threads), fit_linear(x, likely, 2)
 
     def hearing(*models: Forests) -> tuple[WeighedVote, Float64, float]:
         features = np.column_stack([odds, *(tree_odds(model, x) for model in models)])
@@ -189,16 +183,20 @@ def hear_models(
         says = _log_likelihood(heard.log_odds(features), given, by).mean()
         return heard, features, float(says)
 
-    heard, features, says = hearing(trees)
-    if linear is not None:
+    models = linear if trees is None else trees
+    if models is None:
+        return vote, odds, None
+    heard, features, says = hearing(models)
+    if trees is not None and linear is not None:
         both, _, more = hearing(trees, linear)
         if more - says >= LINEAR_GAIN:
             of_trees, of_linear = both.weights.weight[-2:]
-            trees = mixed(linear, trees, of_linear, of_trees)
-            heard, features, says = hearing(trees)
-    if says - _log_likelihood(vote.log_odds(odds), given, by).mean() < LEAST_GAIN:
+            models = mixed(linear, trees, of_linear, of_trees)
+            heard, features, says = hearing(models)
+    gain = says - _log_likelihood(vote.log_odds(odds), given, by).mean()
+    if gain < (LINEAR_GAIN if trees is None else LEAST_GAIN):
         return vote, odds, None
-    return replace(heard, trees=trees.digest), features, trees
+    return replace(heard, trees=models.digest), features, models
 
 
 def tree_odds(forests: Forests, x: Float32) -> Float32:

@@ -32,9 +32,8 @@ from pipeline.blocks.logits import (
     fit_linear,
     fit_some,
     mixed,
-    some_rows,
 )
-from pipeline.decision.class_votes import BYTE, NONE, ClassVotes
+from pipeline.decision.class_votes import BYTE, NONE, ClassVotes, class_votes, vote_sizes
 from pipeline.knn.lists import nearness
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
@@ -185,37 +184,42 @@ def model_chances(forests: Forests, x: Float32) -> UInt8:
 
 
 def hear_models(
-    weights: Weights, votes: ClassVotes, by: Correction, x: Float32, threads: Threads = ALONE
-) -> tuple[Weights, ClassVotes, Forests | None]:
-    """Weights of the first pass that hear a linear model and boosted trees, too, the votes with
-    what these say, and the models; weights and votes as they were, and None, where they tell
-    nothing more of the given labels.
+    weights: Weights,
+    near: Integers,
+    own: Integers,
+    by: Correction,
+    x: Float32,
+    threads: Threads = ALONE,
+) -> tuple[Weights, UInt8 | None, Forests | None]:
+    """Weights of the first pass that hear a linear model and boosted trees, too, what these say
+    (row, class), and the models; weights as they were, and None, where they tell nothing more of
+    the given labels.
 
     They learn the given labels from the features: the classes that votes take for the likelier ones
     hold something of the row's own label, which is too much where classes are many. Trees are taken
     where they tell more than the linear model, which is taken first.
 
-    votes, x : of a sample of rows, (row, feature)
+    near, own, x : (row, rank), (row,) and (row, feature) labels of the neighbors and of the row
+        itself, and features, of a sample of rows
     """
-    known = votes.own != NONE
-    own = votes.own[known]
-    if len(np.unique(own)) < len(by.matrix):
-        return weights, votes, None
-    some = np.flatnonzero(known)[some_rows(x[known])]
-    learned = x[some], votes.own[some]
-    linear = fit_linear(*learned)
+    c, sizes = len(by.matrix), vote_sizes(near.shape[1])
+    votes = class_votes(near, own, c, sizes)
+    known = np.flatnonzero(votes.own != NONE)
+    learned = x[known], np.asarray(own[known], np.int64)
+    linear = fit_linear(*learned, c)
     if linear is None:
-        return weights, votes, None
+        return weights, None, None
     trees = fit_some(*learned, threads)
     models = linear if trees is None else _beside(linear, trees, votes, by, x)
-    hearing = replace(votes, trees=model_chances(models, x))
+    says = model_chances(models, x)
+    hearing = class_votes(near, own, c, sizes, says)
     features = vote_features(hearing, by)  # the last is that of models
     heard = replace(fit_weights(features, hearing, by), trees=models.digest)
-    gain = _log_likelihood(features, votes, by, heard)
-    gain -= _log_likelihood(features[:, :, :-1], votes, by, weights)
-    if gain < LEAST_GAIN * len(own):
-        return weights, votes, None
-    return heard, hearing, models
+    gain = _log_likelihood(features, hearing, by, heard)
+    gain -= _log_likelihood(vote_features(votes, by), votes, by, weights)
+    if gain < LEAST_GAIN * len(known):
+        return weights, None, None
+    return heard, says, models
 
 
 def _beside(

@@ -8,12 +8,22 @@ sample of rows. Rows of a block can be given in any order and in any portions. O
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import AnyArray, Bools, Float32, Float64, Floating, Int32, Int64, Integers
+from pipeline.arrays import (
+    AnyArray,
+    Bools,
+    Float32,
+    Float64,
+    Floating,
+    Int32,
+    Int64,
+    Integers,
+    UInt8,
+)
 from pipeline.blocks.logits import Forests, can_learn
 from pipeline.decision import odds
 from pipeline.decision.class_votes import ClassVotes, class_votes, vote_sizes
@@ -108,11 +118,16 @@ def by_models(forests: Forests, x: Any, n_classes: int) -> AnyArray:
 
 
 def votes_among(
-    index: Int64, label: Integers, n_classes: int, rows: Rows = slice(None)
+    index: Int64,
+    label: Integers,
+    n_classes: int,
+    rows: Rows = slice(None),
+    trees: UInt8 | None = None,
 ) -> ClassVotes:
-    """The votes of some rows of a pool in memory; ``index`` and ``label`` as in ``suspects_of``."""
+    """The votes of some rows of a pool in memory, and what models say of them, (row, class);
+    ``index`` and ``label`` as in ``suspects_of``."""
     sizes = vote_sizes(index.shape[1])
-    return class_votes(label[index[rows, : sizes[-1]]], label[rows], n_classes, sizes)
+    return class_votes(label[index[rows, : sizes[-1]]], label[rows], n_classes, sizes, trees)
 
 
 def suspects_of(
@@ -130,14 +145,14 @@ def suspects_of(
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
     """
-    n, forests = len(index), None
-    votes = votes_among(index, label, len(by.matrix))
+    n, c, forests = len(index), len(by.matrix), None
+    votes = votes_among(index, label, c)
     first = fit_first(votes.take(sample), by)
-    if x is not None and can_learn(len(sample), x.shape[1]):
-        heard = votes.take(sample), by, dense(x[sample])
+    if x is not None and can_learn(x.shape[1]):
+        heard = label[index[sample]], label[sample], by, dense(x[sample])
         first, _, forests = hear_models(first, *heard, threads)
         if forests is not None:
-            votes = replace(votes, trees=by_models(forests, x, len(by.matrix)))
+            votes = votes_among(index, label, c, trees=by_models(forests, x, c))
     portions = [slice(at, at + PORTION) for at in range(0, n, PORTION)]
     parts = [first_pass(votes.take(rows), by, first) for rows in portions]
     code = np.concatenate([part.code for part in parts])
@@ -181,7 +196,7 @@ def suspects_of_two(
     by, count = rates_taken.correction(), count[:, [grid.index(k) for k in sizes]]
     first = odds.weighed_vote(count[sample], sizes, given[sample], rates_taken)
     forests, trees = None, None
-    if x is not None and can_learn(len(sample), x.shape[1]):
+    if x is not None and can_learn(x.shape[1]):
         heard = first, count[sample], given[sample], dense(x[sample])
         first, _, forests = odds.hear_models(*heard, threads)
         trees = None if forests is None else by_models(forests, x, 2)

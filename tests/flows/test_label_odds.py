@@ -12,6 +12,7 @@ import pytest
 from runs import fit, fit_until, results
 
 from flows.cli import main
+from pipeline.decision.class_votes import CANDIDATES
 from pipeline.decision.quality import FIT_ROWS
 from pipeline.estimator import RobustKNeighborsClassifier
 
@@ -19,11 +20,14 @@ N = 1800
 
 
 def trained(folder: Path, c: int) -> Path:
-    """A training of this many classes, whose trees tell what neighbors do not."""
+    """A training of this many classes, whose models tell what neighbors do not."""
     rng = np.random.default_rng(0)
     clean = rng.integers(0, c, N)
     x = rng.normal(size=(N, 8))  # the columns beyond the fourth say nothing
-    x[:, :4] = x[:, :4] * (1 + clean[:, None]) + 1.5 * clean[:, None]
+    if c > CANDIDATES:
+        x = 0.8 * rng.normal(size=(c, 24))[clean] + rng.normal(size=(N, 24))
+    else:
+        x[:, :4] = x[:, :4] * (1 + clean[:, None]) + 1.5 * clean[:, None]
     wrong = rng.random(N) < np.where(clean == 1, 0.1, 0.25)
     given = np.where(wrong, (clean + 1) % c, clean)
     np.savez(folder / "pool.npz", X=x.astype(np.float32), y=given)
@@ -41,7 +45,12 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return trained(tmp_path_factory.mktemp("three"), 3)
 
 
-@pytest.fixture(params=["made", "three"])
+@pytest.fixture(scope="module")
+def forty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(tmp_path_factory.mktemp("forty"), 40)
+
+
+@pytest.fixture(params=["made", "three", "forty"])
 def either(request: pytest.FixtureRequest) -> Path:
     made: Path = request.getfixturevalue(request.param)
     return made
@@ -65,7 +74,8 @@ def test_trees_are_kept_with_the_run_and_heard_for_new_rows(
 ) -> None:
     run, pool = tmp_path / "run", np.load(either / "pool.npz")
     shutil.copytree(either / "run", run)
-    new = np.random.default_rng(1).normal(1.0, 2.0, (60, 8)).astype(np.float32)
+    shape = 60, pool["X"].shape[1]
+    new = np.random.default_rng(1).normal(1.0, 2.0, shape).astype(np.float32)
     np.save(tmp_path / "q.npy", new)
     asked = ["score", str(tmp_path / "q.npy"), "--run", str(run), "--workers", "0", "-q"]
     assert main([*asked, "--out", str(tmp_path / "s.parquet")]) == 0

@@ -12,7 +12,9 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
 from scipy.special import expit, softmax
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -20,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pipeline.blocks import logits, metric
-from pipeline.blocks.logits import fit_forests, fit_linear, fit_logits, fold_of
+from pipeline.blocks.logits import fit_forests, fit_linear, fit_logits, fit_regressed, fold_of
 from pipeline.blocks.metric import (
     FEW_VALUES,
     FOLDS,
@@ -300,22 +302,36 @@ def test_logits_are_those_of_trees_that_saw_the_other_folds(classes: int) -> Non
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_a_linear_function_is_the_one_that_saw_the_other_folds(classes: int) -> None:
+@pytest.mark.parametrize("narrow", [100, 0])
+def test_a_linear_function_is_the_one_that_saw_the_other_folds(
+    classes: int, narrow: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logits, "NARROW", narrow)
+    monkeypatch.setattr(logits, "REGRESSED_VALUES", 0)
     x, y = steps(900)
     y = y + (x[:, 2] > 0) if classes == 3 else y
     x[:, 3] = 7.0
     x[:, 4] *= 1000
-    linear = fit_linear(x, y)
+    linear = fit_linear(x, y, classes)
     assert linear is not None
     found, fold, held_out = linear.apply(x), fold_of(x), []
-    for ridge in logits.RIDGES:
+    regressions = [LogisticRegression(C=ridge, tol=1e-6) for ridge in logits.RIDGES]
+    of_shares = [
+        LinearDiscriminantAnalysis(solver="lsqr", shrinkage=part) for part in logits.SHRUNKEN
+    ]
+    discriminants = of_shares if classes > 2 or not narrow else []
+    for model in discriminants + (regressions if narrow else []):
         expected = np.empty((900, classes))
         for one in range(logits.FOLDS):
-            twin = make_pipeline(StandardScaler(), LogisticRegression(C=ridge, tol=1e-6))
+            twin = make_pipeline(StandardScaler(), model)
             twin.fit(x[fold != one].astype(np.float64), y[fold != one])
             expected[fold == one] = twin.predict_log_proba(x[fold == one].astype(np.float64))
         expected -= expected.mean(axis=1, keepdims=True)
-        held_out.append((log_loss(y, softmax(expected, axis=1)), expected))
+        by_factor = [
+            (log_loss(y, softmax(factor * expected, axis=1)), factor * expected)
+            for factor in ([1.0] if model in regressions else np.geomspace(1 / 8, 1, 300).tolist())
+        ]
+        held_out.append(min(by_factor, key=lambda one: one[0]))
     best = min(held_out, key=lambda one: one[0])[1]
     assert np.allclose(found, best if classes == 3 else best[:, 1:] - best[:, :1], atol=0.02)
     assert np.array_equal(np.vstack([linear.apply(row[None]) for row in x[:50]]), found[:50])
@@ -325,7 +341,10 @@ def test_no_trees_where_a_class_is_missing_or_classes_are_too_many() -> None:
     x, _ = steps(300)
     assert fit_forests(x, np.zeros(300, np.int64), 0) is None
     assert fit_forests(x, (np.arange(300) == 7).astype(np.int64), 0) is None
-    assert fit_linear(x, np.where(np.arange(300) == 7, 2, np.arange(300) % 2)) is None
+    assert fit_linear(x, np.zeros(300, np.int64), 2) is None
+    rare = fit_linear(x, np.where(np.arange(300) == 7, 2, np.arange(300) % 2), 4)
+    assert rare is not None
+    assert softmax(rare.apply(x), axis=1)[:, 2:].mean() < 0.05  # of one row, and of none
     assert fit_forests(x, np.arange(300) % (logits.MOST_FORESTS + 1), 0) is None
 
 
@@ -363,8 +382,9 @@ def test_threads_choose_what_one_does() -> None:
 
 def test_trees_of_many_features_are_fitted_on_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = steps(600)
-    monkeypatch.setattr(metric, "FITTED_VALUES", 9 * 200)
+    monkeypatch.setattr(logits, "FITTED_VALUES", 9 * 200)
     _, by = choose_metric(x, y, 0, "model")
+    monkeypatch.undo()
     expected = fit_logits(x[:200], y[:200], 0)
     assert expected is not None
     assert np.array_equal(by.apply(x)[:, -1:], expected.apply(x))
@@ -380,7 +400,7 @@ def test_logits_of_two_classes_are_of_trees_and_of_what_a_linear_function_tells_
     rng = np.random.default_rng(0)
     chance = expit(x @ rng.normal(size=9) * 3)
     given = (rng.random(1200) < chance).astype(np.int64)
-    by, trees, linear = fit_logits(x, given, 0), fit_forests(x, given, 0), fit_linear(x, given)
+    by, trees, linear = fit_logits(x, given, 0), fit_forests(x, given, 0), fit_linear(x, given, 2)
     assert by is not None
     assert trees is not None
     assert linear is not None
@@ -397,7 +417,7 @@ def test_models_that_say_the_contrary_are_not_mixed(monkeypatch: pytest.MonkeyPa
     """As they may of rows that they have not seen, where these are few: no weight is left."""
     x, _ = steps(900)
     given = (x.sum(axis=1) > 0).astype(np.int64)
-    trees, linear = fit_forests(x, given, 0), fit_linear(x, given)
+    trees, linear = fit_forests(x, given, 0), fit_linear(x, given, 2)
     assert trees is not None
     assert linear is not None
     trees = trees._replace(value=-trees.value, start=-trees.start)
@@ -412,9 +432,22 @@ def test_models_that_say_the_contrary_are_not_mixed(monkeypatch: pytest.MonkeyPa
 def test_logits_of_many_classes_are_of_a_linear_function() -> None:
     x, y = steps(1200)
     y = y + (x[:, 2] > 0)
-    by, linear = fit_logits(x, y, 0), fit_linear(x, y)
+    by, linear = fit_logits(x, y, 0), fit_regressed(x, y, 3)
     assert by is not None
     assert linear is not None
     assert np.allclose(by.apply(x), linear.apply(x) * by.spread)
     assert by.apply(x).var(axis=0).sum() == pytest.approx(1.0, abs=1e-3)
-    assert fit_logits(x, np.arange(1200) % (logits.MOST_CLASSES + 1), 0) is None
+
+
+def test_logits_of_more_classes_than_columns_are_as_far_apart() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 40, 2000)
+    x = (rng.normal(size=(40, 6))[y] + 0.3 * rng.normal(size=(2000, 6))).astype(np.float32)
+    by, linear = fit_logits(x, y, 0), fit_linear(x, y, 40)
+    assert by is not None
+    assert linear is not None
+    found, expected = by.apply(x), linear.apply(x)
+    assert found.shape == (2000, logits.MOST_COLUMNS)
+    assert np.abs(found.sum(axis=1)).max() < 1e-4
+    of_few, of_many = (pdist(one[:60].astype(np.float64)) for one in (found, expected))
+    assert np.allclose(of_few / of_few.mean(), of_many / of_many.mean(), rtol=0.02)

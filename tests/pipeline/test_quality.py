@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,14 @@ from sklearn.metrics import f1_score
 from pipeline.blocks import logits
 from pipeline.blocks.logits import FOLDS, fit_linear, fit_some, fold_of
 from pipeline.decision import quality
-from pipeline.decision.class_votes import CANDIDATES, NONE, ClassVotes, class_votes
+from pipeline.decision.class_votes import (
+    CANDIDATES,
+    LIKELIEST,
+    NONE,
+    ClassVotes,
+    class_votes,
+    vote_sizes,
+)
 from pipeline.decision.quality import (
     DENSEST,
     FAR,
@@ -118,9 +126,9 @@ def test_each_step_is_its_definition(c: int, reaching: bool, seed: int) -> None:
 
 def telling(
     n: int, c: int, times: int = 1
-) -> tuple[npt.NDArray[np.float32], ClassVotes, Correction]:
-    """Features that tell labels apart, and votes that tell little, of a fifth wrong labels; classes
-    follow each other on a line, so many times."""
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64], npt.NDArray[np.int64], Correction]:
+    """Features that tell labels apart, neighbors' labels that tell little, and labels, a fifth of
+    them wrong; classes follow each other on a line, so many times."""
     rng = np.random.default_rng(c)
     place = rng.integers(0, c * times, n)
     clean = place % c
@@ -128,14 +136,20 @@ def telling(
     label = np.where(rng.random(n) < 0.2, rng.integers(0, c, n), clean)
     near = np.where(rng.random((n, SIZES[-1])) < 0.3, clean[:, None], rng.integers(0, c, (n, 15)))
     by = correction(0.8 * np.eye(c) + 0.2 / c, np.bincount(label, minlength=c))
-    return x, class_votes(near, label, c, SIZES), by
+    return x, near, label, by
+
+
+def votes_in(near: npt.NDArray[np.int64], label: npt.NDArray[np.int64], c: int) -> ClassVotes:
+    return class_votes(near, label, c, vote_sizes(near.shape[1]))
 
 
 def test_models_that_tell_more_are_heard_as_one_more_share() -> None:
-    x, votes, by = telling(900, 4)
+    x, near, label, by = telling(900, 4)
+    votes = votes_in(near, label, 4)
     first = fit_first(votes, by)
-    heard, hearing, forests = hear_models(first, votes, by, x)
+    heard, says, forests = hear_models(first, near, label, by, x)
     assert forests is not None
+    hearing = class_votes(near, label, 4, vote_sizes(15), says)
     assert heard.trees == forests.digest
     raw = np.exp(forests.apply(x).astype(np.float64))
     chance = raw / raw.sum(axis=1, keepdims=True)
@@ -155,15 +169,31 @@ def test_models_that_tell_more_are_heard_as_one_more_share() -> None:
     assert after > before + 0.1
 
 
+linear_of_three = partial(fit_linear, n_classes=3)
+
+
+def of_discriminants(x: npt.NDArray[np.float32], y: npt.NDArray[np.int64]) -> logits.Forests | None:
+    return fit_linear(x, y, 4)  # of which there is no row
+
+
 @pytest.mark.parametrize("fold", range(FOLDS))
-@pytest.mark.parametrize("fit", [fit_linear, fit_some])
+@pytest.mark.parametrize(
+    ("fit", "ridges", "shrunken"),
+    [(fit_some, (), ()), (linear_of_three, (1.0,), ()), (of_discriminants, (), (0.3,))],
+)
 def test_models_of_a_row_have_not_seen_its_own_class(
-    fit: Callable[..., logits.Forests | None], fold: int, monkeypatch: pytest.MonkeyPatch
+    fit: Callable[..., logits.Forests | None],
+    ridges: tuple[float, ...],
+    shrunken: tuple[float, ...],
+    fold: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(logits, "RIDGES", (1.0,))  # the one of several is chosen by all
-    x, votes, _ = telling(900, 3)
+    monkeypatch.setattr(logits, "RIDGES", ridges)  # the one of several is chosen by all
+    monkeypatch.setattr(logits, "SHRUNKEN", shrunken)
+    monkeypatch.setattr(logits, "_likeliest_factor", lambda *_: 1.0)  # and so is the factor
+    x, _, label, _ = telling(900, 3)
     mine = fold_of(x) == fold
-    one, other = fit(x, votes.own), fit(x, np.where(mine, (votes.own + 1) % 3, votes.own))
+    one, other = fit(x, label), fit(x, np.where(mine, (label + 1) % 3, label))
     assert one is not None
     assert other is not None
     assert np.array_equal(*(model_chances(of, x[mine]) for of in (one, other)))
@@ -172,9 +202,9 @@ def test_models_of_a_row_have_not_seen_its_own_class(
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_trees_are_heard_where_they_tell_more_than_a_linear_model(times: int) -> None:
-    x, votes, by = telling(3000, 3, times)
-    models = hear_models(fit_first(votes, by), votes, by, x)[2]
-    linear, trees = fit_linear(x, votes.own), fit_some(x, votes.own)
+    x, near, label, by = telling(3000, 3, times)
+    models = hear_models(fit_first(votes_in(near, label, 3), by), near, label, by, x)[2]
+    linear, trees = fit_linear(x, label, 3), fit_some(x, label)
     assert models is not None
     assert linear is not None
     assert trees is not None
@@ -186,22 +216,47 @@ def test_trees_are_heard_where_they_tell_more_than_a_linear_model(times: int) ->
 
 def test_models_that_tell_nothing_are_not_heard() -> None:
     rng = np.random.default_rng(0)
-    x, votes, by = telling(900, 3)
-    first = fit_first(votes, by)
+    x, near, label, by = telling(900, 3)
+    first = fit_first(votes_in(near, label, 3), by)
     noise = rng.normal(size=x.shape).astype(np.float32)
-    assert hear_models(first, votes, by, noise) == (first, votes, None)
-    unlabeled = replace(votes, own=np.where(rng.random(900) < 0.3, NONE, votes.own))
-    _, hearing, forests = hear_models(fit_first(unlabeled, by), unlabeled, by, x)
-    known = unlabeled.own != NONE
-    alone = fit_linear(x[known], unlabeled.own[known])
+    assert hear_models(first, near, label, by, noise) == (first, None, None)
+    some = np.where(rng.random(900) < 0.3, NONE, label)
+    _, says, forests = hear_models(fit_first(votes_in(near, some, 3), by), near, some, by, x)
+    known = some != NONE
+    alone = fit_linear(x[known], some[known], 3)
     assert forests is not None
     assert alone is not None
     part = forests.slope[0, 0, 0] / alone.slope[0, 0, 0]  # what is left is by trees
     assert np.allclose(forests.slope, part * alone.slope)
+    assert says is not None
+    assert len(says) == 900
+    one = np.where(label > 0, NONE, label)
+    assert hear_models(first, near, one, by, x)[2] is None
+
+
+def test_of_many_classes_those_that_a_model_makes_likeliest_are_candidates() -> None:
+    c = CANDIDATES + 8
+    x, near, label, by = telling(3000, c)
+    votes = votes_in(near, label, c)
+    first = fit_first(votes, by)
+    heard, says, models = hear_models(first, near, label, by, x)
+    assert models is not None
+    assert says is not None
+    assert says.shape == (3000, c)
+    hearing = class_votes(near, label, c, vote_sizes(15), says)
     assert hearing.trees is not None
-    assert len(hearing.trees) == 900
-    two = replace(votes, own=np.where(votes.own == 2, NONE, votes.own))
-    assert hear_models(first, two, by, x)[2] is None  # of a class that the sample lacks
+    for row in range(50):
+        best = set(np.argsort(-says[row].astype(int), kind="stable")[:LIKELIEST].tolist())
+        code = hearing.code[row]
+        assert best <= set(code.tolist())
+        assert np.array_equal(hearing.trees[row][code != NONE], says[row][code[code != NONE]])
+        assert code[hearing.own[row]] == label[row]
+    clean = np.rint(x[:, 0]).clip(0, c - 1)
+    right = []
+    for of, weights in ((votes, first), (hearing, heard)):
+        best_place = chances(vote_features(of, by), of.code, weights).chance.argmax(axis=1)
+        right.append((of.code[np.arange(3000), best_place] == clean).mean())
+    assert right[1] > right[0] + 0.05
 
 
 @given(st.sampled_from([2, 5, 40]), st.integers(0, 2**32 - 1))

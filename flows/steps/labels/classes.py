@@ -4,7 +4,7 @@ qualities, in two passes → verdicts on the training labels, in source order.""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted
 from flows.steps.labels.verdicts import Checked, LabelIssues, write_verdicts
-from pipeline.arrays import Float32, Float64, Int32, Int64, Integers
+from pipeline.arrays import Float32, Float64, Int32, Int64, Integers, UInt8
 from pipeline.blocks.logits import can_learn
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose
@@ -206,11 +206,13 @@ def neighbor_codes(at: Around) -> Int32:
     return labels_of(at.of_row["neighbor"], at.of_row["neighbor_label"])
 
 
-def read_sample(sample: Arrays, n_classes: int) -> tuple[Integers, Integers, ClassVotes]:
-    """Labels of the sampled rows' neighbors (row, rank), their own, and their votes; rows
-    ascending."""
+def read_sample(
+    sample: Arrays, n_classes: int, trees: UInt8 | None = None
+) -> tuple[Integers, Integers, ClassVotes]:
+    """Labels of the sampled rows' neighbors (row, rank), their own, and their votes, beside what
+    models say (row, class); rows ascending."""
     near, own = sample["neighbor_label"], sample["given_label"]
-    return near, own, class_votes(near, own, n_classes, vote_sizes(near.shape[1]))
+    return near, own, class_votes(near, own, n_classes, vote_sizes(near.shape[1]), trees)
 
 
 def estimate_classes(
@@ -249,14 +251,15 @@ def estimate_classes(
         assert fitted.interval is not None
         by = correction(assumed(fitted, counts, contradicted(votes)), counts)
         prior = counts / counts.sum() if fitted.prior is None else fitted.prior
-        first, forests, worth_it = fit_first(votes, by), None, None
-        if can_learn(len(own), pool.n_features):
+        first, says, forests, worth_it = fit_first(votes, by), None, None, None
+        if can_learn(pool.n_features):
             x = sampled(run, "partition", sample["row"])
             machine = Threads(job.machine().threads)
-            first, votes, forests = hear_models(first, votes, by, x, machine)
+            first, says, forests = hear_models(first, near, own, by, x, machine)
         if params.k is None:
             labeled = (own >= 0) & (own < n_classes)
-            some, labels, trees = near[labeled], own[labeled], votes.take(labeled).trees
+            some, labels = near[labeled], own[labeled]
+            trees = None if says is None else says[labeled]
             part = None if decision.part == 0 else softened(matrix, counts, decision.part)
             worth_it = worth(
                 decide(some, n_classes, k, part).predicted,
@@ -303,15 +306,15 @@ def find_class_issues(
 ) -> LabelIssues:
     """Write the group `labels`."""
     n_classes, n_rows = estimates.rule.n_classes, graph.pool.n_rows
-    by_models, gives = None, {"code": f"({KEPT},)i2", "chance": f"({KEPT},)f4"}
+    models, gives = None, {"code": f"({KEPT},)i2", "chance": f"({KEPT},)f4"}
     if digest := estimates.first.trees:
         hear = partial(chances_by_models, digest=digest)
-        by_models = over_rows(job, graph, "model-chances", hear, requests=counted)
+        models = over_rows(job, graph, "model-chances", hear, requests=counted)
         gives["trees"] = f"({n_classes},)u1"
     tops = over_graph(
         *(job, graph, "first-pass", partial(top, n_classes=n_classes, first=estimates.first)),
         needs=NEEDS,
-        known=by_models,
+        known=models,
         gives=gives,
         reading=corrected,
     )
@@ -355,20 +358,22 @@ def chances_by_models(at: SourceRows, digest: str) -> Arrays:
 
 
 def votes_of(at: Around, n_classes: int) -> ClassVotes:
-    near = neighbor_codes(at)
-    votes = class_votes(near, at.of_row["given_label"], n_classes, vote_sizes(near.shape[1]))
-    return replace(votes, trees=at.known["trees"][at.own]) if "trees" in at.known else votes
+    near, trees = neighbor_codes(at), by_models(at)
+    return class_votes(near, at.of_row["given_label"], n_classes, vote_sizes(near.shape[1]), trees)
+
+
+def by_models(at: Around) -> UInt8 | None:
+    """(row, class) what models say of some rows; None where none are heard."""
+    return at.known["trees"][at.own] if "trees" in at.known else None
 
 
 def top(at: Around, n_classes: int, first: Weights, by: Correction) -> Arrays:
     """The likeliest classes of some rows, for their neighbors: codes from 1, 0 where there are
     fewer than `KEPT`; and what models say, as the next pass wants to know that again."""
-    votes = votes_of(at, n_classes)
-    tops = first_pass(votes, by, first)
+    tops, trees = first_pass(votes_of(at, n_classes), by, first), by_models(at)
     missing = ((0, 0), (0, KEPT - tops.code.shape[1]))
-    by_models = {} if votes.trees is None else {"trees": votes.trees}
     made = {"code": np.pad(tops.code + 1, missing), "chance": np.pad(tops.chance, missing)}
-    return made | by_models
+    return made if trees is None else {**made, "trees": trees}
 
 
 def tops_around(at: Around) -> TopClasses:
@@ -392,7 +397,7 @@ def _fit(run: Run, n_classes: int, digest: str, counted: Sendings, smoothed: Sen
     by, sample, around = read_correction(run), counted.drawn(), smoothed.drawn()
     features_of_sample = partial(sampled, run, "partition", sample["row"])
     trees = heard(digest, run, model_chances, features_of_sample)
-    votes = replace(read_sample(sample, n_classes)[2], trees=trees)
+    votes = read_sample(sample, n_classes, trees)[2]
     features = np.concatenate([vote_features(votes, by), around["feature"]], axis=2)
     return Output([], fit_weights(features, votes, by, around["reach"]))
 

@@ -213,7 +213,7 @@ def estimate_rates(
         of_sizes = count[:, [grid.index(size) for size in sizes]]
         weighed = weighed_vote(of_sizes, sizes, given, assumed(rates, votes))
         features, forests, worth_it = weighed.features(of_sizes), None, None
-        if can_learn(len(given), pool.n_features):
+        if can_learn(pool.n_features):
             x = sampled(run, "partition", sample["row"])
             heard_by = weighed, of_sizes, given, x, Threads(job.machine().threads)
             weighed, features, forests = hear_models(*heard_by)
