@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -427,6 +428,11 @@ class Training(PoolReport):
     def grouped_classes(self) -> list[LabelValue]:
         """The classes whose rates are shown of each group: both of two."""
         return self.classes if len(self.classes) == 2 else []
+
+
+def was_in_memory(source: str) -> bool:
+    """Whether a path is that of the file that a frame or an array was while it was trained on."""
+    return re.search(r"(^|/)knnoise-\w+/(table|array)[^/]*$", source) is not None
 
 
 def fields_of(result: object, *names: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@ the same, a table that somebody gave, or features."""
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from flows.options.params import Paged
+from flows.report.model import was_in_memory
 from flows.report.rows import Features, Shown, shown_of
 from flows.scorings.scored import Trained
 from pipeline.arrays import Int64
@@ -23,8 +23,6 @@ LOOK_SECONDS = 5.0
 """Between looks whether the table is there; more where a look takes long."""
 PATIENCE = 20
 """Times that a look takes until the next."""
-_WAS_IN_MEMORY = re.compile(r"/knnoise-\w{8}/table\b")
-"""Where what is given from Python is for the time of a call."""
 
 
 @dataclass
@@ -72,7 +70,7 @@ class SourceTable:
                         "Features are shown until it is back; --show FILE takes another table."
                     )
                 self.trouble = f"{error}. {instead}"
-                if self.shown is None and _WAS_IN_MEMORY.search(self.path):
+                if self.shown is None and was_in_memory(self.path):
                     self.trouble = (
                         "The table that was trained on was in memory. Features are shown; --show "
                         "FILE takes a table with the same rows."

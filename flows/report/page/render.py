@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from flows.engine.results import LabelValue
 from flows.report.lines import predicted_by
-from flows.report.model import PoolReport, Training
+from flows.report.model import PoolReport, Training, was_in_memory
 from pipeline.decision.odds import WeighedVote
 from pipeline.decision.quality import Weights
 from pipeline.decision.tempering import Worth
@@ -138,10 +138,6 @@ def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
     ]
 
 
-_IN_MEMORY = re.compile(r"(^|/)knnoise-\w+/(table|array)[^/]*$")
-"""The file that a frame or an array was, which is gone."""
-
-
 def next_steps(run: str, report: Training) -> list[tuple[str, str]]:
     """What a person may do with a training of single labels, each with its command."""
     source = "SOURCE" if report.config.health is None else report.config.health.source
@@ -149,7 +145,7 @@ def next_steps(run: str, report: Training) -> list[tuple[str, str]]:
     steps = [("judge what is suspect", f"knnoise review {here}")]
     if report.annotators is None:
         clean = f"knnoise clean {of} {here} --out clean.parquet"
-        if _IN_MEMORY.search(source):
+        if was_in_memory(source):
             clean = f"open_run({run!r}).clean(SOURCE, 'clean.parquet')"
         steps.append(("train another model", clean))
     return [*steps, ("predict new rows", f"knnoise score NEW {here} --out scores.parquet")]
