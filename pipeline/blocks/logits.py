@@ -270,13 +270,14 @@ def fit_linear(x: Float32, y: Codes, n_classes: int) -> Forests | None:
     is_narrow = n_classes <= MOST_COLUMNS and x.shape[1] <= NARROW
     if is_narrow or len(few) * x.shape[1] * n_classes <= REGRESSED_VALUES:
         best = fit_regressed(x, y, n_classes)
-        most = most if best is None else _says(best.apply(x[few]), y[few])
     if x.shape[1] <= MOST_FEATURES and (n_classes > 2 or best is None):
-        some = some_rows(x, DISCRIMINATED_VALUES)
+        some, judged, label = some_rows(x, DISCRIMINATED_VALUES), x[few], y[few]
+        if best is not None:
+            most = _says(best.apply(judged), label)
         for linear in _linear(_discriminants, x[some], y[some], n_classes, 2):
-            logits = linear.apply(x[few])
-            factor = _likeliest_factor(logits, y[few])
-            if (says := _says(factor * logits, y[few])) > most:
+            logits = linear.apply(judged)
+            factor = _likeliest_factor(logits, label)
+            if (says := _says(factor * logits, label)) > most:
                 slope, start = factor * linear.slope, factor * linear.start
                 best, most = linear._replace(slope=slope, start=start), says
     return best
@@ -286,8 +287,9 @@ def fit_regressed(x: Float32, y: Codes, n_classes: int) -> Forests | None:
     """The same by multinomial logistic regression of scikit-learn; None where some fold leaves a
     class out."""
     few = some_rows(x, FITTED_VALUES)
-    fitted = list(_linear(_regressions, x[few], y[few], n_classes, n_classes))
-    return max(fitted, key=lambda linear: _says(linear.apply(x[few]), y[few]), default=None)
+    x, y = x[few], y[few]
+    fitted = _linear(_regressions, x, y, n_classes, n_classes)
+    return max(fitted, key=lambda linear: _says(linear.apply(x), y), default=None)
 
 
 def _linear(

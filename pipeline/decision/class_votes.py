@@ -24,7 +24,7 @@ CANDIDATES = 32
 SIZES = (4, 8, 16, 32, 64, 100)
 """Neighborhood sizes that votes are counted for."""
 LIKELIEST = 8
-"""Of more classes than that, those that models make likeliest are candidates, whoever votes."""
+"""Classes that models make likeliest, which are candidates whoever votes, where not all are."""
 NONE = -1
 """Code of a candidate that is not there."""
 

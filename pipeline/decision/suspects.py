@@ -146,13 +146,12 @@ def suspects_of(
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
     """
     n, c, forests = len(index), len(by.matrix), None
-    votes = votes_among(index, label, c)
-    first = fit_first(votes.take(sample), by)
+    first, trees = fit_first(votes_among(index, label, c, sample), by), None
     if x is not None and can_learn(x.shape[1]):
         heard = label[index[sample]], label[sample], by, dense(x[sample])
         first, _, forests = hear_models(first, *heard, threads)
-        if forests is not None:
-            votes = votes_among(index, label, c, trees=by_models(forests, x, c))
+        trees = None if forests is None else by_models(forests, x, c)
+    votes = votes_among(index, label, c, trees=trees)
     portions = [slice(at, at + PORTION) for at in range(0, n, PORTION)]
     parts = [first_pass(votes.take(rows), by, first) for rows in portions]
     code = np.concatenate([part.code for part in parts])
