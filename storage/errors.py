@@ -199,11 +199,19 @@ def stored(name: str) -> Iterator[None]:
             raise InputError(f"{name}: {refused}") from error
         if isinstance(error, OSError) or _status(error) is not None or may_pass(error):
             reason = str(error).strip() or type(error).__name__
-            lasting = isinstance(error, OSError) and error.errno in _LASTING
-            lasting |= isinstance(error, FileNotFoundError | PermissionError)  # a store's: no errno
-            remedy = "mend that, or name another" if lasting else "what is done is kept: run again"
-            raise StorageError(f"{name}: cannot be read or written ({reason}); {remedy}") from error
+            raise StorageError(
+                f"{name}: cannot be read or written ({reason}); {_remedy(error)}"
+            ) from error
         raise
+
+
+def _remedy(error: Exception) -> str:
+    number = error.errno if isinstance(error, OSError) else None
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "what is done is kept: make room and run again"
+    if number in _LASTING or isinstance(error, FileNotFoundError | PermissionError):  # a store's
+        return "mend that, or name another"
+    return "what is done is kept: run again"
 
 
 def _may_hang(name: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from storage.errors import InputError, StorageError, amount, stored, unsteered
@@ -28,3 +30,14 @@ def test_what_a_store_refuses_for_good_is_not_to_be_run_again(error: OSError) ->
     message = rf"\({error}\); mend that, or name another$"
     with pytest.raises(StorageError, match=message), stored("s3://nowhere/run"):
         raise error
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_wants_room() -> None:
+    message = r"No space left on device\); what is done is kept: make room and run again$"
+    with (
+        pytest.raises(StorageError, match=message),
+        stored("run"),
+        open("/dev/full", "w") as full,
+    ):
+        full.write("row")
