@@ -23,7 +23,7 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from storage.arrays.groups import Arrays, array, read_array
+from storage.arrays.groups import Arrays, array, read_rows
 from storage.errors import InputError, StorageError, stored
 from storage.files import durable
 from storage.files.location import OBJECT_STORES, Location, check_address
@@ -195,7 +195,8 @@ def write_table(
     """
     flat = ending(target) in FLAT
     group = run.group(path)
-    first = array(group, columns[0])
+    held = {name: array(group, name) for name in columns}
+    first = held[columns[0]]
     if ending(target) == ".xlsx" and first.shape[0] > MOST_IN_SHEET:
         raise InputError(
             f"{target}: {first.shape[0]:,} rows, and a sheet holds {MOST_IN_SHEET:,}; name it .csv "
@@ -207,7 +208,7 @@ def write_table(
     names = None if classes is None or coded else label_names(classes)
 
     def table(rows: slice) -> pa.Table:
-        data = {name: read_array(group, name, rows) for name in columns}
+        data = {name: read_rows(column, rows) for name, column in held.items()}
         data = {name: column for name, column in data.items() if column.ndim == 1 or not flat}
         made = {}
         if named is not None:

@@ -1,7 +1,7 @@
 """Groups of arrays on disk, created, written and read as the schema says."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,9 @@ def create_group(
     rows_per_chunk: int,
     optional: Iterable[str] = (),
     label: npt.DTypeLike = np.int8,
-) -> zarr.Group:
-    """Create the arrays of a `GROUPS` kind that are not there; `sizes` by dimension name, `label`
-    the type of label codes.
+) -> tuple[zarr.Group, dict[str, zarr.Array[Any]]]:
+    """A group with its arrays by name; those of a `GROUPS` kind that are not there are created.
+    `sizes` by dimension name, `label` the type of label codes.
 
     optional : the arrays wanted of those that a group may be without
 
@@ -51,17 +51,21 @@ def create_group(
     if not about.items() <= group.attrs.asdict().items():  # what is committed is not written again
         group.attrs.update(about)
     wanted = {name for name, column in GROUPS[kind].items() if not column.optional} | {*optional}
-    missing = [name for name in GROUPS[kind] if name in wanted and not _has(group, name)]
-    _create_arrays(group, kind, missing, sizes, rows_per_chunk, np.dtype(label))
-    return group
+    there = _arrays(group, wanted)
+    missing = [name for name in GROUPS[kind] if name in wanted - there.keys()]
+    made = _create_arrays(group, kind, missing, sizes, rows_per_chunk, np.dtype(label))
+    return group, dict(sorted((there | made).items()))
 
 
-def _has(group: zarr.Group, name: str) -> bool:
-    """Whether an array is there, with metadata that can be read."""
-    try:
-        return name in group
-    except ValueError:
-        return False
+def _arrays(group: zarr.Group, wanted: Iterable[str]) -> dict[str, zarr.Array[Any]]:
+    """The arrays of a group; where metadata of one cannot be read, those `wanted` whose can."""
+    with suppress(ValueError):
+        return dict(group.arrays())
+    there = {}
+    for name in wanted:
+        with suppress(ValueError, KeyError):
+            there[name] = _member(group, name)
+    return there
 
 
 def retype_labels(group: zarr.Group, kind: str, name: str, label: np.dtype[Any]) -> zarr.Array[Any]:
@@ -155,7 +159,11 @@ def array(group: zarr.Group, name: str) -> zarr.Array[Any]:
     Raises `StorageError` where its metadata are damaged.
     """
     with undamaged(f"{group.store_path}/{name}"):
-        member = group[name]
+        return _member(group, name)
+
+
+def _member(group: zarr.Group, name: str) -> zarr.Array[Any]:
+    member = group[name]
     assert isinstance(member, zarr.Array)
     return member
 
@@ -165,8 +173,13 @@ def read_array(group: zarr.Group, name: str, rows: slice = slice(None)) -> npt.N
 
     Raises `StorageError` where a chunk is missing or damaged.
     """
-    with undamaged(f"{group.store_path}/{name}"):
-        return np.asarray(array(group, name)[rows])
+    return read_rows(array(group, name), rows)
+
+
+def read_rows(stored: zarr.Array[Any], rows: slice) -> npt.NDArray[Any]:
+    """Rows of an array as NumPy; raises as `read_array` does."""
+    with undamaged(stored.store_path):
+        return np.asarray(stored[rows])
 
 
 def read_group(store: Store, path: str, names: tuple[str, ...] | None = None) -> Arrays:

@@ -19,6 +19,7 @@ import google_crc32c
 import zarr
 from fsspec import AbstractFileSystem
 from fsspec.core import split_protocol
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.registry import known_implementations
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
@@ -34,6 +35,8 @@ zarr.config.set({"array.write_empty_chunks": True})
 
 _METADATA = {"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"}
 """Files of a Zarr hierarchy that may be absent; every other one is a chunk."""
+_SMALL = 1 << 18
+"""Bytes of a file that are read or written sooner than a thread is found to do it."""
 
 
 def _name(key: str) -> str:
@@ -41,7 +44,7 @@ def _name(key: str) -> str:
 
 
 class _Local(LocalStore):
-    """A folder of this host, whose metadata, which are many and small, wait for no thread."""
+    """A folder of this host: files that are small, which most are, wait for no thread."""
 
     async def get(
         self,
@@ -49,12 +52,18 @@ class _Local(LocalStore):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        if _name(key) in _METADATA:
+        if _name(key) in _METADATA or self._is_small(key):
             return self.get_sync(key, prototype=prototype, byte_range=byte_range)
         return await super().get(key, prototype, byte_range)
 
+    def _is_small(self, key: str) -> bool:
+        try:
+            return os.stat(self.root / key).st_size <= _SMALL
+        except OSError:  # as who reads it will say
+            return False
+
     async def set(self, key: str, value: Buffer) -> None:
-        if _name(key) in _METADATA:
+        if len(value) <= _SMALL:
             self.set_sync(key, value)
         else:
             await super().set(key, value)
@@ -213,6 +222,7 @@ def open_url(url: str) -> tuple[AbstractFileSystem, str]:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_LOCAL = LocalFileSystem()
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _PIECE_BYTES = 16 << 20
 """Bytes of a file that are in memory at once while it is checked."""
@@ -278,7 +288,7 @@ class Location:
         return f"{self.url}/{key}" if key else self.url
 
     def _fs(self, key: str = "") -> tuple[Any, str]:
-        return open_url(self.path(key))
+        return (_LOCAL, self.path(key)) if self.is_local else open_url(self.path(key))
 
     @_stored
     def read(self, key: str, start: int | None = None, stop: int | None = None) -> bytes | None:

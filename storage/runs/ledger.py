@@ -74,6 +74,8 @@ class Ledger:
         """The parts of a step that have a record, by name; None where it is damaged."""
         keys = self._keys(f"ledger/{step}")
         parts = [key.rsplit("/", 1)[1].removesuffix(".json") for key in keys]
+        if len(keys) < 2:
+            return dict(zip(parts, map(self._read, keys), strict=True))
         with ThreadPoolExecutor(8) as threads:
             records = zip(parts, threads.map(self._read, keys), strict=True)
             return dict(sorted(records, key=itemgetter(0)))

@@ -52,14 +52,13 @@ class ChunkWriter:
         self.kind = kind or path
         self._growing = Lock()
         begin = {"row": rows if n_rows is None else n_rows, **sizes}
-        self.group = create_group(
-            *(run.store, path, self.kind, begin),
-            rows_per_chunk=rows,
-            optional=optional,
-            label=label,
-        )
         with undamaged(f"{run.store}/{path}"):
-            self.arrays = dict(sorted(self.group.arrays()))
+            self.group, self.arrays = create_group(
+                *(run.store, path, self.kind, begin),
+                rows_per_chunk=rows,
+                optional=optional,
+                label=label,
+            )
 
     def chunk(self, number: int, **columns: npt.NDArray[Any]) -> list[str]:
         """Write one chunk of each column given; keys of the files written.
@@ -99,7 +98,8 @@ class ChunkWriter:
             if self.arrays[name].dtype != value.dtype:
                 self.arrays[name] = retype_labels(self.group, self.kind, name, value.dtype)
         for target in self.arrays.values():
-            target.resize((n_rows, *target.shape[1:]))
+            if target.shape[0] != n_rows:
+                target.resize((n_rows, *target.shape[1:]))
         for name, value in columns.items():
             self.arrays[name][...] = value
         self.group.update_attributes(attributes)

@@ -87,14 +87,14 @@ def test_chunks_are_row_groups(run: Run, tmp_path: Path) -> None:
 def test_no_more_than_a_chunk_is_read_at_once(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, lengths = export.read_array, []
+    read, lengths = export.read_rows, []
 
     def counted(*args: object) -> np.ndarray:
         values = read(*args)
         lengths.append(len(values))
         return values
 
-    monkeypatch.setattr(export, "read_array", counted)
+    monkeypatch.setattr(export, "read_rows", counted)
     write_table(run, "scores", str(tmp_path / "s.parquet"), COLUMNS)
     assert max(lengths) == 4
 

@@ -96,7 +96,7 @@ def test_missing_chunk_is_an_error_not_fill_values(location: Location) -> None:
 
 def test_chunk_of_fill_values_is_written_all_the_same(location: Location) -> None:
     store = location.zarr_store("data.zarr")
-    group = create_group(store, "g", "bounds", {"row": 4}, rows_per_chunk=4)
+    group, _ = create_group(store, "g", "bounds", {"row": 4}, rows_per_chunk=4)
     array(group, "bound")[...] = np.full(4, np.nan)
     assert location.exists("data.zarr/g/bound/c/0")
 
