@@ -37,6 +37,8 @@ FIRST_PART = 0.25
 FIRST_SIZES = 18, 90
 """Rows that these neighborhoods hold at least, before that, and at most."""
 ITERATIONS = 150
+LEAST_STEP = 3e-6
+"""Part of the loss that a step has to take away for another to follow."""
 FEWEST_LABELS = 25
 """Held-out labels of a class from which on it may be said to lie nowhere."""
 MOST_REFITS = 2
@@ -93,7 +95,7 @@ def _fit(share: Float64, counts: Float64, first: Float64, true: Int64) -> tuple[
     logits = np.log(first[true]).ravel()
     free = np.concatenate([logits, target.ravel(), np.full(g, 6.0 / g), np.zeros(t)])
     steps = min(ITERATIONS, ALL_WORK // (share.shape[1] * c * c))
-    limit = {"maxiter": steps, "maxfun": 2 * steps}
+    limit = {"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP}
     for times in (1000.0, 1.0):
         data = (share, counts, target, times * MIXING_PENALTY, true)
         free = minimize(loss, free, data, "L-BFGS-B", True, options=limit).x
