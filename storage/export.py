@@ -195,8 +195,8 @@ def write_table(
     """
     flat = ending(target) in FLAT
     group = run.group(path)
-    held = {name: array(group, name) for name in columns}
-    first = held[columns[0]]
+    arrays = {name: array(group, name) for name in columns}
+    first = arrays[columns[0]]
     if ending(target) == ".xlsx" and first.shape[0] > MOST_IN_SHEET:
         raise InputError(
             f"{target}: {first.shape[0]:,} rows, and a sheet holds {MOST_IN_SHEET:,}; name it .csv "
@@ -208,7 +208,7 @@ def write_table(
     names = None if classes is None or coded else label_names(classes)
 
     def table(rows: slice) -> pa.Table:
-        data = {name: read_rows(column, rows) for name, column in held.items()}
+        data = {name: read_rows(column, rows) for name, column in arrays.items()}
         data = {name: column for name, column in data.items() if column.ndim == 1 or not flat}
         made = {}
         if named is not None:

@@ -258,6 +258,11 @@ def fit_some(x: Float32, y: Codes, threads: Threads = ALONE) -> Forests | None:
     return fit_forests(x[some], y[some], 0, threads, HASTE, BINS)
 
 
+def _is_narrow(n_features: int, n_classes: int) -> bool:
+    """Whether a logistic regression is fitted whatever it takes."""
+    return n_features <= NARROW and n_classes <= MOST_COLUMNS
+
+
 def fit_linear(x: Float32, y: Codes, n_classes: int) -> Forests | None:
     """A linear function of the features for each class, of some rows of each fold's others, bare of
     trees: by ``fit_regressed`` where that is soon done, or by Fisher's discriminant, of two classes
@@ -267,8 +272,7 @@ def fit_linear(x: Float32, y: Codes, n_classes: int) -> Forests | None:
     y : (row,) codes below `n_classes`, of which one column stands for two
     """
     few, best, most = some_rows(x, FITTED_VALUES), None, -np.inf
-    is_narrow = n_classes <= MOST_COLUMNS and x.shape[1] <= NARROW
-    if is_narrow or len(few) * x.shape[1] * n_classes <= REGRESSED_VALUES:
+    if _is_narrow(x.shape[1], n_classes) or len(few) * x.shape[1] * n_classes <= REGRESSED_VALUES:
         best = fit_regressed(x, y, n_classes)
     if x.shape[1] <= MOST_FEATURES and (n_classes > 2 or best is None):
         some, judged, label = some_rows(x, DISCRIMINATED_VALUES), x[few], y[few]
@@ -331,19 +335,29 @@ def _regressions(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64
 
 def _discriminants(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
     """The same by Fisher's discriminant of the features' standard scores, the covariance within
-    classes shrunken by several parts (Friedman 1989). Of a class without a row its rareness alone
-    is known."""
-    count = np.bincount(y, minlength=n_classes)
+    classes shrunken by several parts (Friedman 1989); where it may stand alone, also of the rows
+    whose labels the most shrunken one does not contradict."""
+    of_all = list(_shrunken(x, y, n_classes))
+    yield from of_all
+    if not _is_narrow(x.shape[1], n_classes):
+        slope, start = of_all[-1]
+        agrees = (x @ slope + start).argmax(axis=1) == y
+        yield from _shrunken(x[agrees], y[agrees], n_classes)
+
+
+def _shrunken(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
+    """Of a class without a row its rareness alone is known."""
+    count, n = np.bincount(y, minlength=n_classes), max(1, len(x))
     mean = np.stack([x[y == one].sum(axis=0) for one in range(n_classes)])
     mean /= np.maximum(count, 1)[:, None]
     away = x - mean[y]
-    within = away.T @ away / len(x)
+    within = away.T @ away / n
     variance = np.trace(within) / len(within) or 1.0
     for part in SHRUNKEN:
         covariance = (1.0 - part) * within
         covariance[np.diag_indices(len(covariance))] += part * variance
         slope = linalg.solve(covariance, mean.T, assume_a="pos")
-        yield slope, np.log(np.maximum(count, 0.5) / len(x)) - 0.5 * (mean.T * slope).sum(axis=0)
+        yield slope, np.log(np.maximum(count, 0.5) / n) - 0.5 * (mean.T * slope).sum(axis=0)
 
 
 def _likeliest_factor(logits: Float32, y: Codes) -> float:
