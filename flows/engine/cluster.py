@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import multiprocessing
 import os
+import signal
 import ssl
 import sys
 import threading
@@ -14,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -446,6 +447,7 @@ def _start_fork_server() -> None:
     if not set(modules) <= set(server._preload_modules):
         server._stop()
         server.set_forkserver_preload(modules)
+    _start_resource_tracker()
     forkserver.ensure_running()
     probe = multiprocessing.get_context("forkserver").Process(target=_nothing)
     probe.start()
@@ -454,6 +456,22 @@ def _start_fork_server() -> None:
         raise ClusterError(MESSAGE)
     if probe.exitcode != 0:
         raise ClusterError("the fork server died while it imported the project")
+
+
+def _start_resource_tracker() -> None:
+    """Start the process that clears up after this one and its workers, as one that does so without
+    a word, and that a terminal which is closed does not end before them.
+
+    It inherits what this thread blocks, and which warnings are wanted.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    sys.warnoptions.append("ignore::UserWarning:multiprocessing.resource_tracker")
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.pop()
+        if signal.SIGHUP not in before:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
 
 def _nothing() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -50,3 +52,22 @@ def test_bad_input_is_refused_and_leaves_nothing(pool: PoolWriter, tmp_path: Pat
     with pytest.raises(InputError, match="two classes"):
         fit(pool(y=[0] * 600), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_what_a_killed_worker_left_is_cleared_up_in_silence() -> None:
+    """As where the terminal is closed: all that it started is hung up."""
+    program = """
+import multiprocessing, os, signal, time
+from flows.engine.cluster import _start_resource_tracker
+_start_resource_tracker()
+semaphores = multiprocessing.get_context("spawn").Semaphore(), None
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+os.killpg(0, signal.SIGHUP)
+time.sleep(0.5)
+semaphores = None, multiprocessing.get_context("spawn").Semaphore()
+os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, start_new_session=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
