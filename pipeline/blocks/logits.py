@@ -232,7 +232,7 @@ def _stacked(logits: Float32, y: Codes) -> tuple[Float64, float]:
     two classes; and the mean logarithm of what these labels then are likely."""
     from sklearn.linear_model import LogisticRegression
 
-    with one_thread():
+    with one_thread(), np.errstate(divide="ignore"):  # of what is impossible
         model = LogisticRegression().fit(logits, y)
         says = model.predict_log_proba(logits)[np.arange(len(y)), y].mean()
     return np.maximum(model.coef_[0], 0.0), float(says)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+import warnings
 from contextlib import nullcontext
 from typing import Any
 
@@ -580,3 +581,11 @@ def test_masked_features_are_refused(model: Any) -> None:
         model.predict(x)
     with pytest.raises(ValueError, match="one class, 0: "):
         RobustKNeighborsClassifier().fit(x.filled(0), np.zeros(60, int))
+
+
+def test_labels_that_a_linear_function_tells_for_sure_are_fitted_without_a_warning() -> None:
+    x = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32)
+    y = (x[:, 0] > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert RobustKNeighborsClassifier().fit(x, y).score(x, y) > 0.95
