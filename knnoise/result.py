@@ -38,7 +38,7 @@ class Training:
 
     run: str
     """Folder of the run."""
-    summary: dict[str, Any] = field(repr=False)
+    summary: dict[str, Any] = field(repr=False, hash=False)
     """The report, as `report.json` holds it."""
 
     @property
@@ -265,8 +265,8 @@ class Scores:
 
     path: str
     """Their file."""
-    summary: dict[str, Any] = field(repr=False)
-    label_values: list[Any] = field(repr=False)
+    summary: dict[str, Any] = field(repr=False, hash=False)
+    label_values: list[Any] = field(repr=False, hash=False)
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -289,7 +289,7 @@ class Cleaned:
 
     path: str
     """Its file."""
-    summary: dict[str, Any] = field(repr=False)
+    summary: dict[str, Any] = field(repr=False, hash=False)
     index: str | None = None
     """Column of the file that was a data frame's index."""
 

@@ -153,6 +153,7 @@ def test_a_damaged_table_is_named_and_repaired(tmp_path: Path) -> None:
 def test_the_same_frame_again_is_the_same_run(trained: knnoise.Training) -> None:
     again = knnoise.train(frame(), trained.run, label_column="sick", **QUIET)
     assert again.summary == trained.summary
+    assert {trained, again} == {again}
 
 
 def test_results_are_read_from_whatever_folder_is_current_later(
