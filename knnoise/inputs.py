@@ -203,6 +203,8 @@ def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
     named = {name: str(getattr(kind, "dtype", kind)) for name, kind in kinds.items()}
     ranges = [name for name, kind in named.items() if kind.startswith(("interval", "period"))]
     frame = frame.astype(dict.fromkeys(ranges, "string"))  # which no other library knows
+    sparse = {n: k.subtype for n, k in frame.dtypes.items() if isinstance(k, pd.SparseDtype)}
+    frame = frame.astype(sparse)
     table = pa.Table.from_pandas(frame, preserve_index=False)
     return table.replace_schema_metadata(None), index
 

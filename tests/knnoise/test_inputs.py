@@ -237,6 +237,15 @@ def test_ranges_and_periods_of_pandas_are_text() -> None:
         assert read[name].tolist() == ["2024-01", "2024-02", "2024-03"]
 
 
+def test_sparse_columns_of_pandas_are_as_others() -> None:
+    dense = pd.DataFrame({"a": [0.0, 1.5, 0.0], "flag": [True, False, False]})
+    sparse = pd.get_dummies(["x", "y", "x"], sparse=True)
+    with as_files(pd.concat([sparse, dense], axis=1)) as files:
+        read = pd.read_feather(files.path)
+    assert read["x"].tolist() == [True, False, True]
+    assert read[["a", "flag"]].equals(dense)
+
+
 def test_what_a_mask_hides_is_missing() -> None:
     hidden = np.array([[False, True], [False, False]])
     values, labels = (
