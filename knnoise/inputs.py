@@ -1,5 +1,6 @@
 """Sources that are in memory, as files for the time of a call; those of Dask part by part."""
 
+import errno
 import math
 import os
 import re
@@ -7,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import numpy as np
 
-from storage.errors import InputError, KnnoiseError, reason_of
+from storage.errors import InputError, KnnoiseError, StorageError, reason_of
 
 BATCH_ROWS = 1 << 16
 _SETS = (list, tuple, set, frozenset, np.ndarray)
@@ -47,7 +48,7 @@ def as_files(source: Any, labels: Any = None, id_column: str | None = None) -> I
         neither a path nor one of these.
     """
     with TemporaryDirectory(prefix="knnoise-") as folder, in_words_of_python(folder, source):
-        with _as_table(f"the {type(source).__name__}"):
+        with _as_table(f"the {type(source).__name__}"), _with_room():
             path, index = _source(source, Path(folder), id_column)
         ids = {} if index is None else {"id_column": index}
         indexed = all(_is_of(one, "pandas") and hasattr(one, "index") for one in (source, labels))
@@ -56,7 +57,9 @@ def as_files(source: Any, labels: Any = None, id_column: str | None = None) -> I
                 "labels: their index is not that of the rows; give labels.reindex(rows.index), or "
                 "labels.to_numpy() where they are in the order of the rows"
             )
-        yield Source(path, _labels(labels, Path(folder)), ids)
+        with _with_room():
+            labels = _labels(labels, Path(folder))
+        yield Source(path, labels, ids)
 
 
 @contextmanager
@@ -222,6 +225,24 @@ def _as_table(what: str) -> Iterator[None]:
         raise InputError(f"{what} cannot be read as a table: {reason_of(error)}{remedy}") from error
 
 
+_FULL = os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "requested and"
+"""What libraries say of a full disk or quota: NumPy's count of what was written among it."""
+
+
+@contextmanager
+def _with_room() -> Iterator[None]:
+    """Raise `StorageError` where the temporary folder has no room for what is in memory."""
+    try:
+        yield
+    except Exception as error:
+        if not any(text in str(error) for text in _FULL):
+            raise
+        raise StorageError(
+            f"{gettempdir()} has no room for what is in memory ({reason_of(error)}); make some, or "
+            "set TMPDIR to a folder that has"
+        ) from error
+
+
 def _labels(labels: Any, folder: Path) -> str | None:
     if labels is None or isinstance(labels, str | os.PathLike):
         return None if labels is None else os.fspath(labels)
@@ -289,6 +310,9 @@ def write_array(array: Any, target: Path) -> None:
             "data frame"
         )
     np.lib.format.open_memmap(target, mode="w+", dtype=array.dtype, shape=array.shape)
+    if hasattr(os, "posix_fallocate"):  # who writes to a page without room is killed
+        with target.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, target.stat().st_size)
     da.store(array, _Npy(str(target)), lock=False)
 
 

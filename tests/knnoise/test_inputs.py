@@ -21,9 +21,9 @@ import knnoise
 from flows.review.source import SourceTable
 from flows.scorings.scored import Trained
 from flows.steps.ingest.columns import IMPUTE
-from knnoise.inputs import as_files, in_python
+from knnoise.inputs import as_files, in_python, write_array
 from knnoise.result import Training
-from storage.errors import InputError
+from storage.errors import InputError, StorageError
 from storage.sources.opening import open_source
 from storage.sources.request import Columns
 
@@ -139,6 +139,19 @@ def test_dask_arrays_are_written_chunk_by_chunk() -> None:
         assert np.array_equal(chunk.x, x.astype(ml_dtypes.bfloat16).astype(np.float32))
 
 
+def test_all_of_an_array_has_its_room_before_any_chunk_is_written(tmp_path: Path) -> None:
+    """Who writes to a page of a mapped file that the disk has no room for is killed."""
+    array = tmp_path / "array.npy"
+
+    def look(block: np.ndarray) -> np.ndarray:
+        found = array.stat()
+        return block * 0 + (found.st_blocks * 512 >= found.st_size)
+
+    values = da.ones((1000, 100), chunks=(100, 100)).map_blocks(look, meta=np.empty((0, 2)))
+    write_array(values, array)
+    assert np.load(array).all()
+
+
 def test_no_more_than_a_few_chunks_are_held() -> None:
     array = da.random.default_rng(0).normal(size=(200_000, 50), chunks=(5_000, 50))
     wide = array.to_dask_dataframe(columns=[f"c{i}" for i in range(50)])
@@ -244,6 +257,23 @@ def test_sparse_columns_of_pandas_are_as_others() -> None:
         read = pd.read_feather(files.path)
     assert read["x"].tolist() == [True, False, True]
     assert read[["a", "flag"]].equals(dense)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("values", [frame(), pl.LazyFrame({"a": [1.0, 2.0]})])
+def test_a_full_temporary_folder_is_no_fault_of_the_table(
+    values: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = type(Path("/dev/full"))
+
+    class Full(full):
+        def __truediv__(self, name: str) -> Path:
+            return full("/dev/full")
+
+    monkeypatch.setattr("knnoise.inputs.Path", Full)
+    message = r"has no room for what is in memory \(.* left .*\); make some, or set TMPDIR to a fol"
+    with pytest.raises(StorageError, match=message), as_files(values):
+        pass
 
 
 def test_what_a_mask_hides_is_missing() -> None:
