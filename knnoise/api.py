@@ -48,7 +48,14 @@ def _with_options(function: _F) -> _F:
 
 
 def _path(run: Folder) -> str:
-    return run.run if isinstance(run, Training) else os.fspath(run)
+    return run.run if isinstance(run, Training) else _text("run", run)
+
+
+def _text(name: str, path: Any) -> str:
+    """A path as text; `InputError` for what is none."""
+    if isinstance(path, str | os.PathLike) and isinstance(text := os.fspath(path), str):
+        return text
+    raise InputError(f"{name} of type {type(path).__name__}: must be a path")
 
 
 def _labels(options: Any) -> Any:
@@ -109,7 +116,7 @@ def _named(path: str | os.PathLike[str] | None, prefix: str, name: str = "") -> 
     """What is to be written: by default in a new temporary folder, which stays unless it stays
     empty."""
     if path is not None:
-        yield os.fspath(path)
+        yield _text("out" if name else "run", path)
         return
     folder = mkdtemp(prefix=prefix)
     try:
@@ -154,7 +161,7 @@ def open_run(run: str | os.PathLike[str]) -> Training:
     from storage.runs.run import Run
 
     with in_words_of_python():
-        folder = latest(os.fspath(run))
+        folder = latest(_text("run", run))
         return Training(_lasting(folder), load_any(Run.of(folder)).as_json())
 
 
@@ -263,7 +270,7 @@ def acquire(
     """
     with as_files(source, id_column=options.get("id_column")) as files:
         return _called(
-            "acquire", {**files.ids, **options, "source": files.path, "run": os.fspath(run)}
+            "acquire", {**files.ids, **options, "source": files.path, "run": _text("run", run)}
         )
 
 

@@ -234,6 +234,14 @@ def test_wrong_options_are_said_in_python_s_words(given: dict[str, object], said
         knnoise.train(frame(), **given)  # type: ignore[arg-type]
 
 
+def test_what_is_no_path_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^run of type int: must be a path$"):
+        knnoise.train(frame(), 5, label_column="sick", **QUIET)
+    for run, kind in ((None, "NoneType"), (b"run", "bytes")):
+        with pytest.raises(InputError, match=f"^run of type {kind}: must be a path$"):
+            knnoise.open_run(run)
+
+
 def test_what_is_no_source_is_refused() -> None:
     with pytest.raises(InputError, match="a source of type dict cannot be read; give a path"):
         knnoise.check({"a": [1]})
