@@ -51,18 +51,17 @@ def create_group(
     if not about.items() <= group.attrs.asdict().items():  # what is committed is not written again
         group.attrs.update(about)
     wanted = {name for name, column in GROUPS[kind].items() if not column.optional} | {*optional}
-    there = _arrays(group, wanted)
+    there = _arrays(group, GROUPS[kind])
     missing = [name for name in GROUPS[kind] if name in wanted - there.keys()]
     made = _create_arrays(group, kind, missing, sizes, rows_per_chunk, np.dtype(label))
     return group, dict(sorted((there | made).items()))
 
 
-def _arrays(group: zarr.Group, wanted: Iterable[str]) -> dict[str, zarr.Array[Any]]:
-    """The arrays of a group; where metadata of one cannot be read, those `wanted` whose can."""
-    with suppress(ValueError):
-        return dict(group.arrays())
+def _arrays(group: zarr.Group, names: Iterable[str]) -> dict[str, zarr.Array[Any]]:
+    """Those of the arrays that are there, with metadata that can be read; to list a group warns of
+    those whose metadata are gone."""
     there = {}
-    for name in wanted:
+    for name in names:
         with suppress(ValueError, KeyError):
             there[name] = _member(group, name)
     return there

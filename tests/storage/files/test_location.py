@@ -101,6 +101,18 @@ def test_chunk_of_fill_values_is_written_all_the_same(location: Location) -> Non
     assert location.exists("data.zarr/g/bound/c/0")
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("left", [None, "", '{"sha', "{}"])
+def test_metadata_that_a_power_cut_took_are_written_again(tmp_path: Path, left: str | None) -> None:
+    """Chunks stay, and nobody is told."""
+    store, path = Location.of(tmp_path).zarr_store("data.zarr"), ("g", "bounds", {"row": 4})
+    create_group(store, *path, rows_per_chunk=4)[1]["bound"][...] = np.arange(4.0)
+    metadata = tmp_path / "data.zarr/g/bound/zarr.json"
+    metadata.unlink() if left is None else metadata.write_text(left)
+    _, arrays = create_group(store, *path, rows_per_chunk=4)
+    assert np.array_equal(arrays["bound"][:], np.arange(4.0))
+
+
 def test_flipped_bit_is_an_error(tmp_path: Path) -> None:
     location = Location.of(tmp_path)
     store = location.zarr_store("data.zarr")
