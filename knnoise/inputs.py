@@ -1,6 +1,5 @@
 """Sources that are in memory, as files for the time of a call; those of Dask part by part."""
 
-import errno
 import math
 import os
 import re
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from storage.errors import InputError, KnnoiseError, StorageError, reason_of
+from storage.errors import NO_ROOM, InputError, KnnoiseError, StorageError, reason_of
 
 BATCH_ROWS = 1 << 16
 _SETS = (list, tuple, set, frozenset, np.ndarray)
@@ -205,9 +204,8 @@ def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
     kinds = {name: getattr(kind, "categories", kind) for name, kind in frame.dtypes.items()}
     named = {name: str(getattr(kind, "dtype", kind)) for name, kind in kinds.items()}
     ranges = [name for name, kind in named.items() if kind.startswith(("interval", "period"))]
-    frame = frame.astype(dict.fromkeys(ranges, "string"))  # which no other library knows
-    sparse = {n: k.subtype for n, k in frame.dtypes.items() if isinstance(k, pd.SparseDtype)}
-    frame = frame.astype(sparse)
+    dense = {n: k.subtype for n, k in frame.dtypes.items() if isinstance(k, pd.SparseDtype)}
+    frame = frame.astype(dict.fromkeys(ranges, "string") | dense)  # as other libraries know them
     table = pa.Table.from_pandas(frame, preserve_index=False)
     return table.replace_schema_metadata(None), index
 
@@ -225,7 +223,7 @@ def _as_table(what: str) -> Iterator[None]:
         raise InputError(f"{what} cannot be read as a table: {reason_of(error)}{remedy}") from error
 
 
-_FULL = os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "requested and"
+_FULL = *map(os.strerror, NO_ROOM), "requested and"
 """What libraries say of a full disk or quota: NumPy's count of what was written among it."""
 
 

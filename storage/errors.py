@@ -124,6 +124,8 @@ _LASTING = {
     *(errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS, errno.EFBIG, errno.ENXIO, errno.EOVERFLOW),
 }
 """System errors that say what is wrong with the path or the content."""
+NO_ROOM = errno.ENOSPC, errno.EDQUOT
+"""Those of a full disk or quota."""
 _NETWORK = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead"}
 """Classes of aiohttp, botocore and the standard library that are no `OSError`."""
 _CREDENTIALS = {
@@ -207,7 +209,7 @@ def stored(name: str) -> Iterator[None]:
 
 def _remedy(error: Exception) -> str:
     number = error.errno if isinstance(error, OSError) else None
-    if number in (errno.ENOSPC, errno.EDQUOT):
+    if number in NO_ROOM:
         return "what is done is kept: make room and run again"
     if number in _LASTING or isinstance(error, FileNotFoundError | PermissionError):  # a store's
         return "mend that, or name another"

@@ -470,8 +470,7 @@ def _start_resource_tracker() -> None:
         resource_tracker.ensure_running()
     finally:
         sys.warnoptions.pop()
-        if signal.SIGHUP not in before:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _nothing() -> None:

@@ -346,7 +346,8 @@ def _discriminants(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float
 
 
 def _shrunken(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
-    """Of a class without a row its rareness alone is known."""
+    """Slopes and starts of the discriminant by each part in turn. Of a class without a row its
+    rareness alone is known."""
     count, n = np.bincount(y, minlength=n_classes), max(1, len(x))
     mean = np.stack([x[y == one].sum(axis=0) for one in range(n_classes)])
     mean /= np.maximum(count, 1)[:, None]

@@ -52,7 +52,7 @@ def create_group(
         group.attrs.update(about)
     wanted = {name for name, column in GROUPS[kind].items() if not column.optional} | {*optional}
     there = _arrays(group, GROUPS[kind])
-    missing = [name for name in GROUPS[kind] if name in wanted - there.keys()]
+    missing = [name for name in GROUPS[kind] if name in wanted and name not in there]
     made = _create_arrays(group, kind, missing, sizes, rows_per_chunk, np.dtype(label))
     return group, dict(sorted((there | made).items()))
 

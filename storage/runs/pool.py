@@ -16,7 +16,6 @@ from storage.arrays.groups import (
     create_group,
     read_array,
     retype_labels,
-    undamaged,
 )
 from storage.files.durable import look_before_writing
 from storage.runs.run import Run
@@ -52,13 +51,12 @@ class ChunkWriter:
         self.kind = kind or path
         self._growing = Lock()
         begin = {"row": rows if n_rows is None else n_rows, **sizes}
-        with undamaged(f"{run.store}/{path}"):
-            self.group, self.arrays = create_group(
-                *(run.store, path, self.kind, begin),
-                rows_per_chunk=rows,
-                optional=optional,
-                label=label,
-            )
+        self.group, self.arrays = create_group(
+            *(run.store, path, self.kind, begin),
+            rows_per_chunk=rows,
+            optional=optional,
+            label=label,
+        )
 
     def chunk(self, number: int, **columns: npt.NDArray[Any]) -> list[str]:
         """Write one chunk of each column given; keys of the files written.
