@@ -203,6 +203,11 @@ def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
         frame = frame.rename_axis(index).reset_index()
     kinds = {name: getattr(kind, "categories", kind) for name, kind in frame.dtypes.items()}
     named = {name: str(getattr(kind, "dtype", kind)) for name, kind in kinds.items()}
+    if of_two := [name for name, kind in frame.dtypes.items() if kind.kind == "c"]:
+        raise InputError(
+            f"column {of_two[0]!r} holds complex numbers; give their real and imaginary parts as "
+            "columns"
+        )
     ranges = [name for name, kind in named.items() if kind.startswith(("interval", "period"))]
     dense = {n: k.subtype for n, k in frame.dtypes.items() if isinstance(k, pd.SparseDtype)}
     frame = frame.astype(dict.fromkeys(ranges, "string") | dense)  # as other libraries know them

@@ -104,7 +104,7 @@ def did_you_mean(
     name: object, known: Iterable[str], before: str = ", ", written: Callable[[str], str] = str
 ) -> str:
     """The end of a sentence on a name that is not known: which may be meant; else nothing."""
-    meant = difflib.get_close_matches(str(name), list(known), 1)
+    meant = difflib.get_close_matches(name, list(known), 1) if isinstance(name, str) else []
     return f"{before}did you mean {written(meant[0])}?" if meant else ""
 
 
@@ -124,8 +124,8 @@ _LASTING = {
     *(errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS, errno.EFBIG, errno.ENXIO, errno.EOVERFLOW),
 }
 """System errors that say what is wrong with the path or the content."""
-NO_ROOM = errno.ENOSPC, errno.EDQUOT
-"""Those of a full disk or quota."""
+NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
+"""Those of a full disk or quota, or of a file larger than one may be."""
 _NETWORK = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead"}
 """Classes of aiohttp, botocore and the standard library that are no `OSError`."""
 _CREDENTIALS = {

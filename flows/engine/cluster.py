@@ -267,7 +267,7 @@ class Workers:
             raise self._error
         if self._error is not None:
             raise ClusterError(
-                f"no Dask cluster: {self._error}; see --scheduler and --workers"
+                f"no Dask cluster: {self._error}; run again, or see --scheduler and --workers"
             ) from self._error
         if self._client is not None and self._kept_in is not None:
             self._record(self._client, self._kept_in)

@@ -20,7 +20,7 @@ from flows.engine.progress import Reporter, RunLog, error_text
 from flows.engine.tasks import flow_run_context
 from flows.intake.health import Health
 from flows.options.params import Compute, Method
-from storage.errors import ClusterError, InputError
+from storage.errors import BusyError, ClusterError, InputError
 from storage.runs.lease import leased
 from storage.runs.run import Run
 from storage.sources.base import Source, same
@@ -126,8 +126,10 @@ def _keep_times(job: Job) -> None:
     location = job.run.location
     try:
         if location.exists("run.json"):
-            job.run.check_owned()  # whoever has the run now writes its times
+            job.run.check_owned()  # else whoever has the run now writes its times
             location.replace("timings.json", json.dumps(job.seconds).encode(), synced=False)
+    except BusyError:
+        pass
     except Exception as error:  # stores raise what they like
         job.reporter.say(f"no timings.json: {error_text(error)}")
 

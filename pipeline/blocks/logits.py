@@ -195,8 +195,8 @@ def fit_logits(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> For
         fitted = _fit_both(x, code, seed, threads)
     else:
         is_small = len(classes) <= MOST_COLUMNS and FITTED_VALUES // x.shape[1] >= FEWEST_FITTED
-        fitted = fit_regressed(x, code, len(classes)) if is_small else None
-        fitted = fitted or fit_linear(x, code, len(classes))
+        fitted = fit_regressed(x, code, len(classes), threads) if is_small else None
+        fitted = fitted or fit_linear(x, code, len(classes), threads)
         if fitted and len(classes) > MOST_COLUMNS:
             fitted = _in_fewer_columns(fitted, x)
     spread = 0.0 if fitted is None else spread_of(fitted.apply(x))
@@ -215,7 +215,7 @@ def _in_fewer_columns(linear: Forests, x: Float32) -> Forests:
 def _fit_both(x: Float32, y: Codes, seed: int, threads: Threads) -> Forests | None:
     """Trees, and a linear function beside them in the part that makes labels of two classes
     likeliest, where it tells ``LINEAR_GAIN`` more."""
-    trees, linear = fit_forests(x, y, seed, threads), fit_linear(x, y, 2)
+    trees, linear = fit_forests(x, y, seed, threads), fit_linear(x, y, 2, threads)
     if trees is None or linear is None:
         return trees
     logits = np.column_stack([trees.apply(x), linear.apply(x)])
@@ -263,7 +263,7 @@ def _is_narrow(n_features: int, n_classes: int) -> bool:
     return n_features <= NARROW and n_classes <= MOST_COLUMNS
 
 
-def fit_linear(x: Float32, y: Codes, n_classes: int) -> Forests | None:
+def fit_linear(x: Float32, y: Codes, n_classes: int, threads: Threads = ALONE) -> Forests | None:
     """A linear function of the features for each class, of some rows of each fold's others, bare of
     trees: by ``fit_regressed`` where that is soon done, or by Fisher's discriminant, of two classes
     where there is no other; whichever tells most of the fold's, with the penalty that does. None
@@ -273,12 +273,12 @@ def fit_linear(x: Float32, y: Codes, n_classes: int) -> Forests | None:
     """
     few, best, most = some_rows(x, FITTED_VALUES), None, -np.inf
     if _is_narrow(x.shape[1], n_classes) or len(few) * x.shape[1] * n_classes <= REGRESSED_VALUES:
-        best = fit_regressed(x, y, n_classes)
+        best = fit_regressed(x, y, n_classes, threads)
     if x.shape[1] <= MOST_FEATURES and (n_classes > 2 or best is None):
         some, judged, label = some_rows(x, DISCRIMINATED_VALUES), x[few], y[few]
         if best is not None:
             most = _says(best.apply(judged), label)
-        for linear in _linear(_discriminants, x[some], y[some], n_classes, 2):
+        for linear in _linear(_discriminants, x[some], y[some], n_classes, 2, threads):
             logits = linear.apply(judged)
             factor = _likeliest_factor(logits, label)
             if (says := _says(factor * logits, label)) > most:
@@ -287,12 +287,12 @@ def fit_linear(x: Float32, y: Codes, n_classes: int) -> Forests | None:
     return best
 
 
-def fit_regressed(x: Float32, y: Codes, n_classes: int) -> Forests | None:
+def fit_regressed(x: Float32, y: Codes, n_classes: int, threads: Threads = ALONE) -> Forests | None:
     """The same by multinomial logistic regression of scikit-learn; None where some fold leaves a
     class out."""
     few = some_rows(x, FITTED_VALUES)
     x, y = x[few], y[few]
-    fitted = _linear(_regressions, x, y, n_classes, n_classes)
+    fitted = _linear(_regressions, x, y, n_classes, n_classes, threads)
     return max(fitted, key=lambda linear: _says(linear.apply(x), y), default=None)
 
 
@@ -302,22 +302,26 @@ def _linear(
     y: Codes,
     n_classes: int,
     fewest: int,
+    threads: Threads,
 ) -> Iterator[Forests]:
     """By each of several penalties linear functions of the folds' other rows, which learn from
-    standard scores; none where some have fewer classes."""
-    others = _others(x, y, fewest)
-    fitted = []
-    for rows in others or ():
+    standard scores, folds by threads; none where some have fewer classes."""
+    others = _others(x, y, fewest) or []
+    fitted: list[list[tuple[Float64, Float64]]] = [[] for _ in others]
+
+    def fit(one: int, _: int) -> None:
+        rows = others[one]
         center, scale = x[rows].mean(axis=0, dtype=np.float64), x[rows].std(axis=0, dtype=float)
         factor = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
-        of_fold = []
-        with one_thread(), warnings.catch_warnings(action="ignore"):  # of more steps to take
+        with one_thread():
             for slope, start in functions((x[rows] - center) * factor, y[rows], n_classes):
                 if n_classes == 2 and slope.shape[1] == 2:
                     slope, start = slope[:, 1:] - slope[:, :1], start[1:] - start[:1]
                 slope = slope * factor[:, None]
-                of_fold.append((slope, start - center @ slope))
-        fitted.append(of_fold)
+                fitted[one].append((slope, start - center @ slope))
+
+    with warnings.catch_warnings(action="ignore"):  # of more steps to take
+        threads.over(len(others), fit, piece=1)
     bare = np.zeros(1, np.int32), np.full(1, np.inf), np.zeros(1, np.int32), np.zeros(1)
     for of_folds in zip(*fitted, strict=True):
         slope, start = (np.stack(column) for column in zip(*of_folds, strict=True))

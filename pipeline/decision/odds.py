@@ -175,7 +175,7 @@ def hear_models(
     """
     odds, by = vote.features(count), vote.assumed.correction()
     likely = (vote.log_odds(odds) + _own(given, by) >= 0).astype(np.int64)
-    trees, linear = fit_some(x, likely, threads), fit_linear(x, likely, 2)
+    trees, linear = fit_some(x, likely, threads), fit_linear(x, likely, 2, threads)
 
     def hearing(*models: Forests) -> tuple[WeighedVote, Float64, float]:
         features = np.column_stack([odds, *(tree_odds(model, x) for model in models)])

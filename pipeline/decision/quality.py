@@ -206,7 +206,7 @@ def hear_models(
     votes = class_votes(near, own, c, sizes)
     known = np.flatnonzero(votes.own != NONE)
     learned = x[known], np.asarray(own[known], np.int64)
-    linear = fit_linear(*learned, c)
+    linear = fit_linear(*learned, c, threads)
     if linear is None:
         return weights, None, None
     trees = fit_some(*learned, threads)

@@ -64,7 +64,10 @@ def test_drivers_that_start_together(pool: PoolWriter, tmp_path: Path) -> None:
 
 
 def test_driver_that_was_succeeded_writes_no_more(
-    pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pool: PoolWriter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It was stopped for long enough that another host took the run over, and goes on."""
     source, run, find_pairs = pool(), tmp_path / "run", building.find_pairs
@@ -78,8 +81,9 @@ def test_driver_that_was_succeeded_writes_no_more(
 
     monkeypatch.setattr(building, "find_pairs", stopped)
     with pytest.raises(BusyError, match="taken over"):
-        fit(source, run)
+        fit(source, run, quiet=False)
     monkeypatch.undo()
+    assert "timings.json" not in capsys.readouterr().err
     assert committed(run, "pairs") == 0
     assert json.loads((run / "timings.json").read_text()) == {"theirs": 1.0}
     fit(source, run)

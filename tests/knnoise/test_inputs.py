@@ -191,6 +191,9 @@ def test_labels_in_memory_are_not_called_after_a_file() -> None:
         InputError, match=r"column sick .*; give its values one type, such as by as"
     ):
         knnoise.train(mixed, label_column="sick", **QUIET)
+    complex_column = pd.DataFrame({"a": x[:, 0], "b": x[:, 1] * 1j, "sick": [0, 1] * 10})
+    with pytest.raises(InputError, match=r"column 'b' holds complex numbers; give their real"):
+        knnoise.train(complex_column, label_column="sick", **QUIET)
 
 
 def test_labels_without_an_index_are_in_the_order_of_the_rows() -> None:

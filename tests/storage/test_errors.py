@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from storage.errors import InputError, StorageError, amount, stored, unsteered
+from storage.errors import InputError, StorageError, amount, did_you_mean, stored, unsteered
 
 
 def test_amounts_agree_in_number() -> None:
@@ -30,6 +30,11 @@ def test_what_a_store_refuses_for_good_is_not_to_be_run_again(error: OSError) ->
     message = rf"\({error}\); mend that, or name another$"
     with pytest.raises(StorageError, match=message), stored("s3://nowhere/run"):
         raise error
+
+
+def test_what_is_no_name_means_none() -> None:
+    assert did_you_mean(None, ["cosine"]) == ""
+    assert did_you_mean("cosin", ["cosine"]) == ", did you mean cosine?"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
