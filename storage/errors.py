@@ -126,8 +126,11 @@ _LASTING = {
 """System errors that say what is wrong with the path or the content."""
 NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 """Those of a full disk or quota, or of a file larger than one may be."""
-_NETWORK = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead"}
-"""Classes of aiohttp, botocore and the standard library that are no `OSError`."""
+_NETWORK = {
+    *("ConnectionError", "ClientConnectionError", "ClientPayloadError", "HTTPClientError"),
+    *("IncompleteRead", "IncompleteReadError"),
+}
+"""Classes of aiohttp, botocore and the standard library, some of which are no `OSError`."""
 _CREDENTIALS = {
     *("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"),
     *("DefaultCredentialsError", "ClientAuthenticationError"),
@@ -147,7 +150,7 @@ def may_pass(error: BaseException) -> bool:
         status = _status(one)
         if status is not None:
             return status >= 500 or status in _BUSY
-        if isinstance(one, ConnectionError | TimeoutError) or _NETWORK & _classes(one):
+        if isinstance(one, TimeoutError) or _NETWORK & _classes(one):
             return True
         if isinstance(one, OSError) and one.errno is not None:
             return one.errno > 0 and one.errno not in _LASTING
@@ -176,14 +179,20 @@ def _status(error: BaseException) -> int | None:
     return next((status for status in named if isinstance(status, int)), None)
 
 
-def no_credentials(error: BaseException) -> str | None:
-    """What to do where a store was given no credentials; None for any other failure."""
-    if not any(_CREDENTIALS & _classes(one) for one in _origins(error)):
-        return None
-    return (
-        "its store wants credentials, and none were found; give them by the environment, such as "
-        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or FSSPEC_S3_ANON=true where all may read"
-    )
+def misconfigured(error: BaseException) -> str | None:
+    """What to do where a store's library was given no credentials, or refuses what it was given;
+    None for any other failure."""
+    classes = {name for one in _origins(error) for name in _classes(one)}
+    if _CREDENTIALS & classes:
+        return (
+            "its store wants credentials, and none were found; give them by the environment, such "
+            "as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or FSSPEC_S3_ANON=true where all may "
+            "read"
+        )
+    if "Invalid endpoint" in str(error) or ("BotoCoreError" in classes and not may_pass(error)):
+        reason = reason_of(error).partition(": Bucket name must")[0]
+        return f"its store's library refuses it ({reason}); mend the address, or its settings"
+    return None
 
 
 @contextmanager
@@ -197,7 +206,7 @@ def stored(name: str) -> Iterator[None]:
     except IsADirectoryError as error:
         raise StorageError(f"{name} is a folder, no file; remove it and run again") from error
     except Exception as error:
-        if (refused := no_credentials(error)) is not None:
+        if (refused := misconfigured(error)) is not None:
             raise InputError(f"{name}: {refused}") from error
         if isinstance(error, OSError) or _status(error) is not None or may_pass(error):
             reason = str(error).strip() or type(error).__name__

@@ -27,7 +27,7 @@ from storage.errors import (
     InputError,
     KnnoiseError,
     may_pass,
-    no_credentials,
+    misconfigured,
     patiently,
     reason_of,
     unreached,
@@ -61,7 +61,7 @@ def readable(
 
 def _refused(name: str, error: Exception, problem: str, remedy: str) -> InputError:
     """What is said of a failure to read that will not pass."""
-    if (refused := no_credentials(error)) is not None:
+    if (refused := misconfigured(error)) is not None:
         return InputError(f"{name}: {refused}")
     if isinstance(error, FileNotFoundError):
         reason = _unreached(error) or "no such file or folder; check the path"

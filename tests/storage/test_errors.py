@@ -7,6 +7,7 @@ import os
 import pytest
 
 from storage.errors import InputError, StorageError, amount, did_you_mean, stored, unsteered
+from storage.files.location import Location
 
 
 def test_amounts_agree_in_number() -> None:
@@ -46,3 +47,22 @@ def test_a_full_disk_wants_room() -> None:
         open("/dev/full", "w") as full,
     ):
         full.write("row")
+
+
+@pytest.mark.parametrize(
+    ("url", "setting", "reason"),
+    [
+        ("s3://a bucket/run", "", r'Invalid bucket name "a bucket"'),
+        ("s3://bucket/run", "AWS_PROFILE", r"The config profile \(nothing\) could not be found"),
+        ("s3://bucket/run", "AWS_ENDPOINT_URL", r"Invalid endpoint: nothing"),
+    ],
+)
+def test_what_a_stores_library_refuses_is_the_users(
+    url: str, setting: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("s3fs").S3FileSystem.clear_instance_cache()
+    if setting:
+        monkeypatch.setenv(setting, "nothing")
+    message = rf"^{url}/run.json: its store's library refuses it \([^()]*{reason}\); mend the address"
+    with pytest.raises(InputError, match=message):
+        Location.of(url).exists("run.json")
