@@ -3,7 +3,6 @@ fitted on it; or by the probabilities of any other model."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from scipy import linalg, optimize
 from scipy.special import log_softmax
 
 from pipeline.arrays import AnyArray, Float32, Float64, Int32, Int64, Integers, UInt32
-from pipeline.knn.threads import ALONE, Threads, one_thread
+from pipeline.knn.threads import ALONE, Threads, one_thread, quiet
 
 FOLDS = 3
 """Parts of the rows; the trees of each are fitted on the others."""
@@ -155,7 +154,8 @@ def fit_forests(
         with one_thread():  # else their number decides the last bits
             models[one].fit(x[others[one]], y[others[one]])
 
-    threads.over(FOLDS, fit, piece=1)
+    with quiet():
+        threads.over(FOLDS, fit, piece=1)
     feature, threshold, left, value, start = [], [], [], [], []
     root: list[list[int]] = []
     n = 0
@@ -320,7 +320,7 @@ def _linear(
                 slope = slope * factor[:, None]
                 fitted[one].append((slope, start - center @ slope))
 
-    with warnings.catch_warnings(action="ignore"):  # of more steps to take
+    with quiet():  # of more steps to take
         threads.over(len(others), fit, piece=1)
     bare = np.zeros(1, np.int32), np.full(1, np.inf), np.zeros(1, np.int32), np.zeros(1)
     for of_folds in zip(*fitted, strict=True):

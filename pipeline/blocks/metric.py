@@ -8,7 +8,6 @@ one of the true labels would where mistakes do not depend on the features.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from pipeline.blocks.logits import MOST_FEATURES, Forests, fit_logits, spread_of
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import nearest
-from pipeline.knn.threads import ALONE, Threads
+from pipeline.knn.threads import ALONE, Threads, quiet
 
 AS_SCALED, COSINE, WEIGHTED, MODEL = "as-scaled", "cosine", "weighted", "model"
 PROBABILITIES = "probabilities"
@@ -314,7 +313,7 @@ def _by_classes(x: Float32, code: Rows, n_tried: int, leaf: int, seeds: Rows) ->
     """The same, bit for bit."""
     from sklearn.tree import ExtraTreeClassifier
 
-    with warnings.catch_warnings(action="ignore"):  # that so many classes look like quantities
+    with quiet():  # that so many classes look like quantities
         trees = [
             ExtraTreeClassifier(max_features=n_tried, min_samples_leaf=leaf, random_state=int(one))
             for one in seeds

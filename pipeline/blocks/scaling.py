@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -11,6 +10,7 @@ import numpy as np
 
 from pipeline.arrays import AnyArray, Bools, Float32
 from pipeline.knn.rows import as_rows
+from pipeline.knn.threads import quiet
 
 APART = 25.0
 """Ratio of spreads from which columns are on different scales; sets with columns of one kind stay
@@ -86,8 +86,7 @@ def spreads(x: AnyArray) -> Spreads:
     """
     x = np.asarray(x[:SPREAD_ROWS], np.float64)
     ratios = [Spreads(1.0, 0, 0, 0.0, 0.0)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of columns that are all gaps
+    with quiet():  # of columns that are all gaps
         low, high = np.nanquantile(x, (0.05, 0.95), axis=0) if len(x) else np.zeros((2, x.shape[1]))
         whole = np.nanmax(x, axis=0) - np.nanmin(x, axis=0) if len(x) else np.zeros(x.shape[1])
     for width in (np.where(high > low, high - low, whole), whole):

@@ -4,13 +4,12 @@ imports this module unless pynndescent is asked for.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from pynndescent import NNDescent
 
 from pipeline.arrays import Float32, Int32
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.threads import quiet
 
 
 def build(x: Float32, n_neighbors: int, *, seed: int) -> Int32:
@@ -26,8 +25,7 @@ def build(x: Float32, n_neighbors: int, *, seed: int) -> Int32:
     -------
     (row, n_neighbors + 1) int32; ABSENT in one place, or in several where pynndescent found no more
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of lists that are not full: the caller fills them
+    with quiet():  # of lists that are not full: the caller fills them
         index = NNDescent(
             x, n_neighbors=n_neighbors + 1, metric="euclidean", random_state=seed, n_jobs=1
         )

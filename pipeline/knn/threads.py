@@ -1,4 +1,5 @@
-"""Loops over rows in pieces, on threads of this process; and libraries without threads of theirs.
+"""Loops over rows in pieces, on threads of this process; and libraries without threads and warnings
+of theirs.
 
 Where the pieces lie depends on the rows alone, and each is written by one thread: results have the
 same bits on any number of threads.
@@ -9,9 +10,10 @@ from __future__ import annotations
 import math
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import lru_cache
@@ -96,6 +98,44 @@ def one_thread() -> Iterator[None]:
             yield
         finally:
             _BLAS.leave()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """For the time of a block, no warnings of libraries.
+
+    Filters are the whole process's, and blocks of several threads of this process may overlap, of
+    libraries that set filters, too: the last to leave gives back what the first came upon.
+    """
+    _FILTERS.enter()
+    try:
+        yield
+    finally:
+        _FILTERS.leave()
+
+
+class _Filters:
+    """Holds the filters of warnings for as long as anyone is within."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._within = 0
+        self._held = ExitStack()
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._within:  # recorded, as what libraries set forgets that all is ignored
+                self._held.enter_context(warnings.catch_warnings(record=True, action="ignore"))
+            self._within += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._within -= 1
+            if not self._within:
+                self._held.close()
+
+
+_FILTERS = _Filters()
 
 
 class _OneThread:

@@ -1,17 +1,22 @@
-"""Libraries that are kept from threads of their own."""
+"""Libraries that are kept from threads and warnings of their own."""
 
 from __future__ import annotations
 
 import threading
+import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble._hist_gradient_boosting import binning
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from pipeline.blocks.logits import fit_forests
 from pipeline.knn.exact import nearest
-from pipeline.knn.threads import one_thread
+from pipeline.knn.threads import Threads, one_thread
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -47,6 +52,26 @@ def test_searches_beside_each_other_leave_libraries_their_threads() -> None:
     with threadpool_limits(3, user_api="blas"), ThreadPoolExecutor(3) as threads:
         list(threads.map(lambda _: nearest(x, x, 5), range(12)))
         assert set(blas_threads()) == {3}
+
+
+def test_fits_beside_each_other_leave_warnings_as_they_were(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Each of scikit-learn's sets the filters of the process anew, and gives back those it came
+    upon."""
+    find = binning._find_binning_thresholds
+
+    def slowly(*args: Any, **more: Any) -> Any:
+        time.sleep(0.005)
+        return find(*args, **more)
+
+    monkeypatch.setattr(binning, "_find_binning_thresholds", slowly)
+    x, before = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32), warnings.filters
+    held = list(before)
+    assert fit_forests(x, (x[:, 0] > 0).astype(np.int64), 0, Threads(2)) is not None
+    assert warnings.filters is before
+    assert before == held
+    assert not recwarn.list
 
 
 def blas_threads() -> list[int]:

@@ -63,6 +63,8 @@ def test_what_a_stores_library_refuses_is_the_users(
     pytest.importorskip("s3fs").S3FileSystem.clear_instance_cache()
     if setting:
         monkeypatch.setenv(setting, "nothing")
-    message = rf"^{url}/run.json: its store's library refuses it \([^()]*{reason}\); mend the address"
+    message = (
+        rf"^{url}/run.json: its store's library refuses it \([^()]*{reason}\); mend the address"
+    )
     with pytest.raises(InputError, match=message):
         Location.of(url).exists("run.json")
