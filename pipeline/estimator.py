@@ -387,7 +387,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 doubt=np.ones((c, c)),
             )
         x = self._x[anchors[:, 0]]
-        return transition_matrix(anchors, self._label[anchors], n, c, x=x, distance=reach)
+        lists = anchors, self._label[anchors], n, c
+        return transition_matrix(*lists, x=x, distance=reach, threads=self._threads())
 
     def _suspects(self, index: Int64, distance: Float32, noise: Transition, x: Rows) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""

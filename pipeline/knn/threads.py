@@ -120,19 +120,19 @@ class _Filters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._within = 0
-        self._held = ExitStack()
+        self._kept = ExitStack()
 
     def enter(self) -> None:
         with self._lock:
             if not self._within:  # recorded, as what libraries set forgets that all is ignored
-                self._held.enter_context(warnings.catch_warnings(record=True, action="ignore"))
+                self._kept.enter_context(warnings.catch_warnings(record=True, action="ignore"))
             self._within += 1
 
     def leave(self) -> None:
         with self._lock:
             self._within -= 1
             if not self._within:
-                self._held.close()
+                self._kept.close()
 
 
 _FILTERS = _Filters()

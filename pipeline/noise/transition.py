@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import Float64, Floating, Int64, Integers
-from pipeline.knn.threads import one_thread
+from pipeline.knn.threads import ALONE, Threads, one_thread
 from pipeline.noise.copies import OneEach, one_of_each
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import COVERAGE, crossfit, held_out_classes, n_held_out
@@ -93,6 +93,7 @@ def transition_matrix(
     x: Floating | None = None,
     distance: Floating | None = None,
     coverage: int = COVERAGE,
+    threads: Threads = ALONE,
 ) -> Transition:
     """P(given | true) from anchors' neighbor lists, the same in whatever order anchors come.
 
@@ -118,7 +119,7 @@ def transition_matrix(
         return _nothing(n_classes)
     one = None if distance is None else one_of_each(neighbor, label, distance, len(observed))
     if one is not None:
-        alone = _one_each(one, n_rows, n_classes, x)
+        alone = _one_each(one, n_rows, n_classes, x, threads)
         if one.copied(_differ(alone)):
             verdicts = [worst([v, one.at_most]) for v in alone.class_support]
             support, reason = worst([alone.support, one.at_most]), one.reason(alone.reason)
@@ -130,7 +131,7 @@ def transition_matrix(
     near, given = neighbor[order], label[order]
     labels, share = held_out_classes(near, np.searchsorted(observed, given), c, n_rows, coverage)
     with one_thread():  # as in crossfit
-        fitted, clean = fit(share, labels, n_rows)
+        fitted, clean = fit(share, labels, n_rows, threads)
     tests: tuple[RegionTest | None, ...] = ()
     if x is not None:
         kept = n_held_out(near.shape, n_rows, coverage)
@@ -140,13 +141,16 @@ def transition_matrix(
     return _judge(fitted, clean, (n_rows, n_classes), observed, tests)
 
 
-def _one_each(one: OneEach, n_rows: int, n_classes: int, x: Floating | None) -> Transition:
+def _one_each(
+    one: OneEach, n_rows: int, n_classes: int, x: Floating | None, threads: Threads
+) -> Transition:
     """The matrix of distinct rows."""
     if not one.enough:
         return _nothing(n_classes, one.too_few)
     distinct = max(1, round(n_rows * one.share))
     anchors = None if x is None else x[one.anchor]
-    return transition_matrix(one.neighbor, one.label, distinct, n_classes, anchors, coverage=1)
+    lists = one.neighbor, one.label, distinct, n_classes, anchors
+    return transition_matrix(*lists, coverage=1, threads=threads)
 
 
 def _differ(transition: Transition) -> float:

@@ -12,13 +12,18 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 
-from pipeline.arrays import Bools, Float64, Int64
+from pipeline.arrays import Bools, Float64, Floating, Int64
+from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.extrema import SIZES
 
 ALL_WORK = 30_000_000_000
 """Anchors times classes squared times the steps of each of the two fits, at most: of many classes
 there are fewer steps."""
-
+SINGLE_WORK = 2_000_000
+"""Anchors times classes squared from which on sums over anchors are of float32, in a half to a
+quarter of the time."""
+PIECE = 1 << 11
+"""Anchors that are summed together, by one thread."""
 
 # Tuned on optdigits, landsat, usps and letter.
 MIXING_PENALTY = 8.0
@@ -47,7 +52,9 @@ LEAST_RIGHT = 0.1
 """Part of a label's rows that are of its class, at least, if there is one."""
 
 
-def fit(share: Float64, counts: Float64, n_rows: int) -> tuple[Float64, Float64]:
+def fit(
+    share: Floating, counts: Float64, n_rows: int, threads: Threads = ALONE
+) -> tuple[Float64, Float64]:
     """Matrix (c, c), row = true class, and chances of clean classes (m, c).
 
     ``share`` is (g, m, c) float64, label shares of m anchors in g neighborhoods of ``SIZES`` rows;
@@ -57,13 +64,15 @@ def fit(share: Float64, counts: Float64, n_rows: int) -> tuple[Float64, Float64]
     """
     first, c = first_matrix(share, counts, n_rows), len(counts.T)
     true = np.arange(c)
-    fitted, clean = _fit(share, counts, first, true)
+    if len(counts) * c * c >= SINGLE_WORK:
+        share = share.astype(np.float32)
+    fitted, clean = _fit(share, counts, first, true, threads)
     for _ in range(MOST_REFITS):
         lost = nowhere(fitted, clean, counts, true)
         if not lost.any() or (~lost).sum() < 2:
             break
         true = true[~lost]
-        fitted, clean = _fit(share, counts, first, true)
+        fitted, clean = _fit(share, counts, first, true, threads)
     matrix, chances = np.eye(c), np.zeros((len(counts), c))
     matrix[true], chances[:, true] = fitted, clean
     return matrix, chances
@@ -86,7 +95,9 @@ def nowhere(matrix: Float64, clean: Float64, counts: Float64, true: Int64) -> Bo
     return np.asarray(mixture if mixture.any() else scarce)  # a mixture has the rows of others
 
 
-def _fit(share: Float64, counts: Float64, first: Float64, true: Int64) -> tuple[Float64, Float64]:
+def _fit(
+    share: Floating, counts: Float64, first: Float64, true: Int64, threads: Threads
+) -> tuple[Float64, Float64]:
     """Rows of the matrix (t, c), and chances (m, t), of the ``true`` classes. Free parameters:
     logits of the matrix, a mixing matrix, weights of the g sizes, biases."""
     (g, _, c), t = share.shape, len(true)
@@ -97,7 +108,7 @@ def _fit(share: Float64, counts: Float64, first: Float64, true: Int64) -> tuple[
     steps = min(ITERATIONS, ALL_WORK // (share.shape[1] * c * c))
     limit = {"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP}
     for times in (1000.0, 1.0):
-        data = (share, counts, target, times * MIXING_PENALTY, true)
+        data = (share, counts, target, times * MIXING_PENALTY, true, threads)
         free = minimize(loss, free, data, "L-BFGS-B", True, options=limit).x
     of_matrix, mixing, weight, bias = _split(np.asarray(free), (t, c), g)
     clean = softmax(np.tensordot(weight, share, 1) @ mixing + bias, axis=1)
@@ -115,40 +126,66 @@ def _split(
 
 def loss(
     free: Float64,
-    share: Float64,
+    share: Floating,
     counts: Float64,
     target: Float64,
     mixing_penalty: float,
     true: Int64,
+    threads: Threads = ALONE,
 ) -> tuple[float, Float64]:
     """Negative log likelihood of the held-out labels, penalized, with its gradient."""
-    (g, _, c), t = share.shape, len(true)
+    (g, m, c), t = share.shape, len(true)
     of_matrix, mixing, weight, bias = _split(free, (t, c), g)
     matrix = softmax(of_matrix, axis=1)
+    by = [values.astype(share.dtype) for values in (matrix, mixing, weight, bias)]
+    sums: dict[int, list[Float64]] = {}
+
+    def do(start: int, stop: int) -> None:
+        sums[start] = _summed(share[:, start:stop], counts[start:stop], *by)
+
+    threads.over(m, do, PIECE)
+    value, d_matrix, d_mixing, d_weight, d_bias = (
+        np.sum(of_pieces, axis=0) for of_pieces in zip(*map(sums.get, sorted(sums)), strict=True)
+    )
+    away, own = mixing - target, matrix[np.arange(t), true]
+    apart = own - own.mean()
+    value += 1e-2 * float(weight @ weight) + mixing_penalty * float((away**2).sum())
+    value += 0.5 * float(apart @ apart) / DIAGONAL_SPREAD**2
+    d_matrix[np.arange(t), true] += apart / DIAGONAL_SPREAD**2
+    d_mixing += 2.0 * mixing_penalty * away
+    d_weight += 2e-2 * weight
+    d_free = _softmax_gradient(matrix, d_matrix).ravel()
+    return float(value), np.concatenate([d_free, d_mixing.ravel(), d_weight, d_bias])
+
+
+def _summed(
+    share: Floating,
+    counts: Float64,
+    matrix: Floating,
+    mixing: Floating,
+    weight: Floating,
+    bias: Floating,
+) -> list[Float64]:
+    """What some anchors add to the loss and to its derivatives, by the matrix itself, the mixing,
+    the weights and the biases."""
+    counts = counts.astype(share.dtype)
+    pure = PURITY * counts.sum(axis=1, keepdims=True)
     mixed = np.tensordot(weight, share, 1)
     clean = softmax(mixed @ mixing + bias, axis=1)
     chance = np.clip(clean @ matrix, 1e-9, None)
-    away, pure = mixing - target, PURITY * counts.sum(axis=1, keepdims=True)
-    own = matrix[np.arange(t), true]
-    apart = own - own.mean()
-    value = 1e-2 * float(weight @ weight) + mixing_penalty * float((away**2).sum())
-    value -= float((counts * np.log(chance)).sum()) + float((pure * clean**2).sum())
-    value += 0.5 * float(apart @ apart) / DIAGONAL_SPREAD**2
+    value = -(counts * np.log(chance)).sum() - (pure * clean**2).sum()
     d_chance = -counts / chance
-    d_matrix = clean.T @ d_chance
-    d_matrix[np.arange(t), true] += apart / DIAGONAL_SPREAD**2
     d_index = _softmax_gradient(clean, d_chance @ matrix.T - 2.0 * pure * clean)
-    d_weight = np.tensordot(share, d_index @ mixing.T, 2) + 2e-2 * weight
-    d_mixing = mixed.T @ d_index + 2.0 * mixing_penalty * away
-    d_free = _softmax_gradient(matrix, d_matrix).ravel()
-    return value, np.concatenate([d_free, d_mixing.ravel(), d_weight, d_index.sum(axis=0)])
+    d_weight = np.tensordot(share, d_index @ mixing.T, 2)
+    sums = value, clean.T @ d_chance, mixed.T @ d_index, d_weight, d_index.sum(axis=0)
+    return [np.asarray(one, np.float64) for one in sums]
 
 
-def _softmax_gradient(of: Float64, gradient: Float64) -> Float64:
+def _softmax_gradient(of: Floating, gradient: Floating) -> Floating:
     return np.asarray(of * (gradient - (of * gradient).sum(axis=1, keepdims=True)))
 
 
-def first_matrix(share: Float64, counts: Float64, n_rows: int) -> Float64:
+def first_matrix(share: Floating, counts: Float64, n_rows: int) -> Float64:
     """Held-out labels of the rows richest in each class; (c, c), every entry positive.
 
     Diagonals below the average, that of the log odds, are lifted towards it as far as their

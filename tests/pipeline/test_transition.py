@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 
 from pipeline.decision.threshold import posterior
 from pipeline.knn.exact import nearest
+from pipeline.knn.threads import Threads
 from pipeline.noise import transition_fit
 from pipeline.noise.extrema import crossfit
 from pipeline.noise.rates import given as given_rates
@@ -155,6 +156,36 @@ def test_gradient_of_the_loss_is_that_of_differences() -> None:
     step = 1e-6 * np.eye(len(free))
     slopes = [(loss(free + e, *more)[0] - loss(free - e, *more)[0]) / 2e-6 for e in step]
     np.testing.assert_allclose(loss(free, *more)[1], slopes, atol=1e-4)
+
+
+def test_sums_of_pieces_of_any_threads_and_of_float32_are_those_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(8)
+    share, held = rng.dirichlet(np.ones(3), (2, 40)), rng.multinomial(3, [0.3, 0.3, 0.4], 40) * 1.0
+    free, more = rng.normal(size=2 * 9 + 2 + 3), (rng.normal(size=(3, 3)), 8.0, np.arange(3))
+    of_all = loss(free, share, held, *more)
+    monkeypatch.setattr(transition_fit, "PIECE", 7)
+    for kind, within in ((np.float64, 1e-12), (np.float32, 1e-5)):
+        value, slopes = loss(free, share.astype(kind), held, *more)
+        assert np.isclose(value, of_all[0], rtol=within)
+        np.testing.assert_allclose(slopes, of_all[1], rtol=within, atol=within)
+        for number in (2, 5):
+            by_threads = loss(free, share.astype(kind), held, *more, Threads(number))
+            assert by_threads[0] == value
+            np.testing.assert_array_equal(by_threads[1], slopes)
+
+
+def test_matrices_by_sums_of_float32_are_as_good(
+    three: tuple[NDArray[np.int64], NDArray[np.int64]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, y = three
+    label = corrupt(y, MATRIX, 2)
+    exact = transition_matrix(near, label[near], len(y), 3).matrix
+    monkeypatch.setattr(transition_fit, "SINGLE_WORK", 0)
+    found = transition_matrix(near, label[near], len(y), 3).matrix
+    assert (found != exact).any()
+    assert np.abs(found - exact).max() < 0.005
 
 
 def test_order_of_anchors_changes_nothing(

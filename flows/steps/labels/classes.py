@@ -235,6 +235,7 @@ def estimate_classes(
         k = params.k or choice.k
         anchors = run.group("anchors")
         neighbor, label = (read_array(anchors, name) for name in ("neighbor", "neighbor_label"))
+        machine = Threads(job.machine().threads)
         fitted = transition_matrix(
             neighbor,
             label.astype(np.int64),
@@ -242,6 +243,7 @@ def estimate_classes(
             n_classes,
             x=sampled(run, "anchors", neighbor[:, 0]),
             distance=read_array(anchors, "distance"),
+            threads=machine,
         )
         sample = counted.drawn()
         near, own, votes = read_sample(sample, n_classes)
@@ -254,7 +256,6 @@ def estimate_classes(
         first, says, forests, worth_it = fit_first(votes, by), None, None, None
         if can_learn(pool.n_features):
             x = sampled(run, "partition", sample["row"])
-            machine = Threads(job.machine().threads)
             first, says, forests = hear_models(first, near, own, by, x, machine)
         if params.k is None:
             labeled = (own >= 0) & (own < n_classes)
