@@ -8,6 +8,8 @@ others', which gives way to a few hundred informative rows.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
@@ -53,7 +55,7 @@ LEAST_RIGHT = 0.1
 
 
 def fit(
-    share: Floating, counts: Float64, n_rows: int, threads: Threads = ALONE
+    share: Float64, counts: Float64, n_rows: int, threads: Threads = ALONE
 ) -> tuple[Float64, Float64]:
     """Matrix (c, c), row = true class, and chances of clean classes (m, c).
 
@@ -64,15 +66,14 @@ def fit(
     """
     first, c = first_matrix(share, counts, n_rows), len(counts.T)
     true = np.arange(c)
-    if len(counts) * c * c >= SINGLE_WORK:
-        share = share.astype(np.float32)
-    fitted, clean = _fit(share, counts, first, true, threads)
+    pieces = pieces_of(share, counts)
+    fitted, clean = _fit(pieces, first, true, threads)
     for _ in range(MOST_REFITS):
         lost = nowhere(fitted, clean, counts, true)
         if not lost.any() or (~lost).sum() < 2:
             break
         true = true[~lost]
-        fitted, clean = _fit(share, counts, first, true, threads)
+        fitted, clean = _fit(pieces, first, true, threads)
     matrix, chances = np.eye(c), np.zeros((len(counts), c))
     matrix[true], chances[:, true] = fitted, clean
     return matrix, chances
@@ -95,24 +96,50 @@ def nowhere(matrix: Float64, clean: Float64, counts: Float64, true: Int64) -> Bo
     return np.asarray(mixture if mixture.any() else scarce)  # a mixture has the rows of others
 
 
+class Piece(NamedTuple):
+    """Some anchors, whose sums are of the type of ``share``."""
+
+    share: Floating
+    """(g, row, c) shares of given labels in their neighborhoods."""
+    at: Int64
+    """(n,) places of labels that are held out among (row, c), flat."""
+    labels: Floating
+    """(n,) how many labels these are."""
+    pure: Floating
+    """(row, 1) reward for being of one class."""
+
+
+def pieces_of(share: Float64, counts: Float64) -> list[Piece]:
+    """All anchors; many of many classes in float32."""
+    m, c = counts.shape
+    kind: Any = np.float64 if m * c * c < SINGLE_WORK else np.float32
+    pure, pieces = PURITY * counts.sum(axis=1, keepdims=True), []
+    for rows in (slice(start, start + PIECE) for start in range(0, m, PIECE)):
+        at = np.flatnonzero(counts[rows])
+        labels = counts[rows].ravel()[at].astype(kind)
+        here = np.ascontiguousarray(share[:, rows], kind)
+        pieces.append(Piece(here, at, labels, pure[rows].astype(kind)))
+    return pieces
+
+
 def _fit(
-    share: Floating, counts: Float64, first: Float64, true: Int64, threads: Threads
+    pieces: list[Piece], first: Float64, true: Int64, threads: Threads
 ) -> tuple[Float64, Float64]:
     """Rows of the matrix (t, c), and chances (m, t), of the ``true`` classes. Free parameters:
     logits of the matrix, a mixing matrix, weights of the g sizes, biases."""
-    (g, _, c), t = share.shape, len(true)
+    g, c, t = len(pieces[0].share), len(first), len(true)
     target = np.linalg.pinv(0.95 * first[true] + 0.05 / c)
     target -= target.mean(axis=1, keepdims=True)
     logits = np.log(first[true]).ravel()
     free = np.concatenate([logits, target.ravel(), np.full(g, 6.0 / g), np.zeros(t)])
-    steps = min(ITERATIONS, ALL_WORK // (share.shape[1] * c * c))
+    steps = min(ITERATIONS, ALL_WORK // (sum(len(piece.pure) for piece in pieces) * c * c))
     limit = {"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP}
     for times in (1000.0, 1.0):
-        data = (share, counts, target, times * MIXING_PENALTY, true, threads)
+        data = (pieces, target, times * MIXING_PENALTY, true, threads)
         free = minimize(loss, free, data, "L-BFGS-B", True, options=limit).x
     of_matrix, mixing, weight, bias = _split(np.asarray(free), (t, c), g)
-    clean = softmax(np.tensordot(weight, share, 1) @ mixing + bias, axis=1)
-    return softmax(of_matrix, axis=1), clean
+    clean = [_clean(piece.share, mixing, weight, bias)[1] for piece in pieces]
+    return softmax(of_matrix, axis=1), np.concatenate(clean)
 
 
 def _split(
@@ -126,26 +153,24 @@ def _split(
 
 def loss(
     free: Float64,
-    share: Floating,
-    counts: Float64,
+    pieces: list[Piece],
     target: Float64,
     mixing_penalty: float,
     true: Int64,
     threads: Threads = ALONE,
 ) -> tuple[float, Float64]:
     """Negative log likelihood of the held-out labels, penalized, with its gradient."""
-    (g, m, c), t = share.shape, len(true)
-    of_matrix, mixing, weight, bias = _split(free, (t, c), g)
-    matrix = softmax(of_matrix, axis=1)
-    by = [values.astype(share.dtype) for values in (matrix, mixing, weight, bias)]
-    sums: dict[int, list[Float64]] = {}
+    t, (c, kind) = len(true), (len(target), pieces[0].share.dtype)
+    of_matrix, mixing, weight, bias = _split(free, (t, c), len(pieces[0].share))
+    matrix, sums = softmax(of_matrix, axis=1), [[np.zeros(0)] for _ in pieces]
+    by = [values.astype(kind) for values in (matrix, mixing, weight, bias)]
 
-    def do(start: int, stop: int) -> None:
-        sums[start] = _summed(share[:, start:stop], counts[start:stop], *by)
+    def do(one: int, _: int) -> None:
+        sums[one] = _summed(pieces[one], *by)
 
-    threads.over(m, do, PIECE)
+    threads.over(len(pieces), do, piece=1)
     value, d_matrix, d_mixing, d_weight, d_bias = (
-        np.sum(of_pieces, axis=0) for of_pieces in zip(*map(sums.get, sorted(sums)), strict=True)
+        np.sum(of_pieces, axis=0) for of_pieces in zip(*sums, strict=True)
     )
     away, own = mixing - target, matrix[np.arange(t), true]
     apart = own - own.mean()
@@ -159,33 +184,35 @@ def loss(
 
 
 def _summed(
-    share: Floating,
-    counts: Float64,
-    matrix: Floating,
-    mixing: Floating,
-    weight: Floating,
-    bias: Floating,
+    piece: Piece, matrix: Floating, mixing: Floating, weight: Floating, bias: Floating
 ) -> list[Float64]:
-    """What some anchors add to the loss and to its derivatives, by the matrix itself, the mixing,
+    """What some anchors add to the loss, and to its derivatives by the matrix itself, the mixing,
     the weights and the biases."""
-    counts = counts.astype(share.dtype)
-    pure = PURITY * counts.sum(axis=1, keepdims=True)
-    mixed = np.tensordot(weight, share, 1)
-    clean = softmax(mixed @ mixing + bias, axis=1)
-    chance = np.clip(clean @ matrix, 1e-9, None)
-    value = -(counts * np.log(chance)).sum() - (pure * clean**2).sum()
-    d_chance = -counts / chance
-    d_index = _softmax_gradient(clean, d_chance @ matrix.T - 2.0 * pure * clean)
-    d_weight = np.tensordot(share, d_index @ mixing.T, 2)
+    mixed, clean = _clean(piece.share, mixing, weight, bias)
+    chance = np.maximum((clean @ matrix).ravel()[piece.at], 1e-9)
+    d_chance = np.zeros_like(mixed)
+    d_chance.ravel()[piece.at] = -piece.labels / chance
+    pure = piece.pure * clean
+    value = -(piece.labels @ np.log(chance)) - np.vdot(pure, clean)
+    d_index = _softmax_gradient(clean, d_chance @ matrix.T - 2.0 * pure)
+    d_weight = piece.share.reshape(len(weight), -1) @ (d_index @ mixing.T).ravel()
     sums = value, clean.T @ d_chance, mixed.T @ d_index, d_weight, d_index.sum(axis=0)
     return [np.asarray(one, np.float64) for one in sums]
 
 
+def _clean(
+    share: Floating, mixing: Floating, weight: Floating, bias: Floating
+) -> tuple[Floating, Floating]:
+    """(m, c) label shares of all sizes together, and (m, t) chances of clean classes by them."""
+    mixed = (weight @ share.reshape(len(weight), -1)).reshape(share.shape[1:])
+    return mixed, softmax(mixed @ mixing + bias, axis=1)
+
+
 def _softmax_gradient(of: Floating, gradient: Floating) -> Floating:
-    return np.asarray(of * (gradient - (of * gradient).sum(axis=1, keepdims=True)))
+    return np.asarray(of * (gradient - np.einsum("mt,mt->m", of, gradient)[:, None]))
 
 
-def first_matrix(share: Floating, counts: Float64, n_rows: int) -> Float64:
+def first_matrix(share: Float64, counts: Float64, n_rows: int) -> Float64:
     """Held-out labels of the rows richest in each class; (c, c), every entry positive.
 
     Diagonals below the average, that of the log odds, are lifted towards it as far as their

@@ -25,7 +25,7 @@ from pipeline.noise.transition import (
     of_rates,
     transition_matrix,
 )
-from pipeline.noise.transition_fit import loss
+from pipeline.noise.transition_fit import loss, pieces_of
 
 Floats = NDArray[np.float64]
 MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.1, 0.6]])
@@ -152,7 +152,7 @@ def test_gradient_of_the_loss_is_that_of_differences() -> None:
     rng = np.random.default_rng(8)
     share, held = rng.dirichlet(np.ones(3), (2, 40)), rng.multinomial(3, [0.3, 0.3, 0.4], 40) * 1.0
     free, target = rng.normal(size=2 * 9 + 2 + 3), rng.normal(size=(3, 3))
-    more = (share, held, target, 8.0, np.arange(3))
+    more = (pieces_of(share, held), target, 8.0, np.arange(3))
     step = 1e-6 * np.eye(len(free))
     slopes = [(loss(free + e, *more)[0] - loss(free - e, *more)[0]) / 2e-6 for e in step]
     np.testing.assert_allclose(loss(free, *more)[1], slopes, atol=1e-4)
@@ -164,14 +164,16 @@ def test_sums_of_pieces_of_any_threads_and_of_float32_are_those_of_all(
     rng = np.random.default_rng(8)
     share, held = rng.dirichlet(np.ones(3), (2, 40)), rng.multinomial(3, [0.3, 0.3, 0.4], 40) * 1.0
     free, more = rng.normal(size=2 * 9 + 2 + 3), (rng.normal(size=(3, 3)), 8.0, np.arange(3))
-    of_all = loss(free, share, held, *more)
+    of_all = loss(free, pieces_of(share, held), *more)
     monkeypatch.setattr(transition_fit, "PIECE", 7)
-    for kind, within in ((np.float64, 1e-12), (np.float32, 1e-5)):
-        value, slopes = loss(free, share.astype(kind), held, *more)
+    for most_exact, within in ((1000, 1e-12), (0, 1e-5)):
+        monkeypatch.setattr(transition_fit, "SINGLE_WORK", most_exact)
+        pieces = pieces_of(share, held)
+        value, slopes = loss(free, pieces, *more)
         assert np.isclose(value, of_all[0], rtol=within)
         np.testing.assert_allclose(slopes, of_all[1], rtol=within, atol=within)
         for number in (2, 5):
-            by_threads = loss(free, share.astype(kind), held, *more, Threads(number))
+            by_threads = loss(free, pieces, *more, Threads(number))
             assert by_threads[0] == value
             np.testing.assert_array_equal(by_threads[1], slopes)
 
