@@ -11,12 +11,12 @@ import math
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 import numpy as np
@@ -84,85 +84,72 @@ class Threads:
 ALONE = Threads()
 
 
+class _Process:
+    """What the whole process has one of, changed for as long as any of several threads is within:
+    the last to leave gives back what the first came upon."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._within = 0
+        self._undone: dict[str, Callable[[], object]] = {}
+        """What takes a change back, by its name."""
+
+    @contextmanager
+    def changed(self, changes: Mapping[str, Callable[[], Callable[[], object]]]) -> Iterator[None]:
+        """A block within which all has been changed, each by a call that returns what undoes it;
+        once, whoever else is within."""
+        with self._lock:
+            for name in changes.keys() - self._undone.keys():
+                self._undone[name] = changes[name]()
+            self._within += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._within -= 1
+                while self._undone and not self._within:
+                    self._undone.popitem()[1]()
+
+
+_BLAS, _FILTERS = _Process(), _Process()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """For the time of a block, one thread in every library that has threads of its own.
 
-    Blocks of several threads of this process may overlap: all run with one, and the last to leave
-    gives back what the first came upon.
+    Blocks of several threads of this process may overlap: all run with one.
     """
     libraries = _libraries(len(sys.modules))
-    with libraries.select(user_api="openmp").limit(limits=1):  # a number of each calling thread
-        _BLAS.enter(libraries.select(user_api="blas"))
-        try:
-            yield
-        finally:
-            _BLAS.leave()
+    blas = libraries.select(user_api="blas").lib_controllers  # some were loaded since others came
+    with (
+        libraries.select(user_api="openmp").limit(limits=1),  # a number of each calling thread
+        _BLAS.changed({one.filepath: partial(_alone, one) for one in blas}),
+    ):
+        yield
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """For the time of a block, no warnings of libraries.
+    """For the time of a block, no warnings of libraries, whose filters are the whole process's.
 
-    Filters are the whole process's, and blocks of several threads of this process may overlap, of
-    libraries that set filters, too: the last to leave gives back what the first came upon.
+    Blocks of several threads of this process may overlap, of libraries that set filters, too.
     """
-    _FILTERS.enter()
-    try:
+    with _FILTERS.changed({"filters": _ignored}):
         yield
-    finally:
-        _FILTERS.leave()
 
 
-class _Filters:
-    """Holds the filters of warnings for as long as anyone is within."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._within = 0
-        self._kept = ExitStack()
-
-    def enter(self) -> None:
-        with self._lock:
-            if not self._within:  # recorded, as what libraries set forgets that all is ignored
-                self._kept.enter_context(warnings.catch_warnings(record=True, action="ignore"))
-            self._within += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._within -= 1
-            if not self._within:
-                self._kept.close()
+def _ignored() -> Callable[[], object]:
+    """Recorded, as libraries that set filters anew forget that all is ignored."""
+    before = warnings.catch_warnings(record=True, action="ignore")
+    before.__enter__()
+    return partial(before.__exit__, None, None, None)
 
 
-_FILTERS = _Filters()
-
-
-class _OneThread:
-    """Holds libraries whose number of threads is the whole process's to one, for as long as anyone
-    is within."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._within = 0
-        self._before: dict[str, tuple[LibController, int]] = {}
-        """The libraries by their file, and how many threads they had."""
-
-    def enter(self, libraries: ThreadpoolController) -> None:
-        with self._lock:
-            for library in libraries.lib_controllers:  # some were loaded since others came
-                if library.filepath not in self._before:
-                    self._before[library.filepath] = library, library.num_threads
-                    _set(library, 1)
-            self._within += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._within -= 1
-            if not self._within:
-                for library, number in self._before.values():
-                    _set(library, number)
-                self._before.clear()
+def _alone(library: LibController) -> Callable[[], object]:
+    number = library.num_threads
+    _set(library, 1)
+    return partial(_set, library, number)
 
 
 def _set(library: LibController, number: int) -> None:
@@ -171,9 +158,6 @@ def _set(library: LibController, number: int) -> None:
     library.clear_controlling_thread(force=True)
     library.set_num_threads(number)
     library.clear_controlling_thread(force=True)
-
-
-_BLAS = _OneThread()
 
 
 @lru_cache(1)
