@@ -8,6 +8,7 @@ import warnings
 from contextlib import nullcontext
 from typing import Any
 
+import dask.dataframe as dd
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -589,3 +590,15 @@ def test_labels_that_a_linear_function_tells_for_sure_are_fitted_without_a_warni
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         assert RobustKNeighborsClassifier().fit(x, y).score(x, y) > 0.95
+
+
+@pytest.mark.parametrize(
+    "model", [RobustKNeighborsClassifier(5), CleanedClassifier(LogisticRegression(), how="drop")]
+)
+def test_frames_of_dask_are_read_as_those_of_pandas(model: Any) -> None:
+    x, y = make_classification(80, 4, random_state=0)
+    frame = pd.DataFrame(x, columns=list("abcd"))
+    want = model.fit(frame, y).predict(frame)
+    lazy = dd.from_pandas(frame, npartitions=2)
+    np.testing.assert_array_equal(model.fit(lazy, y).predict(lazy), want)
+    assert list(model.feature_names_in_) == list("abcd")
