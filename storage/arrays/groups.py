@@ -47,7 +47,7 @@ def create_group(
     try:
         group = zarr.open_group(store, path=path, mode="a", zarr_format=3)
     except ValueError:
-        group = zarr.create_group(store, path=path, overwrite=True)
+        group = zarr.create_group(store, path=path, overwrite=True, zarr_format=3)
     if not about.items() <= group.attrs.asdict().items():  # what is committed is not written again
         group.attrs.update(about)
     wanted = {name for name, column in GROUPS[kind].items() if not column.optional} | {*optional}
@@ -136,7 +136,7 @@ def write_group(
         row_bytes = column.stored(label)[0].itemsize * int(np.prod(data[name].shape[1:], dtype=int))
         widest = max(widest, row_bytes)
     about = {**_about(kind), **(attributes or {})}
-    group = zarr.create_group(store, path=path, attributes=about, overwrite=True)
+    group = zarr.create_group(store, path=path, attributes=about, overwrite=True, zarr_format=3)
     made = _create_arrays(group, kind, GROUPS[kind], sizes, chunk_rows(widest), label)
     for name, written in made.items():
         if data[name].size:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 
 from flows.engine.job import Output, execute
 from flows.engine.parts import Part
@@ -119,6 +120,12 @@ def test_group_of_another_shape_is_written_over(run: Run) -> None:
     found = read_group(run.store, "g")
     np.testing.assert_array_equal(found["x"], sample(2.0)["x"])
     np.testing.assert_array_equal(found["row"], ROWS)
+
+
+def test_the_format_is_not_zarr_s_default(run: Run) -> None:
+    with zarr.config.set({"default_zarr_format": 2}):
+        write_group(run.store, "g", "sample", sample(2.0))
+    np.testing.assert_array_equal(read_group(run.store, "g")["x"], sample(2.0)["x"])
 
 
 def test_run_of_another_length_is_written_over(run: Run) -> None:
