@@ -256,6 +256,8 @@ class AnswersFile:
                 f"{location.name}: answers are kept on this host; give --answers a local path"
             )
         file = cls(Path(location.url))
+        if file.path.is_dir():
+            raise InputError(f"{location.name}: is a folder; name a file")
         if origin is not None and not file.path.exists():
             folder = Location.of(file.path.parent)
             folder.create(file.path.name, _line({"origin": asdict(origin)}))

@@ -66,6 +66,8 @@ class Flags:
 def _address(value: Any) -> Any:
     """A path or URL as text."""
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(text, str) and not text:
+        raise ValueError("'': a path cannot be empty; check it")
     if isinstance(text, str) and "\0" in text:
         raise ValueError(f"{text!r}: a path cannot hold a zero byte; check it")
     return text
@@ -777,13 +779,18 @@ def _sentence(problem: Any, known: Iterable[str]) -> str:
         words = context["expected"].replace("'", "")
         more = did_you_mean(value, re.split(", | or ", words), "; ")
         return f"{name} {value}: must be one of {words}{more}"
+    if problem["type"] == "string_too_short":
+        return f"{name} {value!r}: must not be empty"
     bounds = {
         "int_parsing": "must be a whole number",
+        "int_from_float": "must be a whole number",
         "float_parsing": "must be a number",
         "greater_than_equal": "must be {ge} or more",
         "greater_than": "must be above {gt}",
         "less_than_equal": "must be {le} or less",
         "less_than": "must be below {lt}",
+        "string_pattern_mismatch": "must be two whole numbers such as 28x28",
+        "bool_parsing": "must be true or false",
     }
     if problem["type"] in bounds:
         return f"{name} {value}: {bounds[problem['type']].format(**context)}"

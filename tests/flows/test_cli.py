@@ -178,6 +178,21 @@ def test_bad_input_is_one_clear_line(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--answers", "", "'': a path cannot be empty; check it"),
+        ("--reviewer", "", "--reviewer '': must not be empty"),
+        ("--image-shape", "0x4", "--image-shape 0x4: must be two whole numbers such as 28x28"),
+    ],
+)
+def test_what_a_value_has_to_be_is_in_plain_words(
+    option: str, value: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["review", "--run", "run", "--export-to", "q.json", option, value]) == 2
+    assert capsys.readouterr().err == f"knnoise: {expected}\n"
+
+
 def test_too_few_file_handles_are_said_at_once(tmp_path: Path) -> None:
     line = f"ulimit -n 24; exec {sys.executable} -m flows.cli status --run {tmp_path}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)

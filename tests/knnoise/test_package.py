@@ -226,6 +226,9 @@ def test_arrays_with_labels_beside(tmp_path: Path) -> None:
             {"corrections": pd.DataFrame({"row": [1]})},
             "corrections of type DataFrame: give the path of a file it is written to",
         ),
+        ({"seed": 1.5}, "seed=1.5: must be a whole number"),
+        ({"quiet": "x"}, "quiet='x': must be true or false"),
+        ({"corrections": ""}, "'': a path cannot be empty; check it"),
         ({"parse": {"a": "percent"}}, "parse of type dict: input should be a valid list"),
     ],
 )

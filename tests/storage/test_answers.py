@@ -46,6 +46,11 @@ def log(tmp_path: Path) -> AnswersFile:
     return AnswersFile.open(str(tmp_path / "answers.jsonl"), ORIGIN)
 
 
+def test_a_folder_in_the_place_of_answers_is_not_to_be_removed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r": is a folder; name a file$"):
+        AnswersFile.open(str(tmp_path), ORIGIN)
+
+
 @given(
     st.lists(
         st.tuples(
