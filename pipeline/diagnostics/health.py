@@ -70,7 +70,7 @@ def is_row_number(values: Values) -> bool:
     """Whether a column counts the rows, from 0 or 1, one by one."""
     if len(values) < FEWEST_ROWS or values[0] not in (0.0, 1.0):
         return False
-    return bool((np.diff(values) == 1.0).all())
+    return np.array_equal(values, values[0] + np.arange(len(values)))
 
 
 def is_like_ids(values: Values) -> bool:

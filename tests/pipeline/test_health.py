@@ -74,3 +74,4 @@ def test_infinities_are_no_reason_to_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not is_coarse_in_float32(values)
+        assert not is_row_number(np.concatenate([[0.0], np.full(99, np.inf)]))
