@@ -67,7 +67,9 @@ def _design(trained: Trained, params: CertifyParams) -> Design:
     length = array(trained.run.group("graph/00000"), "neighbor_label").shape[1]
     k = params.k or report.k
     if k > length:
-        raise InputError(f"--k {k}: the graph of {params.run} has lists of {length} neighbors")
+        raise InputError(
+            f"--k {k}: the graph of {params.run} has lists of {length} neighbors; give at most that"
+        )
     try:
         return bounds.best_design(report.n_rows, k, length, params.samples, params.delta)
     except ValueError as error:

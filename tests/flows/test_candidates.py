@@ -17,6 +17,7 @@ import knnoise
 from flows.cli import main
 from flows.report.content import load_any
 from flows.report.kinds import CandidateReport
+from flows.report.kinds.sets import CandidatePair
 from flows.score import score
 from flows.steps.sets.candidates import stops_tried
 from pipeline.knn.exact import nearest
@@ -215,3 +216,8 @@ def test_bad_sets_are_refused(
     assert said in told
     assert "Traceback" not in told
     assert not (tmp_path / "r").exists()
+
+
+def test_one_row_is_no_rows() -> None:
+    pair = CandidatePair(label="cat", other="dog", rows=1, share=0.5)
+    assert pair.text().endswith("have 'dog' among their candidates, 1 row")

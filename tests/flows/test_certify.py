@@ -165,7 +165,7 @@ def test_labels_in_another_order_than_the_scores_are_refused(tmp_path: Path) -> 
     [
         (["--delta", "1"], "--delta 1.0: must be below 1"),
         (["--delta", "0"], "--delta 0.0: must be above 0"),
-        (["--k", "31"], "lists of 30 neighbors"),
+        (["--k", "31"], "lists of 30 neighbors; give at most that"),
         (["--samples", "0"], "--samples 0: must be 1 or more"),
     ],
 )

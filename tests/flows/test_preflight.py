@@ -613,6 +613,7 @@ def test_digits_that_single_precision_loses_are_told(
     label = [] if kind == "npz" else ["--label-column", "y"]
     (told,) = [f for f in check(source, *label, capsys=capsys)["findings"] if f["kind"] == "coarse"]
     assert told["columns"] == ["x1"]
+    assert told["text"].startswith("'x1' loses digits: ")
     assert "steps of 128; subtract a constant before" in told["text"]
     run = ["--run", str(tmp_path / "run"), "--workers", "0", "--json"]
     assert main(["train", str(source), *label, *run]) == 0

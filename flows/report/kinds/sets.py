@@ -31,7 +31,7 @@ class CandidatePair(Frozen):
         """The pair as a sentence."""
         return (
             f"{self.share:.1%} of the rows taken for {self.label!r} have {self.other!r} among "
-            f"their candidates, {self.rows:,} rows"
+            f"their candidates, {amount(self.rows, 'row')}"
         )
 
 
