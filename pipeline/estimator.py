@@ -468,11 +468,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             near = self._label[nearest_rows(x, self._x, longest, threads=self._threads())[0]]
         return self._vote(near, is_weighed, self._trees(features))
 
-    def _trees(self, x: Rows, rows: Int64 | slice = slice(None)) -> AnyArray | None:
-        """What models say of some rows of features, ``tree_odds`` of two classes or
-        ``model_chances`` of more; None where none are heard."""
+    def _trees(self, x: Rows, rows: Int64 | None = None) -> AnyArray | None:
+        """What models say of features of new rows, or of some rows of the training: ``tree_odds``
+        of two classes, ``model_chances`` of more; None where none are heard."""
         if self._forests is None:
             return None
+        if rows is None:
+            return by_models(self._forests.for_new_rows(), x, len(self.classes_))
         return by_models(self._forests, x[rows], len(self.classes_))
 
     def _vote(

@@ -84,6 +84,16 @@ class Forests(NamedTuple):
     def digest(self) -> str:
         return digest_of(self)
 
+    def for_new_rows(self) -> Forests:
+        """The average of all folds' models in place of each: none of them was fitted on rows that
+        training did not have."""
+        return self._replace(
+            value=self.value / FOLDS,
+            root=np.tile(self.root.ravel(), (FOLDS, 1)),
+            start=np.tile(self.start.mean(axis=0), (FOLDS, 1)),
+            slope=np.tile(self.slope.mean(axis=0), (FOLDS, 1, 1)),
+        )
+
     def apply(self, x: Float32) -> Float32:
         """(row, class) float32 logits of rows (row, feature) float32, those of a row's own fold:
         the same for a row whatever rows stand beside it."""

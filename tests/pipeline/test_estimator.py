@@ -31,6 +31,7 @@ from benchmarks.study.pools import gao
 from pipeline import cleaned, estimator
 from pipeline.cleaned import CleanedClassifier
 from pipeline.decision.soft import WAYS, kept, soft_labels
+from pipeline.decision.suspects import by_models
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.exact import nearest
 from pipeline.noise.extrema import anchor_plan, crossfit
@@ -265,6 +266,25 @@ def test_several_sizes_predict_unless_one_k_is_asked_for(classes: int) -> None:
     assert np.array_equal(other.predict(query), one_k)
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_new_rows_hear_the_models_of_all_folds(classes: int) -> None:
+    """Each learned from two thirds of the training, and none from these rows."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(4000, 40)).astype(np.float32)
+    y = (x @ rng.normal(size=(40, classes))).argmax(axis=1)
+    given = np.where(rng.random(4000) < 0.3, rng.integers(0, classes, 4000), y)
+    model = RobustKNeighborsClassifier().fit(x[:1000], given[:1000])
+    query, truth = x[1000:], y[1000:]
+    assert model._forests is not None
+    near = model._label[nearest(model._rows(query), model._x, model._longest)[0]]
+    of_one = model._vote(near, True, by_models(model._forests, query, classes))[0]
+    alone, together = (
+        np.log(chance[np.arange(3000), truth].clip(1e-3)).mean()
+        for chance in (of_one, model.predict_proba(query))
+    )
+    assert together > alone + 0.01
+
+
 def test_a_tie_goes_to_the_rule() -> None:
     """An average that just meets the threshold is a 1, and the probabilities agree."""
     x = np.array([[0.0], [1.0]] * 20)
@@ -444,15 +464,16 @@ def test_rows_count_alike() -> None:
 
 def test_useless_features_are_weighed_down() -> None:
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 600)
-    wide = rng.normal(size=(600, 22))
+    y = rng.integers(0, 2, 2600)
+    wide = rng.normal(size=(2600, 22))
     wide[:, :2] += 2.0 * y[:, None]
-    given = y ^ (rng.random(600) < 0.2)
+    given, new, truth = y[:600] ^ (rng.random(600) < 0.2), wide[600:], y[600:]
+    wide = wide[:600]
     models = {
         metric: RobustKNeighborsClassifier(metric=metric).fit(wide, given)
         for metric in ("euclidean", "auto")
     }
-    plain, learned = ((model.predict(wide) == y).mean() for model in models.values())
+    plain, learned = ((model.predict(new) == truth).mean() for model in models.values())
     assert models["auto"].metric_ == "weighted"
     assert learned > plain + 0.01
     assert set(models["auto"].metric_choice_.useless()) <= set(range(2, 22))

@@ -23,7 +23,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pipeline.blocks import logits, metric
-from pipeline.blocks.logits import fit_forests, fit_linear, fit_logits, fit_regressed, fold_of
+from pipeline.blocks.logits import (
+    fit_forests,
+    fit_linear,
+    fit_logits,
+    fit_regressed,
+    fold_of,
+    mixed,
+)
 from pipeline.blocks.metric import (
     FEW_VALUES,
     FOLDS,
@@ -431,6 +438,26 @@ def test_logits_of_two_classes_are_of_trees_and_of_what_a_linear_function_tells_
     assert found.var() == pytest.approx(1.0, abs=1e-3)
     errors = [abs(np.tanh(one / 2) - (2 * chance - 1)).mean() for one in parts.T]
     assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_new_rows_are_judged_by_the_models_of_all_folds(classes: int) -> None:
+    x, y = steps(900)
+    y = y + (x[:, 2] > 0) * (classes - 2)
+    trees, linear = fit_forests(x, y, 0), fit_linear(x, y, classes)
+    assert trees is not None
+    assert linear is not None
+    for forests in (trees, linear, mixed(linear, trees, 0.3, 0.7)):
+        each = []
+        for fold in range(logits.FOLDS):
+            alone = {
+                name: np.stack([getattr(forests, name)[fold]] * logits.FOLDS)
+                for name in ("root", "start", "slope")
+            }
+            each.append(forests._replace(**alone).apply(x))
+        found = forests.for_new_rows().apply(x)
+        assert np.allclose(found, np.mean(each, axis=0), atol=1e-5)
+        assert np.array_equal(found[:7], forests.for_new_rows().apply(x[:7]))
 
 
 def test_models_that_say_the_contrary_are_not_mixed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,12 +136,14 @@ def heard(
     run: Run,
     say: Callable[[Forests, Float32], AnyArray],
     features: Callable[[], Float32],
+    are_new: bool = False,
 ) -> AnyArray | None:
-    """What the models that a training's vote hears say of rows by their features, unscaled; None
-    where it hears none, whose digest is empty."""
+    """What the models that a training's vote hears say of rows by their features, unscaled, of its
+    own or of new ones; None where it hears none, whose digest is empty."""
     if not digest:
         return None
-    return say(stored_forests(run.location.url, TREES, digest), features())
+    forests = stored_forests(run.location.url, TREES, digest)
+    return say(forests.for_new_rows() if are_new else forests, features())
 
 
 def keep_forests(run: Run, path: str, forests: Forests) -> list[str]:

@@ -103,11 +103,11 @@ class VoteRule:
         return None if part == 0 else read_array(run.group("transition"), "decision")
 
     def decide(self, run: Run, near: Integers, features: Callable[[], Float32]) -> Decided:
-        """Predictions by labels (row, rank) of the nearest in the pool of a run, and by the rows'
-        features where models are heard."""
+        """Predictions of new rows by labels (row, rank) of the nearest in the pool of a run, and by
+        the rows' features where models are heard."""
         if self.weighed is None:
             return decide(near, self.n_classes, self.k, self.matrix(run))
-        trees = heard(self.weighed.trees, run, model_chances, features)
+        trees = heard(self.weighed.trees, run, model_chances, features, are_new=True)
         return decide_weighed(near, read_correction(run), self.weighed, trees)
 
 

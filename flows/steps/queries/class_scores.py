@@ -61,8 +61,9 @@ class TwoClassRule(ScoringRule):
         if self.weighed is None:
             clean, predicted = self.rule.posterior(eta, self.k), self.rule.predict(eta)
         else:
-            trees = heard(self.weighed.trees, score.model.run, tree_odds, score.features)
-            clean = self.weighed.chance(near, trees)
+            training, trees = score.model.run, self.weighed.trees
+            says = heard(trees, training, tree_odds, score.features, are_new=True)
+            clean = self.weighed.chance(near, says)
             predicted = (clean >= 0.5).astype(np.int8)
         columns: Arrays = {
             "eta_corr": eta.astype(np.float32),
