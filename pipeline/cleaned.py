@@ -18,12 +18,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from pipeline.arrays import AnyArray, Float64, Int64
 from pipeline.decision.soft import WAYS, kept, soft_labels
-from pipeline.estimator import (
-    RobustKNeighborsClassifier,
-    check_labels_are_there,
-    check_unmasked,
-    in_memory,
-)
+from pipeline.estimator import RobustKNeighborsClassifier, check_labels_are_there, in_memory
 
 Codes = Int64
 LEAST = 0.01
@@ -118,7 +113,7 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         if not isinstance(judge, RobustKNeighborsClassifier):
             raise ValueError(f"neighbors={judge!r}: need a RobustKNeighborsClassifier")
         check_labels_are_there(y)
-        check_unmasked(X := in_memory(X))
+        X = in_memory(X)
         x, y = validate_data(self, X, y, accept_sparse="csr", ensure_min_samples=2)
         X = X if hasattr(X, "columns") else x
         check_classification_targets(y)
@@ -174,7 +169,7 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
     def _checked(self, X: npt.ArrayLike) -> Any:
         """Rows that fit those of the training; a data frame stays one."""
         check_is_fitted(self)
-        check_unmasked(X := in_memory(X))
+        X = in_memory(X)
         x = validate_data(self, X, accept_sparse="csr", reset=False)
         return X if hasattr(X, "columns") else x
 

@@ -78,15 +78,14 @@ def check_labels_are_there(y: Any) -> None:
 
 
 def in_memory(X: Any) -> Any:
-    """A data frame of Dask as one of pandas, of which rows can be taken by number."""
-    return X.compute() if hasattr(X, "to_dask_array") else X
+    """Features whose rows can be taken by number: a data frame of Dask as one of pandas.
 
-
-def check_unmasked(X: Any) -> None:
-    """Raise `ValueError` where a value is masked; scikit-learn takes what lies below."""
+    Raises `ValueError` where a value is masked; scikit-learn takes what lies below.
+    """
     if np.ma.is_masked(X):
         row = int(np.ma.getmaskarray(X).any(axis=-1).argmax())
         raise ValueError(f"X: a value of row {row} (from 0) is masked; fill or drop it")
+    return X.compute() if hasattr(X, "to_dask_array") else X
 
 
 def _warn_of_lost_digits(X: Any) -> None:
@@ -212,7 +211,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             for parameters or data that make no sense.
         """
         check_labels_are_there(y)
-        check_unmasked(X := in_memory(X))
+        X = in_memory(X)
         x, y = validate_data(self, X, y, **_ROWS, ensure_min_samples=FEWEST_NEIGHBORS + 1)
         _warn_of_lost_digits(X)
         check_classification_targets(y)
@@ -459,7 +458,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     def _decided(self, X: npt.ArrayLike) -> tuple[Float64, Int64]:
         """(row, class) chances of the true class, and (row,) place of the one predicted."""
         check_is_fitted(self)
-        check_unmasked(X := in_memory(X))
+        X = in_memory(X)
         features = validate_data(self, X, **_ROWS, reset=False)
         x = self._rows(features)
         is_weighed = self.weighed_vote_ is not None and self.weighed_vote_.taken

@@ -160,10 +160,11 @@ def loss(
     threads: Threads = ALONE,
 ) -> tuple[float, Float64]:
     """Negative log likelihood of the held-out labels, penalized, with its gradient."""
-    t, (c, kind) = len(true), (len(target), pieces[0].share.dtype)
-    of_matrix, mixing, weight, bias = _split(free, (t, c), len(pieces[0].share))
-    matrix, sums = softmax(of_matrix, axis=1), [[np.zeros(0)] for _ in pieces]
-    by = [values.astype(kind) for values in (matrix, mixing, weight, bias)]
+    t, share = len(true), pieces[0].share
+    of_matrix, mixing, weight, bias = _split(free, (t, len(target)), len(share))
+    matrix = softmax(of_matrix, axis=1)
+    by = [values.astype(share.dtype) for values in (matrix, mixing, weight, bias)]
+    sums: list[list[Float64]] = [[] for _ in pieces]
 
     def do(one: int, _: int) -> None:
         sums[one] = _summed(pieces[one], *by)
