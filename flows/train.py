@@ -32,7 +32,7 @@ from flows.report.compare import drift, since_text
 from flows.report.compose import composed
 from flows.report.model import PoolReport, RunConfig, Training
 from flows.scorings.scored import Finished
-from flows.steps.findings.checks import check_data, find_segments
+from flows.steps.findings.checks import check_data, find_worst
 from flows.steps.graph.building import build
 from flows.steps.graph.networks import choose_probes
 from flows.steps.graph.partition import Wanted
@@ -170,12 +170,14 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     judged = labels.judge(job, LabeledGraph(whole, ingested, length, params), source)
     of, renumbered = (whole, judged.estimated.k), ingested.left_out > 0
     checked = job.task("checks", check_data, *of, renumbered=renumbered, labeled=labels.each_one)
-    segments = job.task("segments", find_segments, pool)
+    columns = source.coding.groups(names).values()
+    whose = labels.each_one and params.by is None and params.noise == "crossfit"
+    worst = job.task("segments", find_worst, pool, scaling, columns, whose=whose)
     searched = graph.blocks, scaling, graph.pairs, judged.estimated.n_neighbors
     job.task("probes", choose_probes, *searched, params.target_recall, exact)
 
     def write(run: Run) -> Output:
-        report = composed(job, params, ingested, builder, graph, judged, checked, segments)
+        report = composed(job, params, ingested, builder, graph, judged, checked, worst)
         report = _since(job, report, params.compare_with)
         written = reports.save(run, report, reports.train_text(report))
         return Output([*written, *reports.describe(run, report)])

@@ -6,15 +6,20 @@ from flows.engine.job import Job, outcomes, peak_rss_mb
 from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.content import builder_reason, recall_warning
-from flows.report.findings import at_most_weak, chosen_warning, copied_warning, order_warning
+from flows.report.findings import (
+    at_most_weak,
+    chosen_warning,
+    copied_warning,
+    order_warning,
+    unlike_warning,
+)
 from flows.report.lines import warnings as annotator_warnings
 from flows.report.model import PoolReport, RunConfig, Training, fields_of
-from flows.steps.findings.checks import DataChecked
+from flows.steps.findings.checks import DataChecked, Worst
 from flows.steps.graph.building import Graph
 from flows.steps.ingest.pool import Ingested, corrections_used
 from flows.steps.ingest.transform import metric_used, pca_used
 from flows.steps.sets.stages import stages
-from pipeline.diagnostics.segments import Segment
 from pipeline.knn.lists import Recall
 from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
@@ -64,7 +69,7 @@ def composed(
     graph: Graph,
     judged: LabelsJudged,
     checked: DataChecked,
-    segments: list[Segment],
+    worst: Worst,
 ) -> PoolReport:
     """The report of a training."""
     config = RunConfig.model_validate(job.run.config())
@@ -104,11 +109,12 @@ def composed(
         "n_near_duplicates": checked.near_duplicates,
         "n_contradicting": checked.contradicting,
         "order": checked.order,
-        "segments": segments,
+        "segments": worst.segments,
         "config": config,
         "corrections": corrections_used(job.run),
     }
     report = judged.kind.of(common, job.run, judged.estimated, ingested, judged.verdicts)
+    report.warnings.extend(unlike_warning(report, worst.unlike))
     if isinstance(report, Training):
         chosen = chosen_warning(report)
         report.warnings.extend([*copied_warning(report), *chosen])

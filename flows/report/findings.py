@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from shlex import quote
 
 from flows.report.model import PoolReport, Scoring, Training
 from pipeline.diagnostics.file_order import FileOrder
+from pipeline.diagnostics.unlike import Unlike
 from pipeline.knn.lists import wilson
 from pipeline.noise.rates import worst
 from storage.errors import amount
@@ -50,6 +52,24 @@ def order_warning(order: FileOrder | None) -> list[str]:
         "or are rows repeated measurements? Intervals take rows as independent; cut test sets by "
         "time or group, not at random"
     ]
+
+
+def unlike_warning(report: PoolReport, unlike: Iterable[Unlike]) -> list[str]:
+    """What every output says of features whose labels, of one value, are unlike those near them."""
+    coding = Coding.of_json(report.config.coding)
+    texts = []
+    for one in unlike:
+        name = report.config.feature_names[one.feature]
+        if is_place(name):
+            continue
+        column, value = coding.encoded.get(name, (name, coding.written(name, one.value, 6)))
+        texts.append(
+            f"labels where {column} is {value} ({_percent(one.size)} of the rows) are unlike those "
+            f"near them: they differ from {_percent(one.differ)} of them, which differ among "
+            f"themselves in {_percent(one.expected)}. If {column} says whose labels these are, or "
+            f"where they come from, train again with --by {quote(column)}"
+        )
+    return texts
 
 
 def copied_warning(report: Training) -> list[str]:

@@ -99,6 +99,29 @@ def test_an_encoded_column_is_one_of_those_that_matter_or_do_not(tmp_path: Path)
     assert {"color", "site"} <= set(useless[1].split(", ")) <= {"color", "site", "age"}
 
 
+def test_a_column_that_says_whose_labels_these_are_is_told_and_the_remedy_works(
+    tmp_path: Path,
+) -> None:
+    """One of four annotators is as good as blind; as a feature the column hides that."""
+    rng, table = np.random.default_rng(3), patients(3000, 0).drop(columns=["site", "age"])
+    clean = (table[[*"abcd"]].mean(axis=1) > 100).to_numpy()
+    table["who"] = rng.choice([*"pqrs"], len(table))
+    wrong = rng.random(len(table)) < np.where(table["who"] == "s", 0.45, 0.05)
+    table["sick"] = np.where(clean ^ wrong, "yes", "no")
+    table.to_csv(tmp_path / "train.csv", index=False)
+    assert train(tmp_path / "train.csv", tmp_path / "run") == 0
+    (warning,) = json.loads((tmp_path / "run" / "report.json").read_text())["warnings"]
+    assert warning.startswith("labels where who is s (2")
+    (remedy,) = re.findall(r"train again with (.*)$", warning)
+    assert train(tmp_path / "train.csv", tmp_path / "again", *remedy.split()) == 0
+    report = json.loads((tmp_path / "again" / "report.json").read_text())
+    assert report["warnings"] == []
+    assert report["groups"]["groups"][0]["value"] == "s"
+    assert report["groups"]["groups"][0]["wrong"] == pytest.approx(0.45, abs=0.05)
+    flags = pd.read_parquet(tmp_path / "again" / "label_issues.parquet")["is_label_issue"]
+    assert flags[wrong].mean() > 0.95
+
+
 def test_a_date_that_bounds_a_segment_is_told_as_a_date(tmp_path: Path) -> None:
     table = patients(3000, 0)
     seen = pd.Timestamp("2020-01-01") + pd.to_timedelta(table.pop("age"), unit="D")

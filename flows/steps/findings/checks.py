@@ -3,6 +3,7 @@ labels are worst, from the sample of rows that was drawn while the source was re
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -14,6 +15,7 @@ from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job, Output
 from flows.steps.graph.lookup import pick, source_rows
 from flows.steps.sets.stages import as_read
+from pipeline.blocks.scaling import Scaling
 from pipeline.diagnostics.file_order import FileDistances, FileOrder, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
     Usual,
@@ -24,6 +26,9 @@ from pipeline.diagnostics.neighborhood import (
     usual_distances,
 )
 from pipeline.diagnostics.segments import Segment, sample_rows, worst_segments
+from pipeline.diagnostics.unlike import LOOKED_AT, NEAREST, Unlike, doubtful_values, is_unlike
+from pipeline.knn.exact import nearest
+from pipeline.knn.threads import Threads
 from storage.arrays.groups import read_array
 from storage.export import write_table
 from storage.runs.pool import Pool
@@ -34,6 +39,8 @@ COLUMNS = (
     *("near_duplicates", "contradicting_duplicates", "data_value"),
 )
 FILE = "data_issues.parquet"
+COMPARED = 4000
+"""Rows whose labels are compared with those near them, at most."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +138,25 @@ def findings(at: SourceRows, usual: Usual, *, renumbered: bool, labeled: bool) -
     return Facts(columns, left=DataCounted(*counts))
 
 
-def find_segments(job: Job, pool: Pool) -> list[Segment]:
+@dataclass(frozen=True)
+class Worst:
+    """Where labels are worst."""
+
+    segments: list[Segment]
+    unlike: list[Unlike]
+
+
+def find_worst(
+    job: Job, pool: Pool, scaling: Scaling, columns: Collection[list[int]], *, whose: bool
+) -> Worst:
     """Where suspect labels are most frequent, by features before scaling, and by the place in the
-    source, which is the feature after them; the worst first."""
+    source, which is the feature after them; the worst first. And, where it is asked `whose` labels
+    they are, values of features whose rows' labels are unlike those near them.
+
+    columns : features that are one column of the source together
+    """
+
+    threads = Threads(job.machine().threads)
 
     def find(run: Run) -> Output:
         sample = as_read(run).group("samples/partition")
@@ -143,6 +166,21 @@ def find_segments(job: Job, pool: Pool) -> list[Segment]:
             pick(run, "labels", name, row) for name in ("is_label_issue", "predicted_label")
         )
         place = source_rows(run, row).astype(np.float32)
-        return Output([], list(worst_segments(np.column_stack([x, place]), suspect, likely)))
+        segments = list(worst_segments(np.column_stack([x, place]), suspect, likely))
+        if not whose:
+            return Output([], Worst(segments, []))
+        y = pick(run, "pool", "y", row)
+        doubtful: dict[tuple[int, ...], tuple[int, float]] = {}
+        for feature, value in doubtful_values(x, y != likely):
+            column = next((tuple(one) for one in columns if feature in one), (feature,))
+            doubtful.setdefault(column, (feature, value))
+        unlike, own = [], np.arange(min(len(x), COMPARED))
+        for column, (feature, value) in list(doubtful.items())[:LOOKED_AT]:
+            without = x.copy()
+            without[:, column] = x[0, column]
+            z = scaling.apply(without)
+            near, _ = nearest(z[own], z, NEAREST, exclude=own, threads=threads)
+            unlike.append(is_unlike(feature, value, x[own], y[own], y[near]))
+        return Output([], Worst(segments, [one for one in unlike if one is not None]))
 
-    return job.result("segments", find, list[Segment])
+    return job.result("segments", find, Worst)

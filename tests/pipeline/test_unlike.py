@@ -1,0 +1,90 @@
+"""Labels of one value that are unlike those near them: what annotators do is found, overlap not."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import generators
+
+from pipeline.diagnostics.unlike import LEAST, NEAREST, doubtful_values, is_unlike
+from pipeline.knn.exact import nearest
+
+Floats = npt.NDArray[np.float32]
+Codes = npt.NDArray[np.int64]
+
+
+def pool(rng: np.random.Generator, n: int, rate: float, apart: float) -> tuple[Floats, Codes]:
+    """Two classes so far apart in one column of three; annotator 2 of three, the column after them,
+    gives wrong labels at a rate."""
+    clean, who = rng.integers(0, 2, n), rng.integers(0, 3, n)
+    x = rng.normal(size=(n, 3)).astype(np.float32)
+    x[:, 0] += np.float32(apart) * clean
+    wrong = rng.random(n) < np.where(who == 2, rate, 0.02)
+    return np.column_stack([x, who]).astype(np.float32), clean ^ wrong
+
+
+def lists(x: Floats, n_columns: int) -> Codes:
+    z = x[:, :n_columns]
+    return np.asarray(nearest(z, z, NEAREST, exclude=np.arange(len(z)))[0])
+
+
+def test_the_one_annotator_is_found_and_how_unlike_the_labels_are_is_counted() -> None:
+    x, given_label = pool(np.random.default_rng(0), 1500, 0.4, 6.0)
+    contradicted = given_label != (x[:, 0] > 3.0)
+    assert doubtful_values(x, contradicted) == [(3, 2.0)]
+    near = given_label[lists(x, 3)]
+    found = is_unlike(3, 2.0, x, given_label, near)
+    assert found is not None
+    assert (found.feature, found.value) == (3, 2.0)
+    assert found.size == pytest.approx((x[:, 3] == 2).mean())
+    among = [np.mean([a != b for a, b in combinations(row.tolist(), 2)]) for row in near]
+    pure = np.array(among) <= np.median(among)
+    here = pure & (x[:, 3] == 2)
+    differ = [np.mean(row != own) for row, own in zip(near, given_label, strict=True)]
+    assert found.differ == pytest.approx(np.array(differ)[here].mean())
+    assert found.expected == pytest.approx(np.array(among)[here].mean())
+    assert found.differ > found.expected + 2 * LEAST
+
+
+@given(rng=generators(), rate=st.sampled_from([0.02, 0.05]), apart=st.floats(0.0, 6.0))
+def test_overlap_and_mistakes_that_all_share_are_nobodys(
+    rng: np.random.Generator, rate: float, apart: float
+) -> None:
+    x, given_label = pool(rng, 600, rate, apart)
+    near = given_label[lists(x, 3)]
+    for value in range(3):
+        assert is_unlike(3, value, x, given_label, near) is None
+
+
+def test_a_value_where_the_classes_overlap_is_doubtful_and_not_unlike() -> None:
+    """Rows of value 2 lie between the classes: contradicted they are, as those near them."""
+    rng = np.random.default_rng(1)
+    x, given_label = pool(rng, 3000, 0.02, 6.0)
+    between = x[:, 3] == 2
+    x[between, 0] = rng.normal(3.0, 0.3, between.sum())
+    given_label[between] = rng.integers(0, 2, between.sum())
+    assert doubtful_values(x, given_label != (x[:, 0] > 3.0)) == [(3, 2.0)]
+    assert is_unlike(3, 2.0, x, given_label, given_label[lists(x, 3)]) is None
+
+
+@given(rng=generators())
+def test_the_order_of_the_rows_is_no_part_of_it(rng: np.random.Generator) -> None:
+    x, given_label = pool(rng, 400, 0.5, 6.0)
+    contradicted = given_label != (x[:, 0] > 3.0)
+    shuffled = rng.permutation(len(x))
+    assert doubtful_values(x, contradicted) == doubtful_values(x[shuffled], contradicted[shuffled])
+
+
+def test_columns_of_many_values_or_of_one_are_no_annotators() -> None:
+    rng = np.random.default_rng(2)
+    contradicted = rng.random(2000) < 0.3
+    x = np.column_stack(
+        [np.zeros(2000), rng.integers(0, 65, 2000), 100 * contradicted + np.arange(2000)]
+    )
+    assert doubtful_values(x.astype(np.float32), contradicted) == []
+    assert doubtful_values(x[:40].astype(np.float32), contradicted[:40]) == []
