@@ -45,6 +45,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
+from pipeline.decision.whose import own_likelihood
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates, trusted, unknown_mistakes
 
@@ -174,7 +175,7 @@ def hear_models(
     count, given, x : (row, size), (row,) and (row, feature) of the sample of the vote
     """
     odds, by = vote.features(count), vote.assumed.correction()
-    likely = (vote.log_odds(odds) + _own(given, by) >= 0).astype(np.int64)
+    likely = (vote.log_odds(odds) + own_odds(given, by) >= 0).astype(np.int64)
     trees, linear = fit_some(x, likely, threads), fit_linear(x, likely, 2, threads)
 
     def hearing(*models: Forests) -> tuple[WeighedVote, Float64, float]:
@@ -209,7 +210,7 @@ def first_pass(log_odds: Float64, given: Integers, by: Correction) -> UInt8:
 
     ``log_odds`` (row,) are those of a ``WeighedVote``, of which no row's own label is part.
     """
-    return np.asarray(np.rint(BYTE * expit(log_odds + _own(given, by))), np.uint8)
+    return np.asarray(np.rint(BYTE * expit(log_odds + own_odds(given, by))), np.uint8)
 
 
 def smoothed_odds(chance: UInt8, distance: Floating) -> tuple[Float32, Float32]:
@@ -240,20 +241,20 @@ def fit_second(
     return OddsWeights(weight, bias, scale, mistaken_of(contradicted, wrong))
 
 
-def second_pass(
-    odds: Float64,
-    smoothed: Float32,
-    reach: Float32,
-    given: Integers,
-    by: Correction,
-    weights: OddsWeights,
-) -> Float64:
-    """(row,) chance that the given label, itself among the evidence, is the clean one; low is
-    bad."""
+def odds_around(odds: Float64, smoothed: Float32, reach: Float32, weights: OddsWeights) -> Float64:
+    """(row,) log odds of class 1 by all that is around the rows, their own labels left out."""
     assert weights.reach is not None
     features = _features(odds, smoothed, reach, weights.reach)
-    z, side = features @ np.asarray(weights.weight) + weights.bias, np.where(given == 1, 1.0, -1.0)
-    after, alone = expit(side * (z + _own(given, by))), expit(side * SHARPENED * z)
+    return np.asarray(features @ np.asarray(weights.weight) + weights.bias, np.float64)
+
+
+def second_pass(around: Float64, given: Integers, own: Float64, weights: OddsWeights) -> Float64:
+    """(row,) chance that the given label, itself among the evidence, is the clean one; low is bad.
+
+    around, own : (row,) ``odds_around``, and what the own label adds to them (``own_odds``)
+    """
+    side = np.where(given == 1, 1.0, -1.0)
+    after, alone = expit(side * (around + own)), expit(side * SHARPENED * around)
     return np.asarray((1.0 - weights.mistaken) * after + weights.mistaken * alone, np.float64)
 
 
@@ -262,9 +263,15 @@ def _features(odds: Float64, smoothed: Float32, reach: Float32, scale: Reach) ->
     return np.column_stack([odds, smoothed, far, far * smoothed])
 
 
-def _own(given: Integers, by: Correction) -> Float64:
-    """(row,) what the row's own label adds to the log odds of class 1."""
-    return np.asarray(np.log(by.matrix[1] / by.matrix[0])[given.astype(np.int64)], np.float64)
+def own_odds(given: Integers, by: Correction, wrong: Float64 | None = None) -> Float64:
+    """(row,) what the row's own label adds to the log odds of class 1; by how often those who gave
+    the labels are ``wrong`` about each class, (row, 2), where that is known."""
+    label = given.astype(np.int64)
+    if wrong is None:
+        return np.asarray(np.log(by.matrix[1] / by.matrix[0])[label], np.float64)
+    code = np.broadcast_to(np.arange(2, dtype=np.int32), (len(label), 2))
+    likely = own_likelihood(code, label, by.matrix, wrong)
+    return np.asarray(np.log(likely[:, 1] / likely[:, 0]), np.float64)
 
 
 def _weights(odds: Float64, given: Integers, rates: Assumed) -> OddsWeights:

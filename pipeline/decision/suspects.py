@@ -93,11 +93,17 @@ def smoothed_features(
 
 
 def second_pass(
-    features: Float64, reach: Float32, votes: ClassVotes, by: Correction, weights: Weights
+    features: Float64,
+    reach: Float32,
+    votes: ClassVotes,
+    by: Correction,
+    weights: Weights,
+    wrong: Float64 | None = None,
 ) -> Suspects:
-    """Qualities of the rows' given labels from their ``smoothed_features`` and ``reach_of``."""
+    """Qualities of the rows' given labels from their ``smoothed_features`` and ``reach_of``; by how
+    often those who gave them are ``wrong``, as ``with_own_label`` has it."""
     before = chances(features, votes.code, weights, reach)
-    after = with_own_label(before, votes, by)
+    after = with_own_label(before, votes, by, wrong)
     return judge(averaged(before, after, weights.mistaken), votes)
 
 
@@ -207,7 +213,8 @@ def suspects_of_two(
     ]
     around, reach = (np.concatenate(column) for column in zip(*parts, strict=True))
     second = odds.fit_second(evidence[sample], around[sample], reach[sample], given[sample], by)
-    quality = odds.second_pass(evidence, around, reach, given, by, second)
+    says = odds.odds_around(evidence, around, reach, second)
+    quality = odds.second_pass(says, given, odds.own_odds(given, by), second)
     issue = quality < 0.5
     likely = np.where(issue, 1 - given, given).astype(np.int32)
     return Suspects(quality, issue, likely), first, forests

@@ -229,6 +229,9 @@ GROUPS: dict[str, dict[str, Column]] = {
         "prior": _parameter("clean shares of the classes", "true"),
         "elsewhere": _parameter("mean over the true classes", "given"),
     },
+    "mistakes": {
+        "wrong": _parameter("P(given another | true), the whole last", "group", "true"),
+    },
     "scores": {
         "row": _int64("position in the source"),
         "eta_corr": _number("share of the k nearest given 1"),

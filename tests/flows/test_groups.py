@@ -12,10 +12,13 @@ import pandas as pd
 import pytest
 from classes import clouds, names
 from runs import fit, fit_until, results
+from sklearn.metrics import average_precision_score
 
 import knnoise
 from flows.cli import main
+from storage.arrays.groups import read_array
 from storage.errors import InputError
+from storage.runs.run import Run
 
 N = 3000
 SITES = np.array(["Aachen", "Bern", "Chur", "Davos"])
@@ -64,15 +67,48 @@ def test_groups_are_found_worst_first(made: Path) -> None:
     assert text.index("'Davos'") < text.index("'Aachen'")
 
 
-def test_the_column_changes_nothing_else(made: Path) -> None:
+def test_the_column_changes_nothing_but_qualities(made: Path) -> None:
     one, two = (json.loads((made / run / "report.json").read_text()) for run in ("run", "plain"))
-    for name in ("p0", "p1", "k", "threshold", "n_label_issues", "n_features"):
+    for name in ("p0", "p1", "k", "threshold", "n_features"):
         assert one[name] == two[name]
     assert two["groups"] is None
     first, second = results(made / "run"), results(made / "plain")
     assert {key for key in first if key not in second} >= {"results.zarr/pool/group/zarr.json"}
-    changed = [key for key in second if first[key] != second[key]]
-    assert all(key.startswith("results.zarr/pool/") for key in changed)
+    changed = {key for key in second if first[key] != second[key]}
+    judged = ("label_quality", "is_label_issue")
+    qualities = tuple(f"results.zarr/labels/{name}/" for name in judged)
+    expected = ("results.zarr/pool/", "label_issues.parquet", *qualities)
+    assert [key for key in changed if not key.startswith(expected)] == []
+    assert any(key.startswith(qualities[0]) for key in changed)
+
+
+@pytest.mark.parametrize("c", [2, 5])
+def test_qualities_know_whose_labels_they_are(c: int, tmp_path: Path) -> None:
+    """Of two labels that the same neighbors doubt, that of the sloppy one is the likelier wrong;
+    whatever the blocks."""
+    rng = np.random.default_rng(c)
+    clean, who = rng.integers(0, c, 3000), rng.integers(0, 4, 3000)
+    x = rng.normal(size=(3000, 3)) + 2.0 * rng.normal(size=(c, 3))[clean]
+    wrong = rng.random(3000) < np.array([0.02, 0.02, 0.1, 0.45])[who]
+    given = np.where(wrong, (clean + rng.integers(1, c, 3000)) % c, clean)
+    np.savez(tmp_path / "pool.npz", X=x.astype(np.float32), y=given, who=who)
+    precision, rates = {}, {}
+    np.savez(tmp_path / "plain.npz", X=x.astype(np.float32), y=given)
+    runs: dict[str, dict[str, Any]] = {"plain": {}, "pool": {"by": "who"}}
+    runs["blocks"] = {"by": "who", "block_rows": 800}
+    for run, options in runs.items():
+        source = tmp_path / ("plain.npz" if run == "plain" else "pool.npz")
+        fit(source, tmp_path / run, k=None, **options)
+        labels = Run.of(str(tmp_path / run)).group("labels")
+        precision[run] = average_precision_score(wrong, -read_array(labels, "label_quality"))
+        if run != "plain":
+            wrong_of = read_array(Run.of(str(tmp_path / run)).group("mistakes"), "wrong")
+            values = Run.of(str(tmp_path / run)).group("pool").attrs.asdict()["group_values"]
+            rates[run] = wrong_of[np.argsort(values)]
+    assert min(precision["pool"], precision["blocks"]) > precision["plain"] + 0.02
+    assert np.allclose(rates["pool"], rates["blocks"], atol=0.05)
+    assert rates["pool"][3].min() > 0.3
+    assert rates["pool"][:2].max() < 0.12
 
 
 def test_interrupted_run_ends_with_the_same_bits(made: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from flows.options.params import Method
 from flows.steps.graph.anchors import sampled
 from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
-from flows.steps.labels.groups import Voted
+from flows.steps.labels.groups import Voted, has_groups, keep_wrong, read_wrong
 from flows.steps.labels.verdicts import Checked, LabelIssues, write_verdicts
 from pipeline.arrays import Float32, Float64, Int32, Int64, Integers, UInt8
 from pipeline.blocks.logits import can_learn
@@ -319,7 +319,8 @@ def find_class_issues(
         gives=gives,
         reading=corrected,
     )
-    relayed = over_rows(job, graph, "relay", None, of=[tops], requests=counted)
+    relay = with_group if has_groups(job.run) else None
+    relayed = over_rows(job, graph, "relay", relay, of=[tops], requests=counted)
     smoothed = over_graph(
         *(job, graph, "smoothing"),
         partial(smooth, n_classes=n_classes, n_rows=n_rows, seed=seed),
@@ -349,7 +350,8 @@ def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:
     by: dict[str, Any] = {"by": read_correction(run)}
     if rule is None:
         return by
-    return {**by, "matrix": rule.matrix(run) if rule.weighed is None else None}
+    matrix = rule.matrix(run) if rule.weighed is None else None
+    return {**by, "matrix": matrix, "wrong": read_wrong(run) if has_groups(run) else None}
 
 
 def chances_by_models(at: SourceRows, digest: str) -> Arrays:
@@ -400,15 +402,32 @@ def _fit(run: Run, n_classes: int, digest: str, counted: Sendings, smoothed: Sen
     trees = heard(digest, run, model_chances, features_of_sample)
     votes = read_sample(sample, n_classes, trees)[2]
     features = np.concatenate([vote_features(votes, by), around["feature"]], axis=2)
-    return Output([], fit_weights(features, votes, by, around["reach"]))
+    weights = fit_weights(features, votes, by, around["reach"])
+    chance = chances(features, votes.code, weights, around["reach"]).chance
+    given = sample["given_label"]
+    return Output(keep_wrong(run, sample["row"], chance, votes.code, given, by.matrix), weights)
 
 
-def judge(at: Around, rule: VoteRule, second: Weights, by: Correction, matrix: Any) -> Arrays:
-    """Qualities and predictions of some rows."""
+def with_group(at: SourceRows) -> Arrays:
+    """What is known of some rows, and whose labels they have."""
+    return {**at.columns, "group": at.read("group")}
+
+
+def judge(
+    at: Around,
+    rule: VoteRule,
+    second: Weights,
+    by: Correction,
+    matrix: Any,
+    wrong: Float64 | None,
+) -> Arrays:
+    """Qualities and predictions of some rows; ``wrong``: how often each group is."""
     votes, near = votes_of(at, rule.n_classes), neighbor_codes(at)
     distance = at.of_row["distance"]
     features = features_of(votes, by, tops_around(at), distance)
-    suspects = second_pass(features, reach_of(distance), votes, by, second)
+    if wrong is not None:
+        wrong = wrong[at.known["group"][at.own][:, None], np.maximum(votes.code, 0)]
+    suspects = second_pass(features, reach_of(distance), votes, by, second, wrong)
     if rule.weighed is None:
         predicted = decide(near, rule.n_classes, rule.k, matrix).predicted
     else:

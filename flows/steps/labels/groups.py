@@ -17,13 +17,16 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.steps.graph.lookup import pick
 from flows.steps.ingest.pool import certain
-from pipeline.arrays import Integers
+from pipeline.arrays import Float64, Int32, Int64, Integers
+from pipeline.decision.whose import wrong_rates
 from pipeline.noise.group_cells import NEAREST, GroupCells, Layout, apart, together
 from pipeline.noise.groups import Groups, Whole, group_rates
 from storage.arrays.groups import array, read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
+WRONG = "mistakes"
+"""The group of how often each group of rows is wrong."""
 ANCHORS = 2000
 """Rows whose neighbors tell whether groups live apart."""
 
@@ -48,6 +51,31 @@ class Estimated(Protocol):
     def whole(self, run: Run, classes: list[LabelValue], counts: list[int]) -> Whole: ...
 
     def voted(self, job: Job, graph: PoolGraph) -> Voted: ...
+
+
+def keep_wrong(
+    run: Run, row: Int64, chance: Float64, code: Int32, given: Integers, matrix: Float64
+) -> list[str]:
+    """Write how often each group of a pool is wrong, where it has groups, by a sample of its rows;
+    keys of what was written. The others as `wrong_rates` wants them."""
+    if not has_groups(run):
+        return []
+    whose = pick(run, "pool", "group", row)
+    whose[np.isin(row, certain(run, slice(0, int(row.max(initial=0)) + 1)))] = -1
+    about: dict[str, Any] = run.group("pool").attrs.asdict()
+    n_groups = len(about["group_values"])
+    wrong = wrong_rates(chance, code, given, whose, matrix, n_groups)
+    return run.write(WRONG, WRONG, {"wrong": wrong})
+
+
+def read_wrong(run: Run) -> Float64:
+    """(group + 1, class) how often each is wrong, the whole in the last row."""
+    return read_array(run.group(WRONG), "wrong")
+
+
+def has_groups(run: Run) -> bool:
+    """Whether it is known whose labels a pool has."""
+    return "group" in run.group("pool")
 
 
 def find_groups(

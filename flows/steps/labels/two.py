@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
+from scipy.special import expit
 
 from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
@@ -17,7 +18,7 @@ from flows.options.params import Method
 from flows.steps.graph.anchors import sampled
 from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
-from flows.steps.labels.groups import Voted
+from flows.steps.labels.groups import Voted, has_groups, keep_wrong, read_wrong
 from flows.steps.labels.verdicts import Checked, LabelIssues, write_verdicts
 from pipeline.arrays import Float64, Integers
 from pipeline.blocks.logits import can_learn
@@ -30,6 +31,8 @@ from pipeline.decision.odds import (
     first_pass,
     fit_second,
     hear_models,
+    odds_around,
+    own_odds,
     second_pass,
     sizes_among,
     smoothed_odds,
@@ -275,6 +278,7 @@ def find_label_issues(
     second = job.result("weights", fit, OddsWeights)
     weighed = rates.taken is not None
     judge = partial(verdicts, k=k, rule=rule, first=first, second=second, weighed=weighed)
+    judge = partial(judge, grouped=has_groups(job.run))
     about = {"k": k, **asdict(rule)}
     return write_verdicts(job, graph, judge, [counted, smoothed], Table("labels"), about)
 
@@ -296,28 +300,36 @@ def smooth(at: Around, n_rows: int, seed: int) -> Facts:
 
 def _fit_second(counted: Sendings, smoothed: Sendings, first: First, run: Run) -> Output:
     sample, around = counted.drawn(), smoothed.drawn()
-    features = partial(sampled, run, "partition", sample["row"])
-    trees = heard(first.vote.trees, run, tree_odds, features)
-    weights = fit_second(
-        first.vote.features(first.count(sample["count"]), trees),
-        around["smoothed"],
-        around["reach"],
-        sample["given_label"],
-        first.vote.assumed.correction(),
-    )
-    return Output([], weights)
+    x = partial(sampled, run, "partition", sample["row"])
+    trees = heard(first.vote.trees, run, tree_odds, x)
+    features = first.vote.features(first.count(sample["count"]), trees)
+    near, given = (features, around["smoothed"], around["reach"]), sample["given_label"]
+    by = first.vote.assumed.correction()
+    weights = fit_second(*near, given, by)
+    one = expit(odds_around(*near, weights))
+    chance = np.column_stack([1.0 - one, one])
+    code = np.broadcast_to(np.arange(2, dtype=np.int32), chance.shape)
+    return Output(keep_wrong(run, sample["row"], chance, code, given, by.matrix), weights)
 
 
 def verdicts(
-    at: SourceRows, k: int, rule: Rule, first: First, second: OddsWeights, weighed: bool
+    at: SourceRows,
+    k: int,
+    rule: Rule,
+    first: First,
+    second: OddsWeights,
+    weighed: bool,
+    grouped: bool,
 ) -> Facts:
     """Verdicts on some rows of the pool, predictions from their neighbors alone; `weighed`: by
-    neighborhoods of all sizes."""
+    neighborhoods of all sizes; `grouped`: whose labels they are is known."""
     count, given = at.columns["count"], at.read("y")
     around, reach = at.columns["smoothed"], at.columns["reach"]
     eta, vote, features = count[:, first.grid.index(k)] / k, first.vote, first.features(at)
     predicted = (vote.log_odds(features) >= 0).astype(np.int8) if weighed else rule.predict(eta)
-    quality = second_pass(features, around, reach, given, vote.assumed.correction(), second)
+    wrong = read_wrong(at.pool.run)[at.read("group")] if grouped else None
+    own = own_odds(given, vote.assumed.correction(), wrong)
+    quality = second_pass(odds_around(features, around, reach, second), given, own, second)
     issue = quality < 0.5
     sure = certain(at.pool.run, at.rows)
     issue[sure], predicted[sure], quality[sure] = False, given[sure], 1.0

@@ -1,0 +1,107 @@
+"""How often each of those who gave the labels is wrong, for what a row's own label tells.
+
+The chances of the clean classes come from neighbors, whoever labeled them. A group's labels, set
+against the chances of its rows, tell how often it is wrong about each class: the likeliest rates
+are found by expectation and maximization (Dawid & Skene 1979, of one label a row). They are drawn
+to the whole's as far as labels held out ask for it: where classes overlap, groups that do not
+differ look as if they did.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import Bools, Float64, Int32, Int64, Integers
+
+DRAWN = (5.0, 20.0, 80.0)
+"""Mistakes, as the whole's rates expect them, that may draw a group's rate to the whole's."""
+ROWS = 4.0
+"""Rows of a class for each of them that draw a group's rate there to its rate in all."""
+ROUNDS = 30
+LEAST_GAIN = 1.0
+"""Nats that labels held out have to be likelier by, all together, for groups to differ."""
+MOST = 0.95
+"""Rate at which a group may be wrong."""
+
+
+class Attributed(NamedTuple):
+    """Rows of which it is known who gave their labels."""
+
+    chance: Float64
+    """(row, candidate) of the clean class, without the row's own label."""
+    code: Int32
+    """(row, candidate) which classes these are."""
+    given: Int64
+    group: Int64
+    """(row,) labels by code, and whose they are."""
+
+    def take(self, rows: Bools) -> Attributed:
+        return Attributed(self.chance[rows], self.code[rows], self.given[rows], self.group[rows])
+
+    def together(self, matrix: Float64, rates: Float64) -> Float64:
+        """(row, candidate) chances of the clean class and of the given label together, by rates
+        (group, class)."""
+        wrong = rates[self.group[:, None], self.code]
+        return self.chance * own_likelihood(self.code, self.given, matrix, wrong)
+
+
+def wrong_rates(
+    chance: Float64, code: Int32, given: Integers, group: Integers, matrix: Float64, n_groups: int
+) -> Float64:
+    """(group + 1, class) P(given another | true) of each group; of the whole in the last row, which
+    are also those of nobody's labels, -1.
+
+    Parameters
+    ----------
+    chance, code : (row, candidate) chances of the clean class without the row's own label, and
+        which classes these are, -1 for none
+    given, group : (row,) labels by code, and whose they are, -1 for nobody's
+    matrix : (class, class) P(given | true) of the whole, row = true class
+    """
+    known, whole = group >= 0, 1.0 - np.diag(matrix)
+    slot, own, who = np.maximum(code, 0), given.astype(np.int64), group.astype(np.int64)
+    rows = Attributed(chance * (code >= 0), slot, own, who).take(known)
+    all_alike = np.tile(whole, (n_groups + 1, 1))
+    half = np.arange(len(rows.group)) % 2 == 0
+    parts = [(rows.take(half), rows.take(~half)), (rows.take(~half), rows.take(half))]
+
+    def log_likelihood(of: Attributed, rates: Float64) -> float:
+        likely = of.together(matrix, rates).sum(axis=1)
+        return float(np.log(np.maximum(likely, 1e-12)).sum())
+
+    best, rates = sum(log_likelihood(of, all_alike) for of, _ in parts) + LEAST_GAIN, all_alike
+    for drawn in DRAWN:
+        fits = [_likeliest(by, matrix, all_alike, drawn) for _, by in parts]
+        of_both = sum(log_likelihood(of, fit) for (of, _), fit in zip(parts, fits, strict=True))
+        if of_both > best:
+            best, rates = of_both, _likeliest(rows, matrix, all_alike, drawn)
+    return rates
+
+
+def _likeliest(rows: Attributed, matrix: Float64, rates: Float64, drawn: float) -> Float64:
+    """(group + 1, class) the likeliest rates, begun at those of all groups alike."""
+    (n, c), whole = rates.shape, rates[-1]
+    cell, right = rows.group[:, None] * c + rows.code, rows.code == rows.given[:, None]
+
+    def of_cells(weight: Float64) -> Float64:
+        sums = np.bincount(cell.ravel(), weight.ravel(), n * c)
+        return np.asarray(sums.reshape(n, c), np.float64)
+
+    for _ in range(ROUNDS):
+        after = rows.together(matrix, rates)
+        after /= np.maximum(after.sum(axis=1, keepdims=True), 1e-12)
+        total, wrong = of_cells(after), of_cells(np.where(right, 0.0, after))
+        times = (wrong.sum(axis=1) + drawn) / (total @ whole + drawn)
+        toward = np.minimum(times[:, None] * whole, MOST)
+        rates = np.minimum((wrong + ROWS * drawn * toward) / (total + ROWS * drawn), MOST)
+    return rates
+
+
+def own_likelihood(code: Int32, given: Integers, matrix: Float64, wrong: Float64) -> Float64:
+    """(row, candidate) likelihood of the rows' own labels, if those who gave them are ``wrong``,
+    (row, candidate), that often; mistakes fall on other classes as the matrix has it."""
+    off = np.maximum(1.0 - np.diag(matrix), 1e-12)
+    other = matrix[code, given[:, None]] * wrong / off[code]
+    return np.asarray(np.where(code == given[:, None], 1.0 - wrong, other), np.float64)
