@@ -84,13 +84,14 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         self.how = how
         self.neighbors = neighbors
 
-    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, groups: Any = None) -> Self:
         """Judge the given labels by neighbors, and train the classifier on what is left of them.
 
         Parameters
         ----------
         X : (row, feature), finite, dense or sparse, or a data frame of numbers
         y : (row,) given labels of any classes
+        groups : (row,) whose label each is, as of `RobustKNeighborsClassifier`
 
         Raises
         ------
@@ -117,7 +118,7 @@ class CleanedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         x, y = validate_data(self, X, y, accept_sparse="csr", ensure_min_samples=2)
         X = X if hasattr(X, "columns") else x
         check_classification_targets(y)
-        self.neighbors_ = judge.fit(X, y)
+        self.neighbors_ = judge.fit(X, y, groups=groups)
         self.classes_ = judge.classes_
         self.label_quality_, self.label_issues_ = judge.label_quality_, judge.label_issues_
         given, likely = (np.searchsorted(self.classes_, of) for of in (y, judge.likely_label_))

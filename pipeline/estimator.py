@@ -14,7 +14,7 @@ import numpy.typing as npt
 from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -150,6 +150,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         its neighbors' labels, models and its own; low is bad
     label_issues_ : (row,) bool, whether another class is likelier than not; `label_quality_ < 0.5`
     likely_label_ : (row,) the likeliest true class of each training row, its given label considered
+    groups_, group_rates_ : (group,) the values of `groups`, and (group, class) P(given another |
+        true) of each; None without them
     correction_ : (part, gain, gain_error) how far the matrix corrects predictions of more than two
         classes, and the rows it puts right; None for two classes
     n_features_in_, feature_names_in_ : as scikit-learn has them
@@ -189,7 +191,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, knn_graph: Any = None) -> Self:
+    def fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, knn_graph: Any = None, groups: Any = None
+    ) -> Self:
         """Find neighbors, choose k, and read the noise off the given labels.
 
         All rows count alike: as in scikit-learn's own neighbors there is no `sample_weight`.
@@ -204,6 +208,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             does not count. It stands in place of the search; X is searched for new rows, and for
             lists of 460 to read the noise off where those of the graph are shorter. The metric
             "auto" is then "euclidean"
+        groups : (row,) whose label each is, such as the annotator's name: label qualities then
+            count by how often each group is wrong
 
         Raises
         ------
@@ -216,6 +222,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         _warn_of_lost_digits(X)
         check_classification_targets(y)
         self.classes_, self._label = np.unique(y, return_inverse=True)
+        self.groups_, group = None, None
+        if groups is not None:
+            check_consistent_length(x, groups)
+            self.groups_, group = np.unique(column_or_1d(groups), return_inverse=True)
         if len(self.classes_) < 2:
             (one,) = self.classes_.tolist()
             raise ValueError(f"y has one class, {one!r}: nothing to tell apart")
@@ -248,10 +258,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.threshold_ = self._rule.threshold
         with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
-            suspects = self._suspects(index, distance, noise, x)
+            suspects = self._suspects(index, distance, noise, x, group)
             self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]
+        self.group_rates_ = None if suspects.rates is None else suspects.rates[:-1]
         return self
 
     def predict(self, X: npt.ArrayLike) -> AnyArray:
@@ -394,12 +405,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         lists = anchors, self._label[anchors], n, c
         return transition_matrix(*lists, x=x, distance=reach, threads=self._threads())
 
-    def _suspects(self, index: Int64, distance: Float32, noise: Transition, x: Rows) -> Suspects:
+    def _suspects(
+        self, index: Int64, distance: Float32, noise: Transition, x: Rows, group: Int64 | None
+    ) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
         if noise.rates is not None:
             drawn = np.flatnonzero(self._drawn())
             suspects, self._weighed, self._forests = suspects_of_two(
-                index, distance, self._label, noise.rates, drawn, x, self._threads()
+                index, distance, self._label, noise.rates, drawn, x, self._threads(), group
             )
             return suspects
         c = len(self.classes_)
@@ -408,7 +421,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         wrong = contradicted(votes_among(index, self._label, c, drawn))
         self._by = correction(assumed(noise, counts_of, wrong), counts_of)
         suspects, self._first, self._forests = suspects_of(
-            index, distance, self._label, self._by, drawn, x, self._threads()
+            index, distance, self._label, self._by, drawn, x, self._threads(), group
         )
         return suspects
 

@@ -45,7 +45,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
-from pipeline.decision.whose import own_likelihood
+from pipeline.decision.whose import of_two, own_likelihood
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates, trusted, unknown_mistakes
 
@@ -269,8 +269,7 @@ def own_odds(given: Integers, by: Correction, wrong: Float64 | None = None) -> F
     label = given.astype(np.int64)
     if wrong is None:
         return np.asarray(np.log(by.matrix[1] / by.matrix[0])[label], np.float64)
-    code = np.broadcast_to(np.arange(2, dtype=np.int32), (len(label), 2))
-    likely = own_likelihood(code, label, by.matrix, wrong)
+    likely = own_likelihood(of_two(label)[1], label, by.matrix, wrong)
     return np.asarray(np.log(likely[:, 1] / likely[:, 0]), np.float64)
 
 

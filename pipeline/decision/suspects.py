@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from pipeline.arrays import (
     AnyArray,
@@ -48,6 +49,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts, k_grid
+from pipeline.decision.whose import of_two, wrong_rates
 from pipeline.knn.rows import dense
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates
@@ -67,6 +69,8 @@ class Suspects:
     """(row,) whether a wrong label is likelier than not."""
     likely_class: Int32
     """(row,) the likeliest clean class, the given label among the evidence."""
+    rates: Float64 | None = None
+    """(group + 1, class) how often each of those who gave the labels is wrong, the whole last."""
 
 
 def fit_first(sample: ClassVotes, by: Correction) -> Weights:
@@ -144,9 +148,11 @@ def suspects_of(
     sample: Int64,
     x: Any = None,
     threads: Threads = ALONE,
+    group: Int64 | None = None,
 ) -> tuple[Suspects, Weights, Forests | None]:
     """Both passes over a pool in memory, the weights of the first, and models, that are heard,
-    where features ``x`` (row, feature), dense or sparse, are given.
+    where features ``x`` (row, feature), dense or sparse, are given; ``group`` (row,): whose labels
+    they are, where that is known.
 
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
@@ -172,13 +178,25 @@ def suspects_of(
     few = np.array_split(sample, -(-len(sample) // PORTION))
     sampled, reach = np.concatenate([features(rows) for rows in few]), reach_of(distance)
     second = fit_weights(sampled, votes.take(sample), by, reach[sample])
-    judged = [
-        second_pass(features(rows), reach[rows], votes.take(rows), by, second) for rows in portions
-    ]
+    rates = None
+    if group is not None:
+        before = chances(sampled, votes.code[sample], second, reach[sample]).chance
+        known = before, votes.code[sample], label[sample], group[sample]
+        rates = wrong_rates(*known, by.matrix, int(group.max()) + 1)
+
+    def judged_of(rows: slice) -> Suspects:
+        some = votes.take(rows)
+        wrong = None
+        if rates is not None and group is not None:
+            wrong = rates[group[rows, None], np.maximum(some.code, 0)]
+        return second_pass(features(rows), reach[rows], some, by, second, wrong)
+
+    judged = [judged_of(rows) for rows in portions]
     suspects = Suspects(
         np.concatenate([part.label_quality for part in judged]),
         np.concatenate([part.is_label_issue for part in judged]),
         np.concatenate([part.likely_class for part in judged]),
+        rates,
     )
     return suspects, first, forests
 
@@ -191,9 +209,9 @@ def suspects_of_two(
     sample: Int64,
     x: Any = None,
     threads: Threads = ALONE,
+    group: Int64 | None = None,
 ) -> tuple[Suspects, WeighedVote, Forests | None]:
-    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates; and models,
-    that are heard, where features ``x`` (row, feature), dense or sparse, are given."""
+    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates."""
     given, grid = label.astype(np.int8), k_grid(index.shape[1])
     count, sizes = counts(given[index], grid), odds.sizes_among(grid)
     votes = [vote_table(of_k, given, k) for of_k, k in zip(count.T, grid, strict=True)]
@@ -214,7 +232,12 @@ def suspects_of_two(
     around, reach = (np.concatenate(column) for column in zip(*parts, strict=True))
     second = odds.fit_second(evidence[sample], around[sample], reach[sample], given[sample], by)
     says = odds.odds_around(evidence, around, reach, second)
-    quality = odds.second_pass(says, given, odds.own_odds(given, by), second)
+    whose = None
+    if group is not None:
+        known = *of_two(expit(says[sample])), label[sample], group[sample]
+        whose = wrong_rates(*known, by.matrix, int(group.max()) + 1)
+    own = odds.own_odds(given, by, None if whose is None else whose[group])
+    quality = odds.second_pass(says, given, own, second)
     issue = quality < 0.5
     likely = np.where(issue, 1 - given, given).astype(np.int32)
-    return Suspects(quality, issue, likely), first, forests
+    return Suspects(quality, issue, likely, whose), first, forests

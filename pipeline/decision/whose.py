@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Bools, Float64, Int32, Int64, Integers
+from pipeline.arrays import AnyArray, Bools, Float64, Int32, Int64, Integers
 
 DRAWN = (5.0, 20.0, 80.0)
 """Mistakes, as the whole's rates expect them, that may draw a group's rate to the whole's."""
@@ -97,6 +97,12 @@ def _likeliest(rows: Attributed, matrix: Float64, rates: Float64, drawn: float) 
         toward = np.minimum(times[:, None] * whole, MOST)
         rates = np.minimum((wrong + ROWS * drawn * toward) / (total + ROWS * drawn), MOST)
     return rates
+
+
+def of_two(one: AnyArray) -> tuple[Float64, Int32]:
+    """(row, 2) chances and codes of two classes, by the chance (row,) of class 1."""
+    chance = np.column_stack([1.0 - one, one])
+    return chance, np.broadcast_to(np.arange(2, dtype=np.int32), chance.shape)
 
 
 def own_likelihood(code: Int32, given: Integers, matrix: Float64, wrong: Float64) -> Float64:

@@ -438,6 +438,28 @@ def test_graphs_of_any_lengths_and_what_is_no_graph() -> None:
             RobustKNeighborsClassifier(k).fit(x, y, knn_graph=graph)
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_qualities_know_whose_labels_they_are(classes: int) -> None:
+    rng = np.random.default_rng(classes)
+    y, who = rng.integers(0, classes, 1500), rng.choice([*"abc"], 1500)
+    x = rng.normal(size=(1500, 3)) + 2.0 * rng.normal(size=(classes, 3))[y]
+    wrong = rng.random(1500) < np.where(who == "b", 0.4, 0.03)
+    given = np.where(wrong, (y + rng.integers(1, classes, 1500)) % classes, y)
+    plain = RobustKNeighborsClassifier().fit(x, given)
+    model = RobustKNeighborsClassifier().fit(x, given, groups=who)
+    assert (plain.groups_, plain.group_rates_) == (None, None)
+    assert model.groups_.tolist() == [*"abc"]
+    assert model.group_rates_.shape == (3, classes)
+    assert model.group_rates_[1].min() > 0.25 > 0.15 > model.group_rates_[[0, 2]].max()
+    known, unknown = (average_precision_score(wrong, -m.label_quality_) for m in (model, plain))
+    assert known > unknown + 0.02
+    np.testing.assert_array_equal(model.predict_proba(x), plain.predict_proba(x))
+    judge = CleanedClassifier(LogisticRegression()).fit(x, given, groups=who).neighbors_
+    np.testing.assert_array_equal(judge.label_quality_, model.label_quality_)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(x, given, groups=who[1:])
+
+
 def test_cosine_does_not_see_lengths() -> None:
     x, y, given = clouds(1500, 1)
     longer = x * np.random.default_rng(0).choice([0.25, 1.0, 64.0], len(x))[:, None]

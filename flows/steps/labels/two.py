@@ -50,6 +50,7 @@ from pipeline.decision.threshold import (
     vote_table,
 )
 from pipeline.decision.votes import counts, extremes_with_self
+from pipeline.decision.whose import of_two
 from pipeline.knn.threads import Threads
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule, rule_of
@@ -307,9 +308,7 @@ def _fit_second(counted: Sendings, smoothed: Sendings, first: First, run: Run) -
     by = first.vote.assumed.correction()
     weights = fit_second(*near, given, by)
     one = expit(odds_around(*near, weights))
-    chance = np.column_stack([1.0 - one, one])
-    code = np.broadcast_to(np.arange(2, dtype=np.int32), chance.shape)
-    return Output(keep_wrong(run, sample["row"], chance, code, given, by.matrix), weights)
+    return Output(keep_wrong(run, sample["row"], *of_two(one), given, by.matrix), weights)
 
 
 def verdicts(
