@@ -7,6 +7,8 @@ from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.content import builder_reason, recall_warning
 from flows.report.findings import (
+    CORRECTED,
+    SOMEBODYS,
     at_most_weak,
     chosen_warning,
     copied_warning,
@@ -114,9 +116,9 @@ def composed(
         "corrections": corrections_used(job.run),
     }
     report = judged.kind.of(common, job.run, judged.estimated, ingested, judged.verdicts)
-    report.warnings.extend(unlike_warning(report, worst.unlike))
     if isinstance(report, Training):
-        chosen = chosen_warning(report)
-        report.warnings.extend([*copied_warning(report), *chosen])
-        report = at_most_weak(report) if chosen else report
+        unlike, chosen = unlike_warning(report, worst.unlike), chosen_warning(report)
+        report.warnings.extend([*unlike, *copied_warning(report), *chosen])
+        for why in [CORRECTED] * bool(chosen) + [SOMEBODYS] * bool(unlike):
+            report = at_most_weak(report, why)
     return report

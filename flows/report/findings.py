@@ -102,10 +102,15 @@ def chosen_warning(report: Training) -> list[str]:
     ]
 
 
-def at_most_weak(report: Training) -> Training:
-    """A training whose rates are likely too low, by `chosen_warning`, although labels support them:
-    of the mistakes that are left, more are where neighbors do not doubt them."""
-    reason = f"The mistakes that neighbors doubt were corrected, and others count. {report.reason}"
+CORRECTED = "The mistakes that neighbors doubt were corrected, and others count."
+SOMEBODYS = "Labels of one value of a column are unlike those near them, and rates are the others'."
+
+
+def at_most_weak(report: Training, why: str) -> Training:
+    """A training whose rates are likely too low, although labels support them: of the mistakes that
+    are left, more are where neighbors do not doubt them (`chosen_warning`), or those of somebody
+    look like overlap (`unlike_warning`)."""
+    reason = f"{why} {report.reason}"
     return report.model_copy(
         update={
             "support": worst([report.support, "weak"]),

@@ -110,12 +110,14 @@ def test_a_column_that_says_whose_labels_these_are_is_told_and_the_remedy_works(
     table["sick"] = np.where(clean ^ wrong, "yes", "no")
     table.to_csv(tmp_path / "train.csv", index=False)
     assert train(tmp_path / "train.csv", tmp_path / "run") == 0
-    (warning,) = json.loads((tmp_path / "run" / "report.json").read_text())["warnings"]
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    (warning,) = report["warnings"]
     assert warning.startswith("labels where who is s (2")
+    assert report["support"] != "supported"
     (remedy,) = re.findall(r"train again with (.*)$", warning)
     assert train(tmp_path / "train.csv", tmp_path / "again", *remedy.split()) == 0
     report = json.loads((tmp_path / "again" / "report.json").read_text())
-    assert report["warnings"] == []
+    assert (report["warnings"], report["support"]) == ([], "supported")
     assert report["groups"]["groups"][0]["value"] == "s"
     assert report["groups"]["groups"][0]["wrong"] == pytest.approx(0.45, abs=0.05)
     flags = pd.read_parquet(tmp_path / "again" / "label_issues.parquet")["is_label_issue"]
