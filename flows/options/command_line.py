@@ -35,6 +35,7 @@ class OfModel(click.Command):
     """Whether to a deployment, which has the required ones."""
     tells = True
     """Whether it tells of its progress, and its model has `quiet`."""
+    allow_extra_args = True  # refused here, with what they may be
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         needs("flows", ctx.command_path)
@@ -55,16 +56,31 @@ class OfModel(click.Command):
         return [*made, config, *super().get_params(ctx), *more]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse several flags of one parameter, of which click takes the last."""
+        """Refuse several flags of one parameter, of which click takes the last, and say what was
+        meant by what is none, of which click knows neither beginnings nor values."""
         given: dict[str | None, list[str]] = {}
         names = {arg.partition("=")[0] for arg in args}
-        for one in self.get_params(ctx):
+        params = self.get_params(ctx)
+        for one in params:
             if one.opts[0] in names:
                 given.setdefault(one.name, []).append(one.opts[0])
         for flags in given.values():
             if len(flags) > 1:
                 raise click.UsageError(f"{' and '.join(flags)}: give one of them", ctx)
-        return super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            longer = [p.opts[0] for p in params if p.opts[0].startswith(error.option_name)]
+            if error.possibilities and longer:
+                error.possibilities[:] = longer
+            raise
+        if rest and not ctx.resilient_parsing:
+            meant = "label-column" if any(p.name == "label_column" for p in params) else "run"
+            files = ", or several files as a folder" if "source" in ctx.params else ""
+            raise click.UsageError(
+                f"{rest[0]}: no option stands before it; give it as --{meant} {rest[0]}{files}", ctx
+            )
+        return rest
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What the command does, and what its source may be."""

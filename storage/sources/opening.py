@@ -272,14 +272,23 @@ def attach_labels(
     source has rows, whose text is on no other line. Raises `InputError` where the numbers of rows
     differ.
     """
-    if source.n_rows is None:
-        raise InputError(
-            f"{location.name}: a {source.kind} source has its labels in a column of its own; "
-            "name the label column instead of a labels file"
-        )
     lower = location.basename.lower()
     with readable(location.name):
-        if location.size() == 0:
+        try:
+            empty = location.size() == 0
+        except FileNotFoundError as error:
+            if error.__cause__ is not None:  # a server's
+                raise
+            raise InputError(
+                f"--labels {location.name}: no such file; check the path, or give --label-column "
+                f"{location.name} where a column is called so"
+            ) from error
+        if source.n_rows is None:
+            raise InputError(
+                f"{location.name}: a {source.kind} source has its labels in a column of its own; "
+                "give --label-column NAME instead of --labels"
+            )
+        if empty:
             raise InputError(f"{location.name}: the labels file is empty; give one label per row")
     labels: ArrayRows
     if lower.endswith(".npy") or is_npy(location):

@@ -179,6 +179,22 @@ def test_bad_input_is_one_clear_line(
 
 
 @pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("train a.csv --run r --label y", "'--label'. (Did you mean one of: '--label-column', '--"),
+        ("train a.csv y --run r", "y: no option stands before it; give it as --label-column y, or"),
+        ("report --run r s", "got unexpected extra argument (s); see"),
+        ("review --run r s", "s: no option stands before it; give it as --run s; see"),
+    ],
+)
+def test_what_is_typed_as_none_of_the_options_says_which(
+    typed: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(typed.split()) == 2
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("option", "value", "expected"),
     [
         ("--answers", "", "'': a path cannot be empty; check it"),

@@ -56,7 +56,9 @@ def test_labels_file(tmp_path: Path) -> None:
     with_labels("0", "labels must be a .npy, .csv", name="y.json")
     path = text(tmp_path, "a,b\n0,1\n")
     refused("no column 'c'; columns are 'a'", source=x, labels=path, label_column="c")
-    refused("name the label column instead of a labels file", source=path, labels=path)
+    refused("give --label-column NAME instead of --labels", source=path, labels=path)
+    missing = "none: no such file; check the path, or give --label-column "
+    refused(missing, source=path, labels=tmp_path / "none")
     refused("no such file", source=x, labels=tmp_path / "none.npy")
 
 
