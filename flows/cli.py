@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from flows.engine import stdout
 from flows.engine.deadline import Terminated, terminated_by_signal
-from flows.engine.spared import check_handles, collecting_seldom, without_unused
+from flows.engine.spared import check_counts, check_handles, collecting_seldom, without_unused
 from flows.options.command_line import completed, of_model, path, quiet
 from flows.options.extras import needs
 from storage.errors import (
@@ -92,6 +92,7 @@ def _one_line() -> Iterator[None]:
 def _main(args: list[str]) -> int:
     try:
         check_handles()
+        check_counts()
         status = cli.main(args, prog_name="knnoise", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:

@@ -1,7 +1,7 @@
 """How a command begins: what it does without, so that nothing waits for it, packages and collecting
 garbage while it starts; and what no run should begin with: a program without a main guard, which
-worker processes import and which would begin its run again; too few file handles, or too little
-room in memory."""
+worker processes import and which would begin its run again; too few file handles, too little room
+in memory, or counts in the environment that libraries fail by, or wait for ever."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from storage.errors import ClusterError, StorageError
+from storage.errors import ClusterError, InputError, StorageError
 
 _STARTING = (1_000_000, 50, 100)
 """Thresholds of the collector while modules are imported, whose objects stay."""
@@ -227,6 +227,17 @@ def check_addresses() -> None:
             f"this process may map {soft / 1e6:,.0f} MB (ulimit -v), too few for any run: allow "
             f"{FEWEST_GB} GB or more, or limit the memory that is used, as containers do"
         )
+
+
+def check_counts() -> None:
+    """`InputError` for a variable of Numba or Zarr that is no number of threads or requests."""
+    for name in ("NUMBA_NUM_THREADS", "ZARR_THREADING__MAX_WORKERS", "ZARR_ASYNC__CONCURRENCY"):
+        value = os.environ.get(name, "None").strip()  # as Zarr writes its default
+        if value != "None" and not (value.isdecimal() and int(value)):
+            raise InputError(
+                f"{name}={value}: must be a whole number above 0; mend or unset that variable of "
+                "the environment"
+            )
 
 
 def refuse_while_imported() -> None:

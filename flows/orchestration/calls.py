@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from flows.engine.spared import check_addresses, started
+from flows.engine.spared import check_addresses, check_counts, started
 from flows.engine.tasks import server_configured
 from flows.options import params as models
 from storage.errors import ClusterError
@@ -24,6 +24,7 @@ def call(name: str, params: dict[str, Any]) -> dict[str, Any]:
     """
     getattr(models, f"{name.capitalize()}Params").of(**params)  # refused before slow imports
     check_addresses()
+    check_counts()
     module = import_module(f"flows.{name}")
     started()
     run: Callable[..., dict[str, Any]]

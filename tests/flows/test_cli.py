@@ -17,6 +17,8 @@ from rich.console import Console
 from runs import PoolWriter
 
 from flows.cli import main
+from knnoise import train
+from storage.errors import InputError
 from storage.redaction import RedactedStream
 
 
@@ -216,6 +218,29 @@ def test_too_few_file_handles_are_said_at_once(tmp_path: Path) -> None:
     assert done.stderr == (
         "knnoise: this process may open 24 files, which are too few: ulimit -n 64 or more\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NUMBA_NUM_THREADS", "0"),
+        ("ZARR_THREADING__MAX_WORKERS", "0"),
+        ("ZARR_ASYNC__CONCURRENCY", "abc"),
+        ("ZARR_ASYNC__CONCURRENCY", "0"),  # Zarr would wait for ever
+    ],
+)
+def test_counts_of_the_environment_that_are_none_are_named(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    done = knnoise("status", "--run", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"knnoise: {name}={value}: must be a whole number above 0; mend or unset that variable of "
+        "the environment\n"
+    )
+    with pytest.raises(InputError, match=f"^{name}={value}: "):
+        train(tmp_path, tmp_path / "run")
 
 
 def test_too_little_memory_is_said_at_once(pool: PoolWriter, tmp_path: Path) -> None:
