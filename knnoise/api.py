@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _FILES = ("source", "labels")
 _F = TypeVar("_F", bound=Callable[..., Any])
-Folder = str | os.PathLike[str] | Training
-"""Of a finished training, or what `train` gave."""
+Folder = str | os.PathLike[str]
+"""Of a finished training, or what `train` gave, which is such a path."""
 
 
 def _with_options(function: _F) -> _F:
@@ -45,10 +45,6 @@ def _with_options(function: _F) -> _F:
     text = inspect.cleandoc(function.__doc__ or "")
     function.__doc__ = text.replace("**options", "\n".join(lines), 1)
     return function
-
-
-def _path(run: Folder) -> str:
-    return run.run if isinstance(run, Training) else _text("run", run)
 
 
 def _text(name: str, path: Any) -> str:
@@ -237,7 +233,7 @@ def certify(run: Folder, **options: Unpack[typed.CertifyOptions]) -> dict[str, A
     run : folder of the training, or what `train` gave
     **options
     """
-    return _called("certify", {**options, "run": _path(run)})
+    return _called("certify", {**options, "run": _text("run", run)})
 
 
 @_with_options
@@ -253,7 +249,7 @@ def review(run: Folder, **options: Unpack[typed.ReviewOptions]) -> dict[str, Any
     from flows.review import run_review
 
     with in_words_of_python():
-        return run_review(**{**options, "run": _path(run)})
+        return run_review(**{**options, "run": _text("run", run)})
 
 
 @_with_options

@@ -41,6 +41,10 @@ class Training:
     summary: dict[str, Any] = field(repr=False, hash=False)
     """The report, as `report.json` holds it."""
 
+    def __fspath__(self) -> str:
+        """It stands for its folder where a path is wanted, as for `compare_with`."""
+        return self.run
+
     @property
     def label_values(self) -> list[Any]:
         """The labels as given, by code."""
@@ -165,6 +169,8 @@ class Training:
 
     def suspects(self, n: int = 20) -> pd.DataFrame:
         """The n rows whose given label is most likely wrong, the worst first."""
+        if n < 0:
+            raise InputError(f"n={n}: must be 0 or more")
         issues = self.label_issues
         suspects = issues[issues["is_label_issue"]]
         return suspects.sort_values(["label_quality", "row"]).head(n).reset_index(drop=True)

@@ -797,7 +797,7 @@ def _sentence(problem: Any, known: Iterable[str]) -> str:
     if problem["type"] == "string_type" and hasattr(value, "columns"):
         return f"{name} of type {type(value).__name__}: give the path of a file it is written to"
     is_plain = isinstance(value, str | int | float)
-    if is_plain and problem["type"] == "string_type":
-        return f"{name} {value}: must be text, such as {str(value)!r}"
     given = repr(value) if is_plain else f"of type {type(value).__name__}"
+    if problem["type"] == "string_type":
+        return f"{name} {given}: must be text" + (f", such as {str(value)!r}" if is_plain else "")
     return f"{name} {given}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

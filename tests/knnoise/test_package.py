@@ -54,6 +54,8 @@ def test_a_data_frame_is_trained_on_and_its_index_names_the_rows(
     assert set(issues["predicted_label"]) == {"no", "yes"}
     worst = trained.suspects(7)
     assert len(worst) == 7
+    with pytest.raises(InputError, match=r"^n=-1: must be 0 or more$"):
+        trained.suspects(-1)
     assert worst["is_label_issue"].all()
     assert worst["label_quality"].is_monotonic_increasing
     assert trained.rates.loc["p0", "estimate"] == trained.summary["p0"]
@@ -150,6 +152,12 @@ def test_a_damaged_table_is_named_and_repaired(tmp_path: Path) -> None:
     assert trained.label_issues.equals(whole)
 
 
+def test_a_training_is_a_path_for_options_too(trained: knnoise.Training, tmp_path: Path) -> None:
+    given = {"label_column": "sick", "compare_with": trained, **QUIET}
+    again = knnoise.train(frame(), tmp_path / "run", **given)  # type: ignore[arg-type]
+    assert str(trained.run) in again.summary["since"][0]
+
+
 def test_the_same_frame_again_is_the_same_run(trained: knnoise.Training) -> None:
     again = knnoise.train(frame(), trained.run, label_column="sick", **QUIET)
     assert again.summary == trained.summary
@@ -228,6 +236,8 @@ def test_arrays_with_labels_beside(tmp_path: Path) -> None:
         ),
         ({"seed": 1.5}, "seed=1.5: must be a whole number"),
         ({"quiet": "x"}, "quiet='x': must be true or false"),
+        ({"label_column": ["sick"]}, "label_column of type list: must be text"),
+        ({"label_column": 5}, "label_column=5: must be text, such as '5'"),
         ({"corrections": ""}, "'': a path cannot be empty; check it"),
         ({"parse": {"a": "percent"}}, "parse of type dict: input should be a valid list"),
     ],
