@@ -187,8 +187,8 @@ def _graph(job: Job, ingested: Ingested, params: AcquireParams) -> tuple[Float32
 def acquire_text(result: Mapping[str, Any]) -> str:
     """What a person reads."""
     lines = [
-        f"{amount(result['n_rows'], 'row')}, {result['n_known']:,} of "
-        f"{amount(result['budget'], 'label')} known, "
+        f"{amount(result['n_rows'], 'row')}, {amount(result['n_known'], 'label')} known for a "
+        f"budget of {result['budget']:,}, "
         f"{result['n_bought']:,} of them bought now; scale {result['scale']}",
     ]
     if result["mode"] == "practical":

@@ -187,13 +187,13 @@ def test_columns_are_chosen_and_scaled_as_in_a_training(
     buy += ["--id-column", "event", "--exclude", "kind", "--exclude", "note"]
     assert main(buy) == 0
     said = capsys.readouterr().out
-    assert "0 of 5 labels known, 0 of them bought now; scale standard: auto: " in said
+    assert "0 labels known for a budget of 5, 0 of them bought now; scale standard: auto: " in said
     wanted = pd.read_csv(run / "wanted.csv")
     assert wanted["event"].tolist() == [names[row] for row in wanted["row"]]
     given = wanted[["event"]].assign(label=frame["kind"][wanted["row"]].to_numpy())
     given.to_csv(tmp_path / "given.csv", index=False)
     assert main([*buy, "--answers", str(tmp_path / "given.csv")]) == 0
-    assert "5 of 5 labels known, 5 of them bought now" in capsys.readouterr().out
+    assert "5 labels known for a budget of 5, 5 of them bought now" in capsys.readouterr().out
     every = pd.read_parquet(run / "labels.parquet")
     assert every["event"].tolist() == names
     assert set(pd.read_csv(run / "bought.csv")["event"]) == set(given["event"])
