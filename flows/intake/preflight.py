@@ -442,10 +442,14 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
         low, high = values.min(), values.max()
         step = np.spacing(np.float32(max(abs(low), abs(high))))
         lose = "loses" if len(coarse) == 1 else "lose"
+        normal = max(abs(low), abs(high)) >= np.finfo(np.float32).tiny
+        remedy = (
+            f"subtract a constant before, such as {low:.10g}" if normal else "multiply it before"
+        )
         text = (
             f"{named([c.name for c in coarse])} {lose} digits: features are of single precision, "
             f"and {coarse[0].name!r} lies between {low:.10g} and {high:.10g}, where it has steps "
-            f"of {step:.3g}; subtract a constant before, such as {low:.10g}"
+            f"of {step:.3g}; {remedy}"
         )
         doubts.append(Finding(kind=COARSE, columns=[c.name for c in coarse], text=text))
     standard = numeric if method.scale in ("auto", "standard") else []

@@ -620,6 +620,16 @@ def test_digits_that_single_precision_loses_are_told(
     assert told["text"] in json.loads(capsys.readouterr().out)["warnings"]
 
 
+def test_no_constant_is_subtracted_from_what_is_too_small(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.random.default_rng(0).normal(size=(N, 2)) * [1, 1e-310]
+    np.savez(tmp_path / "t.npz", X=x, y=x[:, 0] > 0)
+    found = check(tmp_path / "t.npz", capsys=capsys)["findings"]
+    (told,) = [f["text"] for f in found if f["kind"] == "coarse"]
+    assert told.endswith("where it has steps of 1.4e-45; multiply it before")
+
+
 def test_arrays_lose_their_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(N, 4)).astype(np.float32), rng.integers(0, 2, N)
