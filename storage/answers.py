@@ -260,7 +260,10 @@ class AnswersFile:
             raise InputError(f"{location.name}: is a folder; name a file")
         if origin is not None and not file.path.exists():
             folder = Location.of(file.path.parent)
-            folder.create(file.path.name, _line({"origin": asdict(origin)}))
+            try:
+                folder.create(file.path.name, _line({"origin": asdict(origin)}))
+            except StorageError as error:
+                raise StorageError(f"{error}; or give --answers a file elsewhere") from error
         file.refresh()
         if file.rest:
             time.sleep(WRITING_SECONDS)

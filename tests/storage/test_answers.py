@@ -51,6 +51,12 @@ def test_a_folder_in_the_place_of_answers_is_not_to_be_removed(tmp_path: Path) -
         AnswersFile.open(str(tmp_path), ORIGIN)
 
 
+def test_answers_that_cannot_begin_may_be_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"; or give --answers a file elsewhere$"):
+        AnswersFile.open(str(tmp_path / "file" / "answers.jsonl"), ORIGIN)
+
+
 @given(
     st.lists(
         st.tuples(
