@@ -50,7 +50,10 @@ def put_file(path: str) -> None:
 
     with _read(), open(path, "rb") as file:
         sys.stdout.flush()
-        shutil.copyfileobj(file, sys.stdout.buffer, _COPY_BYTES)
+        if hasattr(sys.stdout, "buffer"):
+            shutil.copyfileobj(file, sys.stdout.buffer, _COPY_BYTES)
+        else:  # what somebody has put in its place, such as a StringIO
+            shutil.copyfileobj(io.TextIOWrapper(file, "utf-8", newline=""), sys.stdout)
         sys.stdout.flush()
 
 

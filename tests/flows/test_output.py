@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -119,6 +120,9 @@ def test_scores_on_stdout_are_the_file(run: str, source: Path, tmp_path: Path) -
     assert done.stdout == (tmp_path / "scores.csv").read_bytes()
     assert len(pd.read_csv(io.BytesIO(done.stdout))) == 600
     assert json.loads(done.stderr.decode().splitlines()[-1])["out"] == "-"
+    with contextlib.redirect_stdout(io.StringIO(newline="")) as here:
+        assert main([*score, "--out", "-"]) == 0
+    assert here.getvalue().encode() == done.stdout
 
 
 READ: dict[str, Callable[[Path], pd.DataFrame]] = {
