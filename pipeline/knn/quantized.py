@@ -19,6 +19,10 @@ AXES = 64
 """Bytes of a row: what one read from memory brings."""
 _FEWEST = 24
 """Features from which bytes are worth it."""
+_MOST = 4096
+"""Features whose axes are decomposed as a whole, in a time of their number to the third power."""
+_SPANNING = 1024
+"""Rows whose span has the axes of more features."""
 _FINER = 40
 """Steps to the distance of a neighbor."""
 _SURE = 3.0
@@ -52,12 +56,16 @@ class Quantized:
         n, d = x.shape
         if d < _FEWEST or distance <= 0:
             return cls.none(n)
-        some = x[:: max(1, n // (20 * d))].astype(np.float64)
-        center, step, axes = some.mean(axis=0), distance / _FINER, min(d, AXES)
-        along = None
+        some = x[:: max(1, n // (20 * d if d <= _MOST else _SPANNING))].astype(np.float64)
+        center, step, along = some.mean(axis=0), distance / _FINER, None
         if d > AXES:
-            vectors = np.linalg.eigh((some - center).T @ (some - center))[1]
+            away = some - center
+            if d <= _MOST:
+                vectors = np.linalg.eigh(away.T @ away)[1]
+            else:
+                vectors, _ = np.linalg.qr(away.T @ np.linalg.eigh(away @ away.T)[1][:, -AXES:])
             along = (vectors[:, : -AXES - 1 : -1] / step).astype(np.float32)
+        axes = d if along is None else along.shape[1]
         origin, per_step = center.astype(np.float32), np.float32(1.0 / step)
         code = threads.full((n, AXES), 0, np.int8)
 

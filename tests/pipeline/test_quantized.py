@@ -46,11 +46,14 @@ def test_rows_within_a_distance_are_not_beyond_it_in_bytes(
     assert beyond.mean() < 0.005
 
 
-def test_most_rows_that_are_too_far_are_seen_in_bytes() -> None:
+@pytest.mark.parametrize("n_features", [100, 20_000])  # of which no square is made
+def test_most_rows_that_are_too_far_are_seen_in_bytes(n_features: int) -> None:
     rng = np.random.default_rng(0)
-    x = (rng.normal(size=(3000, 8)) @ rng.normal(size=(8, 100))).astype(np.float32)
+    n_rows = min(3000, 10**7 // n_features)
+    x = (rng.normal(size=(n_rows, 8)) @ rng.normal(size=(8, n_features))).astype(np.float32)
     a, b = rng.integers(0, len(x), (2, 50_000))
-    squared = ((x[a].astype(np.float64) - x[b]) ** 2).sum(axis=1)
+    dot = x.astype(np.float64) @ x.T
+    squared = dot[a, a] + dot[b, b] - 2 * dot[a, b]
     limit = np.quantile(squared, 0.02)
     quantized = Quantized.of(x, float(np.sqrt(limit)), ALONE)
     kept = apart(quantized, a, b) <= believed(quantized, limit)
