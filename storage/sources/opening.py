@@ -331,7 +331,7 @@ def _read_text(location: SourcePath, n_rows: int, column: str | None, dialect: D
     header = read_header(location, dialect)
     if column is None and len(header.cells) > 1:
         raise InputError(
-            f"{location.name}: {len(header.cells)} columns; name the label column: one of "
+            f"{location.name}: {len(header.cells)} columns; give --label-column, one of "
             f"{listed(header.cells)}"
         )
     if column is not None and column not in header.cells:

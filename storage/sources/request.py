@@ -376,7 +376,9 @@ def choose_columns(
         raise InputError(f"{where}: column names occur twice: {listed(double)}; rename them")
     label = request.label if request.with_labels else None
     if request.with_labels and label is None:
-        raise InputError(f"{where}: no label column given; name one of {listed(columns)}")
+        raise InputError(
+            f"{where}: no label column given; give --label-column, one of {listed(columns)}"
+        )
     if label is not None and label not in columns:
         raise InputError(f"{where}: {no_column(label, columns)}")
     id_column, group = request.id_and_group(where, columns)

@@ -92,7 +92,7 @@ def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused("neither a Zarr group nor tables in it", source=tmp_path)
     refused("the file is empty", source=text(tmp_path, "", "t.npy"))
     path = text(tmp_path, "a,y\n1,2\n")
-    refused("no label column given; name one of 'a', 'y'", source=path)
+    refused("no label column given; give --label-column, one of 'a', 'y'", source=path)
     with pytest.raises(InputError, match="cannot be read"):
         open_source(path.rename(tmp_path / "t.parquet"), label_column="y")
 

@@ -51,7 +51,7 @@ def test_labels_file(tmp_path: Path) -> None:
     with_labels(X, "labels have shape (4, 3)")
     with_labels(np.zeros(4, "M8[s]"), "labels have dtype datetime64", "float or bool) or text")
     with_labels("0\n1\n", "y.csv: 2 labels for 4 rows", name="y.csv")
-    with_labels("a,b\n0,1\n", "2 columns; name the label column: one of 'a', 'b'", name="y.csv")
+    with_labels("a,b\n0,1\n", "2 columns; give --label-column, one of 'a', 'b'", name="y.csv")
     with_labels("", "the labels file is empty", name="y.csv")
     with_labels("0", "labels must be a .npy, .csv", name="y.json")
     path = text(tmp_path, "a,b\n0,1\n")
