@@ -79,8 +79,8 @@ def copied_warning(report: Training) -> list[str]:
         return []
     return [
         f"rates say that {least:.1%} of the labels are wrong at least, and label qualities see "
-        f"{by_quality:.1%}: suspects are too few, as where copies of a row vouch for its label; "
-        "keep one row of each group of copies, and train again"
+        f"{by_quality:.1%}: suspects are too few, as where copies of a row, or other rows of one "
+        "person, vouch for its label; keep one row of each such group, and train again"
     ]
 
 

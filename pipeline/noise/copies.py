@@ -3,11 +3,13 @@
 Copies of a row at distance 0 or nearly so are honest evidence as long as each got its label for
 itself: then two of them disagree as often as mistakes make them. Where they disagree far less (the
 labels were copied) or more than by chance (each row stands there with every label), they say
-nothing of the mistakes, and only one row of each group counts.
+nothing of the mistakes, and only one row of each group counts. Rows that are near each other and
+stand near each other in the file, as several measurements of one person, are such a group, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +31,14 @@ for a few; where groups are too few for rates."""
 OF_CHANCE = 0.9
 """Disagreement with rows beyond a group, as a share of that between any two rows, from which on the
 groups are clusters with labels of their own."""
+RUNS, OFTENER = (2, 4, 8, 16, 32, 64), 3.0
+"""Rows apart in the file that may belong together, and times by which neighbors stand there oftener
+than in a shuffled file where they do."""
+LOOKED_AT = 4096
+"""Anchors, about, by which that is seen."""
+SORTED = 0.5
+"""Disagreement of one run with the next, as a share of that by chance, of a file that is sorted by
+labels."""
 _AT_ONCE = 1024
 """Anchors looked at together, so that what is computed of them stays in the cache."""
 
@@ -49,8 +59,10 @@ class OneEach:
     """Chance that two copies are given different labels."""
     error: float
     """Its standard error."""
-    opposed: bool
+    opposed: bool = False
     """Whether they differ more often than independent labels of any rates do."""
+    run: int = 0
+    """Rows apart in the file at most, where that makes the groups."""
 
     @property
     def enough(self) -> bool:
@@ -76,9 +88,11 @@ class OneEach:
     def reason(self, then: str) -> str:
         """A sentence on it before another one."""
         what = "copies of others" if self.exact else "copies of others or close to being so"
-        how = "less" if self.opposed else "more"
+        alike = f"{1.0 - self.share:.0%} of the rows are {what}"
+        if self.run:
+            alike = f"Rows at most {self.run} apart in the source are near each other"
         return (
-            f"{1.0 - self.share:.0%} of the rows are {what}, and their labels agree {how} often "
+            f"{alike}, and their labels agree {'less' if self.opposed else 'more'} often "
             f"than labels given row by row would: one row of each group counts. {then}"
         )
 
@@ -109,6 +123,68 @@ def _copies(distance: Floating) -> Int64:
     return np.where(distance[:, half + 1] == 0, half + 1, widths)
 
 
+def groups_of(
+    neighbor: Int64, label: Integers, distance: Floating | None, n_classes: int, n_rows: int
+) -> Iterator[OneEach]:
+    """``one_of_each``, then ``one_of_run``, as far as there are such groups; none without
+    distances."""
+    if distance is not None:
+        copied = one_of_each(neighbor, label, distance, n_classes)
+        for one in (copied, one_of_run(neighbor, label, n_rows)):
+            if one is not None:
+                yield one
+
+
+def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
+    """One anchor of each run of the file as long as neighbors surely stand together, the rows that
+    near in the file left out of its list; None where these disagree about as often as others do,
+    what lies beyond them says nothing, or the file is sorted by labels.
+
+    ``neighbor`` and ``label`` are (anchor, K), column 0 the anchor itself.
+    """
+    order = np.argsort(neighbor[:, 0], kind="stable")
+    few = neighbor[order[:: len(order) // LOOKED_AT + 1], : (neighbor.shape[1] + 1) // 2]
+    apart = np.abs(few[:, 1:] - few[:, :1])
+    oftener = (
+        run for run in RUNS if ((2 * apart > run) & (apart <= run)).mean() > OFTENER * run / n_rows
+    )
+    run = max(oftener, default=0)
+    if not run:
+        return None
+    anchor = order[np.unique(neighbor[order, 0] // run, return_index=True)[1]]
+    near, given = neighbor[anchor], label[anchor]
+    mate = np.abs(near[:, 1:] - near[:, :1]) <= run
+    other, among = given[:, 1:] != given[:, :1], mate.sum(axis=1)
+    some = among > 0
+    if some.sum() < FEWEST:
+        return None
+    disagree = float(((other & mate).sum(axis=1)[some] / among[some]).mean())
+    away = float(other[~mate].mean())
+    share = np.unique(label[:, 0], return_counts=True)[1] / len(label)
+    chance, follow = 1.0 - share @ share, (given[1:, 0] != given[:-1, 0]).mean()
+    if disagree >= 0.5 * away or away >= OF_CHANCE * chance or follow < SORTED * chance:
+        return None
+    others = np.argsort(mate, axis=1, kind="stable")[:, : mate.shape[1] - int(among.max())] + 1
+    column = np.column_stack([np.zeros(len(anchor), np.int64), others])
+    sample = OneEach(
+        anchor,
+        np.take_along_axis(near, column, axis=1),
+        np.take_along_axis(given, column, axis=1),
+        exact=False,
+        share=1.0 / run,
+        disagree=disagree,
+        error=_standard_error(disagree, float(some.sum())),
+        run=run,
+    )
+    return sample if sample.enough else None
+
+
+def _standard_error(share: float, n: float) -> float:
+    """Of a share of n, about, as if two more were one of each kind."""
+    smooth = (share * n + 1.0) / (n + 2.0)
+    return float(np.sqrt(smooth * (1.0 - smooth) / n))
+
+
 def one_of_each(
     neighbor: Int64, label: Integers, distance: Floating, n_classes: int
 ) -> OneEach | None:
@@ -129,8 +205,7 @@ def one_of_each(
     disagree = float(weight @ ((other & (rank < m[:, None])).sum(axis=1) / np.maximum(m, 1)))
     disagree /= groups
     away = float(weight @ (label[:, half + 1 :] != label[:, :1]).mean(axis=1)) / groups
-    smooth = (disagree * groups + 1.0) / (groups + 2.0)
-    error = float(np.sqrt(smooth * (1.0 - smooth) / groups))
+    error = _standard_error(disagree, groups)
     opposed = disagree - SURELY * error > 1.0 - 1.0 / n_classes
     buried = 2 * int((m > half).sum()) > len(m)
     if not (opposed or buried) and disagree >= 0.5 * away:

@@ -24,7 +24,7 @@ from pipeline.noise.asymptotes import (
     fit_index,
     read_plateau,
 )
-from pipeline.noise.copies import OneEach, one_of_each
+from pipeline.noise.copies import OneEach, groups_of
 from pipeline.noise.cores import NEIGHBORS, blends, clustering, in_core, near_anchors
 from pipeline.noise.rates import (
     ALLOWED,
@@ -104,10 +104,9 @@ def crossfit(
         raise ValueError(f"lists {neighbor.shape}: need at least 20 anchors and 10 columns")
     if label.min() < 0 or label.max() > 1:
         raise ValueError(f"labels {label.min()} to {label.max()}: only 0 and 1 are labels here")
-    one = None if distance is None else one_of_each(neighbor, label, distance, 2)
-    if one is not None:
+    for one in groups_of(neighbor, label, distance, 2, n_rows):
         alone = _one_each(one, n_rows, x)
-        if one.copied(_differ(alone)):
+        if one.copied(_differ(alone, 0.0 if one.run else 1.96)):
             support = worst([alone.support, one.at_most])
             return replace(alone, support=support, reason=one.reason(alone.reason))
     in_order = bool((np.diff(neighbor[:, 0]) >= 0).all())  # then nothing is copied
@@ -149,11 +148,11 @@ def _one_each(one: OneEach, n_rows: int, x: Floating | None) -> NoiseRates:
     )
 
 
-def _differ(rates: NoiseRates) -> float:
-    """Chance, at least, that two given labels of one clean class differ; where nothing supports the
-    rates, by the rates as they are."""
+def _differ(rates: NoiseRates, z: float) -> float:
+    """Chance that two given labels of one clean class differ, by rates ``z`` standard errors less,
+    but where nothing supports them, as they are."""
     shares = [rates.diagnostics.get(name, {}).get("class_share", 0.5) for name in ("p0", "p1")]
-    z = 0.0 if rates.support == "unsupported" else 1.96
+    z *= rates.support != "unsupported"
     fitted = zip((rates.p0, rates.p1), rates.standard_errors, strict=True)
     wrong = [max(0.0, p - z * error) for p, error in fitted]
     return 2.0 * float(sum(share * p * (1.0 - p) for share, p in zip(shares, wrong, strict=True)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeline.arrays import Float64, Floating, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads, one_thread
-from pipeline.noise.copies import OneEach, one_of_each
+from pipeline.noise.copies import OneEach, groups_of
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import COVERAGE, crossfit, held_out_classes, n_held_out
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst, worth
@@ -117,10 +117,9 @@ def transition_matrix(
     observed = np.unique(label)
     if len(observed) == 1:
         return _nothing(n_classes)
-    one = None if distance is None else one_of_each(neighbor, label, distance, len(observed))
-    if one is not None:
+    for one in groups_of(neighbor, label, distance, len(observed), n_rows):
         alone = _one_each(one, n_rows, n_classes, x, threads)
-        if one.copied(_differ(alone)):
+        if one.copied(_differ(alone, at_least=not one.run)):
             verdicts = [worst([v, one.at_most]) for v in alone.class_support]
             support, reason = worst([alone.support, one.at_most]), one.reason(alone.reason)
             return replace(alone, support=support, reason=reason, class_support=tuple(verdicts))
@@ -153,11 +152,11 @@ def _one_each(
     return transition_matrix(*lists, coverage=1, threads=threads)
 
 
-def _differ(transition: Transition) -> float:
-    """Chance, at least, that two given labels of one clean class differ; where nothing supports the
-    matrix, as it is."""
+def _differ(transition: Transition, at_least: bool) -> float:
+    """Chance that two given labels of one clean class differ, by the matrix as it is, or at least,
+    where something supports it."""
     right = np.diag(transition.matrix)
-    if transition.support != "unsupported" and transition.interval is not None:
+    if at_least and transition.support != "unsupported" and transition.interval is not None:
         right = np.diagonal(transition.interval[:, :, 1])
     prior = np.full(len(right), 1.0 / len(right)) if transition.prior is None else transition.prior
     return 2.0 * float(prior @ (right * (1.0 - right)))

@@ -439,7 +439,9 @@ def test_the_share_of_wrong_labels_allows_for_mistakes_at_the_boundary(tmp_path:
     copied = report.model_copy(update={**rates, "clean_prior": [0.5, 0.5], "n_wrong": 3.0})
     assert copied.share_wrong == pytest.approx(0.25)  # what copies vouch for is no share
     assert copied.share_wrong_interval == pytest.approx((0.15, 0.35))
-    assert "15.0% of the labels are wrong at least" in copied_warning(copied)[0]
+    warning = copied_warning(copied)[0]
+    assert "15.0% of the labels are wrong at least" in warning
+    assert "other rows of one person" in warning
 
 
 def test_known_rates_are_taken_at_their_word(pool: PoolWriter, tmp_path: Path) -> None:

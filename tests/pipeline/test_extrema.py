@@ -221,6 +221,35 @@ def test_copies_with_labels_of_their_own_all_count(jitter: float, rate: float) -
     assert rates == crossfit(near, given[near], len(y))
 
 
+@pytest.mark.parametrize("order", ["by person", "shuffled", "by label"])
+@pytest.mark.parametrize("own", [False, True])
+def test_labels_of_one_person_count_once(order: str, own: bool) -> None:
+    """200 persons of 20 rows, near each other; 15 % of the persons' labels are wrong, or of the
+    rows' own. Where persons stand together in the file, labels that they share are one opinion."""
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(200), 20)
+    of_person = rng.normal(size=(200, 12)) + 1.25 * rng.choice([-1, 1], 12) * (
+        np.arange(200) % 2 * 2 - 1
+    ).reshape(-1, 1)
+    x = (of_person[person] + 0.5 * rng.normal(size=(4000, 12))).astype(np.float32)
+    y = (person % 2).astype(np.int8)
+    given = noisy(y, 0.15, 0.15, 1) if own else noisy(y[::20], 0.15, 0.15, 1)[person]
+    orders = {"by person": np.arange(4000), "shuffled": rng.permutation(4000)}
+    at = orders.get(order, np.argsort(given, kind="stable"))
+    x, y, given = x[at], y[at], given[at]
+    near, distance = nearest(x, x, 399, exclude=np.arange(4000))
+    near, distance = np.column_stack([np.arange(4000), near]), np.pad(distance, ((0, 0), (1, 0)))
+    rates, by_row = (crossfit(near, given[near], 4000, distance=d) for d in (distance, None))
+    if own or order != "by person":
+        assert rates == by_row
+        return
+    assert by_row.p0_interval[1] < 0.1
+    assert rates.support != "supported"
+    assert "Rows at most 16 apart in the source" in rates.reason
+    for true, (low, high) in enumerate((rates.p0_interval, rates.p1_interval)):
+        assert low < (given != y)[y == true].mean() < high
+
+
 def test_every_row_there_with_both_labels_is_not_supported() -> None:
     near, distance, y, _ = copied(2, 0.0, 4, n=800)
     given = np.where(np.arange(len(y)) % 2, 1 - y, y).astype(np.int8)

@@ -59,6 +59,21 @@ def test_copied_labels_of_many_classes_count_once() -> None:
     assert found.support != "unsupported"
 
 
+def test_labels_that_persons_of_many_classes_share_count_once() -> None:
+    rng = np.random.default_rng(4)
+    y = rng.integers(0, 3, 400)
+    given = np.repeat(corrupt(y, 0.7 * np.eye(3) + 0.1, 4), 10)
+    of_person = rng.normal(size=(400, 9)) + 3.0 * np.eye(9)[y]
+    x = (np.repeat(of_person, 10, axis=0) + 0.7 * rng.normal(size=(4000, 9))).astype(np.float32)
+    index, distance = nearest(x, x, 299, exclude=np.arange(4000))
+    near, distance = np.column_stack([np.arange(4000), index]), np.pad(distance, ((0, 0), (1, 0)))
+    assert np.diag(transition_matrix(near, given[near], 4000, 3).matrix).min() > 0.9
+    found = transition_matrix(near, given[near], 4000, 3, distance=distance)
+    assert "Rows at most 8 apart in the source" in found.reason
+    assert np.abs(np.diag(found.matrix) - 0.8).max() < 0.1
+    assert set(found.class_support) <= {"weak", "unsupported"}
+
+
 def test_classes_of_two_rows_are_told_apart_by_nothing() -> None:
     """A thousand of them take no fit of a million entries."""
     rng = np.random.default_rng(5)
