@@ -91,9 +91,16 @@ class OneEach:
         alike = f"{1.0 - self.share:.0%} of the rows are {what}"
         if self.run:
             alike = f"Rows at most {self.run} apart in the source are near each other"
+        how, helps = "less", ""
+        if not self.opposed:
+            how = "more"
+            helps = (
+                "Suspects are too few, as rows of a group vouch for each other's labels: keep one "
+                "of each group, and train again. "
+            )
         return (
-            f"{alike}, and their labels agree {'less' if self.opposed else 'more'} often "
-            f"than labels given row by row would: one row of each group counts. {then}"
+            f"{alike}, and their labels agree {how} often than labels given row by row would: one "
+            f"row of each group counts. {helps}{then}"
         )
 
 

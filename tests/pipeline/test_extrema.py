@@ -207,6 +207,7 @@ def test_copied_labels_count_once(jitter: float) -> None:
     rates = crossfit(near, given[near], len(y), distance=distance)
     assert rates.support != "supported"
     assert "92% of the rows are copies" in rates.reason
+    assert "keep one of each group, and train again" in rates.reason
     for rate, (low, high) in ((rates.p0, rates.p0_interval), (rates.p1, rates.p1_interval)):
         assert low < 0.26 < high
         assert 0.05 < rate < 0.4
@@ -257,6 +258,7 @@ def test_every_row_there_with_both_labels_is_not_supported() -> None:
     rates = crossfit(near, given[near], len(y), distance=distance)
     assert rates.support == "unsupported"
     assert "agree less often" in rates.reason
+    assert "train again" not in rates.reason  # a row of either label is no better
 
 
 def test_ten_rows_repeated_are_no_evidence() -> None:
