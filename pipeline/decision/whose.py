@@ -57,10 +57,10 @@ def wrong_rates(
     ----------
     chance, code : (row, candidate) chances of the clean class without the row's own label, and
         which classes these are, -1 for none
-    given, group : (row,) labels by code, and whose they are, -1 for nobody's
+    given, group : (row,) labels by code, others for none, and whose they are, -1 for nobody's
     matrix : (class, class) P(given | true) of the whole, row = true class
     """
-    known, whole = group >= 0, 1.0 - np.diag(matrix)
+    known, whole = (group >= 0) & (given >= 0) & (given < len(matrix)), 1.0 - np.diag(matrix)
     slot, own, who = np.maximum(code, 0), given.astype(np.int64), group.astype(np.int64)
     rows = Attributed(chance * (code >= 0), slot, own, who).take(known)
     all_alike = np.tile(whole, (n_groups + 1, 1))
