@@ -199,7 +199,7 @@ def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, LabelIssues]:
     graph, grid, params = of.graph, of.grid, of.params
     given = of.ingested.class_counts or []
     counted = job.task("regression", count_classes, graph, len(given), grid, params.seed)
-    estimates = job.task("rates", estimate_classes, graph.pool, given, counted, grid, params)
+    estimates = job.task("rates", estimate_classes, graph, given, counted, grid, params)
     issues = job.task("labels", find_class_issues, graph, counted, estimates, params.seed)
     return estimates, issues
 

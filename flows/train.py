@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from glob import has_magic
 from shlex import quote
 from typing import Any
@@ -167,7 +168,8 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     how = NeighborParams(length, builder, seed=seed)
     graph = build(job, pool, scaling, how, wanted, rates=labels.rates_read(params))
     whole = PoolGraph(pool, len(graph.blocks.sizes))
-    judged = labels.judge(job, LabeledGraph(whole, ingested, length, params), source)
+    apart = replace(whole, apart=graph.mates.apart, length=length)
+    judged = labels.judge(job, LabeledGraph(apart, ingested, length, params), source)
     of, renumbered = (whole, judged.estimated.k), ingested.left_out > 0
     checked = job.task("checks", check_data, *of, renumbered=renumbered, labeled=labels.each_one)
     columns = source.coding.groups(names).values()

@@ -46,13 +46,14 @@ from pipeline.decision.threshold import cost_share, credible, tempered, vote_tab
 from pipeline.decision.votes import FEWEST_NEIGHBORS, counts, extremes_with_self, k_grid
 from pipeline.diagnostics.health import is_coarse_in_float32
 from pipeline.in_memory import training_lists
+from pipeline.knn.lists import mates_last
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
 from pipeline.noise.extrema import minmax
 from pipeline.noise.rates import FEWEST_ROWS, too_few
 from pipeline.noise.rates import given as known
-from pipeline.noise.transition import Transition, of_rates, transition_matrix
+from pipeline.noise.transition import Transition, of_rates, run_apart, transition_matrix
 from pipeline.streams import Stream
 
 _HAIR = 2.0**-53
@@ -241,6 +242,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 self._threads(),
                 knn_graph,
             )
+        apart = self._run_apart(anchors)
+        if apart:
+            order, mate = mates_last(np.arange(len(index)), index, apart)
+            order = order[:, : max(1, index.shape[1] - int(mate.sum(axis=1).max()))]
+            index = np.take_along_axis(index, order, axis=1)
+            distance = np.take_along_axis(distance, order, axis=1)
         lists, self._longest = self._label[index], index.shape[1]
         is_auto = self.n_neighbors == "auto"
         self.n_neighbors_ = self._choose_k(lists) if is_auto else int(self.n_neighbors)
@@ -258,7 +265,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.threshold_ = self._rule.threshold
         with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
-            suspects = self._suspects(index, distance, noise, x, group)
+            heard = None if apart and len(self.classes_) > 2 else x  # models learn what mates share
+            suspects = self._suspects(index, distance, noise, heard, group)
             self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]
@@ -375,6 +383,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             losses = class_losses(near, self._label, c, grid)
         return choose(losses, len(near), grid).k
 
+    def _run_apart(self, anchors: Int64) -> int:
+        """How many rows apart those are that vouch for each other's labels; 0 where all k neighbors
+        that were asked for are wanted, or rates are not read off lists."""
+        is_read = isinstance(self.noise, str) and self.noise == "crossfit"
+        if not is_read or self.n_neighbors != "auto":
+            return 0
+        n, c = self._x.shape[0], len(self.classes_)
+        return run_apart(anchors, self._label[anchors], n, c, self._threads())
+
     def _noise(self, near: Int64, anchors: Int64, reach: Float32) -> Transition:
         """The matrix and how far it can be trusted."""
         n, c = self._x.shape[0], len(self.classes_)
@@ -406,7 +423,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         return transition_matrix(*lists, x=x, distance=reach, threads=self._threads())
 
     def _suspects(
-        self, index: Int64, distance: Float32, noise: Transition, x: Rows, group: Int64 | None
+        self,
+        index: Int64,
+        distance: Float32,
+        noise: Transition,
+        x: Rows | None,
+        group: Int64 | None,
     ) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
         if noise.rates is not None:

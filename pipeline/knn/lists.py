@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from pipeline.arrays import Float32, Float64, Floating, Int64, Integers
+from pipeline.arrays import Bools, Float32, Float64, Floating, Int64, Integers
 
 ABSENT = -1
 """Row of an empty place in a list; its distance is infinite and its label `no_label`."""
@@ -45,6 +45,21 @@ class Neighbors(NamedTuple):
 def no_label(dtype: np.dtype[Any]) -> int:
     """The code in empty places: `ABSENT`, or the greatest of an unsigned type."""
     return ABSENT if dtype.kind == "i" else int(np.iinfo(dtype).max)
+
+
+def nothing(column: str, dtype: np.dtype[Any]) -> float:
+    """What a column of lists, neighbor, distance or neighbor_label, has in empty places."""
+    if column == "distance":
+        return float("inf")
+    return ABSENT if column == "neighbor" else no_label(dtype)
+
+
+def mates_last(row: Int64, neighbor: Int64, apart: int) -> tuple[Int64, Bools]:
+    """(list, k) order of lists (list, k) with neighbors at most so far apart from the list's row
+    (list,) in number at their end; and which of that order they are."""
+    mate = (neighbor != ABSENT) & (np.abs(neighbor - row[:, None]) <= apart)
+    order = np.argsort(mate, axis=1, kind="stable")
+    return order, np.take_along_axis(mate, order, axis=1)
 
 
 def empty(n_lists: int, k: int, label: npt.DTypeLike = np.int8) -> Neighbors:

@@ -91,9 +91,11 @@ class OneEach:
         alike = f"{1.0 - self.share:.0%} of the rows are {what}"
         if self.run:
             alike = f"Rows at most {self.run} apart in the source are near each other"
-        how, helps = "less", ""
-        if not self.opposed:
-            how = "more"
+        how = "less" if self.opposed else "more"
+        helps = ""
+        if self.run:
+            helps = "Such rows are left out of each other's neighbors. "
+        elif not self.opposed:
             helps = (
                 "Suspects are too few, as rows of a group vouch for each other's labels: keep one "
                 "of each group, and train again. "
@@ -184,6 +186,14 @@ def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
         run=run,
     )
     return sample if sample.enough else None
+
+
+def most_mates(neighbor: Int64, apart: int) -> int:
+    """How many of the rows at most so far apart in the file a list (anchor, K) holds at most."""
+    if not apart:
+        return 0
+    mate = np.abs(neighbor[:, 1:] - neighbor[:, :1]) <= apart
+    return int(mate.sum(axis=1).max())
 
 
 def _standard_error(share: float, n: float) -> float:

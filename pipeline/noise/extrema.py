@@ -105,8 +105,8 @@ def crossfit(
     if label.min() < 0 or label.max() > 1:
         raise ValueError(f"labels {label.min()} to {label.max()}: only 0 and 1 are labels here")
     for one in groups_of(neighbor, label, distance, 2, n_rows):
-        alone = _one_each(one, n_rows, x)
-        if one.copied(_differ(alone, 0.0 if one.run else 1.96)):
+        alone = counted_once(one, n_rows, x)
+        if alone is not None:
             support = worst([alone.support, one.at_most])
             return replace(alone, support=support, reason=one.reason(alone.reason))
     in_order = bool((np.diff(neighbor[:, 0]) >= 0).all())  # then nothing is copied
@@ -135,6 +135,12 @@ def crossfit(
         tests = _regions(x[order], rarer[order], kept, curve, sample)
         rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
     return rates
+
+
+def counted_once(one: OneEach, n_rows: int, x: Floating | None = None) -> NoiseRates | None:
+    """The rates of distinct rows, where labels are not each row's own; else None."""
+    alone = _one_each(one, n_rows, x)
+    return alone if one.copied(_differ(alone, 0.0 if one.run else 1.96)) else None
 
 
 def _one_each(one: OneEach, n_rows: int, x: Floating | None) -> NoiseRates:

@@ -16,9 +16,9 @@ import numpy as np
 
 from pipeline.arrays import Float64, Floating, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads, one_thread
-from pipeline.noise.copies import OneEach, groups_of
+from pipeline.noise.copies import OneEach, groups_of, one_of_run
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
-from pipeline.noise.extrema import COVERAGE, crossfit, held_out_classes, n_held_out
+from pipeline.noise.extrema import COVERAGE, counted_once, crossfit, held_out_classes, n_held_out
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst, worth
 from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
 from pipeline.noise.transition_fit import fit
@@ -41,6 +41,9 @@ FEWEST_ANCHORS = 2000
 MOST_WORK = 1_000_000_000
 """Anchors times classes squared at most, by which a step of the fit takes about a second; likewise,
 down to ``FEWEST_ANCHORS``."""
+
+FEWEST_LISTED = 60
+"""Anchors, and places of their lists, that tell whether rows vouch for each other."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,8 @@ def transition_matrix(
     if len(observed) == 1:
         return _nothing(n_classes)
     for one in groups_of(neighbor, label, distance, len(observed), n_rows):
-        alone = _one_each(one, n_rows, n_classes, x, threads)
-        if one.copied(_differ(alone, at_least=not one.run)):
+        alone = _counted_once(one, n_rows, n_classes, x, threads)
+        if alone is not None:
             verdicts = [worst([v, one.at_most]) for v in alone.class_support]
             support, reason = worst([alone.support, one.at_most]), one.reason(alone.reason)
             return replace(alone, support=support, reason=reason, class_support=tuple(verdicts))
@@ -138,6 +141,28 @@ def transition_matrix(
         tests = _regions(x[order], around, fitted, clean, labels)
     fitted = _averaged(fitted, clean, labels, tests)
     return _judge(fitted, clean, (n_rows, n_classes), observed, tests)
+
+
+def run_apart(
+    neighbor: Int64, label: Integers, n_rows: int, n_classes: int, threads: Threads = ALONE
+) -> int:
+    """How many rows apart in the file those are that vouch for each other's labels, as the rows of
+    one person; 0 where there are none. The lists are as of ``transition_matrix``."""
+    are_enough = min(neighbor.shape) >= FEWEST_LISTED
+    one = one_of_run(neighbor, label, n_rows) if are_enough else None
+    if one is None:
+        return 0
+    if n_classes == 2:
+        return 0 if counted_once(one, n_rows) is None else one.run
+    return 0 if _counted_once(one, n_rows, n_classes, None, threads) is None else one.run
+
+
+def _counted_once(
+    one: OneEach, n_rows: int, n_classes: int, x: Floating | None, threads: Threads
+) -> Transition | None:
+    """The matrix of distinct rows, where labels are not each row's own; else None."""
+    alone = _one_each(one, n_rows, n_classes, x, threads)
+    return alone if one.copied(_differ(alone, at_least=not one.run)) else None
 
 
 def _one_each(

@@ -14,7 +14,7 @@ from flows.engine.collectives.sent import Facts, Inbox, Outbox, Replies, Sending
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
 from pipeline.arrays import AnyArray, Bools, Int32, Int64
-from pipeline.knn.lists import ABSENT
+from pipeline.knn.lists import ABSENT, mates_last, nothing
 from pipeline.knn.places import distinct, places
 from storage.arrays.groups import Arrays, read_array
 from storage.runs.pool import Pool
@@ -30,11 +30,25 @@ class PoolGraph:
 
     pool: Pool
     n_blocks: int
+    apart: int = 0
+    """Rows at most that far apart in the pool are left out of each other's lists."""
+    length: int = 0
+    """Of lists without them."""
 
     def read(self, block: int, names: Sequence[str]) -> Arrays:
         """Columns of one block: row, given_label, neighbor, distance, neighbor_label."""
         group = self.pool.run.group(f"graph/{block:05d}")
-        return {name: read_array(group, name) for name in names}
+        columns = {name: read_array(group, name) for name in names}
+        lists = {name: columns[name] for name in names if columns[name].ndim == 2}
+        if not self.apart or not lists:
+            return columns
+        row, neighbor = (read_array(group, name) for name in ("row", "neighbor"))
+        order, mate = mates_last(row, neighbor, self.apart)
+        order, mate = order[:, : self.length], mate[:, : self.length]
+        for name, column in lists.items():
+            columns[name] = np.take_along_axis(column, order, axis=1)
+            columns[name][mate] = nothing(name, column.dtype)
+        return columns
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,10 @@ from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.knn.lists import ABSENT, empty, select
+from pipeline.knn.threads import Threads
+from pipeline.noise.copies import most_mates
 from pipeline.noise.extrema import anchor_plan
+from pipeline.noise.transition import run_apart
 from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays, array, chunk_rows, read_array, read_group
 from storage.runs.pool import ChunkWriter, Pool
@@ -211,6 +214,32 @@ def _gather(run: Run, parts: list[str]) -> Output:
     together = {name: np.concatenate([group[name] for group in groups]) for name in groups[0]}
     order = np.argsort(together["row"])
     return Output(run.write("anchors", "anchors", {n: a[order] for n, a in together.items()}))
+
+
+@dataclass(frozen=True)
+class Mates:
+    """Rows that vouch for each other's labels, as those of one person."""
+
+    apart: int = 0
+    """How far apart in the pool they are at most; 0 where there are none."""
+    most: int = 0
+    """Of them in the list of an anchor at most."""
+
+
+def find_mates(job: Job, pool: Pool, k: int) -> Mates:
+    """Whether labels are shared by rows that stand together, as the anchors' lists have it, which
+    are longer than ``k``."""
+    threads = Threads(job.machine().threads)
+
+    def find(run: Run) -> Output:
+        anchors = run.group("anchors")
+        neighbor, label = (read_array(anchors, name) for name in ("neighbor", "neighbor_label"))
+        n_classes = int(label.max()) + 1
+        apart = run_apart(neighbor, label.astype(np.int64), pool.n_rows, n_classes, threads)
+        most = min(most_mates(neighbor, apart), neighbor.shape[1] - 1 - k)
+        return Output([], Mates(apart, most))
+
+    return job.result("mates", find, Mates)
 
 
 def find_pairs(job: Job, pool: Pool, scaling: Scaling, k: int) -> Pairs:

@@ -10,7 +10,7 @@ import numpy as np
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
 from flows.engine.results import result_of
-from flows.steps.graph.anchors import find_anchors, find_pairs
+from flows.steps.graph.anchors import Mates, find_anchors, find_mates, find_pairs
 from flows.steps.graph.neighbors import build_graph
 from flows.steps.graph.partition import (
     AUDIT,
@@ -41,6 +41,7 @@ class Graph:
     """By which the pool was cut."""
     recall: Recall
     notes: list[str]
+    mates: Mates
 
 
 def build(
@@ -49,6 +50,8 @@ def build(
     """The graph of a pool, built at most `TRIES` times, until its measured recall reaches the
     target; `rates` are read off the anchors' lists where they are long enough."""
     job.task("anchors", find_anchors, pool, scaling, how.k, rates)
+    mates = job.task("mates", find_mates, pool, how.k) if rates else Mates()
+    how = replace(how, k=how.k + mates.most)
     pairs = job.task("pairs", find_pairs, pool, scaling, how.k)
     if how.builder != "exact":
         load_blas()
@@ -65,7 +68,7 @@ def build(
         recall = job.task("audit", audit_graph, blocks, how.k)
         low = recall.value < wanted.target_recall
         if not low or wanted.exact or attempt == TRIES - 1:
-            return Graph(blocks, pairs, recall, notes)
+            return Graph(blocks, pairs, recall, notes, mates)
         note = (
             f"recall was {recall.value:.4f} with {amount(len(blocks.sizes), 'block')}, "
             f"lists made of {blocks.copies:.2f} copies of a row, "

@@ -76,7 +76,6 @@ from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
 from pipeline.streams import Stream
 from storage.arrays.groups import Arrays, read_array, read_group
-from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 
@@ -217,7 +216,7 @@ def read_sample(
 
 def estimate_classes(
     job: Job,
-    pool: Pool,
+    graph: PoolGraph,
     given: list[int],
     counted: Sendings,
     grid: tuple[int, ...],
@@ -227,6 +226,7 @@ def estimate_classes(
 
     given : rows given each class
     """
+    pool = graph.pool
 
     def estimate(run: Run) -> Output:
         n_classes, counts = len(given), np.asarray(given)
@@ -254,7 +254,7 @@ def estimate_classes(
         by = correction(assumed(fitted, counts, contradicted(votes)), counts)
         prior = counts / counts.sum() if fitted.prior is None else fitted.prior
         first, says, forests, worth_it = fit_first(votes, by), None, None, None
-        if can_learn(pool.n_features):
+        if can_learn(pool.n_features) and not graph.apart:  # models learn what mates share
             x = sampled(run, "partition", sample["row"])
             first, says, forests = hear_models(first, near, own, by, x, machine)
         if params.k is None:

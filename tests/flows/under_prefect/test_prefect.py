@@ -46,8 +46,9 @@ def test_flows_are_tasks_by_step(pool: PoolWriter, tmp_path: Path) -> None:
     scored = score(str(pool(n=40, seed=2, name="q.npz")), run, out, workers=0, quiet=True)
     assert scored["n_rows"] == 40
     assert task_names("knnoise-train") == [
-        *("ingest", "metric", "anchors", "pairs", "partition", "blocks", "neighbors", "audit"),
-        *("regression", "rates", "labels", "export", "checks", "segments", "probes", "report"),
+        *("ingest", "metric", "anchors", "mates", "pairs", "partition", "blocks", "neighbors"),
+        *("audit", "regression", "rates", "labels", "export", "checks", "segments", "probes"),
+        "report",
     ]
     assert task_names("knnoise-score") == ["ingest", "search", "scores", "report"]
 

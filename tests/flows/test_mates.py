@@ -1,0 +1,94 @@
+"""Rows of one person that stand together and share a label are left out of each other's lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from runs import fit, fit_until, results
+from sklearn.metrics import average_precision_score
+
+from flows.engine.collectives.graph import PoolGraph
+from flows.steps.graph.anchors import Mates
+from pipeline.estimator import RobustKNeighborsClassifier
+from storage.arrays.groups import read_array
+from storage.runs.pool import Pool
+from storage.runs.run import Run
+
+PERSONS, ROWS = 200, 20
+
+
+def persons(path: Path, c: int, shared: bool) -> npt.NDArray[np.bool_]:
+    """Rows of persons, each near the others of his; a label in seven is wrong, of the person or of
+    the row. Which rows are wrong."""
+    rng = np.random.default_rng(c)
+    clean = rng.integers(0, c, PERSONS)
+    center = 1.3 * rng.normal(size=(c, 12))[clean] + rng.normal(size=(PERSONS, 12))
+    x = np.repeat(center, ROWS, axis=0) + 0.5 * rng.normal(size=(PERSONS * ROWS, 12))
+    n = PERSONS if shared else PERSONS * ROWS
+    wrong, other = rng.random(n) < 0.15, rng.integers(1, c, n)
+    if shared:
+        wrong, other = np.repeat(wrong, ROWS), np.repeat(other, ROWS)
+    y = np.repeat(clean, ROWS)
+    np.savez(path, X=x.astype(np.float32), y=np.where(wrong, (y + other) % c, y))
+    return np.asarray(wrong)
+
+
+def mates_of(run: Path) -> Mates:
+    record = Run.of(str(run)).ledger.get("mates", "all")
+    assert record is not None
+    return Mates(**record.result)
+
+
+@pytest.mark.parametrize("c", [2, 4])
+def test_a_label_that_a_person_shares_is_suspect(c: int, tmp_path: Path) -> None:
+    wrong = persons(tmp_path / "pool.npz", c, shared=True)
+    options: dict[str, Any] = {"k": None, "block_rows": 1500}
+    report = fit(tmp_path / "pool.npz", tmp_path / "run", **options)
+    labels = Run.of(str(tmp_path / "run")).group("labels")
+    assert average_precision_score(wrong, -read_array(labels, "label_quality")) > 0.9
+    assert read_array(labels, "is_label_issue")[wrong].mean() > 0.75
+    assert "left out of each other's neighbors" in report["reason"]
+    assert report["recall"] > 0.95
+    with np.load(tmp_path / "pool.npz") as pool:
+        model = RobustKNeighborsClassifier().fit(pool["X"], pool["y"])
+    assert average_precision_score(wrong, -model.label_quality_) > 0.9
+    fit_until("mates", tmp_path / "pool.npz", tmp_path / "again", **options)
+    fit(tmp_path / "pool.npz", tmp_path / "again", **options)
+    assert results(tmp_path / "again") == results(tmp_path / "run")
+
+
+def test_labels_of_the_rows_own_leave_lists_as_they_are(tmp_path: Path) -> None:
+    persons(tmp_path / "pool.npz", 2, shared=False)
+    fit(tmp_path / "pool.npz", tmp_path / "run", k=None)
+    assert mates_of(tmp_path / "run") == Mates(0, 0)
+
+
+def test_lists_without_mates_are_those_of_a_loop(tmp_path: Path) -> None:
+    persons(tmp_path / "pool.npz", 2, shared=True)
+    fit(tmp_path / "pool.npz", tmp_path / "run", k=None, block_rows=1500)
+    mates = mates_of(tmp_path / "run")
+    assert 8 <= mates.apart <= ROWS
+    assert 0 < mates.most <= 2 * mates.apart
+    names, length = ("row", "neighbor", "distance", "neighbor_label", "given_label"), 40
+    pool = Pool(Run.of(str(tmp_path / "run")), "pool", PERSONS * ROWS, 12)
+    whole, without = (PoolGraph(pool, 3, apart, length) for apart in (0, mates.apart))
+    for block in range(3):
+        every, some = whole.read(block, names), without.read(block, names)
+        for at in range(0, len(every["row"]), 97):
+            own = every["row"][at]
+            left = [
+                place
+                for place, row in enumerate(every["neighbor"][at])
+                if row >= 0 and abs(row - own) > mates.apart
+            ][:length]
+            n = len(left)
+            for name in names[1:4]:
+                assert some[name][at, :n].tolist() == every[name][at, left].tolist()
+            assert (some["neighbor"][at, n:] == -1).all()
+            assert np.isinf(some["distance"][at, n:]).all()
+            assert (some["neighbor_label"][at, n:] == -1).all()
+        assert (some["given_label"] == every["given_label"]).all()
