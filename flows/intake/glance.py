@@ -41,8 +41,10 @@ MOST_BYTES = 8 << 20
 """Of values as they are stored."""
 BATCH_ROWS = 1024
 """Rows read at a time: texts may be long."""
-PIECES = 8
-"""Places of a long source that are looked at, where it can be read from any row on."""
+FEWEST_ROWS = 256
+PIECES, FEW_PIECES = 8, 2
+"""Places of a long source that are looked at, where it can be read from any row on; and of one with
+so many columns that no more than the fewest rows are."""
 _NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:inf(inity)?|nan))$"
 
 
@@ -92,12 +94,13 @@ def look_at(source: Source) -> Glance:
     Raises `InputError` where they cannot be read.
     """
     width = 8 * max(1, len(source.feature_names))
-    most = max(256, min(MOST_ROWS, MOST_BYTES // width))
+    most = max(FEWEST_ROWS, min(MOST_ROWS, MOST_BYTES // width))
     total = source.n_rows
     starts, step = [0], most + 1
     if total is not None and total > most and source.format.spread:
-        step = most // PIECES
-        starts = [i * (total - step) // (PIECES - 1) for i in range(PIECES)]
+        pieces = PIECES if width * FEWEST_ROWS < MOST_BYTES else FEW_PIECES
+        step = most // pieces
+        starts = [i * (total - step) // (pieces - 1) for i in range(pieces)]
 
     def read() -> Glance:
         with readable(source.files[0]):

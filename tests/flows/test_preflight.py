@@ -667,8 +667,19 @@ def test_a_long_source_is_looked_at_in_places(
         assert len(values) == seen.n_rows == 256
         assert values[-1] == last
         assert np.array_equal(seen.label, values % 2)
+        assert (np.diff(values) > 1).sum() == (0 if path == "t.csv" else 7)
     found = run_check(str(tmp_path / "t.csv"), label_column="y")
     assert str(Health.model_validate(found)).startswith(f"{tmp_path}/t.csv (csv): the first 256 ro")
+
+
+def test_each_place_of_a_wide_source_costs_a_row_group(tmp_path: Path) -> None:
+    """So of thousands of columns the first rows and the last are looked at."""
+    x = np.broadcast_to(np.arange(600.0)[:, None], (600, 4200))
+    table = pa.table({f"f{i}": column for i, column in enumerate(x.T)})
+    pq.write_table(table.append_column("y", pa.array(np.arange(600) % 2)), tmp_path / "t.parquet")
+    seen = look_at(open_source(tmp_path / "t.parquet", None, "y", raw=True))
+    values = seen.columns[0].values
+    assert values.tolist() == [*range(128), *range(472, 600)]
 
 
 def test_times_of_nanoseconds_are_looked_at_as_other_times(tmp_path: Path) -> None:
