@@ -119,6 +119,8 @@ def composed(
     if isinstance(report, Training):
         unlike, chosen = unlike_warning(report, worst.unlike), chosen_warning(report)
         report.warnings.extend([*unlike, *copied_warning(report), *chosen])
-        for why in [CORRECTED] * bool(chosen) + [SOMEBODYS] * bool(unlike):
-            report = at_most_weak(report, why)
+        if chosen:
+            report = at_most_weak(report, CORRECTED)
+        if unlike:
+            report = at_most_weak(report, SOMEBODYS)
     return report

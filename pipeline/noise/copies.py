@@ -188,14 +188,6 @@ def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
     return sample if sample.enough else None
 
 
-def most_mates(neighbor: Int64, apart: int) -> int:
-    """How many of the rows at most so far apart in the file a list (anchor, K) holds at most."""
-    if not apart:
-        return 0
-    mate = np.abs(neighbor[:, 1:] - neighbor[:, :1]) <= apart
-    return int(mate.sum(axis=1).max())
-
-
 def _standard_error(share: float, n: float) -> float:
     """Of a share of n, about, as if two more were one of each kind."""
     smooth = (share * n + 1.0) / (n + 2.0)

@@ -42,7 +42,10 @@ class PoolGraph:
         lists = {name: columns[name] for name in names if columns[name].ndim == 2}
         if not self.apart or not lists:
             return columns
-        row, neighbor = (read_array(group, name) for name in ("row", "neighbor"))
+        row, neighbor = (
+            columns[name] if name in columns else read_array(group, name)
+            for name in ("row", "neighbor")
+        )
         order, mate = mates_last(row, neighbor, self.apart)
         order, mate = order[:, : self.length], mate[:, : self.length]
         for name, column in lists.items():

@@ -155,7 +155,6 @@ def find_worst(
 
     columns : features that are one column of the source together
     """
-
     threads = Threads(job.machine().threads)
 
     def find(run: Run) -> Output:

@@ -22,9 +22,8 @@ from pipeline.arrays import Float32, Int64
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
-from pipeline.knn.lists import ABSENT, empty, select
+from pipeline.knn.lists import ABSENT, empty, mates_last, select
 from pipeline.knn.threads import Threads
-from pipeline.noise.copies import most_mates
 from pipeline.noise.extrema import anchor_plan
 from pipeline.noise.transition import run_apart
 from storage.arrays.exchange import Exchange
@@ -236,7 +235,10 @@ def find_mates(job: Job, pool: Pool, k: int) -> Mates:
         neighbor, label = (read_array(anchors, name) for name in ("neighbor", "neighbor_label"))
         n_classes = int(label.max()) + 1
         apart = run_apart(neighbor, label.astype(np.int64), pool.n_rows, n_classes, threads)
-        most = min(most_mates(neighbor, apart), neighbor.shape[1] - 1 - k)
+        if not apart:
+            return Output([], Mates())
+        _, mate = mates_last(neighbor[:, 0], neighbor[:, 1:], apart)
+        most = min(int(mate.sum(axis=1).max()), neighbor.shape[1] - 1 - k)
         return Output([], Mates(apart, most))
 
     return job.result("mates", find, Mates)

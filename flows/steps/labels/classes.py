@@ -403,9 +403,11 @@ def _fit(run: Run, n_classes: int, digest: str, counted: Sendings, smoothed: Sen
     votes = read_sample(sample, n_classes, trees)[2]
     features = np.concatenate([vote_features(votes, by), around["feature"]], axis=2)
     weights = fit_weights(features, votes, by, around["reach"])
-    chance = chances(features, votes.code, weights, around["reach"]).chance
-    given = sample["given_label"]
-    return Output(keep_wrong(run, sample["row"], chance, votes.code, given, by.matrix), weights)
+
+    def before() -> tuple[Float64, Int32]:
+        return chances(features, votes.code, weights, around["reach"]).chance, votes.code
+
+    return Output(keep_wrong(run, sample["row"], sample["given_label"], by.matrix, before), weights)
 
 
 def with_group(at: SourceRows) -> Arrays:

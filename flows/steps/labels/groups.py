@@ -54,17 +54,22 @@ class Estimated(Protocol):
 
 
 def keep_wrong(
-    run: Run, row: Int64, chance: Float64, code: Int32, given: Integers, matrix: Float64
+    run: Run,
+    row: Int64,
+    given: Integers,
+    matrix: Float64,
+    chances: Callable[[], tuple[Float64, Int32]],
 ) -> list[str]:
     """Write how often each group of a pool is wrong, where it has groups, by a sample of its rows;
-    keys of what was written. The others as `wrong_rates` wants them."""
+    keys of what was written. Chances come with their codes, as `wrong_rates` wants them, and are
+    computed for pools with groups alone."""
     if not has_groups(run):
         return []
     whose = pick(run, "pool", "group", row)
     whose[np.isin(row, certain(run, slice(0, int(row.max(initial=0)) + 1)))] = -1
     about: dict[str, Any] = run.group("pool").attrs.asdict()
     n_groups = len(about["group_values"])
-    wrong = wrong_rates(chance, code, given, whose, matrix, n_groups)
+    wrong = wrong_rates(*chances(), given, whose, matrix, n_groups)
     return run.write(WRONG, WRONG, {"wrong": wrong})
 
 

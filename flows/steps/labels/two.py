@@ -20,7 +20,7 @@ from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted, has_groups, keep_wrong, read_wrong
 from flows.steps.labels.verdicts import Checked, LabelIssues, write_verdicts
-from pipeline.arrays import Float64, Integers
+from pipeline.arrays import Float64, Int32, Integers
 from pipeline.blocks.logits import can_learn
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
@@ -278,8 +278,10 @@ def find_label_issues(
     fit = partial(_fit_second, counted, smoothed, first)
     second = job.result("weights", fit, OddsWeights)
     weighed = rates.taken is not None
-    judge = partial(verdicts, k=k, rule=rule, first=first, second=second, weighed=weighed)
-    judge = partial(judge, grouped=has_groups(job.run))
+    grouped = has_groups(job.run)
+    judge = partial(
+        verdicts, k=k, rule=rule, first=first, second=second, weighed=weighed, grouped=grouped
+    )
     about = {"k": k, **asdict(rule)}
     return write_verdicts(job, graph, judge, [counted, smoothed], Table("labels"), about)
 
@@ -307,8 +309,11 @@ def _fit_second(counted: Sendings, smoothed: Sendings, first: First, run: Run) -
     near, given = (features, around["smoothed"], around["reach"]), sample["given_label"]
     by = first.vote.assumed.correction()
     weights = fit_second(*near, given, by)
-    one = expit(odds_around(*near, weights))
-    return Output(keep_wrong(run, sample["row"], *of_two(one), given, by.matrix), weights)
+
+    def chances() -> tuple[Float64, Int32]:
+        return of_two(expit(odds_around(*near, weights)))
+
+    return Output(keep_wrong(run, sample["row"], given, by.matrix, chances), weights)
 
 
 def verdicts(
