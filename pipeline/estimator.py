@@ -234,18 +234,18 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self._learn_metric(x, knn_graph is not None)
         self._x = self._rows(x)
         with self._timed(f"neighbors of {x.shape[0]:,} rows"):
-            index, distance, anchors, reach = training_lists(
-                self._x,
-                self.n_neighbors,
-                self.builder,
-                self.random_state,
-                self._threads(),
-                knn_graph,
-            )
+            index, distance, anchors, reach = self._lists(self.n_neighbors, knn_graph)
         apart = self._run_apart(anchors)
         if apart:
+            least, most = 1, 0
+            if self.n_neighbors != "auto":
+                least = int(self.n_neighbors)
+                most = int(mates_last(anchors[:, 0], anchors[:, 1:], apart)[1].sum(axis=1).max())
+            if most and knn_graph is None:
+                with self._timed(f"neighbors of {x.shape[0]:,} rows, {most} more of each"):
+                    index, distance, _, _ = self._lists(least + most)
             order, mate = mates_last(np.arange(len(index)), index, apart)
-            order = order[:, : max(1, index.shape[1] - int(mate.sum(axis=1).max()))]
+            order = order[:, : max(least, index.shape[1] - int(mate.sum(axis=1).max()))]
             index = np.take_along_axis(index, order, axis=1)
             distance = np.take_along_axis(distance, order, axis=1)
         lists, self._longest = self._label[index], index.shape[1]
@@ -383,11 +383,17 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             losses = class_losses(near, self._label, c, grid)
         return choose(losses, len(near), grid).k
 
+    def _lists(
+        self, n_neighbors: int | str, knn_graph: Any = None
+    ) -> tuple[Int64, Float32, Int64, Float32]:
+        """As of `training_lists`."""
+        how = self.builder, self.random_state, self._threads(), knn_graph
+        return training_lists(self._x, n_neighbors, *how)
+
     def _run_apart(self, anchors: Int64) -> int:
-        """How many rows apart those are that vouch for each other's labels; 0 where all k neighbors
-        that were asked for are wanted, or rates are not read off lists."""
-        is_read = isinstance(self.noise, str) and self.noise == "crossfit"
-        if not is_read or self.n_neighbors != "auto":
+        """How many rows apart those are that vouch for each other's labels; 0 where rates are not
+        read off lists."""
+        if not isinstance(self.noise, str) or self.noise != "crossfit":
             return 0
         n, c = self._x.shape[0], len(self.classes_)
         return run_apart(anchors, self._label[anchors], n, c, self._threads())

@@ -54,8 +54,9 @@ def test_a_label_that_a_person_shares_is_suspect(c: int, tmp_path: Path) -> None
     assert "left out of each other's neighbors" in report["reason"]
     assert report["recall"] > 0.95
     with np.load(tmp_path / "pool.npz") as pool:
-        model = RobustKNeighborsClassifier().fit(pool["X"], pool["y"])
-    assert average_precision_score(wrong, -model.label_quality_) > 0.9
+        for k in ("auto", 20):
+            model = RobustKNeighborsClassifier(k).fit(pool["X"], pool["y"])
+            assert average_precision_score(wrong, -model.label_quality_) > 0.9, k
     fit_until("mates", tmp_path / "pool.npz", tmp_path / "again", **options)
     fit(tmp_path / "pool.npz", tmp_path / "again", **options)
     assert results(tmp_path / "again") == results(tmp_path / "run")
