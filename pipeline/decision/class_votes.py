@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from pipeline.arrays import Bools, Int32, Int64, Integers, UInt8
+from pipeline.arrays import Bools, Int32, Int64, Integers, UInt8, UInt16
 
 Codes = Int32
-Counts = npt.NDArray[np.uint16]
 Sums = Int64
 BYTE = 255
 """Parts of a chance that is kept in a byte."""
@@ -35,9 +33,9 @@ class ClassVotes:
 
     code: Int32
     """(row, candidate) classes, ascending; -1 at the end where a row has fewer."""
-    votes: npt.NDArray[np.uint16]
+    votes: UInt16
     """(row, candidate, size) labels of that class among the nearest."""
-    total: npt.NDArray[np.uint16]
+    total: UInt16
     """(row, size) labels among the nearest that are not missing."""
     own: Int32
     """(row,) place of the row's own label among its candidates; -1 where it is missing."""
@@ -197,8 +195,8 @@ def _choose(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _count(
-    votes: Counts,
-    total: Counts,
+    votes: UInt16,
+    total: UInt16,
     own_place: Codes,
     code: Codes,
     near: Codes,

@@ -25,7 +25,7 @@ from numba import njit
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Integers, UInt8
+from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Integers, UInt8, UInt16
 from pipeline.blocks.logits import (
     LEAST_GAIN,
     Forests,
@@ -55,6 +55,8 @@ DENSEST = 0.05
 """Part of the typical distance that is added before logarithms: equal rows are no further apart."""
 FAR = 4.0
 """Standard deviations at which the logarithm of a distance is cut."""
+PIECE = 1024
+"""Rows whose likelihood one thread adds up at once."""
 KEPT = 4
 """Classes of a posterior that travel to the neighbors; the rest is one number."""
 MISTAKEN, SHARPENED = 0.7, 4
@@ -162,21 +164,33 @@ def mistaken_of(contradicted: float, wrong: float) -> float:
 def vote_features(votes: ClassVotes, by: Correction) -> Float64:
     """(row, candidate, size) logarithms of the label shares after the noise is taken out; and of
     the chances by models, where they are heard."""
-    k = votes.total.astype(np.float64)[:, None, :] + SHRINK
-    count = votes.votes.astype(np.float64)
     code = np.maximum(votes.code, 0)
-    if votes.code.shape[1] == len(by.matrix):
-        clean = np.einsum("rlg,lb->rbg", count, by.inverse, optimize=True)
-    else:
-        clean = np.empty_like(count)
-        for at in range(0, len(code), 1024):
-            rows = slice(at, at + 1024)
-            inverse = by.inverse[code[rows, :, None], code[rows, None, :]]
-            clean[rows] = np.einsum("rlg,rlb->rbg", count[rows], inverse)
-    share = (clean + SHRINK * by.prior[code][:, :, None]) / k
+    share = np.empty(votes.votes.shape)
+    _clean_shares(share, votes.votes, votes.total, code, by.inverse, by.prior)
     if votes.trees is not None:
         share = np.concatenate([share, votes.trees[:, :, None] / BYTE], axis=2)
     return soft_log(share)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _clean_shares(
+    share: Float64, votes: UInt16, total: UInt16, code: Int32, inverse: Float64, prior: Float64
+) -> None:
+    """Fill in the candidates' shares after the noise is taken out, shrunken to the pool's."""
+    n_rows, width, n_sizes = share.shape
+    for i in range(n_rows):
+        for b in range(width):
+            share[i, b] = SHRINK * prior[code[i, b]]
+        for p in range(width):
+            if votes[i, p, n_sizes - 1] == 0:  # the largest holds the others
+                continue
+            for b in range(width):
+                part = inverse[code[i, p], code[i, b]]
+                for g in range(n_sizes):
+                    share[i, b, g] += part * votes[i, p, g]
+        for b in range(width):
+            for g in range(n_sizes):
+                share[i, b, g] /= total[i, g] + SHRINK
 
 
 def model_chances(forests: Forests, x: Float32) -> UInt8:
@@ -211,11 +225,11 @@ def hear_models(
     if linear is None:
         return weights, None, None
     trees = fit_some(*learned, threads)
-    models = linear if trees is None else _beside(linear, trees, votes, by, x)
+    models = linear if trees is None else _beside(linear, trees, votes, by, x, threads)
     says = model_chances(models, x)
     hearing = class_votes(near, own, c, sizes, says)
     features = vote_features(hearing, by)  # the last is that of models
-    heard = replace(fit_weights(features, hearing, by), trees=models.digest)
+    heard = replace(fit_weights(features, hearing, by, threads=threads), trees=models.digest)
     gain = _log_likelihood(features, hearing, by, heard)
     gain -= _log_likelihood(vote_features(votes, by), votes, by, weights)
     if gain < LEAST_GAIN * len(known):
@@ -224,7 +238,12 @@ def hear_models(
 
 
 def _beside(
-    linear: Forests, trees: Forests, votes: ClassVotes, by: Correction, x: Float32
+    linear: Forests,
+    trees: Forests,
+    votes: ClassVotes,
+    by: Correction,
+    x: Float32,
+    threads: Threads,
 ) -> Forests:
     """A linear model, and trees in the part that makes given labels likeliest, where they tell more
     of them."""
@@ -232,7 +251,7 @@ def _beside(
     alone = vote_features(replace(votes, trees=model_chances(linear, x)), by)
     says = soft_log(model_chances(trees, x)[:, :, None] / BYTE)
     both = np.concatenate([alone, says], axis=2)
-    by_one, by_both = fit_weights(alone, votes, by), fit_weights(both, votes, by)
+    by_one, by_both = (fit_weights(f, votes, by, threads=threads) for f in (alone, both))
     gain = _log_likelihood(both, votes, by, by_both) - _log_likelihood(alone, votes, by, by_one)
     if gain < LEAST_GAIN * len(x):
         return linear
@@ -309,7 +328,11 @@ def _add_chances(
 
 
 def fit_weights(
-    features: Float64, votes: ClassVotes, by: Correction, reach: Float32 | None = None
+    features: Float64,
+    votes: ClassVotes,
+    by: Correction,
+    reach: Float32 | None = None,
+    threads: Threads = ALONE,
 ) -> Weights:
     """The likeliest weights for the given labels of some rows (a fixed random sample of a pool).
 
@@ -321,29 +344,31 @@ def fit_weights(
     code = votes.code[rows]
     of = _terms(features[rows], code, c, scale, None if reach is None else reach[rows])
     n_features, n_sizes, n_terms = of.alike.shape[2], features.shape[2] - 1, of.apart.shape[1]
-    there, slot = of.there, of.slot
     own = code[np.arange(len(rows)), votes.own[rows]]
-    chance, other = by.matrix[slot, own[:, None]] * there, by.elsewhere[own]
     start = np.full(n_features, 1.0 / n_features)
     if scale is not None:
         start = np.array([0.5 / n_sizes] * n_sizes + [0.5, 0.0])
-    ridge = np.array([[BIAS_RIDGE], [RIDGE]])[:n_terms]
+    before = np.concatenate([start, np.zeros(n_terms * c)])
+    ridge = np.repeat([RIDGE, BIAS_RIDGE, RIDGE], [n_features, c, (n_terms - 1) * c])
+    pieces = -(-len(rows) // PIECE)
 
     def loss(free: Float64) -> tuple[float, Float64]:
         weight, bias = free[:n_features], free[n_features:].reshape(n_terms, c)
-        f, rest = _softmax(of, weight, bias)
-        p = np.maximum((f * chance).sum(axis=1) + rest * other, 1e-12)
-        away = weight - start
-        value = -np.log(p).sum() + RIDGE * away @ away + (ridge * bias * bias).sum()
-        slope = f - f * chance / p[:, None]
-        d_weight = np.tensordot(slope, of.alike, 2) + (rest - rest * other / p) @ of.floor
-        d_weight += 2.0 * RIDGE * away
-        each = [np.bincount(slot[there], (slope * t[:, None])[there], c) for t in of.apart.T]
-        d_bias = np.stack(each) + 2.0 * ridge * bias
-        return float(value), np.concatenate([d_weight, d_bias.ravel()])
+        value, slope = np.zeros(pieces), np.zeros((pieces, len(free)))
+
+        def add(a: int, b: int) -> None:
+            at, some = a // PIECE, _Terms._make(term[a:b] for term in of)
+            d_weight, d_bias = np.split(slope[at], [n_features])
+            to = d_weight, d_bias.reshape(n_terms, c)
+            by_own = own[a:b], by.matrix, by.elsewhere
+            value[at] = _add_loss(*some, *by_own, weight, bias, *to)
+
+        threads.over(len(rows), add, PIECE)
+        away = free - before
+        return float(value.sum() + ridge @ away**2), slope.sum(axis=0) + 2.0 * ridge * away
 
     rising = n_features if scale is None else n_features - 1
-    best = likeliest(loss, np.concatenate([start, np.zeros(n_terms * c)]), rising)
+    best = likeliest(loss, before, rising)
     weight, bias = np.split(best, [n_features])
     bias = bias.reshape(n_terms, c)
     fitted = Weights(weight.tolist(), bias.tolist(), scale)
@@ -351,8 +376,62 @@ def fit_weights(
         return fitted
     f, _ = _softmax(of, weight, bias)
     contradicted = float((f.argmax(axis=1) != votes.own[rows]).mean())
-    right = (f * np.diag(by.matrix)[slot]).sum(axis=1) / f.sum(axis=1)
+    right = (f * np.diag(by.matrix)[of.slot]).sum(axis=1) / f.sum(axis=1)
     return replace(fitted, mistaken=mistaken_of(contradicted, 1.0 - float(right.mean())))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _add_loss(
+    alike: Float64,
+    apart: Float64,
+    floor: Float64,
+    there: Bools,
+    slot: Int32,
+    outside: Float64,
+    own: Int32,
+    matrix: Float64,
+    elsewhere: Float64,
+    weight: Float64,
+    bias: Float64,
+    d_weight: Float64,
+    d_bias: Float64,
+) -> float:
+    """Less the log likelihood of some rows' ``own`` labels, whose slopes are added."""
+    n_rows, width, n_features = alike.shape
+    chance, value = np.empty(width), 0.0
+    for i in range(n_rows):
+        top = -np.inf
+        for p in range(width):
+            if there[i, p]:
+                z = 0.0
+                for g in range(n_features):
+                    z += alike[i, p, g] * weight[g]
+                for t in range(len(bias)):
+                    z += apart[i, t] * bias[t, slot[i, p]]
+                chance[p], top = z, max(top, z)
+        z = 0.0
+        for g in range(n_features):
+            z += floor[i, g] * weight[g]
+        rest = outside[i] * np.exp(min(z - top, 500.0))
+        total, likely = rest, rest * elsewhere[own[i]]
+        for p in range(width):
+            if there[i, p]:
+                chance[p] = np.exp(chance[p] - top)
+                total += chance[p]
+                likely += chance[p] * matrix[slot[i, p], own[i]]
+        likely = max(likely / total, 1e-12)
+        value -= np.log(likely)
+        rest *= (1.0 - elsewhere[own[i]] / likely) / total
+        for g in range(n_features):
+            d_weight[g] += rest * floor[i, g]
+        for p in range(width):
+            if there[i, p]:
+                slope = chance[p] / total * (1.0 - matrix[slot[i, p], own[i]] / likely)
+                for g in range(n_features):
+                    d_weight[g] += slope * alike[i, p, g]
+                for t in range(len(bias)):
+                    d_bias[t, slot[i, p]] += slope * apart[i, t]
+    return value
 
 
 def likeliest(

@@ -73,9 +73,9 @@ class Suspects:
     """(group + 1, class) how often each of those who gave the labels is wrong, the whole last."""
 
 
-def fit_first(sample: ClassVotes, by: Correction) -> Weights:
+def fit_first(sample: ClassVotes, by: Correction, threads: Threads = ALONE) -> Weights:
     """Weights of the first pass from a sample of rows."""
-    return fit_weights(vote_features(sample, by), sample, by)
+    return fit_weights(vote_features(sample, by), sample, by, threads=threads)
 
 
 def first_pass(votes: ClassVotes, by: Correction, weights: Weights) -> TopClasses:
@@ -158,7 +158,7 @@ def suspects_of(
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
     """
     n, c, forests = len(index), len(by.matrix), None
-    first, trees = fit_first(votes_among(index, label, c, sample), by), None
+    first, trees = fit_first(votes_among(index, label, c, sample), by, threads), None
     if x is not None and can_learn(x.shape[1]):
         heard = label[index[sample]], label[sample], by, dense(x[sample])
         first, _, forests = hear_models(first, *heard, threads)
@@ -177,7 +177,7 @@ def suspects_of(
 
     few = np.array_split(sample, -(-len(sample) // PORTION))
     sampled, reach = np.concatenate([features(rows) for rows in few]), reach_of(distance)
-    second = fit_weights(sampled, votes.take(sample), by, reach[sample])
+    second = fit_weights(sampled, votes.take(sample), by, reach[sample], threads)
     rates = None
     if group is not None:
         before = chances(sampled, votes.code[sample], second, reach[sample]).chance

@@ -26,11 +26,14 @@ from pipeline.decision.class_votes import (
     vote_sizes,
 )
 from pipeline.decision.quality import (
+    BIAS_RIDGE,
     DENSEST,
     FAR,
     FLOOR,
     KEPT,
     MISTAKEN,
+    PIECE,
+    RIDGE,
     SHARPENED,
     SHRINK,
     Chances,
@@ -62,6 +65,7 @@ from pipeline.decision.suspects import (
 )
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import WIDTH
+from pipeline.knn.threads import Threads
 from pipeline.noise.rates import given as known
 
 SIZES = (3, 7, 15)
@@ -301,6 +305,20 @@ def test_the_gradient_is_the_slope(monkeypatch: pytest.MonkeyPatch, c: int, reac
     free = np.concatenate([weight, bias])
     off = check_grad(lambda v: caught[0](v)[0], lambda v: caught[0](v)[1], free)
     assert off < 1e-3 * float(np.linalg.norm(caught[0](free)[1]))
+    if not reaching:
+        start, some = np.repeat([1 / 3, 0.0], [3, c]), Weights(weight, bias[None])
+        penalty = np.repeat([RIDGE, BIAS_RIDGE], [3, c]) @ (free - start) ** 2
+        likely = quality._log_likelihood(features, votes, by, some)
+        assert caught[0](free)[0] == pytest.approx(penalty - likely)
+
+
+def test_weights_have_the_same_bits_by_any_number_of_threads() -> None:
+    rng = np.random.default_rng(4)
+    votes, _ = votes_of(9, 2 * PIECE + 3, rng)
+    by = correction(matrix_of(9, rng), np.ones(9, int))
+    of = vote_features(votes, by), votes, by, rng.random(len(votes.own)).astype(np.float32)
+    alone = fit_weights(*of)
+    assert all(fit_weights(*of, Threads(n)) == alone for n in (2, 5))
 
 
 def clouds(n: int, c: int, seed: int, apart: float = 2.2):  # type: ignore[no-untyped-def]

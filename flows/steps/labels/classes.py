@@ -253,7 +253,7 @@ def estimate_classes(
         assert fitted.interval is not None
         by = correction(assumed(fitted, counts, contradicted(votes)), counts)
         prior = counts / counts.sum() if fitted.prior is None else fitted.prior
-        first, says, forests, worth_it = fit_first(votes, by), None, None, None
+        first, says, forests, worth_it = fit_first(votes, by, machine), None, None, None
         if can_learn(pool.n_features) and not graph.apart:  # models learn what mates share
             x = sampled(run, "partition", sample["row"])
             first, says, forests = hear_models(first, near, own, by, x, machine)
@@ -327,7 +327,7 @@ def find_class_issues(
         needs=(*NEEDS, "distance"),
         known=relayed,
     )
-    fit = partial(_fit, n_classes=n_classes, digest=digest, counted=counted, smoothed=smoothed)
+    fit = partial(_fit, job, n_classes, digest, counted, smoothed)
     second = job.result("weights", fit, Weights)
     judged = over_graph(
         *(job, graph, "second-pass"),
@@ -396,13 +396,16 @@ def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Facts:
     return Facts(drawn={"row": some.row, "feature": feature, "reach": reach_of(distance)})
 
 
-def _fit(run: Run, n_classes: int, digest: str, counted: Sendings, smoothed: Sendings) -> Output:
+def _fit(
+    job: Job, n_classes: int, digest: str, counted: Sendings, smoothed: Sendings, run: Run
+) -> Output:
     by, sample, around = read_correction(run), counted.drawn(), smoothed.drawn()
     features_of_sample = partial(sampled, run, "partition", sample["row"])
     trees = heard(digest, run, model_chances, features_of_sample)
     votes = read_sample(sample, n_classes, trees)[2]
     features = np.concatenate([vote_features(votes, by), around["feature"]], axis=2)
-    weights = fit_weights(features, votes, by, around["reach"])
+    threads = Threads(job.machine().threads)
+    weights = fit_weights(features, votes, by, around["reach"], threads)
 
     def before() -> tuple[Float64, Int32]:
         return chances(features, votes.code, weights, around["reach"]).chance, votes.code
