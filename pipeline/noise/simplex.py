@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
+from numba import njit
 
-from pipeline.arrays import Float64, Int64, Integers
+from pipeline.arrays import Float64, Integers
+
+STEPS, NEAR = 1000, 1e-9
+"""Of the ascent at most, and how little the last one moves."""
 
 
 def posterior_simplex(eta_corr: Float64, matrix: Float64) -> Float64:
@@ -20,63 +22,81 @@ def posterior_simplex(eta_corr: Float64, matrix: Float64) -> Float64:
     if matrix.min() < 0 or np.abs(matrix.sum(axis=1) - 1.0).max() > 1e-6:
         raise ValueError("matrix: its rows must be distributions, each row a true class")
     exact = eta_corr @ np.linalg.pinv(matrix)
-    answer = _project(exact)
-    todo = np.flatnonzero((exact < -1e-12).any(axis=1) & (len(matrix) > 2))
-    gram, pull = matrix @ matrix.T, eta_corr @ matrix.T
-    step = 1.0 / float(np.linalg.eigvalsh(gram)[-1])
-    return _ascend(answer, todo, lambda x, rows: _project(x - step * (x @ gram - pull[rows])))
+    beyond = (exact < -1e-12).any(axis=1)
+    _project_all(exact)
+    every = np.broadcast_to(np.arange(len(matrix)), exact.shape)[beyond]
+    exact[beyond] = _nearest(exact[beyond], every, eta_corr[beyond], matrix)
+    return exact
 
 
 def posterior_of_candidates(code: Integers, eta_corr: Float64, matrix: Float64) -> Float64:
     """``posterior_simplex`` where clean classes are sought among a few candidates of each row.
 
-    ``code`` is (row, candidate), -1 where a row has fewer; ``eta_corr`` (row, candidate) shares of
-    given labels, 0 for all classes that are no candidates. Returns (row, candidate), rows add up to
-    1.
+    ``code`` is (row, candidate), -1 at the end where a row has fewer; ``eta_corr`` (row, candidate)
+    shares of given labels, 0 for all classes that are no candidates. Returns (row, candidate), rows
+    add up to 1.
     """
-    gram = matrix @ matrix.T
+    return _nearest(np.where(code >= 0, eta_corr, 0.0), code, eta_corr, matrix)
+
+
+def _nearest(start: Float64, code: Integers, eta_corr: Float64, matrix: Float64) -> Float64:
+    """The answer for each row, sought from a point of its candidates on."""
+    gram, answer = matrix @ matrix.T, start.copy()
     step = 1.0 / float(np.linalg.eigvalsh(gram)[-1])
-    answer = np.empty(eta_corr.shape, np.float64)
-    for start in range(0, len(code), 1024):
-        some = slice(start, start + 1024)
-        answer[some] = _among(code[some], eta_corr[some], matrix, gram, step)
+    _ascend(answer, code, eta_corr, matrix, gram, step)
     return answer
 
 
-def _among(
-    code: Integers, eta_corr: Float64, matrix: Float64, gram: Float64, step: float
-) -> Float64:
-    """``posterior_of_candidates`` of a few rows."""
-    there, slot = code >= 0, np.maximum(code, 0)
-    pull = np.einsum("rl,rcl->rc", eta_corr * there, matrix[slot[:, :, None], slot[:, None, :]])
-    inner = gram[slot[:, :, None], slot[:, None, :]]
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _ascend(
+    answer: Float64, code: Integers, eta_corr: Float64, matrix: Float64, gram: Float64, step: float
+) -> None:
+    """Accelerated projected gradient from each row's ``answer`` on, which is replaced."""
+    width = answer.shape[1]
+    pull, inner = np.empty(width), np.empty((width, width))
+    for i in range(len(answer)):
+        n = 0
+        while n < width and code[i, n] >= 0:
+            n += 1
+        for c in range(n):
+            pull[c] = 0.0
+            for d in range(n):
+                pull[c] += eta_corr[i, d] * matrix[code[i, c], code[i, d]]
+                inner[c, d] = gram[code[i, c], code[i, d]]
+        new, last, speed = answer[i, :n], answer[i, :n].copy(), 1.0
+        ahead, point = last.copy(), np.empty(n)
+        for _ in range(STEPS):
+            for c in range(n):
+                slope = -pull[c]
+                for d in range(n):
+                    slope += ahead[d] * inner[c, d]
+                point[c] = ahead[c] - step * slope
+            _project(point)
+            new[:] = point
+            if np.abs(new - ahead).max() <= NEAR:
+                break
+            faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * speed**2))
+            for c in range(n):
+                ahead[c] = new[c] + (speed - 1.0) / faster * (new[c] - last[c])
+                last[c] = new[c]
+            speed = faster
 
-    def forward(x: Float64, rows: Int64) -> Float64:
-        slope = np.einsum("rc,rcd->rd", x, inner[rows]) - pull[rows]
-        return _project(np.where(there[rows], x - step * slope, -np.inf))
 
-    return _ascend(_project(np.where(there, pull, -np.inf)), np.arange(len(code)), forward)
-
-
-def _ascend(answer: Float64, todo: Int64, forward: Callable[[Float64, Int64], Float64]) -> Float64:
-    """Accelerated projected gradient from ``answer`` on, in the rows ``todo``; ``forward`` takes a
-    step from points of some rows and projects it."""
-    last, ahead, speed = answer[todo], answer[todo], 1.0
-    for _ in range(1000):
-        new = answer[todo] = forward(ahead, todo)
-        going = np.abs(new - ahead).max(axis=1) > 1e-9
-        if not going.any():
-            break
-        faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * speed**2))
-        ahead = (new + (speed - 1.0) / faster * (new - last))[going]
-        todo, last, speed = todo[going], new[going], faster
-    return answer
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _project_all(points: Float64) -> None:
+    """Replace points (row, class) by the nearest ones of the simplex."""
+    for i in range(len(points)):
+        _project(points[i])
 
 
-def _project(point: Float64) -> Float64:
-    """Nearest point of the simplex to each row (Duchi et al. 2008)."""
-    ranked = np.sort(point, axis=1)[:, ::-1]
-    excess = (np.cumsum(ranked, axis=1) - 1.0) / np.arange(1, point.shape[1] + 1)
-    last = np.maximum((ranked > excess).sum(axis=1), 1) - 1
-    cut = np.take_along_axis(excess, last[:, None], axis=1)
-    return np.asarray(np.maximum(point - cut, 0.0))
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _project(point: Float64) -> None:
+    """The same of one point (Duchi et al. 2008)."""
+    ranked = np.sort(point)
+    total, cut = 0.0, 0.0
+    for n in range(1, len(point) + 1):
+        total += ranked[-n]
+        if n == 1 or ranked[-n] > (total - 1.0) / n:
+            cut = (total - 1.0) / n
+    for c in range(len(point)):
+        point[c] = max(point[c] - cut, 0.0)
