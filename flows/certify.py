@@ -13,6 +13,7 @@ from flows.orchestration.run_folders import latest
 from flows.orchestration.session import job_below
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify_text
+from flows.report.findings import order_warning
 from flows.report.truth import reliability
 from flows.scorings.scored import Trained
 from flows.steps.labels.certificates import sample_graph
@@ -106,7 +107,7 @@ def _report(
     sizes = (design.k,) if fixed else source.k_curve.grid
     majority = bounds.certify(plain, design, params.delta, n_rules=len(sizes))
     short = plain.short_rows
-    warnings = []
+    warnings = order_warning(source.order)
     if source.recall < 1:
         warnings.append(
             f"neighbors were searched at recall {source.recall:.4f}: the bounds are of the rule "

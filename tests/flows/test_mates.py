@@ -11,6 +11,7 @@ import pytest
 from runs import fit, fit_until, results
 from sklearn.metrics import average_precision_score
 
+from flows.certify import run_certify
 from flows.engine.collectives.graph import PoolGraph
 from flows.steps.graph.anchors import Mates
 from pipeline.estimator import RobustKNeighborsClassifier
@@ -52,6 +53,8 @@ def test_a_label_that_a_person_shares_is_suspect(c: int, tmp_path: Path) -> None
     assert average_precision_score(wrong, -read_array(labels, "label_quality")) > 0.9
     assert read_array(labels, "is_label_issue")[wrong].mean() > 0.75
     assert "left out of each other's neighbors" in report["reason"]
+    bounds = run_certify(str(tmp_path / "run"), k=15, samples=1000, workers=0, quiet=True)
+    assert "take rows as independent" in bounds["warnings"][0]
     assert report["recall"] > 0.95
     with np.load(tmp_path / "pool.npz") as pool:
         for k in ("auto", 20):
