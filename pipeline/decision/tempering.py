@@ -54,11 +54,12 @@ class Worth:
 
     @property
     def taken(self) -> bool:
-        """Whether a vote of several sizes predicts, weighed beside that of one k: unless it surely
-        loses, by two standard errors, were the matrix off by one of its own. It mostly gains, and
-        where it predicts the same, its chances are the better ones: shares of one k carry the
-        labels' noise."""
-        return self.gain - self.matrix_error >= -2.0 * self.gain_error
+        """Whether a vote of several sizes predicts, weighed beside that of one k, as it mostly
+        gains: unless it loses more than a standard error, two where labels decide rather than what
+        is known of the matrix, were the matrix off by one of its own. Where it predicts the same,
+        its chances are the better ones: shares of one k carry the labels' noise."""
+        sure = 2.0 if self.matrix_error <= self.gain_error else 1.0
+        return self.gain - self.matrix_error >= -sure * self.gain_error
 
 
 def softened(matrix: Float64, given_counts: Integers, part: float) -> Float64:

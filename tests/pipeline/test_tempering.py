@@ -71,8 +71,10 @@ def test_a_weighed_vote_is_worth_what_the_matrix_makes_of_it(c: int, seed: int) 
 def test_a_weighed_vote_predicts_unless_it_is_likely_to_lose() -> None:
     assert Worth(-11.0, 6.0, 0.0).taken
     assert not Worth(-13.0, 6.0, 0.0).taken
-    assert Worth(5.0, 6.0, 17.0).taken
-    assert not Worth(5.0, 6.0, 18.0).taken
+    assert Worth(-6.0, 6.0, 6.0).taken
+    assert not Worth(-7.0, 6.0, 6.0).taken
+    assert Worth(5.0, 6.0, 11.0).taken
+    assert not Worth(5.0, 6.0, 12.0).taken
     assert Worth(0.0, 0.0, 0.0).taken  # the same predictions: the chances that are better
 
 
