@@ -16,7 +16,13 @@ from click.core import ParameterSource
 
 from flows.engine import stdout
 from flows.engine.deadline import Terminated, terminated_by_signal
-from flows.engine.spared import check_counts, check_handles, collecting_seldom, without_unused
+from flows.engine.spared import (
+    check_counts,
+    check_handles,
+    collecting_seldom,
+    one_arena,
+    without_unused,
+)
 from flows.options.command_line import completed, of_model, path, quiet
 from flows.options.extras import needs
 from storage.errors import (
@@ -50,6 +56,7 @@ def process() -> None:
     if not atexit._ncallbacks():  # else somebody is called after us
         atexit.register(lambda: os._exit(status))
     collecting_seldom()
+    one_arena()
     stdout.print_anything()
     theirs = "acquire" in sys.argv  # whose --oracle may import anything
     with contextlib.nullcontext() if theirs else without_unused():

@@ -9,6 +9,8 @@ import gc
 import os
 import signal
 
+from flows.engine.spared import one_arena
+
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -18,5 +20,6 @@ ENVIRONMENT = {
 }
 
 os.environ.update(ENVIRONMENT)
+one_arena()
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for who ends the workers
 gc.disable()  # until all is imported: see `preloaded`

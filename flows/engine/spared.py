@@ -10,7 +10,8 @@ import os
 import resource
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from ctypes import CDLL
 from functools import lru_cache
 from importlib import import_module, metadata
 from importlib.abc import Loader, MetaPathFinder
@@ -33,6 +34,8 @@ _LATER = {
 }
 """Packages put off, which scikit-learn and SciPy name as they are imported, and what we use of both
 seldom calls; the first is most of it. Less what was used."""
+_ARENAS = -8
+"""What glibc calls the number of parts that memory is managed in."""
 _ALONE = "sklearn.neighbors._quad_tree"
 """A module that trees begin with, which needs nothing of the package that it lies in."""
 _LOADING = Lock()
@@ -161,6 +164,13 @@ def without_unused() -> Iterator[None]:
     finally:
         packages["entry_points"] = listed
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in finders]
+
+
+def one_arena() -> None:
+    """For a process of our own: memory that one thread frees is for all of them. glibc has it apart
+    for each, which is a fifth of what a training takes at most, and saves no time (measured)."""
+    with suppress(AttributeError):  # of another C library
+        CDLL(None).mallopt(_ARENAS, 1)
 
 
 def collecting_seldom() -> None:

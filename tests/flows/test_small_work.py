@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import socket
@@ -331,3 +332,39 @@ def test_compiled_kernels_are_loaded_without_the_compiler(tmp_path: Path) -> Non
     )
     assert first[:-1] == again[:-1]
     assert (first[-1], again[-1]) == ("True", "False")
+
+
+PARTS = """
+import ctypes, threading
+
+def allocate():
+    libc.malloc(50_000)
+    met.wait()
+
+def main():
+    threads = [threading.Thread(target=allocate) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    out = ctypes.c_void_p(libc.fdopen(1, b"w"))
+    libc.malloc_info(0, out)
+    libc.fflush(out)
+
+libc, met = ctypes.CDLL(None), threading.Barrier(4)
+libc.malloc.restype = libc.fdopen.restype = ctypes.c_void_p
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="of glibc")
+@pytest.mark.parametrize(
+    ("whose", "parts"),
+    [
+        ("import flows.cli\nflows.cli.main = main\nflows.cli.process()", 1),  # a command's
+        ("import flows.engine.forked\nmain()", 1),  # a worker's
+        ("import flows.cli\nmain()", 5),  # a program's that calls us
+    ],
+)
+def test_memory_that_a_thread_frees_is_for_all(whose: str, parts: int) -> None:
+    command = [sys.executable, "-c", PARTS + whose]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=env, check=False)
+    assert done.stdout.count("<heap nr=") == parts
