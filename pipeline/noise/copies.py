@@ -4,7 +4,8 @@ Copies of a row at distance 0 or nearly so are honest evidence as long as each g
 itself: then two of them disagree as often as mistakes make them. Where they disagree far less (the
 labels were copied) or more than by chance (each row stands there with every label), they say
 nothing of the mistakes, and only one row of each group counts. Rows that are near each other and
-stand near each other in the file, as several measurements of one person, are such a group, too.
+stand near each other in the file, as several measurements of one person or a stretch of a series,
+are such a group, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import Floating, Int64, Integers
+from pipeline.knn.lists import mates_last
 from pipeline.noise.rates import Support
 
 APART = 8.0
@@ -34,6 +36,9 @@ groups are clusters with labels of their own."""
 RUNS, OFTENER = (2, 4, 8, 16, 32, 64), 3.0
 """Rows apart in the file that may belong together, and times by which neighbors stand there oftener
 than in a shuffled file where they do."""
+NEAREST, AROUND, PURE = 20, 40, 0.75
+"""Neighbors among which those that stand together are looked at; others that say how mixed classes
+are there; and the part of the anchors that is too mixed."""
 LOOKED_AT = 4096
 """Anchors, about, by which that is seen."""
 SORTED = 0.5
@@ -63,6 +68,8 @@ class OneEach:
     """Whether they differ more often than independent labels of any rates do."""
     run: int = 0
     """Rows apart in the file at most, where that makes the groups."""
+    every: tuple[Int64, Integers] | None = None
+    """Where it does, the lists of all anchors, (anchor, K) rows and labels, without such rows."""
 
     @property
     def enough(self) -> bool:
@@ -149,43 +156,45 @@ def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
     near in the file left out of its list; None where these disagree about as often as others do,
     what lies beyond them says nothing, or the file is sorted by labels.
 
+    How often they disagree is seen among the nearest of each anchor, where the others agree most:
+    elsewhere rows that follow each other differ as they cross to another class.
+
     ``neighbor`` and ``label`` are (anchor, K), column 0 the anchor itself.
     """
     order = np.argsort(neighbor[:, 0], kind="stable")
-    few = neighbor[order[:: len(order) // LOOKED_AT + 1], : (neighbor.shape[1] + 1) // 2]
-    apart = np.abs(few[:, 1:] - few[:, :1])
+    few = order[:: len(order) // LOOKED_AT + 1]
+    apart = np.abs(neighbor[few, 1 : (neighbor.shape[1] + 1) // 2] - neighbor[few, :1])
     oftener = (
         run for run in RUNS if ((2 * apart > run) & (apart <= run)).mean() > OFTENER * run / n_rows
     )
     run = max(oftener, default=0)
     if not run:
         return None
+    others, mate = mates_last(neighbor[:, 0], neighbor[:, 1:], run)
+    others = others[:, : mate.shape[1] - int(mate.sum(axis=1).max())] + 1
+    column = np.column_stack([np.zeros(len(neighbor), np.int64), others])
+    every = np.take_along_axis(neighbor, column, axis=1)
+    given = np.take_along_axis(label, column, axis=1)
     anchor = order[np.unique(neighbor[order, 0] // run, return_index=True)[1]]
-    near, given = neighbor[anchor], label[anchor]
-    mate = np.abs(near[:, 1:] - near[:, :1]) <= run
-    other, among = given[:, 1:] != given[:, :1], mate.sum(axis=1)
-    some = among > 0
+    own, near, beyond = label[few, :1], label[few, 1 : NEAREST + 1], given[few, 1 : AROUND + 1]
+    alike = (beyond[:, :, None] == beyond[:, None, :]).mean(axis=(1, 2))
+    mates, pure = apart[:, :NEAREST] <= run, alike >= np.quantile(alike, PURE)
+    some, among = pure & mates.any(axis=1), mates.sum(axis=1)
     if some.sum() < FEWEST:
         return None
-    disagree = float(((other & mate).sum(axis=1)[some] / among[some]).mean())
-    away = float(other[~mate].mean())
+    disagree = float((((near != own) & mates).sum(axis=1)[some] / among[some]).mean())
+    away, further = (beyond != own)[pure].mean(), (given[few, 1:] != own).mean()
     share = np.unique(label[:, 0], return_counts=True)[1] / len(label)
-    chance, follow = 1.0 - share @ share, (given[1:, 0] != given[:-1, 0]).mean()
-    if disagree >= 0.5 * away or away >= OF_CHANCE * chance or follow < SORTED * chance:
+    chance, follow = 1.0 - share @ share, (label[anchor[1:], 0] != label[anchor[:-1], 0]).mean()
+    if disagree >= 0.5 * away or further >= OF_CHANCE * chance or follow < SORTED * chance:
         return None
-    others = np.argsort(mate, axis=1, kind="stable")[:, : mate.shape[1] - int(among.max())] + 1
-    column = np.column_stack([np.zeros(len(anchor), np.int64), others])
-    sample = OneEach(
-        anchor,
-        np.take_along_axis(near, column, axis=1),
-        np.take_along_axis(given, column, axis=1),
-        exact=False,
-        share=1.0 / run,
-        disagree=disagree,
+    one = OneEach(
+        *(anchor, every[anchor], given[anchor], False, 1.0 / run, disagree),
         error=_standard_error(disagree, float(some.sum())),
         run=run,
+        every=(every, given),
     )
-    return sample if sample.enough else None
+    return one if one.enough else None
 
 
 def _standard_error(share: float, n: float) -> float:

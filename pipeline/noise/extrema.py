@@ -139,8 +139,12 @@ def crossfit(
 
 def counted_once(one: OneEach, n_rows: int, x: Floating | None = None) -> NoiseRates | None:
     """The rates of distinct rows, where labels are not each row's own; else None."""
-    alone = _one_each(one, n_rows, x)
-    return alone if one.copied(_differ(alone, 0.0 if one.run else 1.96)) else None
+    if one.every is None:
+        alone = _one_each(one, n_rows, x)
+        return alone if one.copied(_differ(alone, 1.96)) else None
+    neighbor, label = one.every
+    rates = crossfit(neighbor, label.astype(np.int8), n_rows, coverage=1)
+    return _one_each(one, n_rows, x) if one.copied(_differ(rates, 0.0)) else None
 
 
 def _one_each(one: OneEach, n_rows: int, x: Floating | None) -> NoiseRates:

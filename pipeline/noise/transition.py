@@ -161,8 +161,12 @@ def _counted_once(
     one: OneEach, n_rows: int, n_classes: int, x: Floating | None, threads: Threads
 ) -> Transition | None:
     """The matrix of distinct rows, where labels are not each row's own; else None."""
-    alone = _one_each(one, n_rows, n_classes, x, threads)
-    return alone if one.copied(_differ(alone, at_least=not one.run)) else None
+    if one.every is None:
+        alone = _one_each(one, n_rows, n_classes, x, threads)
+        return alone if one.copied(_differ(alone, at_least=True)) else None
+    rates = transition_matrix(*one.every, n_rows, n_classes, coverage=1, threads=threads)
+    is_copied = one.copied(_differ(rates, at_least=False))
+    return _one_each(one, n_rows, n_classes, x, threads) if is_copied else None
 
 
 def _one_each(

@@ -65,6 +65,19 @@ def test_a_label_that_a_person_shares_is_suspect(c: int, tmp_path: Path) -> None
     assert results(tmp_path / "again") == results(tmp_path / "run")
 
 
+@pytest.mark.parametrize("c", [2, 3])
+def test_a_stretch_of_a_series_is_suspect_as_a_whole(c: int) -> None:
+    rng = np.random.default_rng(c)
+    x = rng.normal(size=(5000, 4))
+    for i in range(1, len(x)):
+        x[i] = 0.9 * x[i - 1] + np.sqrt(1 - 0.9**2) * x[i]
+    y = np.searchsorted(np.quantile(x[:, 0] + x[:, 1], np.arange(1, c) / c), x[:, 0] + x[:, 1])
+    wrong = np.repeat(rng.random(100) < 0.15, 50)
+    model = RobustKNeighborsClassifier().fit(x, np.where(wrong, (y + 1) % c, y))
+    assert average_precision_score(wrong, -model.label_quality_) > 0.9
+    assert model.support_ != "supported"
+
+
 def test_labels_of_the_rows_own_leave_lists_as_they_are(tmp_path: Path) -> None:
     persons(tmp_path / "pool.npz", 2, shared=False)
     fit(tmp_path / "pool.npz", tmp_path / "run", k=None)

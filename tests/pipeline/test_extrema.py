@@ -251,6 +251,29 @@ def test_labels_of_one_person_count_once(order: str, own: bool) -> None:
         assert low < (given != y)[y == true].mean() < high
 
 
+@pytest.mark.parametrize("stretch", [1, 30, 80])
+def test_labels_of_a_stretch_of_a_series_count_once(stretch: int) -> None:
+    """Rows that change slowly, as a sensor's; 15 % of the labels are wrong, row by row or in whole
+    stretches, which vouch for each other."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(4000, 3))
+    for i in range(1, 4000):
+        x[i] = 0.95 * x[i - 1] + np.sqrt(1 - 0.95**2) * x[i]
+    x, y = x.astype(np.float32), (x[:, 0] > 0).astype(np.int8)
+    given = np.where(np.repeat(rng.random(4000) < 0.15, stretch)[:4000], 1 - y, y).astype(np.int8)
+    near, distance = nearest(x, x, 399, exclude=np.arange(4000))
+    near, distance = np.column_stack([np.arange(4000), near]), np.pad(distance, ((0, 0), (1, 0)))
+    rates, by_row = (crossfit(near, given[near], 4000, distance=d) for d in (distance, None))
+    if stretch == 1:
+        assert rates == by_row
+        return
+    assert "Rows at most 16 apart in the source" in rates.reason
+    assert rates.support != "supported"
+    for true, rate in enumerate((rates.p0, rates.p1)):
+        wrong = (given != y)[y == true].mean()
+        assert abs(rate - wrong) < 0.08 < wrong - (by_row.p0, by_row.p1)[true]
+
+
 def test_every_row_there_with_both_labels_is_not_supported() -> None:
     near, distance, y, _ = copied(2, 0.0, 4, n=800)
     given = np.where(np.arange(len(y)) % 2, 1 - y, y).astype(np.int8)
