@@ -237,14 +237,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             index, distance, anchors, reach = self._lists(self.n_neighbors, knn_graph)
         apart = self._run_apart(anchors)
         if apart:
-            least, most = 1, 0
-            if self.n_neighbors != "auto":
-                least = int(self.n_neighbors)
+            if knn_graph is None:
                 most = int(mates_last(anchors[:, 0], anchors[:, 1:], apart)[1].sum(axis=1).max())
-            if most and knn_graph is None:
                 with self._timed(f"neighbors of {x.shape[0]:,} rows, {most} more of each"):
-                    index, distance, _, _ = self._lists(least + most)
+                    index, distance, _, _ = self._lists(index.shape[1] + most)
             order, mate = mates_last(np.arange(len(index)), index, apart)
+            least = 1 if self.n_neighbors == "auto" else int(self.n_neighbors)
             order = order[:, : max(least, index.shape[1] - int(mate.sum(axis=1).max()))]
             index = np.take_along_axis(index, order, axis=1)
             distance = np.take_along_axis(distance, order, axis=1)

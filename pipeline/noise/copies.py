@@ -33,7 +33,7 @@ for a few; where groups are too few for rates."""
 OF_CHANCE = 0.9
 """Disagreement with rows beyond a group, as a share of that between any two rows, from which on the
 groups are clusters with labels of their own."""
-RUNS, OFTENER = (2, 4, 8, 16, 32, 64), 3.0
+RUNS, OFTENER = (2, 4, 8, 16, 32, 64, 128, 256), 3.0
 """Rows apart in the file that may belong together, and times by which neighbors stand there oftener
 than in a shuffled file where they do."""
 NEAREST, AROUND, PURE = 20, 40, 0.75

@@ -78,6 +78,18 @@ def test_a_stretch_of_a_series_is_suspect_as_a_whole(c: int) -> None:
     assert model.support_ != "supported"
 
 
+def test_a_person_may_have_more_rows_than_a_list() -> None:
+    rng = np.random.default_rng(1)
+    person = np.repeat(np.arange(40), 150)
+    side = person % 2
+    x = (2.5 * side - 1.25)[:, None] + rng.normal(size=(40, 12))[person]
+    x += 0.5 * rng.normal(size=x.shape)
+    wrong = np.isin(person, rng.permutation(40)[:6])
+    model = RobustKNeighborsClassifier().fit(x, np.where(wrong, 1 - side, side))
+    assert average_precision_score(wrong, -model.label_quality_) > 0.8
+    assert model.support_ != "supported"
+
+
 def test_labels_of_the_rows_own_leave_lists_as_they_are(tmp_path: Path) -> None:
     persons(tmp_path / "pool.npz", 2, shared=False)
     fit(tmp_path / "pool.npz", tmp_path / "run", k=None)
