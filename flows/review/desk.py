@@ -248,7 +248,7 @@ class Desk:
     def state(self, reviewer: str) -> dict[str, Any]:
         """Progress, pace, what the answers measure, and where reviewers disagree."""
         with self._lock:
-            self.file.refresh()
+            measured = self.measured().as_json()
             answers = self.file.answers
             mine = [a for a in answers.answers.values() if a.reviewer == reviewer]
             mine = [a for a in mine if a.rows[0].row in self._place]
@@ -258,14 +258,15 @@ class Desk:
                 "waiting": self.waiting,
                 "per_minute": self._pace(),
                 "last": mine[-1].id if mine else None,
-                "measured": self.measured().as_json(),
+                "measured": measured,
                 "conflicts": [
                     {"row": one.row, "labels": one.labels} for one in answers.rows() if one.conflict
                 ],
             }
 
     def measured(self) -> Measured:
-        """What the answers say of all labels."""
+        """What the answers, of other processes too, say of all labels."""
+        self.file.refresh()
         return measure(self.queue, self.file.answers, self.labels, self.expected)
 
     def _pace(self) -> float | None:

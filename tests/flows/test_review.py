@@ -576,6 +576,15 @@ def test_three_classes_from_the_list_to_the_next_training(tmp_path: Path) -> Non
     assert not verdicts.is_label_issue[rows].any()
 
 
+def test_answers_of_another_process_count_at_the_end(made: Made, tmp_path: Path) -> None:
+    trained = Trained.of(str(made.run))
+    params = ReviewParams.of(str(made.run), workers=0, quiet=True, budget=BUDGET)
+    run, log = prepared(trained, params, Reporter(quiet=True)), tmp_path / "answers.jsonl"
+    first, second = (desk_of(trained, run, answers_on(trained, log), BUDGET) for _ in "ab")
+    second.answer("answer-1", int(second.queue["row"][0]), 1, "bob", False)
+    assert first.measured().n_labels == 1
+
+
 def test_a_review_without_answers_advises_no_training() -> None:
     measured = {"sentences": [], "n_labels": 0}
     assert review_text({"measured": measured, "answers": "a.jsonl"}) == "0 labels known\n"
