@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from storage.errors import StorageError
 from storage.redaction import redacted
 
 _COPY_BYTES = 1 << 20
@@ -34,7 +35,7 @@ def print_anything() -> None:
 def put(text: str) -> None:
     """Print a text.
 
-    Raises `Unread`.
+    Raises `Unread`, or `StorageError` where stdout is full.
     """
     with _read():
         print(text)
@@ -44,11 +45,11 @@ def put(text: str) -> None:
 def put_file(path: str) -> None:
     """Print the bytes of a file.
 
-    Raises `Unread`.
+    Raises `Unread`, or `StorageError` where stdout is full.
     """
     import shutil
 
-    with _read(), open(path, "rb") as file:
+    with open(path, "rb") as file, _read():
         sys.stdout.flush()
         if hasattr(sys.stdout, "buffer"):
             shutil.copyfileobj(file, sys.stdout.buffer, _COPY_BYTES)
@@ -62,7 +63,7 @@ def flush() -> None:
     try:
         with _read():
             sys.stdout.flush()
-    except Unread:
+    except (Unread, StorageError):
         pass
 
 
@@ -70,12 +71,16 @@ def flush() -> None:
 def _read() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError as error:
+    except OSError as error:
         # What is left in the buffer has to go somewhere when the process ends.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-        raise Unread from error
+        if isinstance(error, BrokenPipeError):
+            raise Unread from error
+        raise StorageError(
+            f"stdout: cannot be written ({error.strerror}); what is done is kept: send it elsewhere"
+        ) from error
 
 
 @contextmanager

@@ -186,6 +186,15 @@ def test_who_reads_only_the_head_hears_of_no_error(run: str, source: Path) -> No
         assert "knnoise: " not in done.stderr
 
 
+def test_a_full_stdout_is_named(run: str) -> None:
+    with open("/dev/full", "w") as full:
+        command = [*COMMAND, "status", "--run", run]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith("knnoise: stdout: cannot be written (No space left on device);")
+    assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("streams", "encoding", "printed"),
     [("", "ascii", r"r\xfcn\udcff"), (">&-", "", ""), ("2>&-", "", "rün"), (">&- 2>&-", "", "")],
