@@ -252,7 +252,9 @@ class Page:
         }
         app = application(desk, exhibit, about, token)
         self._listener = listening(params.port, run.location.url)
-        self._server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+        # A lifespan would print a traceback at a second Ctrl-C.
+        how: dict[str, Any] = {"log_level": "warning", "access_log": False, "lifespan": "off"}
+        self._server = uvicorn.Server(uvicorn.Config(app, **how))
         self._thread: threading.Thread | None = None
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/{token}/"
 
