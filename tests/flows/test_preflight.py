@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shlex
@@ -259,6 +260,7 @@ def test_check_says_what_training_would_meet_in_text_written_elsewhere(
     table = pd.DataFrame({"Größe": ["0,5", "1,5"] * 20, "Krank": ["ja", "nein"] * 20})
     table.to_csv("de.csv", sep=";", index=False, encoding="cp1252")
     table.astype(str).add_suffix("患").to_csv("zh.csv", index=False, encoding="gb18030")
+    Path("gz.csv").write_bytes(gzip.compress(Path("de.csv").read_bytes()))
     Path("far.csv").write_text("row,label\n40,ja\n")
     Path("new.csv").write_text("row,label\n0,so\n")
     for line, told in {
@@ -266,6 +268,7 @@ def test_check_says_what_training_would_meet_in_text_written_elsewhere(
         "check de.csv --encoding cp1252 --sep |": "one column, 'Größe;Krank'; its columns look sep",
         "check zh.csv --label-column Krank患": "--encoding cp1252 or another, or save it as UTF-8; "
         "with that: zh.csv: the header cannot be read",
+        "check gz.csv": "in utf-8; it is no text: name it by what it is, such as .csv.gz",
         "check de.csv --label-column Krank --candidates |": "no label holds '|', and sets of one",
         "check de.csv --label-column Krank --corrections no.csv": "no.csv: no such file or folder",
         "check de.csv --label-column Krank --corrections far.csv": "has a label for row 40, the",

@@ -80,14 +80,21 @@ def read_header(location: SourcePath, dialect: Dialect) -> Header:
     raise InputError(f"{location.name}: the file is empty; give a header and rows")
 
 
+_NO_TEXT = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
+"""Bytes that text has in no encoding but UTF-16, and packed or binary files soon."""
+
+
 def hint_of_encoding(location: SourcePath, dialect: Dialect) -> str:
     """What to do about a file that is not in the encoding of the dialect."""
     if dialect.encoding != "utf-8":
         return "give another --encoding"
     saved = "save it as UTF-8, or as .xlsx" if dialect.fixed else ""
     with readable(location.name), opened(location) as file:
-        if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            return f"it looks like UTF-16: {saved or 'give --encoding utf-16'}"
+        start = file.read(512)
+    if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return f"it looks like UTF-16: {saved or 'give --encoding utf-16'}"
+    if _NO_TEXT.search(start):
+        return "it is no text: name it by what it is, such as .csv.gz, .xlsx or .parquet"
     return saved or "give --encoding cp1252 or another, or save it as UTF-8"
 
 
