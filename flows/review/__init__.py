@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -52,6 +53,8 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
     reporter = Reporter(quiet=params.quiet)
     report = trained.report
     file = open_answers(trained.run, report.label_values, report.n_source_rows, params.answers)
+    if params.export_to is None and not os.access(file.path, os.W_OK):
+        raise InputError(f"{file.path}: read-only, and answers are kept in it; give --answers FILE")
     ids = StoredIds.of(trained.run.group("pool"))
     if params.import_from is not None:
         n = take(file, params.import_from, ids=ids, trained=trained)

@@ -39,7 +39,7 @@ from flows.cli import main
 from flows.engine.progress import Reporter
 from flows.options.params import ReviewParams
 from flows.report.rows import Features, Shown
-from flows.review import desk_of, open_answers, review_text, take
+from flows.review import desk_of, open_answers, review_text, run_review, take
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
 from flows.review.server import application, listening
@@ -737,6 +737,15 @@ def test_bad_options_are_one_line(
     told = capsys.readouterr().err
     assert message in told
     assert told.count("\n") == 1
+
+
+def test_a_log_that_takes_no_answers_is_refused_before_anybody_gives_one(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = answers_on(Trained.of(str(made.run)), tmp_path / "answers.jsonl").path
+    monkeypatch.setattr("os.access", lambda path, mode: path != log)
+    with pytest.raises(InputError, match=r"answers.jsonl: read-only, .*; give --answers FILE"):
+        run_review(run=str(made.run), quiet=True, answers=str(log))
 
 
 def test_a_taken_port_and_answers_of_another_run_are_refused(
