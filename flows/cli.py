@@ -32,6 +32,7 @@ from storage.errors import (
     StorageError,
     did_you_mean,
     unsteered,
+    without_threads,
 )
 from storage.redaction import RedactedStream, redacted, redacted_values
 from storage.version import VERSION
@@ -44,6 +45,7 @@ _KEPT_NOWHERE = (
     "compiled code can be kept nowhere, as the installation and HOME are read-only: set "
     "NUMBA_CACHE_DIR to a folder of your own"
 )
+_NO_THREADS = "no more threads may be started (ulimit -u); allow more, and run again"
 
 Called = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, str | None]
 """What a command prints as JSON and as text, and the damage that it then fails for."""
@@ -120,6 +122,8 @@ def _main(args: list[str]) -> int:
     except Exception as error:
         if "no locator available" in str(error):  # Numba's, of a cache
             return _fail(_KEPT_NOWHERE, StorageError.exit_code)
+        if without_threads(error):
+            return _fail(_NO_THREADS, ClusterError.exit_code)
         # a defect of ours: still one line, and the trace where it helps
         run = args[args.index("--run") + 1] if "--run" in args[:-1] else None
         return _fail(_unexpected(error, run), ClusterError.exit_code)

@@ -157,6 +157,11 @@ def may_pass(error: BaseException) -> bool:
     return False
 
 
+def without_threads(error: BaseException) -> bool:
+    """Whether the operating system gave no more threads, as Python says it or Arrow."""
+    return any(text in str(error) for text in ("start new thread", "launch worker thread"))
+
+
 def _origins(error: BaseException | None) -> Iterator[BaseException]:
     """An error, and one after the other those that it was raised from, each once: `raise error from
     error` is a circle."""

@@ -20,7 +20,7 @@ from flows.engine.progress import Reporter, RunLog, error_text
 from flows.engine.tasks import flow_run_context
 from flows.intake.health import Health
 from flows.options.params import Compute, Method
-from storage.errors import BusyError, ClusterError, InputError
+from storage.errors import BusyError, ClusterError, InputError, without_threads
 from storage.runs.lease import leased
 from storage.runs.run import Run
 from storage.sources.base import Source, same
@@ -118,7 +118,7 @@ def _closing(job: Job) -> Iterator[None]:
 
 def is_starved(error: BaseException) -> bool:
     """Whether the operating system gave no more memory, or no more threads."""
-    return isinstance(error, MemoryError) or "start new thread" in str(error)
+    return isinstance(error, MemoryError) or without_threads(error)
 
 
 def _keep_times(job: Job) -> None:

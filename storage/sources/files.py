@@ -31,6 +31,7 @@ from storage.errors import (
     patiently,
     reason_of,
     unreached,
+    without_threads,
 )
 from storage.files.location import check_address, open_url
 from storage.redaction import bare, remember
@@ -54,7 +55,7 @@ def readable(
     except Exception as error:
         if may_pass(error):
             raise unreached(name, error) from error
-        if isinstance(error, KnnoiseError):
+        if isinstance(error, KnnoiseError) or without_threads(error):
             raise
         raise _refused(name, error, problem, remedy) from error
 

@@ -255,6 +255,18 @@ def test_too_little_memory_is_said_at_once(pool: PoolWriter, tmp_path: Path) -> 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("of", ["can't start new thread", "Failed to launch worker thread: again"])
+def test_too_few_threads_are_no_defect_and_no_damage(
+    of: str, pool: PoolWriter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*args: object) -> None:
+        raise RuntimeError(of)
+
+    monkeypatch.setattr("storage.sources.formats.npy.open_zip", refused)
+    assert main(["check", str(pool())]) == 4
+    assert capsys.readouterr().err.startswith("knnoise: no more threads may be started (ulimit -u)")
+
+
 def test_scheduler_that_does_not_answer(
     pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
