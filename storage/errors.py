@@ -223,6 +223,8 @@ def stored(name: str) -> Iterator[None]:
 
 def _remedy(error: Exception) -> str:
     number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EFBIG:
+        return "what is done is kept: allow larger files (ulimit -f) and run again"
     if number in NO_ROOM:
         return "what is done is kept: make room and run again"
     if number in _LASTING or isinstance(error, FileNotFoundError | PermissionError):  # a store's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -36,6 +37,11 @@ def test_what_a_store_refuses_for_good_is_not_to_be_run_again(error: OSError) ->
 def test_what_is_no_name_means_none() -> None:
     assert did_you_mean(None, ["cosine"]) == ""
     assert did_you_mean("cosin", ["cosine"]) == ", did you mean cosine?"
+
+
+def test_a_file_that_may_not_grow_wants_another_limit() -> None:
+    with pytest.raises(StorageError, match=r"allow larger files \(ulimit -f\)"), stored("run"):
+        raise OSError(errno.EFBIG, "File too large")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
