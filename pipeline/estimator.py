@@ -96,9 +96,11 @@ def _warn_of_lost_digits(X: Any) -> None:
         columns = np.asarray(some, np.float64).T
         coarse = [place for place, values in enumerate(columns) if is_coarse_in_float32(values)]
         if coarse:
+            normal = np.nanmax(np.abs(columns[coarse[0]])) >= np.finfo(np.float32).tiny
+            remedy = "subtract a constant" if normal else "multiply it"
             warnings.warn(
                 f"X: {len(coarse)} of {len(columns)} features lose digits in single precision, the "
-                f"first of them column {coarse[0]} (from 0); subtract a constant before",
+                f"first of them column {coarse[0]} (from 0); {remedy} before",
                 stacklevel=3,
             )
 

@@ -574,6 +574,8 @@ def test_digits_that_are_lost_are_told() -> None:
     for given in (far, far.tolist(), pd.DataFrame(far), pl.DataFrame(far, names)):
         with pytest.warns(UserWarning, match=r"the first of them column 1 \(from 0\); subtract"):
             RobustKNeighborsClassifier(5, metric="euclidean").fit(given, y)
+    with pytest.warns(UserWarning, match=r"column 0 \(from 0\); multiply it before"):
+        RobustKNeighborsClassifier(5, metric="euclidean").fit(x.astype(float) * 1e-60, y)
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
