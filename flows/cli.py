@@ -224,6 +224,9 @@ def cli() -> None:
 
 @_command(cli, "train", "estimate noise rates and find suspect labels", of_model("TrainParams"))
 def _train(**params: Any) -> Called:
+    from flows.orchestration.run_folders import to_make
+
+    params["run"] = to_make(params["run"])  # one folder, though it be past midnight at the end
     report = _call("train", params)
     from flows.report.content import scoring, train_text, training, unlabeled_text
 

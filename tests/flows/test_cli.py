@@ -59,6 +59,15 @@ def test_a_csv_from_training_to_scores(tmp_path: Path, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["finished"]
 
 
+def test_the_folder_of_a_date_is_named(
+    pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = tmp_path / "r-{date:%G}"
+    assert main(["train", str(pool()), "--run", str(name), "-q", "--workers", "0"]) == 0
+    (run,) = tmp_path.glob("r-*")
+    assert capsys.readouterr().out.endswith(f"\nresults: {run}\n")
+
+
 def test_what_is_compiled_is_kept_somewhere(
     pool: PoolWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
