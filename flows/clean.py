@@ -227,7 +227,7 @@ def clean_text(report: CleanReport) -> str:
     }
     lines = [
         f"{report.n_written:,} of {amount(report.n_rows, 'row')} written to {report.out}; "
-        f"{report.n_suspect:,} suspect labels {done[report.how]}"
+        f"{amount(report.n_suspect, 'suspect label')} {done[report.how]}"
     ]
     if report.n_left_out:
         lines.append(

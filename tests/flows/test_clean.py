@@ -12,7 +12,7 @@ import pytest
 from classes import clouds, names
 from runs import PoolWriter, fit
 
-from flows.clean import run_clean
+from flows.clean import CleanReport, clean_text, run_clean
 from flows.cli import main
 from knnoise import open_run, train
 from knnoise.result import _read
@@ -311,3 +311,10 @@ def test_labels_that_may_be_right_are_doubted_aloud(
     asked = ["clean", str(tmp_path / "pool.parquet"), "--run", str(tmp_path / "run")]
     assert main([*asked, "--out", str(tmp_path / "clean.parquet")]) == 0
     assert ("WARNING: from 0.0% to" in capsys.readouterr().out) is not noisy
+
+
+def test_one_suspect_is_one_label() -> None:
+    counts = {"n_rows": 9, "n_written": 8, "n_suspect": 1, "n_left_out": 0, "n_by_class": [4, 4]}
+    names = {"how": "drop", "label": "y", "classes": [0, 1], "run": "run", "out": "o.csv"}
+    text = clean_text(CleanReport.model_validate(counts | names))
+    assert text == "8 of 9 rows written to o.csv; 1 suspect label left out\n"
