@@ -18,6 +18,8 @@ from knnoise import open_run, train
 from knnoise.result import _read
 from storage.errors import InputError
 from storage.export import FORMATS
+from storage.sources.opening import open_source
+from storage.sources.stored import stored_cells, stored_schema
 
 N = 600
 
@@ -318,3 +320,13 @@ def test_one_suspect_is_one_label() -> None:
     names = {"how": "drop", "label": "y", "classes": [0, 1], "run": "run", "out": "o.csv"}
     text = clean_text(CleanReport.model_validate(counts | names))
     assert text == "8 of 9 rows written to o.csv; 1 suspect label left out\n"
+
+
+def test_rows_of_a_wide_table_are_taken_together(tmp_path: Path) -> None:
+    """Of its blocks of text, of few rows each, each column would take its time."""
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(90, 2000)))
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    source = open_source(str(tmp_path / "wide.csv"), with_labels=False, raw=True)
+    ((first, cells),) = stored_cells(source, stored_schema(source))
+    assert (first, cells.shape) == (0, wide.shape)
+    assert (cells.to_pandas().to_numpy() == wide.to_numpy()).all()
