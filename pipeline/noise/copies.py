@@ -172,6 +172,8 @@ def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
         return None
     others, mate = mates_last(neighbor[:, 0], neighbor[:, 1:], run)
     others = others[:, : mate.shape[1] - int(mate.sum(axis=1).max())] + 1
+    if others.shape[1] < 9:  # fewer are not `enough`
+        return None
     column = np.column_stack([np.zeros(len(neighbor), np.int64), others])
     every = np.take_along_axis(neighbor, column, axis=1)
     given = np.take_along_axis(label, column, axis=1)

@@ -58,6 +58,8 @@ def _ascend(
         n = 0
         while n < width and code[i, n] >= 0:
             n += 1
+        if n == 0:
+            continue
         for c in range(n):
             pull[c] = 0.0
             for d in range(n):

@@ -27,6 +27,7 @@ def test_candidates_that_are_all_classes_get_the_simplex_answer(c: int, seed: in
     found = posterior_of_candidates(fewer, share, matrix)
     assert np.allclose(found.sum(axis=1), 1)
     assert (found[:, -1] == 0).all()
+    assert (posterior_of_candidates(np.full_like(code, -1), share, matrix) == 0).all()
 
 
 @given(st.integers(3, 60), st.integers(0, 2**32 - 1))

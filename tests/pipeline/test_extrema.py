@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.datasets import make_classification
 
 from pipeline.knn.exact import nearest
 from pipeline.noise.asymptotes import HeldOutLabels, _loss, fit_asymptotes, read_plateau
+from pipeline.noise.copies import one_of_run
 from pipeline.noise.extrema import (
     anchor_plan,
     crossfit,
@@ -272,6 +274,13 @@ def test_labels_of_a_stretch_of_a_series_count_once(stretch: int) -> None:
     for true, rate in enumerate((rates.p0, rates.p1)):
         wrong = (given != y)[y == true].mean()
         assert abs(rate - wrong) < 0.08 < wrong - (by_row.p0, by_row.p1)[true]
+
+
+def test_lists_of_nobody_but_those_nearby_say_nothing() -> None:
+    row = np.arange(4000)[:, None]
+    near = np.concatenate([row, np.sort((row + np.arange(1, 100)) % 4000)], axis=1)
+    with warnings.catch_warnings(action="error"):
+        assert one_of_run(near, near // 50 % 2, 4000) is None
 
 
 def test_every_row_there_with_both_labels_is_not_supported() -> None:
