@@ -13,6 +13,7 @@ from sklearn.metrics import average_precision_score
 
 from flows.certify import run_certify
 from flows.engine.collectives.graph import PoolGraph
+from flows.steps.graph import anchors
 from flows.steps.graph.anchors import Mates
 from pipeline.estimator import RobustKNeighborsClassifier
 from storage.arrays.groups import read_array
@@ -96,12 +97,16 @@ def test_labels_of_the_rows_own_leave_lists_as_they_are(tmp_path: Path) -> None:
     assert mates_of(tmp_path / "run") == Mates(0, 0)
 
 
-def test_lists_without_mates_are_those_of_a_loop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("room", [anchors.MOST_LISTED, 1])
+def test_lists_without_mates_are_those_of_a_loop(
+    room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anchors, "MOST_LISTED", room)
     persons(tmp_path / "pool.npz", 2, shared=True)
     fit(tmp_path / "pool.npz", tmp_path / "run", k=None, block_rows=1500)
     mates = mates_of(tmp_path / "run")
     assert 8 <= mates.apart <= ROWS
-    assert 0 < mates.most <= 2 * mates.apart
+    assert mates.most == 0 if room == 1 else 0 < mates.most <= 2 * mates.apart
     names, length = ("row", "neighbor", "distance", "neighbor_label", "given_label"), 40
     pool = Pool(Run.of(str(tmp_path / "run")), "pool", PERSONS * ROWS, 12)
     whole, without = (PoolGraph(pool, 3, apart, length) for apart in (0, mates.apart))

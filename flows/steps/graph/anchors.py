@@ -46,6 +46,9 @@ BOUND_ROWS = 8192
 """Sampled rows, at least, from which the reach of the anchors' lists is bounded."""
 PAIR_BYTES = 256 << 20
 """Features of those pairs: of wide rows they are fewer."""
+MOST_LISTED = 2_000_000_000
+"""Neighbors listed in all, at most, for lists to be longer: of 13 bytes each. Beyond it those that
+vouch for each other leave places empty."""
 _PAIR_BYTES = 25
 
 
@@ -238,7 +241,8 @@ def find_mates(job: Job, pool: Pool, k: int) -> Mates:
         if not apart:
             return Output([], Mates())
         _, mate = mates_last(neighbor[:, 0], neighbor[:, 1:], apart)
-        most = min(int(mate.sum(axis=1).max()), neighbor.shape[1] - 1 - k)
+        room = max(0, MOST_LISTED // pool.n_rows - k)
+        most = min(int(mate.sum(axis=1).max()), neighbor.shape[1] - 1 - k, room)
         return Output([], Mates(apart, most))
 
     return job.result("mates", find, Mates)
