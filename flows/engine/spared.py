@@ -168,7 +168,7 @@ def without_unused() -> Iterator[None]:
 
 def one_arena() -> None:
     """For a process of our own: memory that one thread frees is for all of them. glibc has it apart
-    for each, which is a fifth of what a training takes at most, and saves no time (measured)."""
+    for each: a fifth to two fifths of a training's peak, and no time is saved (measured)."""
     with suppress(AttributeError):  # of another C library
         CDLL(None).mallopt(_ARENAS, 1)
 
