@@ -40,10 +40,11 @@ def stored_schema(source: Source) -> pa.Schema:
     if not isinstance(source.reader, TablesReader):
         kind = pa.from_numpy_dtype(next(source.reader.blocks(0, 1)).x.dtype)
         return pa.schema([(name, kind) for name in source.feature_names])
+    if source.format.content != "texts":
+        _, first = next(batches(source))
+        return pa.schema([(field.name, plain_type(field.type)) for field in first.schema])
     kinds: dict[str, set[int]] = {}
     for _, batch in _together(source):
-        if source.format.content != "texts":
-            return pa.schema([(field.name, plain_type(field.type)) for field in batch.schema])
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             column = _values(column, source)
             if column.null_count < len(column):
