@@ -46,7 +46,7 @@ from pipeline.decision.threshold import cost_share, credible, tempered, vote_tab
 from pipeline.decision.votes import FEWEST_NEIGHBORS, counts, extremes_with_self, k_grid
 from pipeline.diagnostics.health import is_coarse_in_float32
 from pipeline.in_memory import training_lists
-from pipeline.knn.lists import mates_last
+from pipeline.knn.lists import without_mates
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
@@ -237,19 +237,17 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self._x = self._rows(x)
         with self._timed(f"neighbors of {x.shape[0]:,} rows"):
             index, distance, anchors, reach = self._lists(self.n_neighbors, knn_graph)
-        apart = self._run_apart(anchors)
+        is_auto = self.n_neighbors == "auto"
+        apart, most = self._run_apart(anchors)
         if apart:
             if knn_graph is None:
-                most = int(mates_last(anchors[:, 0], anchors[:, 1:], apart)[1].sum(axis=1).max())
                 with self._timed(f"neighbors of {x.shape[0]:,} rows, {most} more of each"):
                     index, distance, _, _ = self._lists(index.shape[1] + most)
-            order, mate = mates_last(np.arange(len(index)), index, apart)
-            least = 1 if self.n_neighbors == "auto" else int(self.n_neighbors)
-            order = order[:, : max(least, index.shape[1] - int(mate.sum(axis=1).max()))]
+            least = 1 if is_auto else int(self.n_neighbors)
+            order = without_mates(np.arange(len(index)), index, apart, least)
             index = np.take_along_axis(index, order, axis=1)
             distance = np.take_along_axis(distance, order, axis=1)
         lists, self._longest = self._label[index], index.shape[1]
-        is_auto = self.n_neighbors == "auto"
         self.n_neighbors_ = self._choose_k(lists) if is_auto else int(self.n_neighbors)
         near = lists[:, : self.n_neighbors_]
         with self._timed(f"noise, with k = {self.n_neighbors_}"):
@@ -390,11 +388,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         how = self.builder, self.random_state, self._threads(), knn_graph
         return training_lists(self._x, n_neighbors, *how)
 
-    def _run_apart(self, anchors: Int64) -> int:
-        """How many rows apart those are that vouch for each other's labels; 0 where rates are not
-        read off lists."""
+    def _run_apart(self, anchors: Int64) -> tuple[int, int]:
+        """As of `run_apart`; 0 where rates are not read off lists."""
         if not isinstance(self.noise, str) or self.noise != "crossfit":
-            return 0
+            return 0, 0
         n, c = self._x.shape[0], len(self.classes_)
         return run_apart(anchors, self._label[anchors], n, c, self._threads())
 

@@ -62,6 +62,13 @@ def mates_last(row: Int64, neighbor: Int64, apart: int) -> tuple[Int64, Bools]:
     return order, np.take_along_axis(mate, order, axis=1)
 
 
+def without_mates(row: Int64, neighbor: Int64, apart: int, least: int = 0) -> Int64:
+    """(list, any) places of the others in lists as of ``mates_last``: as many as every list has, or
+    ``least``."""
+    order, mate = mates_last(row, neighbor, apart)
+    return order[:, : max(least, neighbor.shape[1] - int(mate.sum(axis=1).max()))]
+
+
 def empty(n_lists: int, k: int, label: npt.DTypeLike = np.int8) -> Neighbors:
     """Lists without any neighbor; `label` is the type of the codes."""
     kind = np.dtype(label)

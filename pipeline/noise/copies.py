@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import Floating, Int64, Integers
-from pipeline.knn.lists import mates_last
+from pipeline.knn.lists import without_mates
 from pipeline.noise.rates import Support
 
 APART = 8.0
@@ -170,8 +170,7 @@ def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
     run = max(oftener, default=0)
     if not run:
         return None
-    others, mate = mates_last(neighbor[:, 0], neighbor[:, 1:], run)
-    others = others[:, : mate.shape[1] - int(mate.sum(axis=1).max())] + 1
+    others = without_mates(neighbor[:, 0], neighbor[:, 1:], run) + 1
     if others.shape[1] < 9:  # fewer are not `enough`
         return None
     column = np.column_stack([np.zeros(len(neighbor), np.int64), others])

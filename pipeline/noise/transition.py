@@ -145,16 +145,19 @@ def transition_matrix(
 
 def run_apart(
     neighbor: Int64, label: Integers, n_rows: int, n_classes: int, threads: Threads = ALONE
-) -> int:
+) -> tuple[int, int]:
     """How many rows apart in the file those are that vouch for each other's labels, as the rows of
-    one person; 0 where there are none. The lists are as of ``transition_matrix``."""
+    one person, and how many of them a list has at most; 0 where there are none. The lists are as of
+    ``transition_matrix``."""
     are_enough = min(neighbor.shape) >= FEWEST_LISTED
     one = one_of_run(neighbor, label, n_rows) if are_enough else None
-    if one is None:
-        return 0
+    if one is None or one.every is None:
+        return 0, 0
     if n_classes == 2:
-        return 0 if counted_once(one, n_rows) is None else one.run
-    return 0 if _counted_once(one, n_rows, n_classes, None, threads) is None else one.run
+        is_copied = counted_once(one, n_rows) is not None
+    else:
+        is_copied = _counted_once(one, n_rows, n_classes, None, threads) is not None
+    return (one.run, neighbor.shape[1] - one.every[0].shape[1]) if is_copied else (0, 0)
 
 
 def _counted_once(

@@ -22,7 +22,7 @@ from pipeline.arrays import Float32, Int64
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
-from pipeline.knn.lists import ABSENT, empty, mates_last, select
+from pipeline.knn.lists import ABSENT, empty, select
 from pipeline.knn.threads import Threads
 from pipeline.noise.extrema import anchor_plan
 from pipeline.noise.transition import run_apart
@@ -237,13 +237,12 @@ def find_mates(job: Job, pool: Pool, k: int) -> Mates:
         anchors = run.group("anchors")
         neighbor, label = (read_array(anchors, name) for name in ("neighbor", "neighbor_label"))
         n_classes = int(label.max()) + 1
-        apart = run_apart(neighbor, label.astype(np.int64), pool.n_rows, n_classes, threads)
+        lists = neighbor, label.astype(np.int64), pool.n_rows, n_classes
+        apart, most = run_apart(*lists, threads)
         if not apart:
             return Output([], Mates())
-        _, mate = mates_last(neighbor[:, 0], neighbor[:, 1:], apart)
         room = max(0, MOST_LISTED // pool.n_rows - k)
-        most = min(int(mate.sum(axis=1).max()), neighbor.shape[1] - 1 - k, room)
-        return Output([], Mates(apart, most))
+        return Output([], Mates(apart, min(most, neighbor.shape[1] - 1 - k, room)))
 
     return job.result("mates", find, Mates)
 
