@@ -339,11 +339,14 @@ def _linear(
 
 
 def _regressions(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
-    """Slopes (feature, class) and starts (class,) by multinomial logistic regression."""
+    """Slopes (feature, class) and starts (class,) by multinomial logistic regression. Newton's
+    steps are few where features go together; of more classes or features each is dear."""
     from sklearn.linear_model import LogisticRegression
 
+    few = n_classes == 2 and x.shape[1] <= NARROW
     for ridge in RIDGES:
-        model = LogisticRegression(C=ridge).fit(x, y)
+        solver = "newton-cholesky" if few else "lbfgs"
+        model = LogisticRegression(C=ridge, solver=solver).fit(x, y)
         yield model.coef_.T, model.intercept_
 
 

@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from pipeline.arrays import Bools, Float64, Floating, Int64
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.rows import nearest_rows
+from pipeline.knn.threads import ALONE, Threads
 
 NEAR = 20
 """Anchors around a row that count as near."""
@@ -24,7 +25,7 @@ RARE = 0.05
 """Rows likelier of the other class, for each of the class, below which that one is rare."""
 
 
-def near_anchors(x: Floating) -> Int64:
+def near_anchors(x: Floating, threads: Threads = ALONE) -> Int64:
     """The nearest anchors of each, among at most `AMONG` of them, evenly spaced.
 
     Each dense column counts by its standard deviation, so that units do not matter.
@@ -46,7 +47,7 @@ def near_anchors(x: Floating) -> Int64:
     if not issparse(x):
         spread = x.std(axis=0, dtype=np.float64)
         x = np.ascontiguousarray(x / np.where(spread > 0, spread, 1.0), np.float32)
-    nearest, _ = nearest_rows(x, x[among], k, exclude=own)
+    nearest, _ = nearest_rows(x, x[among], k, exclude=own, threads=threads)
     return np.where(nearest == ABSENT, ABSENT, among[nearest])
 
 

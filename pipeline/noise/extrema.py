@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import Float64, Floating, Int8, Int64, Integers
-from pipeline.knn.threads import one_thread
+from pipeline.knn.threads import ALONE, Threads, one_thread
 from pipeline.noise.asymptotes import (
     Asymptotes,
     HeldOutLabels,
@@ -86,6 +86,7 @@ def crossfit(
     x: Floating | None = None,
     distance: Floating | None = None,
     coverage: int = COVERAGE,
+    threads: Threads = ALONE,
 ) -> NoiseRates:
     """Noise rates from anchors' neighbor lists, bit-identical in whatever order anchors come.
 
@@ -132,7 +133,7 @@ def crossfit(
     rates = _judge(sides, ranges, n_rows)
     if x is not None:
         kept = n_held_out(neighbor.shape, n_rows, coverage)
-        tests = _regions(x[order], rarer[order], kept, curve, sample)
+        tests = _regions(x[order], rarer[order], kept, curve, sample, threads)
         rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
     return rates
 
@@ -228,11 +229,16 @@ def _weights(neighbor: Int64) -> Float64:
 
 
 def _regions(
-    x: Floating, label: Int8, kept: int, curve: Asymptotes, sample: HeldOutLabels
+    x: Floating,
+    label: Int8,
+    kept: int,
+    curve: Asymptotes,
+    sample: HeldOutLabels,
+    threads: Threads,
 ) -> tuple[RegionTest | None, RegionTest | None]:
     """The test of class 0, whose wrong labels are 1, and of class 1; ``kept`` columns of ``label``
     are held out."""
-    near, even = near_anchors(x), 0.5 * (curve.lower + curve.upper)
+    near, even = near_anchors(x, threads), 0.5 * (curve.lower + curve.upper)
     tests = []
     for side, half, chance, labels in (
         (0, even, 1.0 - curve.clean, sample),

@@ -114,7 +114,8 @@ def transition_matrix(
     if label.min() < 0 or label.max() >= n_classes:
         raise ValueError(f"labels {label.min()} to {label.max()}: need 0 to {n_classes - 1}")
     if n_classes == 2:
-        return of_rates(crossfit(neighbor, label.astype(np.int8), n_rows, x=x, distance=distance))
+        two = label.astype(np.int8)
+        return of_rates(crossfit(neighbor, two, n_rows, x=x, distance=distance, threads=threads))
     if np.bincount(label[:, 0]).max() * n_rows < TOO_FEW * len(label):
         return _nothing(n_classes, f"No class has {TOO_FEW:.0f} rows.")
     observed = np.unique(label)
@@ -138,7 +139,7 @@ def transition_matrix(
     if x is not None:
         kept = n_held_out(near.shape, n_rows, coverage)
         around = np.searchsorted(observed, given[:, kept : kept + NEIGHBORS])
-        tests = _regions(x[order], around, fitted, clean, labels)
+        tests = _regions(x[order], around, fitted, clean, labels, threads)
     fitted = _averaged(fitted, clean, labels, tests)
     return _judge(fitted, clean, (n_rows, n_classes), observed, tests)
 
@@ -286,12 +287,13 @@ def _regions(
     fitted: Float64,
     clean: Float64,
     counts: Float64,
+    threads: Threads,
 ) -> tuple[RegionTest | None, ...]:
     """The test of each class against all others, in its core.
 
     ``around`` is (anchor, neighbor) labels that are not held out, nearest first.
     """
-    near, trials = near_anchors(x), counts.sum(axis=1)
+    near, trials = near_anchors(x, threads), counts.sum(axis=1)
     tests: list[RegionTest | None] = []
     for a in range(len(fitted)):
         chance = clean[:, a]

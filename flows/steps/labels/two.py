@@ -186,7 +186,7 @@ def estimate_rates(
 
     own : k and rates of the rule's own pass, if it has one
     """
-    filled = counted.left(Counted)
+    filled, threads = counted.left(Counted), Threads(job.machine().threads)
 
     def estimate(run: Run) -> Output:
         losses = np.sum([counts.losses for counts in filled], axis=0)
@@ -204,7 +204,8 @@ def estimate_rates(
                 read_array(anchors, name) for name in ("neighbor", "neighbor_label", "distance")
             )
             x = sampled(run, "anchors", neighbor[:, 0])
-            estimates["crossfit"] = crossfit(neighbor, label, pool.n_rows, x=x, distance=distance)
+            lists = neighbor, label, pool.n_rows, x, distance
+            estimates["crossfit"] = crossfit(*lists, threads=threads)
         if own:
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
         rates = estimates[chosen]
@@ -219,8 +220,7 @@ def estimate_rates(
         features, forests, worth_it = weighed.features(of_sizes), None, None
         if can_learn(pool.n_features):
             x = sampled(run, "partition", sample["row"])
-            heard_by = weighed, of_sizes, given, x, Threads(job.machine().threads)
-            weighed, features, forests = hear_models(*heard_by)
+            weighed, features, forests = hear_models(weighed, of_sizes, given, x, threads)
         if chosen == "crossfit" and params.k is None and params.objective == "accuracy":
             predicted = (weighed.log_odds(features) >= 0).astype(np.int8)
             matrix = of_rates(known(rule.p0, rule.p1)).matrix
