@@ -18,6 +18,8 @@ from storage.version import OLDEST_READ
 
 R = TypeVar("R", bound=Saved)
 _MINUTE = 60.0
+_LONG = 0.02
+"""Share of a step that is worth a word."""
 UNLABELED = "unlabeled"
 """Below a training's folder: the steps of the scoring of its rows without a label."""
 UNLABELED_TABLE = "unlabeled.parquet"
@@ -186,7 +188,9 @@ def _times(report: Report) -> list[str]:
     seconds = report.seconds
     total = sum(seconds.values())
     shown = f"{total / _MINUTE:.1f} min" if total > 2 * _MINUTE else f"{total:.1f} s"
-    steps = ", ".join(f"{step} {value:.1f}" for step, value in seconds.items() if value >= 0.05)
+    long = {step: value for step, value in seconds.items() if value >= max(0.05, _LONG * total)}
+    rest = {"all others": total - sum(long.values())} if len(long) < len(seconds) else {}
+    steps = ", ".join(f"{step} {value:.1f}" for step, value in (long | rest).items())
     return [
         f"{shown} in all; seconds by step: {steps}",
         f"peak memory: worker {report.peak_rss_mb:,.0f} MB, "

@@ -30,7 +30,7 @@ def findings(report: PoolReport) -> list[str]:
 
 def order_sentence(order: FileOrder) -> str:
     """How near in the file neighbors stand."""
-    none = "" if order.ordered else "none that matters; "
+    none = "" if order.ordered else "features follow none; "
     p = f"p = {order.p_value:.2g}" if order.p_value >= TINY else f"p < {TINY:g}"
     return f"order of the rows: {none}{_near(order)} ({p})"
 

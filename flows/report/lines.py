@@ -9,6 +9,7 @@ from flows.steps.ingest.pool import CorrectionsUsed
 from pipeline.decision.odds import WeighedVote
 from pipeline.decision.quality import Weights
 from pipeline.decision.tempering import Worth
+from pipeline.labels import ClassName
 from pipeline.noise.annotator_verdicts import Annotator, Annotators
 from pipeline.noise.groups import APART, Group, Groups
 from pipeline.noise.regions import RegionRates
@@ -134,6 +135,8 @@ SURE = 0.05
 """p-value below which groups are said to differ."""
 GROUPS = 10
 """Groups that the text lists."""
+MEANINGS = 3
+"""Labels of a group that mean another class, in its sentence."""
 
 
 def verdict(groups: Groups) -> str:
@@ -145,10 +148,22 @@ def verdict(groups: Groups) -> str:
 
 
 def remarks(groups: Groups) -> list[str]:
-    """What limits the rates, and rows that count for no group, as sentences."""
+    """Labels that mean another class, what limits the rates, and rows that count for no group, as
+    sentences."""
     checked = sum(group.checked for group in groups.groups)
     nobody = amount(groups.nobody, "row has", "rows have")
-    return where(
+    others: dict[ClassName, list[str]] = {}
+    for one in groups.meanings:
+        text = f"{one.given!r} → {one.means!r} ({one.share:.0%} of the rows)"
+        others.setdefault(one.group, []).append(text)
+    coded = [
+        f"{group!r} may code labels otherwise; its label → that of such rows elsewhere: "
+        f"{', '.join(each[:MEANINGS])}"
+        f"{f' and {len(each) - MEANINGS:,} more' if len(each) > MEANINGS else ''}; if so, correct "
+        "its labels in the source and train again"
+        for group, each in others.items()
+    ]
+    return coded + where(
         (
             groups.apart > APART,
             f"groups live apart: a neighbor is of the same group {groups.apart:.0%} more often "

@@ -4,11 +4,13 @@ may say whose labels these are, or where they come from."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from pipeline.arrays import Bools, Float32, Float64, Integers
+from pipeline.arrays import Bools, Float32, Float64, Int64, Integers
 
 MOST_VALUES = 64
 """Values of a feature that may say whose labels these are, at most."""
@@ -19,6 +21,10 @@ NEAREST = 20
 LEAST = 0.1
 """By how much the share of labels of one value that are contradicted is above that of all others,
 and by how much more they differ from their neighbors', at least."""
+MOST_COLUMNS = 64
+"""Columns whose values are looked at for classes that lie elsewhere, at most."""
+MOST_MEANS = 1 << 22
+"""Values times classes times features of them, at most."""
 LOOKED_AT = 3
 """Columns that neighbors are sought without, at most."""
 
@@ -60,8 +66,58 @@ def doubtful_values(x: Float32, contradicted: Bools) -> list[tuple[int, float]]:
     return [(feature, value) for _, feature, value in sorted(surest, reverse=True)]
 
 
+def turned_values(
+    x: Float32, y: Integers, columns: Iterable[Sequence[int]]
+) -> list[tuple[int, float, Int64]]:
+    """Features and their values in whose rows two classes or more lie where another class does
+    elsewhere, by their means, and that one does not; and these classes. Models learn what the
+    labels of such rows say, and contradict none.
+
+    x : (row, feature) finite, as a person knows them; y : (row,) codes of labels
+    columns : features that are one column together
+    """
+    turned, together, n_classes = [], [list(one) for one in columns], int(y.max()) + 1
+    spread = x.std(axis=0)
+    z = (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    single = set(range(x.shape[1])) - {at for one in together for at in one}
+    for own in [*together, *([at] for at in sorted(single))][:MOST_COLUMNS]:
+        if len(own) > 1:
+            values, code = np.array(own), x[:, own].argmax(axis=1)
+        elif len(np.unique(x[: 2 * MOST_VALUES, own])) > MOST_VALUES:
+            continue
+        else:
+            values, code = np.unique(x[:, own[0]], return_inverse=True)
+        others = np.delete(z, own, axis=1)
+        n_means = len(values) * n_classes * others.shape[1]
+        if not 2 <= len(values) <= MOST_VALUES or not 0 < n_means <= MOST_MEANS:
+            continue
+        cell = code * n_classes + y
+        of = csr_array((np.ones(len(y), np.float32), (cell, np.arange(len(y)))))
+        of.resize(len(values) * n_classes, len(y))
+        sums = (of @ others).reshape(len(values), n_classes, -1)
+        count = np.bincount(cell, minlength=len(values) * n_classes).reshape(len(values), -1)
+        for one, value in enumerate(values.tolist()):
+            here, elsewhere = count[one], count.sum(axis=0) - count[one]
+            mine, theirs = (np.flatnonzero(n >= FEWEST) for n in (here, elsewhere))
+            if not len(theirs):
+                continue
+            mean = sums[one, mine] / here[mine, None]
+            other = (sums[:, theirs].sum(axis=0) - sums[one, theirs]) / elsewhere[theirs, None]
+            away = (other**2).sum(axis=1) - 2.0 * mean @ other.T
+            like = theirs[away.argmin(axis=1)]
+            moved = mine[(like != mine) & ~np.isin(like, mine[like == mine])]
+            if len(moved) > 1:
+                turned.append((*((value, 1.0) if len(own) > 1 else (own[0], value)), moved))
+    return turned
+
+
 def is_unlike(
-    feature: int, value: float, x: Float32, own: Integers, near: Integers
+    feature: int,
+    value: float,
+    x: Float32,
+    own: Integers,
+    near: Integers,
+    of: Integers | None = None,
 ) -> Unlike | None:
     """What labels near the rows say of a value; None where its labels are not surely unlike them.
 
@@ -74,7 +130,12 @@ def is_unlike(
     x : (row, feature)
     own, near : (row,) and (row, neighbor) labels, of the rows and of those near in all features but
         this one
+    of : codes of the labels whose rows are compared; None: all
     """
+    size = float((x[:, feature] == np.float32(value)).mean())
+    if of is not None:
+        rows = np.isin(own, of)
+        x, own, near = x[rows], own[rows], near[rows]
     n_rows, k = near.shape
     order, pairs = np.sort(near, axis=1), np.zeros(n_rows)
     for step in range(1, k):
@@ -86,7 +147,6 @@ def is_unlike(
     z = _surely_more(here.astype(np.int64), differ - expected, 2)[1]
     if z <= _by_chance(x):
         return None
-    size = float((x[:, feature] == np.float32(value)).mean())
     return Unlike(feature, value, size, float(differ[here].mean()), float(expected[here].mean()))
 
 

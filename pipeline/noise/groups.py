@@ -11,6 +11,7 @@ from pipeline.arrays import Float64, Int64
 from pipeline.labels import ClassName
 from pipeline.noise.group_cells import Certain, GroupCells, Layout, certain_rows, table
 from pipeline.noise.group_rates import Rates, differ, estimates, p_value
+from pipeline.noise.meanings import Meaning
 from pipeline.noise.rates import UNSUPPORTED, WEAK, Support, worst
 
 FEW, TOO_FEW = 30, 10
@@ -60,6 +61,19 @@ class Group:
 
 
 @dataclass(frozen=True)
+class OtherMeaning:
+    """A label that seems to mean another class where one group gives it."""
+
+    group: ClassName
+    given: ClassName
+    means: ClassName
+    rows: int
+    """Of the group's that were given the label, in a sample."""
+    share: float
+    """Of them, of the other class by their neighbors."""
+
+
+@dataclass(frozen=True)
 class Groups:
     """The groups of a training, worst first by their shrunken share of wrong labels."""
 
@@ -77,6 +91,8 @@ class Groups:
     """Nearly certain rows that the whole counts for in a shrunken rate; many: groups are alike."""
     apart: float
     """How much oftener a neighbor is of the same group than by chance: 0 not at all, 1 always."""
+    meanings: list[OtherMeaning]
+    """Labels that mean another class where a group gives them; by group."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +136,12 @@ class _Of:
 
 
 def group_rates(
-    cells: GroupCells, layout: Layout, whole: Whole, column: str, values: Sequence[ClassName]
+    cells: GroupCells,
+    layout: Layout,
+    whole: Whole,
+    column: str,
+    values: Sequence[ClassName],
+    meanings: Sequence[Meaning] = (),
 ) -> Groups:
     """Rates, intervals and the test of all groups.
 
@@ -129,9 +150,10 @@ def group_rates(
     cells : the whole pool's
     column : name of the column that says whose label each is
     values : (group,) its values, by code
+    meanings : by codes (`other_meanings`)
     """
     group, kind, level = layout.places(cells)
-    n, n_classes = layout.n_groups + 1, layout.n_classes
+    n, n_classes, names = layout.n_groups + 1, layout.n_classes, whole.classes
     labeled = kind < n_classes
     at_level, wrong_there = (
         table((kind[labeled], level[labeled]), count[labeled], (n_classes, layout.n_levels))
@@ -169,6 +191,10 @@ def group_rates(
         [None if np.isnan(value) else float(value) for value in drawn],
         [None if np.isnan(value) else float(value) for value in weight],
         whole.apart,
+        [
+            OtherMeaning(values[one.group], names[one.given], names[one.means], one.rows, one.share)
+            for one in meanings
+        ],
     )
 
 

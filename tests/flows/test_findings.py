@@ -158,7 +158,7 @@ def test_a_file_in_order_is_said_and_a_shuffled_one_not(made: Path, tmp_path: Pa
     assert report["order"]["p_value"] < 1e-6
     (warning,) = report["warnings"]
     assert warning.startswith("rows that follow each other are alike")
-    assert "order of the rows: none that matters" in (made / "run" / "report.txt").read_text()
+    assert "order of the rows: features follow none" in (made / "run" / "report.txt").read_text()
 
 
 def test_scored_rows_of_the_training_pool_are_counted(made: Path, tmp_path: Path) -> None:

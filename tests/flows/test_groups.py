@@ -119,6 +119,28 @@ def test_interrupted_run_ends_with_the_same_bits(made: Path, tmp_path: Path) -> 
     assert report["groups"] == json.loads((made / "run" / "report.json").read_text())["groups"]
 
 
+def test_a_site_that_codes_labels_otherwise_is_told(tmp_path: Path) -> None:
+    """By site, and where the site is taken for a feature, from which its own code can be learned;
+    the remedies followed, there is no such word."""
+    frame = table()
+    there = frame.site == "Bern"
+    frame.loc[there, "sick"] = frame.sick[there].map({"yes": "no", "no": "yes"})
+    frame = frame.drop(columns="month")
+    taken = knnoise.train(frame, tmp_path / "feature", label_column="sick", encode="one-hot")
+    (told,) = [line for line in taken.summary["warnings"] if "are unlike those near them" in line]
+    assert "labels where site is Bern" in told
+    assert told.endswith("train again with --by site")
+    knnoise.train(frame, tmp_path / "by", label_column="sick", by="site")
+    text = (tmp_path / "by" / "report.txt").read_text()
+    (line,) = [line for line in text.splitlines() if "may code labels otherwise" in line]
+    assert line.startswith("  'Bern' may code labels otherwise; its label → that of such rows")
+    assert "'no' → 'yes'" in line
+    assert "'yes' → 'no'" in line
+    right = table().drop(columns="month")
+    knnoise.train(right, tmp_path / "right", label_column="sick", by="site")
+    assert "code labels otherwise" not in (tmp_path / "right" / "report.txt").read_text()
+
+
 def test_scored_tables_may_have_the_column_or_not(made: Path, tmp_path: Path) -> None:
     new = table(60, 1).drop(columns="month")
     new.to_csv(tmp_path / "with.csv", index=False)

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import generators
 
-from pipeline.diagnostics.unlike import LEAST, NEAREST, doubtful_values, is_unlike
+from pipeline.diagnostics.unlike import (
+    LEAST,
+    NEAREST,
+    doubtful_values,
+    is_unlike,
+    turned_values,
+)
 from pipeline.knn.exact import nearest
 
 Floats = npt.NDArray[np.float32]
@@ -88,3 +94,38 @@ def test_columns_of_many_values_or_of_one_are_no_annotators() -> None:
     )
     assert doubtful_values(x.astype(np.float32), contradicted) == []
     assert doubtful_values(x[:40].astype(np.float32), contradicted[:40]) == []
+
+
+def sites(seed: int, n: int = 1500) -> tuple[Floats, Codes, Codes]:
+    """Three classes in two columns, and four sites: a column of numbers, then as four columns."""
+    rng = np.random.default_rng(seed)
+    clean, site = rng.integers(0, 3, n), rng.integers(0, 4, n)
+    x = rng.normal(size=(n, 2)) + 5.0 * np.eye(3)[clean, :2]
+    columns = np.column_stack([x, site, np.eye(4)[site]])
+    return columns.astype(np.float32), clean, site
+
+
+@pytest.mark.parametrize("columns", [[], [[3, 4, 5, 6]]])
+def test_a_site_with_a_code_of_its_own_is_looked_at(columns: list[list[int]]) -> None:
+    """Whatever models learn of it: no label is contradicted where they know the site."""
+    x, clean, site = sites(0)
+    x = np.delete(x, 2, axis=1) if columns else x[:, :3]
+    columns = [[at - 1 for at in one] for one in columns]
+    given_label = np.where(site == 2, (clean + 1) % 3, clean)
+    feature, value, classes = turned_values(x, given_label, columns)[0]
+    assert ((feature, value) == (4, 1.0)) if columns else ((feature, value) == (2, 2.0))
+    assert classes.tolist() == [0, 1, 2]
+    of_two = np.where((site == 2) & (clean < 2), 1 - clean, clean)
+    assert turned_values(x, of_two, columns)[0][2].tolist() == [0, 1]
+    found = is_unlike(feature, value, x, given_label, given_label[lists(x, 2)])
+    assert found is not None
+    assert found.differ > 0.5 > found.expected
+
+
+def test_sites_that_label_alike_are_not_looked_at() -> None:
+    """However often they see a class, and wherever their rows lie."""
+    x, clean, site = sites(1)
+    assert turned_values(x[:, :3], clean, []) == []
+    rare = (site != 2) | (clean == 0) | (np.arange(len(x)) % 5 == 0)
+    assert turned_values(x[rare, :3], clean[rare], []) == []
+    assert turned_values(x[:, 2:3], clean, []) == []

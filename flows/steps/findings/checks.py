@@ -15,6 +15,7 @@ from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job, Output
 from flows.steps.graph.lookup import pick, source_rows
 from flows.steps.sets.stages import as_read
+from pipeline.arrays import Int64
 from pipeline.blocks.scaling import Scaling
 from pipeline.diagnostics.file_order import FileDistances, FileOrder, file_order, gaps, together
 from pipeline.diagnostics.neighborhood import (
@@ -26,7 +27,14 @@ from pipeline.diagnostics.neighborhood import (
     usual_distances,
 )
 from pipeline.diagnostics.segments import Segment, sample_rows, worst_segments
-from pipeline.diagnostics.unlike import LOOKED_AT, NEAREST, Unlike, doubtful_values, is_unlike
+from pipeline.diagnostics.unlike import (
+    LOOKED_AT,
+    NEAREST,
+    Unlike,
+    doubtful_values,
+    is_unlike,
+    turned_values,
+)
 from pipeline.knn.exact import nearest
 from pipeline.knn.threads import Threads
 from storage.arrays.groups import read_array
@@ -169,17 +177,22 @@ def find_worst(
         if not whose:
             return Output([], Worst(segments, []))
         y = pick(run, "pool", "y", row)
-        doubtful: dict[tuple[int, ...], tuple[int, float]] = {}
-        for feature, value in doubtful_values(x, y != likely):
-            column = next((tuple(one) for one in columns if feature in one), (feature,))
-            doubtful.setdefault(column, (feature, value))
-        unlike, own = [], np.arange(min(len(x), COMPARED))
-        for column, (feature, value) in list(doubtful.items())[:LOOKED_AT]:
+        own = np.arange(min(len(x), COMPARED))
+        contradicted = [(*one, None) for one in doubtful_values(x, y != likely)]
+        doubtful: dict[tuple[int, ...], list[tuple[int, float, Int64 | None]]] = {}
+        for one in [*contradicted, *turned_values(x[own], y[own].astype(np.int64), columns)]:
+            column = next((tuple(several) for several in columns if one[0] in several), (one[0],))
+            if len(column) == 1 or one[1] == 1:  # of a category, not of all others
+                doubtful.setdefault(column, []).append(one)
+        unlike = []
+        for column, values in list(doubtful.items())[:LOOKED_AT]:
             without = x.copy()
             without[:, column] = x[0, column]
             z = scaling.apply(without)
             near, _ = nearest(z[own], z, NEAREST, exclude=own, threads=threads)
-            unlike.append(is_unlike(feature, value, x[own], y[own], y[near]))
-        return Output([], Worst(segments, [one for one in unlike if one is not None]))
+            compared = x[own], y[own], y[near]
+            each = [is_unlike(feature, value, *compared, of) for feature, value, of in values]
+            unlike += sorted(filter(None, each), key=lambda one: one.expected - one.differ)[:1]
+        return Output([], Worst(segments, unlike))
 
     return job.result("segments", find, Worst)

@@ -21,6 +21,7 @@ from pipeline.arrays import Float64, Int32, Int64, Integers
 from pipeline.decision.whose import wrong_rates
 from pipeline.noise.group_cells import NEAREST, GroupCells, Layout, apart, together
 from pipeline.noise.groups import Groups, Whole, group_rates
+from pipeline.noise.meanings import other_meanings
 from storage.arrays.groups import array, read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -29,6 +30,8 @@ WRONG = "mistakes"
 """The group of how often each group of rows is wrong."""
 ANCHORS = 2000
 """Rows whose neighbors tell whether groups live apart."""
+SAMPLED = 1 << 15
+"""Rows that tell whether labels mean another class where a group gives them."""
 
 
 Read = Callable[[SourceRows], tuple[Integers, Integers]]
@@ -65,12 +68,18 @@ def keep_wrong(
     computed for pools with groups alone."""
     if not has_groups(run):
         return []
-    whose = pick(run, "pool", "group", row)
-    whose[np.isin(row, certain(run, slice(0, int(row.max(initial=0)) + 1)))] = -1
+    whose = _whose(run, row)
     about: dict[str, Any] = run.group("pool").attrs.asdict()
     n_groups = len(about["group_values"])
     wrong = wrong_rates(*chances(), given, whose, matrix, n_groups)
     return run.write(WRONG, WRONG, {"wrong": wrong})
+
+
+def _whose(run: Run, row: Int64) -> npt.NDArray[np.int16]:
+    """(row,) whose label each of some rows of the pool has; -1 for nobody's, and checked ones."""
+    whose = pick(run, "pool", "group", row)
+    whose[np.isin(row, certain(run, slice(0, int(row.max(initial=0)) + 1)))] = -1
+    return whose
 
 
 def read_wrong(run: Run) -> Float64:
@@ -102,7 +111,10 @@ def find_groups(
         cells = together(GroupCells(**part) for part in counted.drawn_by_part())
         whole = estimated.whole(run, classes, counts)
         whole = replace(whole, apart=apart(near[:, 0], near[:, 1:]))
-        return Output([], group_rates(cells, layout, whole, column, values))
+        row = read_array(run.group("samples/partition"), "row", slice(0, SAMPLED))
+        given, likely = pick(run, pool.path, "y", row), pick(run, "labels", "predicted_label", row)
+        meanings = other_meanings(_whose(run, row), given, likely)
+        return Output([], group_rates(cells, layout, whole, column, values, meanings))
 
     return job.result("groups", estimate, Groups)
 

@@ -1,0 +1,60 @@
+"""Labels that mean another class where somebody gives them than elsewhere: codes that were
+exchanged, or that count from another number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.arrays import Integers
+from pipeline.knn.lists import wilson
+
+FEWEST = 25
+"""Rows of a label at least, of one group and of all others."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Rows that a group gives one label, most of which are of another class."""
+
+    group: int
+    given: int
+    means: int
+    """The class that they likely are of."""
+    rows: int
+    """Those given the label."""
+    share: float
+    """Of them, of that class."""
+
+
+def other_meanings(group: Integers, given: Integers, likely: Integers) -> list[Meaning]:
+    """Labels of a group whose rows are surely more often than not of one other class, which those
+    that all other groups give this label surely are not; by group and label.
+
+    Where classes overlap the rows of a rare label look like another class whoever gives it, and a
+    group that guesses has no class of which most of its rows are.
+
+    Parameters
+    ----------
+    group : (row,) from 0; -1 is nobody
+    given : (row,) codes of given labels
+    likely : (row,) codes of the classes that neighbors tell, the row's own label left out
+    """
+    group, given, likely = (column.astype(np.int64) for column in (group, given, likely))
+    n_classes = int(max(given.max(initial=0), likely.max(initial=0))) + 1
+    pair, label = given * n_classes + likely, (group + 1) * n_classes + given
+    pairs, labels = np.bincount(pair, minlength=n_classes**2), np.bincount(given)
+    rows = np.bincount(label)
+    cells, counts = np.unique(label * n_classes + likely, return_counts=True)
+    found = []
+    for cell, count in zip(cells.tolist(), counts.tolist(), strict=True):
+        own, means = divmod(cell, n_classes)
+        who, code = own // n_classes - 1, own % n_classes
+        here, others = int(rows[own]), int(labels[code] - rows[own])
+        if who < 0 or means == code or 2 * count <= here or min(here, others) < FEWEST:
+            continue
+        elsewhere = int(pairs[code * n_classes + means]) - count
+        if wilson(count / here, here)[0] > 0.5 > wilson(elsewhere / others, others)[1]:
+            found.append(Meaning(who, code, means, here, count / here))
+    return found
