@@ -69,9 +69,9 @@ def doubtful_values(x: Float32, contradicted: Bools) -> list[tuple[int, float]]:
 def turned_values(
     x: Float32, y: Integers, columns: Iterable[Sequence[int]]
 ) -> list[tuple[int, float, Int64]]:
-    """Features and their values in whose rows two classes or more lie where another class does
-    elsewhere, by their means, and that one does not; and these classes. Models learn what the
-    labels of such rows say, and contradict none.
+    """Features and their values in whose rows, half at most, two classes or more lie where another
+    class does elsewhere, by their means, and that one does not; and these classes. Models learn
+    what the labels of such rows say, and contradict none.
 
     x : (row, feature) finite, as a person knows them; y : (row,) codes of labels
     columns : features that are one column together
@@ -99,7 +99,7 @@ def turned_values(
         for one, value in enumerate(values.tolist()):
             here, elsewhere = count[one], count.sum(axis=0) - count[one]
             mine, theirs = (np.flatnonzero(n >= FEWEST) for n in (here, elsewhere))
-            if not len(theirs):
+            if here.sum() > elsewhere.sum() or not len(theirs):
                 continue
             mean = sums[one, mine] / here[mine, None]
             other = (sums[:, theirs].sum(axis=0) - sums[one, theirs]) / elsewhere[theirs, None]

@@ -47,7 +47,7 @@ def other_meanings(group: Integers, given: Integers, likely: Integers) -> list[M
     pairs, labels = np.bincount(pair, minlength=n_classes**2), np.bincount(given)
     rows = np.bincount(label)
     cells, counts = np.unique(label * n_classes + likely, return_counts=True)
-    found = []
+    meanings = []
     for cell, count in zip(cells.tolist(), counts.tolist(), strict=True):
         own, means = divmod(cell, n_classes)
         who, code = own // n_classes - 1, own % n_classes
@@ -56,5 +56,5 @@ def other_meanings(group: Integers, given: Integers, likely: Integers) -> list[M
             continue
         elsewhere = int(pairs[code * n_classes + means]) - count
         if wilson(count / here, here)[0] > 0.5 > wilson(elsewhere / others, others)[1]:
-            found.append(Meaning(who, code, means, here, count / here))
-    return found
+            meanings.append(Meaning(who, code, means, here, count / here))
+    return meanings

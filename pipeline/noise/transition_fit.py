@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import expit, logit, softmax
 
 from pipeline.arrays import Bools, Float64, Floating, Int64
@@ -65,18 +65,48 @@ def fit(
     are 0.
     """
     first, c = first_matrix(share, counts, n_rows), len(counts.T)
-    true = np.arange(c)
-    pieces = pieces_of(share, counts)
+    pieces, every = pieces_of(share, counts), np.arange(c)
+    fits = [_without_lost(pieces, first, every, counts, threads)]
+    rich = ~are_mixtures(first, every)
+    if 2 <= rich.sum() < c:  # the others may have taken the rows of some
+        fits.append(_without_lost(pieces, first, every[rich], counts, threads))
+    best = max(fits, key=lambda fit: fit.likelihood(counts))
+    true = commonest(best.matrix, best.true)
+    matrix, chances = np.eye(c), np.zeros((len(counts), c))
+    matrix[true], chances[:, true] = best.matrix, best.clean
+    return matrix, chances
+
+
+class Fit(NamedTuple):
+    """The classes that lie anywhere."""
+
+    true: Int64
+    """(t,) codes."""
+    matrix: Float64
+    """(t, c) their rows of the matrix."""
+    clean: Float64
+    """(m, t) their chances."""
+
+    def likelihood(self, counts: Float64) -> float:
+        """The logarithm of that of the held-out labels."""
+        return float((counts * np.log(np.maximum(self.clean @ self.matrix, 1e-9))).sum())
+
+
+def _without_lost(
+    pieces: list[Piece], first: Float64, true: Int64, counts: Float64, threads: Threads
+) -> Fit:
+    """The fit of some classes, again without those that then lie nowhere."""
     fitted, clean = _fit(pieces, first, true, threads)
     for _ in range(MOST_REFITS):
         lost = nowhere(fitted, clean, counts, true)
+        if lost.sum() > 1:
+            fitted, clean = renamed(fitted, clean, true, lost)
+            lost = nowhere(fitted, clean, counts, true)
         if not lost.any() or (~lost).sum() < 2:
             break
         true = true[~lost]
         fitted, clean = _fit(pieces, first, true, threads)
-    matrix, chances = np.eye(c), np.zeros((len(counts), c))
-    matrix[true], chances[:, true] = fitted, clean
-    return matrix, chances
+    return Fit(true, fitted, clean)
 
 
 def nowhere(matrix: Float64, clean: Float64, counts: Float64, true: Int64) -> Bools:
@@ -88,12 +118,41 @@ def nowhere(matrix: Float64, clean: Float64, counts: Float64, true: Int64) -> Bo
     are their mistakes. Of few labels nothing is decided.
     """
     given, own = counts.sum(axis=0)[true], matrix[np.arange(len(true)), true]
-    others = matrix[:, true].copy()
-    np.fill_diagonal(others, 0.0)
-    mixture = (own < matrix.max(axis=1)) & (own <= 2.0 * others.max(axis=0))
+    mixture = are_mixtures(matrix, true)
     scarce = counts.sum(axis=1) @ clean * own < LEAST_RIGHT * given
     mixture, scarce = mixture & (given >= FEWEST_LABELS), scarce & (given >= FEWEST_LABELS)
     return np.asarray(mixture if mixture.any() else scarce)  # a mixture has the rows of others
+
+
+def are_mixtures(matrix: Float64, true: Int64) -> Bools:
+    """(t,) classes where which lie another label is commoner, and theirs is half as common where
+    others do."""
+    own, others = matrix[np.arange(len(true)), true], matrix[:, true].copy()
+    np.fill_diagonal(others, 0.0)
+    return np.asarray((own < matrix.max(axis=1)) & (own <= 2.0 * others.max(axis=0)))
+
+
+def renamed(matrix: Float64, clean: Float64, true: Int64, lost: Bools) -> tuple[Float64, Float64]:
+    """The fit with the names of those classes exchanged among themselves that seem to be none, so
+    that most rows are of the class whose label they have: a fit may explain the rows of one by the
+    place of another, which then lies nowhere in its stead."""
+    places = np.flatnonzero(lost)
+    rows = clean.mean(axis=0)[places, None] * matrix[np.ix_(places, true[places])]
+    _, name = linear_sum_assignment(rows + 1e-9 * np.eye(len(places)), maximize=True)
+    order = np.arange(len(true))
+    order[places[name]] = places
+    return matrix[order], clean[:, order]
+
+
+def commonest(matrix: Float64, true: Int64) -> Int64:
+    """(t,) the ``true`` classes, but of two names of one class, of which the other lies nowhere,
+    the one that its rows are given more often: twice as often as those of all other classes."""
+    names = true.copy()
+    for t, label in enumerate(matrix.argmax(axis=1)):
+        others = np.delete(matrix[:, label], t)
+        if label not in names and matrix[t, label] > 2.0 * others.max(initial=0.0):
+            names[t] = label
+    return names
 
 
 class Piece(NamedTuple):

@@ -161,6 +161,31 @@ def test_what_nothing_supports_is_not_the_first_thing_said(made: Path) -> None:
     assert "whose rates nothing supports" in verdict(ClassReport.model_validate(nothing))
 
 
+def test_names_of_no_class_and_two_of_one_are_said_and_mended(tmp_path: Path) -> None:
+    """What is said to be done is done, and is not said again."""
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 3, 1500)
+    x = rng.normal(size=(1500, 2)) + 6.0 * np.eye(3)[clean, :2]
+    label = np.array(["cat", "dog", "owl"], object)[clean]
+    label[(clean == 2) & (rng.random(1500) < 0.5)] = "Eule"
+    label[rng.random(1500) < 0.15] = "unknown"
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "animal": label})
+
+    def text(name: str, **more: Any) -> str:
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        fit(tmp_path / f"{name}.csv", tmp_path / name, label_column="animal", k=None, **more)
+        return (tmp_path / name / "report.txt").read_text()
+
+    before = text("before")
+    assert "'Eule' and 'owl' are given to the same rows: if they are two names" in before
+    assert "'unknown' is the commonest label nowhere" in before
+    assert "'cat' is the commonest" not in before
+    frame.animal = frame.animal.replace({"Eule": "owl", "unknown": None})
+    after = text("after", unlabeled="predict")
+    assert "given to the same rows" not in after
+    assert "nowhere" not in after
+
+
 def test_pages_and_comparison(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, page = str(made / "run"), made / "page.html"
     truth = ("--scores", made / "scores.parquet", "--truth", made / "truth.csv")

@@ -125,6 +125,7 @@ def test_mistakes_of_a_class_that_lies_nowhere_are_not_known(tmp_path: Path) -> 
     assert command(tmp_path, tmp_path / "run") == 0
     page = (tmp_path / "page.html").read_text()
     assert "1 label is common nowhere" in page
+    assert "&#39;unknown&#39; is the commonest label nowhere" in page
     assert page.count("not known</td>") == 2
     assert "0.0 % to 100.0 %" not in page
 

@@ -141,6 +141,31 @@ def test_label_without_a_place_of_its_own_is_mistakes_alone() -> None:
     assert found.reason.startswith("1 label is common nowhere, and taken for mistakes alone.")
 
 
+@pytest.mark.parametrize(("n_classes", "seed"), [(4, 2), (4, 3), (4, 8), (5, 1), (6, 8)])
+def test_labels_without_a_place_take_that_of_no_class(n_classes: int, seed: int) -> None:
+    """`unknown`, and a second name of the first class: a fit that begins with places for both may
+    explain the rows of one class by that of another."""
+    rng, n = np.random.default_rng(seed), 1000
+    near, y = clouds(n, n_classes, seed)
+    label = np.where((y == 0) & (rng.random(n) < 0.4), n_classes, y)
+    label = np.where(rng.random(n) < 0.15, n_classes + 1, label)
+    found = transition_matrix(near, label[near], n, n_classes + 2)
+    shares = np.bincount(y) / n
+    assert found.prior is not None
+    assert np.abs(found.prior[1:n_classes] - shares[1:]).max() < 0.02
+    assert abs(found.prior[[0, n_classes]].sum() - shares[0]) < 0.02
+    assert found.prior[-1] == 0
+    assert np.abs(np.diag(found.matrix)[1:n_classes] - 0.85).max() < 0.05
+
+
+def test_a_class_of_two_names_has_the_commoner_one() -> None:
+    matrix = np.array([[0.8, 0.0, 0.2, 0.0], [0.0, 0.3, 0.1, 0.6]])
+    assert transition_fit.commonest(matrix, np.array([0, 1])).tolist() == [0, 3]
+    assert transition_fit.commonest(matrix, np.array([0, 3])).tolist() == [0, 3]
+    matrix[0, 3] = matrix[0, 0]
+    assert transition_fit.commonest(matrix, np.array([0, 1])).tolist() == [0, 1]
+
+
 def test_classes_of_a_few_rows_leave_the_matrix_of_others_alone(
     three: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> None:

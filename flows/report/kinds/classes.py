@@ -34,6 +34,9 @@ from storage.arrays.groups import read_array
 from storage.runs.run import Run
 
 MOST_CONFUSIONS = 50
+TWINS = 0.25
+"""Share of the rows of either of two classes, from which on labeled as the other, that makes them
+look like one."""
 
 
 class Confusion(Frozen):
@@ -78,6 +81,10 @@ class ClassReport(Training):
     regions: list[Regions | None]
     """For each class, the test whether its mistakes depend on the features, where there are rows
     enough."""
+    nowhere: tuple[LabelValue, ...] = ()
+    """Labels that are the commonest of no rows, and count as mistakes wherever they are given."""
+    twins: tuple[tuple[LabelValue, LabelValue], ...] = ()
+    """Classes whose rows are given each other's labels."""
 
     scored_as: ClassVar = ClassScoreReport
 
@@ -105,6 +112,15 @@ class ClassReport(Training):
             **by_class(matrix, low, high),
             noise="crossfit",
             weighed=fitted.rule.weighed,
+            nowhere=tuple(
+                name
+                for name, share, n in zip(names, fitted.prior, given.tolist(), strict=True)
+                if n and not share
+            ),
+            twins=tuple(
+                (names[a], names[b])
+                for a, b in np.argwhere(np.triu(np.minimum(matrix, matrix.T), 1) >= TWINS).tolist()
+            ),
             confusions=[
                 Confusion(
                     true=names[a],
@@ -140,7 +156,7 @@ class ClassReport(Training):
             f"labels given wrongly ({self.noise}): {share}; P(given | true) in {matrix}",
             f"  classes: {verdicts}; {self.reason}",
             *varying_lines(self),
-            *(f"  {one}" for one in self.confused(SHOWN)),
+            *(f"  {one}" for one in [*self.confused(SHOWN), *self.doubtful_names()]),
             f"vote of the {self.k} neighbors: {self.corrected()}",
             *predicted_by(self.worth, self.weighed),
             *of_labels(self),
@@ -151,6 +167,20 @@ class ClassReport(Training):
         support, some = self.support_of, self.confusions[:most]
         doubt = ["; unsupported" if support[one.true] == "unsupported" else "" for one in some]
         return [one.text() + word for one, word in zip(some, doubt, strict=True)]
+
+    def doubtful_names(self) -> list[str]:
+        """Labels that may be the name of no class, or of one that has another, as sentences."""
+        nowhere = [
+            f"{name!r} is the commonest label nowhere, and counts as a mistake wherever it is "
+            "given: if it means that nobody knows, empty these labels and give --unlabeled "
+            "predict; if it is another name of a class, give the class one"
+            for name in self.nowhere
+        ]
+        return nowhere + [
+            f"{a!r} and {b!r} are given to the same rows: if they are two names of one class, give "
+            "it one in the source and train again"
+            for a, b in self.twins
+        ]
 
     @property
     def support_of(self) -> dict[LabelValue, Support]:

@@ -39,6 +39,7 @@ class ClassesPage(KindPage):
             "codes": codes,
             "heat": heat_map(run, codes, report.classes),
             "confusions": report.confused(CONFUSIONS),
+            "doubtful_names": report.doubtful_names(),
             "histogram": qualities(tally.histogram, report.n_label_issues),
             "suspects": listed,
             "pairs": pairs.most_common(),
