@@ -43,6 +43,15 @@ FIRST_PART = 0.25
 """Part of a class' rows that the neighborhoods of its first anchors hold at most."""
 FIRST_SIZES = 18, 90
 """Rows that these neighborhoods hold at least, before that, and at most."""
+SURE, UNSURE = 12.0, 6.0
+"""Totals of the weights that a fit is begun with."""
+PURE = 0.98
+"""Mean sum of the squares of rows' chances from which on these are sure."""
+BETTER = 0.005
+"""Part of the loss by which a fit begun with unsure chances is better, to be taken: up to there one
+begun with sure ones errs as little, and mostly less."""
+LEAST_RATE = 1e-4
+"""Of the matrix that a fit is begun with."""
 ITERATIONS = 150
 LEAST_STEP = 3e-6
 """Part of the loss that a step has to take away for another to follow."""
@@ -64,12 +73,14 @@ def fit(
     as a label given at random does, is nobody's true class: its row is the identity's, its chances
     are 0.
     """
-    first, c = first_matrix(share, counts, n_rows), len(counts.T)
-    pieces, every = pieces_of(share, counts), np.arange(c)
-    fits = [_without_lost(pieces, first, every, counts, threads)]
+    every, c = np.arange(len(counts.T)), len(counts.T)
+    near = int(_sizes_at(np.full(1, n_rows / c), len(share))[0])
+    first = first_matrix(share, counts, n_rows)
+    anchors = Anchors(pieces_of(share, counts), counts, first, near, threads)
+    fits = [_without_lost(anchors, every)]
     rich = ~are_mixtures(first, every)
     if 2 <= rich.sum() < c:  # the others may have taken the rows of some
-        fits.append(_without_lost(pieces, first, every[rich], counts, threads))
+        fits.append(_without_lost(anchors, every[rich]))
     best = max(fits, key=lambda fit: fit.likelihood(counts))
     true = commonest(best.matrix, best.true)
     matrix, chances = np.eye(c), np.zeros((len(counts), c))
@@ -92,20 +103,31 @@ class Fit(NamedTuple):
         return float((counts * np.log(np.maximum(self.clean @ self.matrix, 1e-9))).sum())
 
 
-def _without_lost(
-    pieces: list[Piece], first: Float64, true: Int64, counts: Float64, threads: Threads
-) -> Fit:
+class Anchors(NamedTuple):
+    """What is known of the anchors, and begun with."""
+
+    pieces: list[Piece]
+    counts: Float64
+    """(m, c) held-out labels."""
+    first: Float64
+    """(c, c) a first matrix."""
+    near: int
+    """Which of the sizes has neighborhoods that are a small part of a class."""
+    threads: Threads
+
+
+def _without_lost(anchors: Anchors, true: Int64) -> Fit:
     """The fit of some classes, again without those that then lie nowhere."""
-    fitted, clean = _fit(pieces, first, true, threads)
+    fitted, clean = _fit(anchors, true)
     for _ in range(MOST_REFITS):
-        lost = nowhere(fitted, clean, counts, true)
+        lost = nowhere(fitted, clean, anchors.counts, true)
         if lost.sum() > 1:
             fitted, clean = renamed(fitted, clean, true, lost)
-            lost = nowhere(fitted, clean, counts, true)
+            lost = nowhere(fitted, clean, anchors.counts, true)
         if not lost.any() or (~lost).sum() < 2:
             break
         true = true[~lost]
-        fitted, clean = _fit(pieces, first, true, threads)
+        fitted, clean = _fit(anchors, true)
     return Fit(true, fitted, clean)
 
 
@@ -181,24 +203,57 @@ def pieces_of(share: Float64, counts: Float64) -> list[Piece]:
     return pieces
 
 
-def _fit(
-    pieces: list[Piece], first: Float64, true: Int64, threads: Threads
-) -> tuple[Float64, Float64]:
-    """Rows of the matrix (t, c), and chances (m, t), of the ``true`` classes. Free parameters:
-    logits of the matrix, a mixing matrix, weights of the g sizes, biases."""
-    g, c, t = len(pieces[0].share), len(first), len(true)
-    target = np.linalg.pinv(0.95 * first[true] + 0.05 / c)
+def _fit(anchors: Anchors, true: Int64) -> tuple[Float64, Float64]:
+    """Rows of the matrix (t, c), and chances (m, t), of the ``true`` classes.
+
+    Begun with chances that are sure, and what the labels say by them; and, unless chances stay so,
+    with the first matrix and chances that are not, from which steps are slow to reach sure ones of
+    many classes: it takes rows for the mixtures that their labels are.
+    """
+    sure, matrix, clean = _descended(anchors, true, _by_likeliest(anchors, true), SURE)
+    if (clean**2).sum(axis=1).mean() < PURE:
+        unsure, *other = _descended(anchors, true, anchors.first[true], UNSURE)
+        if unsure < (1.0 - BETTER) * sure:
+            matrix, clean = other
+    return matrix, clean
+
+
+def _inverse(matrix: Float64) -> Float64:
+    """(c, t) what makes shares of given labels chances of classes, by a matrix (t, c)."""
+    return np.asarray(np.linalg.pinv(0.95 * matrix + 0.05 / matrix.shape[1]))
+
+
+def _by_likeliest(anchors: Anchors, true: Int64) -> Float64:
+    """(t, c) held-out labels of the rows of which each class is the likeliest."""
+    inverse, c = _inverse(anchors.first[true]), len(anchors.first)
+    share = np.concatenate([piece.share[anchors.near] for piece in anchors.pieces])
+    labels = np.full((len(true), c), 0.5 / c)
+    np.add.at(labels, (share @ inverse).argmax(axis=1), anchors.counts)
+    matrix = np.maximum(labels / labels.sum(axis=1, keepdims=True), LEAST_RATE)
+    return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
+
+
+def _descended(
+    anchors: Anchors, true: Int64, begin: Float64, total: float
+) -> tuple[float, Float64, Float64]:
+    """The loss, matrix and chances at the end of a descent from a matrix (t, c) and weights of the
+    g sizes that add up to a total. Free parameters: logits of the matrix, a mixing matrix, weights
+    of the sizes, biases."""
+    pieces, threads = anchors.pieces, anchors.threads
+    g, c, t = len(pieces[0].share), len(anchors.first), len(true)
+    target = _inverse(begin)
     target -= target.mean(axis=1, keepdims=True)
-    logits = np.log(first[true]).ravel()
-    free = np.concatenate([logits, target.ravel(), np.full(g, 6.0 / g), np.zeros(t)])
+    logits = np.log(begin).ravel()
+    free = np.concatenate([logits, target.ravel(), np.full(g, total / g), np.zeros(t)])
     steps = min(ITERATIONS, ALL_WORK // (sum(len(piece.pure) for piece in pieces) * c * c))
     limit = {"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP}
     for times in (1000.0, 1.0):
         data = (pieces, target, times * MIXING_PENALTY, true, threads)
-        free = minimize(loss, free, data, "L-BFGS-B", True, options=limit).x
+        done = minimize(loss, free, data, "L-BFGS-B", True, options=limit)
+        free = done.x
     of_matrix, mixing, weight, bias = _split(np.asarray(free), (t, c), g)
     clean = [_clean(piece.share, mixing, weight, bias)[1] for piece in pieces]
-    return softmax(of_matrix, axis=1), np.concatenate(clean)
+    return float(done.fun), softmax(of_matrix, axis=1), np.concatenate(clean)
 
 
 def _split(
@@ -281,10 +336,7 @@ def first_matrix(share: Float64, counts: Float64, n_rows: int) -> Float64:
     _, m, c = share.shape
     fewest = int(np.ceil(20.0 * m / counts.sum()))  # as many as hold out 20 labels
     rows = min(m, max(fewest, int(ANCHOR_SHARE * m / c)))
-    of_class = n_rows * share[-1].mean(axis=0)
-    most = np.clip(FIRST_PART * of_class, *FIRST_SIZES)
-    sizes = np.array(SIZES[: len(share)])
-    at = np.maximum((sizes[:, None] <= most).sum(axis=0) - 1, 0)
+    at = _sizes_at(n_rows * share[-1].mean(axis=0), len(share))
     richness = share[at, :, np.arange(c)].T
     anchors = np.argsort(-richness, axis=0, kind="stable")[:rows]
     labels: Float64 = counts[anchors].sum(axis=0) + 0.5 / c
@@ -296,3 +348,9 @@ def first_matrix(share: Float64, counts: Float64, n_rows: int) -> Float64:
     matrix *= ((1.0 - lifted) / (1.0 - kept))[:, None]
     np.fill_diagonal(matrix, lifted)
     return matrix
+
+
+def _sizes_at(rows: Float64, g: int) -> Int64:
+    """(class,) which of the first g sizes is a small part of a class of so many rows."""
+    most = np.clip(FIRST_PART * rows, *FIRST_SIZES)
+    return np.asarray(np.maximum((np.array(SIZES[:g])[:, None] <= most).sum(axis=0) - 1, 0))
