@@ -47,9 +47,9 @@ SURE, UNSURE = 12.0, 6.0
 """Totals of the weights that a fit is begun with."""
 PURE = 0.98
 """Mean sum of the squares of rows' chances from which on these are sure."""
-BETTER = 0.005
-"""Part of the loss by which a fit begun with unsure chances is better, to be taken: up to there one
-begun with sure ones errs as little, and mostly less."""
+BETTER = 1.7
+"""Nats a class by which the loss of a fit begun with unsure chances has to be less than that of one
+begun with sure ones, which up to there errs less."""
 LEAST_RATE = 1e-4
 """Of the matrix that a fit is begun with."""
 ITERATIONS = 150
@@ -213,7 +213,7 @@ def _fit(anchors: Anchors, true: Int64) -> tuple[Float64, Float64]:
     sure, matrix, clean = _descended(anchors, true, _by_likeliest(anchors, true), SURE)
     if (clean**2).sum(axis=1).mean() < PURE:
         unsure, *other = _descended(anchors, true, anchors.first[true], UNSURE)
-        if unsure < (1.0 - BETTER) * sure:
+        if unsure < sure - BETTER * len(true):
             matrix, clean = other
     return matrix, clean
 
