@@ -47,9 +47,11 @@ SURE, UNSURE = 12.0, 6.0
 """Totals of the weights that a fit is begun with."""
 PURE = 0.98
 """Mean sum of the squares of rows' chances from which on these are sure."""
-BETTER = 1.7
+BETTER = 0.8
 """Nats a class by which the loss of a fit begun with unsure chances has to be less than that of one
 begun with sure ones, which up to there errs less."""
+WORTH = 10.0
+"""Nats by which a class has to make labels likelier, where without it there is another fit."""
 LEAST_RATE = 1e-4
 """Of the matrix that a fit is begun with."""
 ITERATIONS = 150
@@ -81,7 +83,7 @@ def fit(
     rich = ~are_mixtures(first, every)
     if 2 <= rich.sum() < c:  # the others may have taken the rows of some
         fits.append(_without_lost(anchors, every[rich]))
-    best = max(fits, key=lambda fit: fit.likelihood(counts))
+    best = max(fits, key=lambda fit: fit.likelihood(counts) - WORTH * len(fit.true))
     true = commonest(best.matrix, best.true)
     matrix, chances = np.eye(c), np.zeros((len(counts), c))
     matrix[true], chances[:, true] = best.matrix, best.clean
