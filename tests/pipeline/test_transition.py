@@ -159,6 +159,18 @@ def test_labels_without_a_place_take_that_of_no_class(n_classes: int, seed: int)
     assert np.abs(np.diag(found.matrix)[1:n_classes] - right).max() < 0.05
 
 
+def test_rows_of_many_classes_far_apart_are_of_one_each() -> None:
+    """And are not the mixtures of classes that their labels are."""
+    rng, n, n_classes = np.random.default_rng(0), 4000, 40
+    y = rng.integers(0, n_classes, n)
+    x = (1.6 * rng.normal(size=(n_classes, 16))[y] + rng.normal(size=(n, 16))).astype(np.float32)
+    label = np.where(rng.random(n) < 0.12, rng.integers(0, n_classes, n), y)
+    near = np.column_stack([np.arange(n), nearest(x, x, 299, exclude=np.arange(n))[0]])
+    found = transition_matrix(near, label[near], n, n_classes)
+    right = np.array([(label[y == a] == a).mean() for a in range(n_classes)])
+    assert np.abs(np.diag(found.matrix) - right).max() < 0.03
+
+
 def test_a_class_of_two_names_has_the_commoner_one() -> None:
     matrix = np.array([[0.8, 0.0, 0.2, 0.0], [0.0, 0.3, 0.1, 0.6]])
     assert transition_fit.commonest(matrix, np.array([0, 1])).tolist() == [0, 3]
