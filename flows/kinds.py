@@ -147,7 +147,7 @@ class SingleLabels(Labels):
     def check(self, source: Source, ingested: Ingested, params: TrainParams) -> None:
         """`InputError` where a parameter is for two classes and there are more, or annotators and
         classes are too many for a matrix each."""
-        n_classes = ingested.labels().n_classes
+        n_classes = len(ingested.label_values or [])
         for given in params.given("rule", "noise", "objective", "p0"):
             if n_classes > 2:
                 raise InputError(

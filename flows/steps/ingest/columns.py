@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.arrays import AnyArray, Int64, UInt64
-from pipeline.labels import LabelSpace
+from pipeline.labels import check_counts
 from storage.errors import InputError, amount, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import Chunk
@@ -144,7 +144,7 @@ class SingleCodes(Unlabeled):
         for codes in self.labels:
             counts[remap] += np.bincount(codes, minlength=len(values))
         try:
-            LabelSpace(values).check_counts(counts)
+            check_counts(values, counts)
         except ValueError as error:
             raise InputError(f"{self.codes.where}: {error}") from error
         return LabelsInAll(list(values), counts.tolist(), {"y": remap[np.concatenate(self.labels)]})

@@ -22,7 +22,6 @@ from pipeline.arrays import Float32, Int64, Integers
 from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
-from pipeline.labels import LabelSpace
 from pipeline.noise.extrema import MOST_ANCHORS
 from pipeline.streams import Stream
 from storage.arrays.groups import Arrays, read_array
@@ -106,9 +105,6 @@ class Ingested:
     def left_out(self) -> int:
         """Lines of the source that are no rows of the pool."""
         return self.n_dropped + self.n_unlabeled + self.n_repeated
-
-    def labels(self) -> LabelSpace:
-        return LabelSpace(tuple(self.label_values or ()))
 
     def pool(self, run: Run, path: str) -> Pool:
         return Pool(run, path, self.n_rows, self.n_features)
