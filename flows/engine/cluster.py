@@ -345,15 +345,6 @@ def _check_versions(client: Client) -> None:
 
 
 @contextmanager
-def open_workers(compute: Compute, reporter: Reporter) -> Iterator[Workers]:
-    workers = Workers(compute, reporter)
-    try:
-        yield workers
-    finally:
-        workers.close()
-
-
-@contextmanager
 def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
     """Single-threaded worker processes that only this process can talk to.
 

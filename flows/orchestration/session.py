@@ -8,7 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,16 +79,13 @@ def watched(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
         log.flush()
 
 
-@contextmanager
-def _artifacts(run: Run, reporter: Reporter) -> Iterator[Artifacts | None]:
+def _artifacts(run: Run, reporter: Reporter) -> AbstractContextManager[Artifacts | None]:
     """The artifacts of the flow run under way; None outside one."""
     if flow_run_context() is None:
-        yield None
-        return
+        return nullcontext()
     from flows.orchestration.artifacts import Artifacts
 
-    with Artifacts.opened(run, reporter.say) as artifacts:
-        yield artifacts
+    return Artifacts.opened(run, reporter.say)
 
 
 @contextmanager
@@ -103,7 +100,7 @@ def _closing(job: Job) -> Iterator[None]:
             f"interrupted; what is done is kept in {run.location.url}: run the same command again"
         ) from error
     except (MemoryError, RuntimeError) as error:
-        if not is_starved(error):
+        if not isinstance(error, MemoryError) and not without_threads(error):
             raise
         raise ClusterError(
             f"this process has run out of memory or threads ({error_text(error)}); what is done is "
@@ -114,11 +111,6 @@ def _closing(job: Job) -> Iterator[None]:
         with ExitStack() as last:  # in reverse order, each whatever becomes of the others
             last.callback(lambda: job.workers.close())
             last.callback(_keep_times, job)
-
-
-def is_starved(error: BaseException) -> bool:
-    """Whether the operating system gave no more memory, or no more threads."""
-    return isinstance(error, MemoryError) or without_threads(error)
 
 
 def _keep_times(job: Job) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
-from flows.engine.cluster import address_of, fitting, open_workers
+from flows.engine.cluster import Workers, address_of, fitting
 from flows.engine.progress import Reporter
 from flows.options.params import Compute, ScoreParams
 from flows.report.model import NewFilesReport, ScoredFile, Scoring
@@ -98,7 +99,7 @@ def _scored(
     if not new:
         return
     compute = fitting(compute, trained.work(opened for _, opened in new))
-    with open_workers(compute, reporter) as workers:
+    with closing(Workers(compute, reporter)) as workers:
         client = workers.client()
         if client is not None and address_of(compute) is None:
             here = {"scheduler": client.scheduler.address, "workers": None}

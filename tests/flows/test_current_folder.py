@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_workers_leave_no_number_of_threads_in_the_environment(
     names = "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_"
     for name in names:
         monkeypatch.delenv(name, raising=False)
-    with cluster.open_workers(Compute(workers=1), Reporter(quiet=True)) as workers:
+    with closing(cluster.Workers(Compute(workers=1), Reporter(quiet=True))) as workers:
         client = workers.client()
         assert client is not None
         assert client.submit(os.getenv, "OMP_NUM_THREADS").result() == "1"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +21,7 @@ from runs import PoolWriter, fit
 
 from flows.certify import run_certify
 from flows.engine import cluster, tasks
-from flows.engine.cluster import fitting, n_cores, open_workers
+from flows.engine.cluster import Workers, fitting, n_cores
 from flows.engine.progress import Reporter
 from flows.options.params import Compute, ReviewParams
 from flows.review.prepare import prepared
@@ -74,7 +74,7 @@ def of_much_work() -> tuple[int | None, bool]:
 def of_workers_asked_for() -> str:
     with (
         pytest.raises(ClusterError) as refused,
-        open_workers(Compute(workers=1), SILENT) as workers,
+        closing(Workers(Compute(workers=1), SILENT)) as workers,
     ):
         workers.client()
     return str(refused.value)
