@@ -16,7 +16,7 @@ from flows.engine.parts import Part, block_name, by_block, region_name
 from flows.engine.results import result_of
 from flows.steps.graph.lookup import pick
 from flows.steps.graph.partition import GRAPH, NEIGHBORS, Blocks
-from pipeline.arrays import AnyArray, Int32, Int64, Integers
+from pipeline.arrays import AnyArray, Float32, Int32, Int64, Integers
 from pipeline.blocks.partition import nearest_blocks
 from pipeline.graph.build import NeighborParams, build_lists
 from pipeline.knn.distance import pair_distance
@@ -190,6 +190,15 @@ def block_lists(block: Arrays, index: Int64, distance: AnyArray) -> Neighbors:
     )
 
 
+def in_reach(run: Run, number: int, centroid: Float32, x: Float32, bound: Float32) -> Int64:
+    """Numbers of the rows x that may have a neighbor within their bound among the rows at home in a
+    block."""
+    radius = float(run.group(f"blocks/{number:05d}").attrs["radius"])  # type: ignore[arg-type]
+    every = np.arange(len(x))
+    to_center = pair_distance(x, centroid[number][None], every, np.zeros_like(every))
+    return np.flatnonzero(to_center * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
+
+
 def exact_part(run: Run, part: Part[Build]) -> Output:
     """Exact lists of the rows at home in one block, among all rows of the pool.
 
@@ -200,15 +209,11 @@ def exact_part(run: Run, part: Part[Build]) -> Output:
     centroid = read_array(run.group("partition"), "centroid")
     own = read_group(run.store, f"blocks/{number:05d}")
     everything, lists, seconds = np.arange(len(own["row"])), None, 0.0
-    first = np.zeros_like(everything)
     for other in nearest_blocks(centroid[number : number + 1], centroid, len(centroid))[0][0]:
-        group = run.group(f"blocks/{other:05d}")
-        to_center = pair_distance(own["x"], centroid[other][None], everything, first)
-        radius = float(group.attrs["radius"])  # type: ignore[arg-type]
         bound = (
             np.full(len(own["row"]), np.inf, np.float32) if lists is None else lists.distance[:, -1]
         )
-        reach = np.flatnonzero(to_center * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
+        reach = in_reach(run, other, centroid, own["x"], bound)
         if not len(reach):
             continue
         block = own if other == number else read_group(run.store, f"blocks/{other:05d}")

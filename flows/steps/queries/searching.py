@@ -25,7 +25,7 @@ from flows.engine.collectives.sent import (
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, block_name, by_rows
 from flows.engine.results import result_of
-from flows.steps.graph.neighbors import block_lists, block_with_enough_rows
+from flows.steps.graph.neighbors import block_lists, block_with_enough_rows, in_reach
 from flows.steps.graph.networks import Probes, stored_network
 from pipeline.arrays import AnyArray, Float32, Int64
 from pipeline.blocks.partition import nearest_blocks, spread
@@ -34,7 +34,6 @@ from pipeline.decision.class_rule import Decided
 from pipeline.diagnostics.neighborhood import Usual
 from pipeline.graph.build import load_blas
 from pipeline.graph.walk import Network, nearest_in_block, walkable
-from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.knn.lists import Neighbors
 from pipeline.knn.places import distinct
@@ -217,15 +216,6 @@ def bound_audit(job: Job, queries: Pool, model: Model) -> Distances:
     return job.result("audit", find, Distances)
 
 
-def in_reach(model: Model, number: int, x: Float32, bound: Float32) -> Int64:
-    """Numbers of the queries x that may have a neighbor among the rows at home in a block."""
-    radius = float(model.run.group(f"blocks/{number:05d}").attrs["radius"])  # type: ignore[arg-type]
-    center = model.centroid()[number : number + 1]
-    every = np.arange(len(x))
-    to_center = pair_distance(x, center, every, np.zeros_like(every))
-    return np.flatnonzero(to_center * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
-
-
 def true_limits(job: Job, model: Model, n: int, searched: Sendings) -> Distances:
     """Distance of the k-th true neighbor of each of the n audited queries, by the nearest that each
     part drew."""
@@ -348,7 +338,7 @@ def search_part(
     audited, x = np.empty(0, np.int64), np.empty((0, 0), np.float32)
     if audits:
         _, x = audit_queries(run, model.scaling, len(bound))
-        audited = in_reach(model, number, x, bound)
+        audited = in_reach(model.run, number, model.centroid(), x, bound)
     out = Outbox(run.location, "search", part.name)
     if not len(audited) and not inbox:
         return out.output()
