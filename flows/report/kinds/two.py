@@ -19,7 +19,7 @@ from flows.report.model import (
 )
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.two import RateEstimates
-from flows.steps.labels.verdicts import TwoVerdicts
+from flows.steps.labels.verdicts import LabelVerdicts
 from flows.steps.queries.class_scores import WEIGHED, TwoClassRule
 from pipeline.arrays import Int8, Integers
 from pipeline.decision.odds import WeighedVote
@@ -108,8 +108,8 @@ class TrainReport(Training):
     def scoring_rule(self) -> TwoClassRule:
         return TwoClassRule(self.decision_rule, self.k, self.weighed)
 
-    def verdicts(self) -> TwoVerdicts:
-        return TwoVerdicts(self.decision_rule)
+    def verdicts(self) -> LabelVerdicts:
+        return LabelVerdicts(self.decision_rule)
 
     def rates(self) -> dict[LabelValue, Rate]:
         reliable = self.support != "unsupported" and self.noise != "minmax"

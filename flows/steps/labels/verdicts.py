@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -69,42 +69,33 @@ def write_verdicts(
     return job.result("verdicts", finish, LabelIssues)
 
 
-class LabelVerdicts:
-    """How the verdicts of a training on single labels are read, of more than two classes."""
-
-    columns: ClassVar[tuple[str, ...]] = (
-        *("given_label", "label_quality", "is_label_issue"),
-        "likely_label",
-    )
-    """Of the group `labels`."""
-
-    def likely(self, verdicts: Arrays) -> Integers:
-        """(row,) the likeliest class of some rows."""
-        return verdicts["likely_label"]
-
-    def by_votes(self, k: int) -> Verdict | None:
-        """The rule as a function of the votes of k neighbors; None: the plain vote stands for
-        it."""
-        return None
-
-    def rules(self) -> list[speculate_correct.Rule]:
-        """The rule as a function of voters, (sample, k) codes, where it is no plain vote."""
-        return []
-
-
 @dataclass(frozen=True)
-class TwoVerdicts(LabelVerdicts):
-    """The same of two classes: what is suspect is likelier the other one."""
+class LabelVerdicts:
+    """How the verdicts of a training on single labels are read."""
 
-    rule: Rule
-    columns: ClassVar = LabelVerdicts.columns[:3]
+    rule: Rule | None = None
+    """Of two classes; None of more, for whose rule the plain vote stands."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of the group `labels`."""
+        of_all = "given_label", "label_quality", "is_label_issue"
+        return of_all if self.rule is not None else (*of_all, "likely_label")
 
     def likely(self, verdicts: Arrays) -> Integers:
+        """(row,) the likeliest class of some rows: of two, what is suspect is likelier the other
+        one."""
+        if self.rule is None:
+            return verdicts["likely_label"]
         given = verdicts["given_label"]
         return np.where(verdicts["is_label_issue"], 1 - given, given)
 
-    def by_votes(self, k: int) -> Verdict:
-        return lambda votes: self.rule.predict(votes[:, 1] / k)
+    def by_votes(self, k: int) -> Verdict | None:
+        """The rule as a function of the votes of k neighbors."""
+        rule = self.rule
+        return None if rule is None else lambda votes: rule.predict(votes[:, 1] / k)
 
     def rules(self) -> list[speculate_correct.Rule]:
-        return [lambda voter: self.rule.predict(np.mean(voter, axis=1))]
+        """The rule as a function of voters, (sample, k) codes, where it is no plain vote."""
+        rule = self.rule
+        return [] if rule is None else [lambda voter: rule.predict(np.mean(voter, axis=1))]
