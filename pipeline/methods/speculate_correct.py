@@ -212,11 +212,6 @@ def at_least(threshold: float) -> Rule:
     return lambda voter: predict(np.mean(voter, axis=1), threshold)
 
 
-def samples_per_row(n: int, samples: int) -> int:
-    """Samples of each of n rows, so that there are at least as many as wanted."""
-    return max(1, -(-samples // n))
-
-
 def sample_block(
     row: Int64,
     label: Labels,
@@ -241,7 +236,7 @@ def sample_block(
         raise ValueError(
             f"lists {neighbor_label.shape} for {len(row)} rows: need one of w={design.w} per row"
         )
-    per_row = samples_per_row(design.n, design.samples)
+    per_row = max(1, -(-design.samples // design.n))  # at least as many in all as wanted
     weight = np.zeros(n_classes * n_classes, np.int64)
     at_once = max(1, _SAMPLES_AT_ONCE // per_row)
     for first in range(0, len(row), at_once):
@@ -354,10 +349,6 @@ class Certificate:
     """in units of the loss"""
     epsilon: Epsilon
     """its parts, for a loss in [0, 1]"""
-    short: float
-    """what rows with short lists add to the half width, for a loss in [0, 1]"""
-    design: Design
-    delta: float
 
     @property
     def lower(self) -> float:
@@ -366,11 +357,6 @@ class Certificate:
     @property
     def upper(self) -> float:
         return min(1.0, self.estimate + self.half_width)
-
-
-def error_loss(n_classes: int) -> Float64:
-    """(class, class): 1 where the predicted label is not the given one."""
-    return 1.0 - np.eye(n_classes)
 
 
 def clean_loss(transition_matrix: Float64) -> Float64:
@@ -402,19 +388,16 @@ def certify(
     """
     if counts.rows != design.n:
         raise ValueError(f"{counts.rows} rows were sampled, the design is for n={design.n}")
-    loss = error_loss(len(counts.weight)) if loss is None else loss
+    loss = 1.0 - np.eye(len(counts.weight)) if loss is None else loss
     least, spread = float(loss.min()), float(np.ptp(loss))
     parts = epsilon(design, delta / n_rules, inequality)
     mean = design.r * counts.weight / counts.samples
     most = 0.5 * (1.0 + loss_range(design))
-    short = most * counts.short_rows / counts.rows
+    short = most * counts.short_rows / counts.rows  # what rows with short lists add
     return Certificate(
         estimate=least + float(((loss - least) * mean).sum()),
         half_width=spread * (parts.total + short),
         epsilon=parts,
-        short=short,
-        design=design,
-        delta=delta,
     )
 
 
