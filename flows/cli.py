@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, TextIO, cast
 
 import click
@@ -373,7 +374,7 @@ def _submit(flow: str, deployment: str | None, watch: bool, params: dict[str, An
         print(text, file=sys.stderr)
         run = follow(run)
         text = f"{run.name}: {run.state}\n"
-    return run.as_json(), text
+    return asdict(run), text
 
 
 def _submit_command(flow: str, deployment: str) -> None:
@@ -477,7 +478,7 @@ def _status(run: str) -> Called:
     from flows.report.status import status, status_text
 
     state = status(_latest(run))
-    return state.as_json(), status_text(state), state.damage
+    return asdict(state), status_text(state), state.damage
 
 
 @_command(cli, "demo", "train and score on two pools whose noise is known")

@@ -141,7 +141,8 @@ def _coding(folder: Run, params: TrainParams, health: Health | None) -> Coding:
     """What text columns and gaps become, or became when the run was begun."""
     if not folder.is_new():
         return Coding.of_json(RunConfig.model_validate(folder.config()).coding)
-    return learn(params, health) if params.learns_coding else PLAIN_NUMBERS
+    plain = params.encode == params.impute == "none" and not (params.parse or params.join_labels)
+    return PLAIN_NUMBERS if plain else learn(params, health)
 
 
 def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:

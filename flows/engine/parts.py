@@ -97,10 +97,6 @@ def block_name(number: int) -> str:
     return f"block-{number:05d}"
 
 
-def region_name(number: int) -> str:
-    return f"region-{number:05d}"
-
-
 def rows_name(number: int) -> str:
     return f"rows-{number:06d}"
 

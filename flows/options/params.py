@@ -241,11 +241,11 @@ class Selected(Params, heading="Columns"):
     @field_validator("parse")
     @classmethod
     def _kinds(cls, given: list[str] | None) -> list[str] | None:
-        from storage.sources.values.texts import KINDS, is_spelling
+        from storage.sources.values.texts import KINDS
 
         for entry in given or []:
             column, _, kind = entry.rpartition("=")
-            if not column or not is_spelling(kind):
+            if not column or (kind not in KINDS and "%" not in kind):
                 raise ValueError(
                     f"--parse {entry}: must be COLUMN=KIND, the kind one of {', '.join(KINDS)}, or "
                     "the format of a date such as %d.%m.%Y"
@@ -405,13 +405,6 @@ class Method(Chosen, heading="Method"):
     def method(self) -> dict[str, Any]:
         """The parameters that decide the results, as run.json records them."""
         return {name: getattr(self, name) for name in Method.model_fields}
-
-    @property
-    def learns_coding(self) -> bool:
-        """Whether the coding of the columns has to be learned."""
-        return (
-            self.encode != "none" or self.impute != "none" or bool(self.parse or self.join_labels)
-        )
 
     @field_validator("objective")
     @classmethod

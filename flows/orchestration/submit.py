@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from glob import has_magic
 from os.path import exists
 from posixpath import basename
@@ -42,10 +42,6 @@ class Submitted:
     """Its page."""
     api_url: str | None
     """Its record."""
-
-    def as_json(self) -> dict[str, Any]:
-        """What `submit --json` prints."""
-        return asdict(self)
 
 
 def submit(flow: str, parameters: Mapping[str, Any], deployment: str | None = None) -> Submitted:

@@ -8,7 +8,15 @@ from pydantic import ValidationError
 
 from flows.report.findings import known_rows
 from flows.report.kinds import kind_of
-from flows.report.model import NewFilesReport, PoolReport, Report, Saved, Scoring, Training
+from flows.report.model import (
+    NewFilesReport,
+    PoolReport,
+    Report,
+    Saved,
+    Scoring,
+    Training,
+    predicted,
+)
 from flows.steps.sets.stages import check_stages
 from pipeline.graph.build import exact_seconds
 from pipeline.knn.lists import Recall
@@ -123,7 +131,7 @@ def load_scoring(run: Run) -> Scoring:
 def score_text(report: Scoring) -> str:
     """The report of a scoring as a person reads it."""
     lines = [
-        f"{amount(report.n_rows, 'row')} scored, {report.predicted()}",
+        f"{amount(report.n_rows, 'row')} scored, {predicted(report)}",
         *report.decided(),
         *known_rows(report),
         *_coding_lines(report),
@@ -141,7 +149,7 @@ def unlabeled_text(scored: Scoring) -> str:
     """How many rows without a label there are and which labels they are given, by the report of
     their scoring."""
     rows = amount(scored.n_rows, "row")
-    given = scored.predicted()
+    given = predicted(scored)
     return f"{rows} without a label, which vote for nobody: {given}, in {UNLABELED_TABLE}"
 
 
@@ -157,7 +165,7 @@ def new_files_text(report: NewFilesReport) -> str:
         f"{amount(report.n_files, 'file')}: {report.n_scored:,} scored, "
         f"{report.n_skipped:,} skipped, whose scores are there already",
         *(
-            f"  {file.source}: {amount(file.n_rows, 'row')}, {file.predicted()}"
+            f"  {file.source}: {amount(file.n_rows, 'row')}, {predicted(file)}"
             for file in report.files
         ),
         *(f"WARNING: {line}" for line in report.warnings),

@@ -43,8 +43,9 @@ FULL = 100
 """Classes up to which a report holds the matrix; of more, the group `transition` of the run."""
 
 
-def predicted_text(classes: Sequence[LabelValue], rows: list[int]) -> str:
+def predicted(scored: Scoring | ScoredFile) -> str:
     """Rows by prediction, in words: the commonest three."""
+    classes, rows = scored.classes, scored.n_predicted
     order = sorted(range(len(rows)), key=lambda code: (-rows[code], code))[:3]
     some = ", ".join(f"{rows[code]:,} predicted {classes[code]!r}" for code in order)
     return f"{some}, …" if len(rows) > len(order) else some
@@ -471,10 +472,6 @@ class Scoring(Report):
     out: str
     """Parquet file of the scores."""
 
-    def predicted(self) -> str:
-        """Rows by prediction, in words."""
-        return predicted_text(self.classes, self.n_predicted)
-
     def decided(self) -> list[str]:
         """What else is said of the predictions."""
         return []
@@ -490,10 +487,6 @@ class ScoredFile(Frozen, extra="allow"):
     n_predicted_1: int | None = None
     """Of two classes."""
     warnings: list[str]
-
-    def predicted(self) -> str:
-        """Rows by prediction, in words."""
-        return predicted_text(self.classes, self.n_predicted)
 
 
 class NewFilesReport(Frozen):

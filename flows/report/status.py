@@ -1,7 +1,6 @@
 """How far a run is: which steps are done, what is damaged, what comes next."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from flows.steps.sets.stages import check_stages, stages
 from storage.errors import StorageError
@@ -37,10 +36,6 @@ class RunState:
     older: str | None
     """What is said where that is of an earlier format, or the run is no training; None where
     `train` goes on with it."""
-
-    def as_json(self) -> dict[str, Any]:
-        """What `status --json` prints."""
-        return asdict(self)
 
 
 def status(path: str) -> RunState:

@@ -116,7 +116,11 @@ def crossfit(
     rarer = 1 - label if exchanged else label  # so that exchanging the classes changes nothing else
     sample, features, sizes = held_out(neighbor[order], rarer[order], n_rows, coverage)
     if label.min() == label.max():
-        return _one_class(float(label[0, 0]))
+        rate, why = (
+            float(label[0, 0]),
+            "Every label is the same, so nothing tells noise from truth.",
+        )
+        return _unknown(rate, 1.0 - rate, why)
     with one_thread():  # else the number of threads decides the last bits
         index = fit_index(features, sample)
         curve = fit_asymptotes(index, sample, n_rows)
@@ -287,10 +291,6 @@ def _side(
         "class_share": float(of_class.mean()),
         "impurity": 1.0 - float((of_class**2).sum() / max(of_class.sum(), 1e-12)),
     }
-
-
-def _one_class(rate: float) -> NoiseRates:
-    return _unknown(rate, 1.0 - rate, "Every label is the same, so nothing tells noise from truth.")
 
 
 def _unknown(p0: float, p1: float, reason: str) -> NoiseRates:

@@ -12,7 +12,7 @@ import numpy as np
 
 from flows.engine.collectives.sent import Inbox, Sent, inboxes, of_owners
 from flows.engine.job import Do, Job, Output
-from flows.engine.parts import Part, block_name, by_block, region_name
+from flows.engine.parts import Part, block_name, by_block
 from flows.engine.results import result_of
 from flows.steps.graph.lookup import pick
 from flows.steps.graph.partition import GRAPH, NEIGHBORS, Blocks
@@ -66,7 +66,7 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
         blocks.name(NEIGHBORS),
         do,
         [
-            Part(region_name(r), Build(members[r], params, n_blocks, blocks.copied[r], to))
+            Part(f"region-{r:05d}", Build(members[r], params, n_blocks, blocks.copied[r], to))
             for r in sorted(range(cut.n_regions), key=lambda r: (-rows[r], r))
         ],
         at_once,

@@ -47,11 +47,6 @@ class Spelling(NamedTuple):
         return np.asarray(column, np.float64), None if bad < 0 else bad
 
 
-def is_spelling(kind: str) -> bool:
-    """Whether `Spelling` knows a kind."""
-    return kind in KINDS or "%" in kind
-
-
 def decoded(column: pa.Array) -> pa.Array:
     """A column with what its categories stand for; UUIDs as text."""
     column = column.dictionary_decode() if types.is_dictionary(column.type) else column
