@@ -137,27 +137,24 @@ class Job:
         """What a function of this job gives; in a flow run of Prefect, as a task of this name."""
         return as_task(name, partial(do, self, *args, **kwargs))
 
-    def verify(self) -> dict[str, dict[str, Record]]:
+    def verify(self) -> None:
         """Check every committed byte against its digest; forget the parts that fail."""
         self.run.check_owned()
         ledger = self.run.ledger
-        records: dict[str, dict[str, Record]] = {}
+        records: list[Record] = []
         for step in ledger.steps():
-            records[step] = {}
             for part, record in ledger.parts(step).items():
                 if record is None:
                     self.reporter.say(f"{step} {part}: its record is damaged, will be made again")
                 else:
-                    records[step][part] = record
-        for record, _ in ledger.damaged(r for parts in records.values() for r in parts.values()):
+                    records.append(record)
+        for record, _ in ledger.damaged(records):
             self.reporter.say(
                 f"{record.step} {record.part}: damaged or missing, will be made again"
             )
             if record.step != "report":  # which holds times, and may come out otherwise
                 self.damaged[record.step, record.part] = record
             ledger.discard(record)
-            del records[record.step][record.part]
-        return records
 
     def parts(
         self, step: str, do: Do[A], parts: Sequence[Part[A]], at_once: int | None = None
