@@ -224,7 +224,7 @@ def warnings(panel: Annotators | None) -> list[str]:
     """What is doubtful about the annotations, as sentences."""
     if panel is None:
         return []
-    chance = [one for one in panel.annotators if _is_no_better(one, panel)]
+    chance = [one for one in panel.annotators if _is_no_better(one)]
     return where(
         (
             not panel.shared,
@@ -248,7 +248,7 @@ def warnings(panel: Annotators | None) -> list[str]:
     )
 
 
-def _is_no_better(one: Annotator, panel: Annotators) -> bool:
+def _is_no_better(one: Annotator) -> bool:
     """Whether an annotator is surely no better than a guess among the classes."""
     n = 0 if one.matrix is None else len(one.matrix)
     return one.support != "unsupported" and n > 0 and one.interval[1] < 1.25 / n

@@ -52,8 +52,8 @@ def files(run: Run, target: str) -> list[dict[str, str | None]]:
 
 def write_page(
     run: Run, target: str, checked: Reliability | None = None, shown: Shown | None = None
-) -> PoolReport:
-    """Write the page of a finished training to `target`, a path or URL; the report it shows.
+) -> None:
+    """Write the page of a finished training to `target`, a path or URL.
 
     Equal runs give equal bytes. Memory does not grow with the pool.
 
@@ -108,7 +108,6 @@ def write_page(
         **parts,
     )
     write_bytes(target, rendered.encode())
-    return report
 
 
 PAGES: dict[type[PoolReport], KindPage] = {

@@ -55,7 +55,7 @@ class TwoClassRule(ScoringRule):
         weighed = None if self.weighed is None else asdict(self.weighed)
         return {"k": self.k, **asdict(self.rule), "weighed": weighed}
 
-    def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
+    def columns(self, score: Score, lists: Neighbors) -> Scores:
         near = lists.label.astype(np.int8)
         eta = share_of_ones(near[:, : self.k])
         if self.weighed is None:
@@ -99,7 +99,7 @@ class ClassRule(ScoringRule):
         label = array(training.group("pool"), "y").dtype.str
         return Table("scores", self.group, label, {"top": min(KEPT, self.n_classes)})
 
-    def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
+    def columns(self, score: Score, lists: Neighbors) -> Scores:
         near = labels_of(lists.row, lists.label)
         decided = self.rule.decide(score.model.run, near, score.features)
         best = np.argsort(-decided.chance, axis=1, kind="stable")[:, : min(KEPT, self.n_classes)]
@@ -201,7 +201,7 @@ class CandidateRule(ScoringRule):
         pool = Pool(model.run, "pool", model.n_rows, queries.n_features)
         return answers(job, queries, lists, pool, self.n_neighbors, neighbors_candidates)
 
-    def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
+    def columns(self, score: Score, lists: Neighbors) -> Scores:
         """One of each row's own candidates is predicted where there are any."""
         assert score.known is not None
         known = Replies(score.known)

@@ -64,7 +64,7 @@ def score_part(run: Run, part: Part[Score]) -> Output:
             f"row {rows.start + alone[0]:,} of the source has no neighbors in any block; "
             "the training is damaged: run train again to repair"
         )
-    columns, decided = model.rule.columns(run, part.args, lists)
+    columns, decided = model.rule.columns(part.args, lists)
     columns["row"] = queries.read("row", rows)
     far, columns["near_duplicates"] = beside(lists.distance, model)
     written = model.rule.table(model.run, queries).write(run, queries, rows, columns)

@@ -100,7 +100,7 @@ class ScoringRule(ABC):
         return [None] * len(lists)
 
     @abstractmethod
-    def columns(self, run: Run, score: Score, lists: Neighbors) -> Scores:
+    def columns(self, score: Score, lists: Neighbors) -> Scores:
         """Scores of queries from their merged lists."""
 
     def counts(self, columns: Arrays) -> dict[str, Any]:
