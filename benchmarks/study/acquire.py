@@ -116,7 +116,7 @@ def choose(pool: Problem, strategy: str, seed: int) -> NDArray[np.int64]:
         return np.random.default_rng([seed, 15]).permutation(len(pool.x))[: BUDGETS[-1]]
     if strategy == "ours":
         neighbor = nearest(pool.x, pool.x, N_NEIGHBORS, exclude=np.arange(len(pool.x)))[0]
-        labels = BoughtLabels(lambda rows: pool.y[rows])
+        labels = BoughtLabels(lambda rows: pool.y[rows], len(pool.y))
         grow(pool.x, neighbor, labels, BUDGETS[-1], seed=seed)
         return np.array(labels.bought)
     return _by_peer(pool, strategy)
@@ -135,7 +135,7 @@ def curve(pool: Problem, order: NDArray[np.int64]) -> list[float]:
 def printed(pool: Problem) -> dict[str, Any]:
     """One run with the printed constants: how many labels it buys."""
     x, y = pool.x[:PRINTED_ROWS], pool.y[:PRINTED_ROWS]
-    labels = BoughtLabels(lambda rows: y[rows])
+    labels = BoughtLabels(lambda rows: y[rows], len(y))
     answer = Marmann(x, labels, DELTA, 0, scales=12).run()
     pool_error = float((predict(x, x, answer) != y).mean())
     return {

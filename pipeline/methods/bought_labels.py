@@ -20,33 +20,21 @@ class BoughtLabels:
     """Labels by row. A label once known is never asked for again, whoever wants it.
 
     ``known`` are labels there are at the start; they cost nothing. ``budget`` is the most labels to
-    buy, None for no limit. ValueError for a budget below 1.
+    buy.
     """
 
-    def __init__(
-        self, oracle: Oracle, budget: int | None = None, known: Mapping[int, int] | None = None
-    ) -> None:
-        if budget is not None and budget < 1:
-            raise ValueError(f"budget={budget}: at least one label must be allowed")
-        self._oracle = oracle
-        self.budget = budget
+    def __init__(self, oracle: Oracle, budget: int, known: Mapping[int, int] | None = None) -> None:
+        self._oracle, self._budget = oracle, budget
         self.labels: dict[int, int] = dict(known or {})
         self.bought: list[int] = []
         """rows that were asked for, in order"""
 
-    @property
-    def left(self) -> int | None:
-        """Labels that can still be bought, None for any number."""
-        return None if self.budget is None else self.budget - len(self.bought)
-
     def __call__(self, rows: Int64) -> Int64:
         """(row,) labels of rows, which may repeat; raises BudgetSpent."""
         wanted = list(dict.fromkeys(r for r in rows.tolist() if r not in self.labels))
-        allowed = wanted if self.left is None else wanted[: self.left]
+        allowed = wanted[: self._budget - len(self.bought)]
         if allowed:
             answers = np.asarray(self._oracle(np.array(allowed, np.int64)))
-            if answers.shape != (len(allowed),):
-                raise ValueError(f"oracle: {answers.shape} answers to {len(allowed)} rows")
             self.labels.update(zip(allowed, answers.tolist(), strict=True))
             self.bought += allowed
         if len(allowed) < len(wanted):
