@@ -204,8 +204,8 @@ class Machine:
 
         Raises `ClusterError` where no worker came.
         """
-        try:
-            client.wait_for_workers(1, timeout=FIRST)
+        try:  # a cluster may have workers only where there is work
+            client.submit(int, pure=False).result(timeout=FIRST)
         except TimeoutError as error:
             raise ClusterError(
                 f"there was no worker for {FIRST:.0f} s; start workers, and run again to resume"

@@ -16,6 +16,7 @@ from distributed.scheduler import KilledWorker
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
+from flows.engine.cluster import Machine
 from flows.engine.parts import lost_cluster
 from flows.engine.progress import Reporter
 from flows.engine.results import result_of
@@ -156,6 +157,15 @@ def test_who_waits_for_a_first_worker_says_so(
             job.machine()
     assert logging.getLogger("distributed").level != logging.CRITICAL  # as it was meanwhile
     assert "the cluster has no worker: waiting for one\n" in capsys.readouterr().err
+
+
+def test_a_cluster_that_grows_with_its_work_gets_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.engine.cluster.FIRST", 20.0)
+    none: dict[str, Any] = {"n_workers": 0, "processes": False, "dashboard_address": None}
+    with LocalCluster(**none, threads_per_worker=2) as cluster:
+        cluster.adapt(minimum=0, maximum=1, interval="100ms")
+        with Client(cluster, set_as_default=False) as client:
+            assert Machine.of_workers(client).threads == 2
 
 
 def test_performance_report_of_a_cluster_by_address(pool: PoolWriter, tmp_path: Path) -> None:
