@@ -234,8 +234,10 @@ def fitting(compute: Compute, core_seconds: float) -> Compute:
 
 
 def _is_worker() -> bool:
-    """Whether this process is one of a pool's, or of Dask's, which may start no others."""
-    return multiprocessing.current_process().daemon
+    """Whether this process is one of a pool's, or of Dask's, which may start no others, or of
+    joblib's, whose children are told to start theirs by a way that they do not know."""
+    starts = multiprocessing.get_start_method(allow_none=True)
+    return multiprocessing.current_process().daemon or starts == "loky"
 
 
 _REPORT = "performance.html"

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from joblib.externals.loky import ProcessPoolExecutor
 from prefect_service import ROOT
 from runs import PoolWriter, fit
 
@@ -66,6 +67,12 @@ def in_a_worker(function: Callable[[], Any]) -> Any:
         return pool.apply(function)
 
 
+def in_joblibs(function: Callable[[], Any]) -> Any:
+    """The same, in one of joblib's own kind, which may have children."""
+    with ProcessPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
 def of_much_work() -> tuple[int | None, bool]:
     fitted = fitting(Compute(), 1000.0)
     return fitted.workers, fitted.threads == n_cores()
@@ -80,9 +87,10 @@ def of_workers_asked_for() -> str:
     return str(refused.value)
 
 
-def test_a_worker_of_a_pool_starts_none() -> None:
-    assert in_a_worker(of_much_work) == (0, True)
-    assert "may start none; give --workers 0" in in_a_worker(of_workers_asked_for)
+@pytest.mark.parametrize("inside", [in_a_worker, in_joblibs])
+def test_a_worker_of_a_pool_starts_none(inside: Callable[[Callable[[], Any]], Any]) -> None:
+    assert inside(of_much_work) == (0, True)
+    assert "may start none; give --workers 0" in inside(of_workers_asked_for)
 
 
 def test_more_rows_are_more_work() -> None:
