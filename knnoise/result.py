@@ -145,6 +145,7 @@ class Training:
         return self._table("consensus")
 
     def _several(self) -> dict[str, Any]:
+        self._of_labels()
         annotators: dict[str, Any] | None = self.summary["annotators"]
         if annotators is None:
             raise InputError(f"{self.run}: trained without annotations; give a table of them")

@@ -145,8 +145,9 @@ def test_people_are_told(made: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "candidates: " in str(found)
     assert found.suspects(3)["label_quality"].is_monotonic_increasing
     assert "predicted none of their candidates" in found._repr_html_()
-    with pytest.raises(InputError, match="candidate sets"):
-        _ = found.rates
+    for name in ("rates", "annotators", "consensus"):
+        with pytest.raises(InputError, match="candidate sets"):
+            getattr(found, name)
 
 
 def test_interrupted_run_ends_with_the_same_bits(made: Path, tmp_path: Path) -> None:
