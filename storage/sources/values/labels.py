@@ -23,6 +23,8 @@ LABEL_BYTES = 4096
 
 _CODE = re.compile("[+-]?0[0-9]")
 """Beginning of text that is no number, but a code."""
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a pair of UTF-16, which no text is written with."""
 
 
 def label_value(raw: object) -> Label | None:
@@ -192,6 +194,11 @@ class LabelCodes:
                 raise InputError(
                     f"{self.where}: a label of {len(value):,} characters (row "
                     f"{start + labels.index(key)} from 0); give short ones"
+                )
+            if isinstance(value, str) and _HALF.search(value):
+                raise InputError(
+                    f"{self.where}: label {shown(value)} (row {start + labels.index(key)} from 0) "
+                    "holds half a character, which no file can; correct it"
                 )
             table[key] = self._codes.setdefault(value, len(self._codes))
         codes: npt.NDArray[np.int8] | npt.NDArray[np.int16]

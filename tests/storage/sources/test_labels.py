@@ -84,6 +84,13 @@ def test_no_label_is_rounded(raw: list[Any], labels: list[Any]) -> None:
     assert list(map(type, found)) == list(map(type, labels))
 
 
+def test_half_a_character_is_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", x=np.zeros((2, 1)), y=np.array(["a", "b\ud800"]))
+    (chunk,) = open_source(tmp_path / "s.npz").chunks(2)
+    with pytest.raises(InputError, match=r"label 'b\\ud800' \(row 1 from 0\) holds half a char"):
+        LabelCodes().encode(chunk.label)
+
+
 @given(st.lists(st.decimals(allow_nan=False, allow_infinity=False), unique=True))
 @example([Decimal(2**53), Decimal(2**53 + 1)])
 def test_numbers_that_differ_are_labels_that_differ(numbers: list[Decimal]) -> None:
