@@ -45,7 +45,7 @@ def whole(
     publish : what gives the file its name; by default an older one is written over
     """
     make_folder(target.parent)
-    staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    staged = target.with_name(f".{target.name[:40]}.{uuid.uuid4().hex}")  # of any length
     try:
         with staged.open("wb") as sink:
             yield sink

@@ -114,6 +114,11 @@ def test_older_file_is_replaced(run: Run, target: Location) -> None:
     assert target.read("s.parquet") != b"older"
 
 
+def test_a_name_may_be_as_long_as_any(tmp_path: Path) -> None:
+    for name in ("x" * 249, "ä" * 124):
+        write_columns(str(tmp_path / f"{name}.jsonl"), {"a": pa.array([1])})
+
+
 @pytest.mark.parametrize(
     "place",
     [
