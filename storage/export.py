@@ -348,7 +348,7 @@ def _whole_file(target: str) -> Iterator[Any]:
     check_address(target)
     try:
         if "://" not in target:
-            with durable.whole(Path(target)) as sink:
+            with durable.whole(Path(os.path.realpath(target))) as sink:  # where a link leads
                 yield sink
             return
         with tempfile.TemporaryFile() as staged:  # closing a remote file would publish half of it

@@ -114,6 +114,14 @@ def test_older_file_is_replaced(run: Run, target: Location) -> None:
     assert target.read("s.parquet") != b"older"
 
 
+def test_a_link_stays_one_and_leads_to_what_was_written(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "t.jsonl").symlink_to("far/t.jsonl")
+    write_columns(str(tmp_path / "t.jsonl"), {"a": pa.array([1])})
+    assert (tmp_path / "t.jsonl").is_symlink()
+    assert (tmp_path / "far/t.jsonl").read_text() == '{"a": 1}\n'
+
+
 def test_a_name_may_be_as_long_as_any(tmp_path: Path) -> None:
     for name in ("x" * 249, "ä" * 124):
         write_columns(str(tmp_path / f"{name}.jsonl"), {"a": pa.array([1])})
