@@ -305,8 +305,9 @@ def check_target(
     for read in inputs:
         if isinstance(read, str | Path) and is_of(target, str(read)):
             raise InputError(f"{target}: is what is read, and would be written over; name another")
-    if "://" not in target and os.path.isdir(target):
-        raise InputError(f"{target}: is a folder; name a file")
+    if "://" not in target and os.path.exists(target) and not os.path.isfile(target):
+        what = "a folder" if os.path.isdir(target) else "no plain file"
+        raise InputError(f"{target}: is {what}; name a file")
     if not page:
         if other is None or not target.lower().endswith(other):
             ending(target)

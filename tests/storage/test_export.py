@@ -127,6 +127,12 @@ def test_a_name_may_be_as_long_as_any(tmp_path: Path) -> None:
         write_columns(str(tmp_path / f"{name}.jsonl"), {"a": pa.array([1])})
 
 
+def test_a_pipe_is_not_written_over(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(InputError, match=r"pipe.csv: is no plain file; name a file$"):
+        check_target(str(tmp_path / "pipe.csv"))
+
+
 @pytest.mark.parametrize(
     "place",
     [
