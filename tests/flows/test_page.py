@@ -417,6 +417,15 @@ def test_page_in_a_browser(browser: Chrome, made: Path, width: int, dark: bool) 
     assert (sum(map(int, re.findall(r"\d+", paper)[:3])) < 200) == dark
 
 
+def test_long_labels_to_choose_from_are_no_wider_than_a_telephone(
+    browser: Chrome, of_three: Path
+) -> None:
+    look(browser, of_three / "page.html", width=400)
+    longer = "document.querySelector('.controls option').textContent = 'x'.repeat(99);"
+    inner = "return document.documentElement.scrollWidth"
+    assert browser.execute_script(longer + inner) <= 400  # type: ignore[no-untyped-call]
+
+
 def test_bars_are_printed(browser: Chrome, made: Path) -> None:
     """They are backgrounds, which browsers leave out where nobody says otherwise."""
     look(browser, made / "page.html", width=1280)
