@@ -79,7 +79,7 @@ def _steps(run: Run, finished: bool) -> dict[str, StepState]:
 
 def _damage(run: Run, steps: dict[str, StepState]) -> str | None:
     """What is damaged, and the remedy; parts that are missing count if the run was finished."""
-    was_finished = run.location.exists("report.json") or "report" in steps
+    was_finished = run.was_finished()
     parts = [
         f"{step} {part}"
         for step, state in steps.items()

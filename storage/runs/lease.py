@@ -210,6 +210,13 @@ def leased(location: Location, say: Callable[[str], None]) -> Iterator[Lease]:
         lease.release()
 
 
+def has_owner(location: Location) -> bool:
+    """Whether a process has a run, or was ended while it had."""
+    newest = _newest(location)
+    owner = None if newest is None else Owner.of(location.read(newest))
+    return owner is not None and not owner.released
+
+
 def _take(location: Location, say: Callable[[str], None]) -> Lease:
     refused = ""
     while True:

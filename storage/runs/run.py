@@ -23,7 +23,7 @@ from storage.arrays.groups import undamaged, write_group
 from storage.errors import BusyError, InputError, StorageError
 from storage.files.durable import digest_of, parsed, seal, unseal
 from storage.files.location import Location, RecordedStore, RunStore
-from storage.runs.lease import Fence
+from storage.runs.lease import Fence, has_owner
 from storage.runs.ledger import Ledger, Record, digest
 from storage.version import FORMAT_VERSION, VERSION
 
@@ -196,6 +196,12 @@ class Run:
         files = "bought.csv, and those of all rows in labels.parquet"
         return f"{self.location.url} is no training: acquire keeps the labels it bought in {files}"
 
+    def was_finished(self) -> bool:
+        """Whether its report or what is left of it is there, and nobody is, or was, about to write
+        it."""
+        there = self.location.exists("report.json") or bool(self.ledger.parts("report"))
+        return there and not has_owner(self.location)
+
     def report(self) -> dict[str, Any]:
         """The content of report.json, as it was committed.
 
@@ -204,7 +210,7 @@ class Run:
         """
         record, url = self.ledger.get("report", "all"), self.location.url
         if record is None:
-            if self.location.exists("report.json") or self.ledger.parts("report"):
+            if self.was_finished() and self.ledger.get("report", "all") is None:
                 raise StorageError(f"{url}: the record of report.json is damaged; {_REPAIR}")
             unfinished = f"{url} is not finished; run the command that began it again"
             raise InputError(self.bought() or unfinished)
@@ -315,7 +321,7 @@ def open_run(path: str) -> "xr.DataTree":
 
     run = Run.of(path)
     run.config()
-    if run.ledger.get("report", "all") is not None or run.location.exists("report.json"):
+    if run.ledger.get("report", "all") is not None or run.was_finished():
         run.check(below())
     with undamaged(f"{path}/results.zarr"):
         tree = xr.open_datatree(

@@ -18,6 +18,7 @@ from flows.report.status import status
 from flows.score import score
 from storage import InputError, StorageError, open_run
 from storage.runs import pool
+from storage.runs.lease import leased
 from storage.runs.run import Run
 
 BLOCK_ROWS = 300
@@ -258,6 +259,17 @@ def test_what_is_damaged_is_named_and_never_trusted(
         with pytest.raises(StorageError, match=r"ledger|report\.json|run\.json") as told:
             call()
         assert "run train again to repair" in str(told.value)
+
+
+def test_a_report_that_is_being_written_is_not_damaged(folder: Path) -> None:
+    run = Run.of(folder / "run")
+    (folder / "run/ledger/report/all.json").unlink()
+    with leased(run.location, print):
+        assert status(str(folder / "run")).damage is None
+        assert open_run(str(folder / "run")).children
+        with pytest.raises(InputError, match="is not finished"):
+            apply(folder)
+    assert "damaged" in str(status(str(folder / "run")).damage)
 
 
 def test_edited_threshold_is_not_scored_with(folder: Path) -> None:
