@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import posixpath
 import re
 from glob import has_magic
 from pathlib import Path
@@ -82,8 +81,9 @@ def latest(run: str, *, other_than: str | None = None) -> str:
     location = Location.of(name)
     if not has_magic(name) or location.exists():
         return beside if Location.of(beside).exists() else name
-    fs, pattern = open_url(f"{location.url}/report.json")
-    folders = sorted(posixpath.dirname(str(path)) for path in fs.glob(pattern))
+    record = "/ledger/report/all.json"  # which comes last
+    fs, pattern = open_url(f"{location.url}{record}")
+    folders = sorted(str(path).removesuffix(record) for path in fs.glob(pattern))
     if not location.is_local:
         folders = [str(fs.unstrip_protocol(path)) for path in folders]
     folders = [path for path in folders if path != other_than]

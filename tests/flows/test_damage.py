@@ -14,6 +14,7 @@ import pytest
 from runs import fit, results
 
 from flows.cli import main
+from flows.orchestration.run_folders import latest
 from flows.report.status import status
 from flows.score import score
 from storage import InputError, StorageError, open_run
@@ -269,6 +270,8 @@ def test_a_report_that_is_being_written_is_not_damaged(folder: Path) -> None:
         assert open_run(str(folder / "run")).children
         with pytest.raises(InputError, match="is not finished"):
             apply(folder)
+        with pytest.raises(InputError, match="no finished run matches"):
+            latest(str(folder / "ru*"))
     assert "damaged" in str(status(str(folder / "run")).damage)
 
 
