@@ -23,6 +23,8 @@ LEAST = 0.1
 and by how much more they differ from their neighbors', at least."""
 MOST_COLUMNS = 64
 """Columns whose values are looked at for classes that lie elsewhere, at most."""
+MOST_VALUES_SUMMED = 200_000_000
+"""Rows times features times columns that are looked at so, at most."""
 MOST_MEANS = 1 << 22
 """Values times classes times features of them, at most."""
 LOOKED_AT = 3
@@ -77,33 +79,34 @@ def turned_values(
     columns : features that are one column together
     """
     turned, together, n_classes = [], [list(one) for one in columns], int(y.max()) + 1
-    spread = x.std(axis=0)
-    z = (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    z = x * np.float32(0.25)  # the differences of the largest are numbers, too
+    mean, spread = z.mean(axis=0, dtype=np.float64), z.std(axis=0, dtype=np.float64)
+    z = (z - mean.astype(np.float32)) / np.where(spread > 0, spread, 1.0).astype(np.float32)
     single = set(range(x.shape[1])) - {at for one in together for at in one}
-    for own in [*together, *([at] for at in sorted(single))][:MOST_COLUMNS]:
+    most = max(1, min(MOST_COLUMNS, MOST_VALUES_SUMMED // x.size))
+    for own in [*together, *([at] for at in sorted(single))][:most]:
         if len(own) > 1:
             values, code = np.array(own), x[:, own].argmax(axis=1)
         elif len(np.unique(x[: 2 * MOST_VALUES, own])) > MOST_VALUES:
             continue
         else:
             values, code = np.unique(x[:, own[0]], return_inverse=True)
-        others = np.delete(z, own, axis=1)
-        n_means = len(values) * n_classes * others.shape[1]
-        if not 2 <= len(values) <= MOST_VALUES or not 0 < n_means <= MOST_MEANS:
+        n_means = len(values) * n_classes * x.shape[1]
+        if not 2 <= len(values) <= MOST_VALUES or n_means > MOST_MEANS:
             continue
         cell = code * n_classes + y
         of = csr_array((np.ones(len(y), np.float32), (cell, np.arange(len(y)))))
         of.resize(len(values) * n_classes, len(y))
-        sums = (of @ others).reshape(len(values), n_classes, -1)
+        sums = np.delete(of @ z, own, axis=1).reshape(len(values), n_classes, -1)
         count = np.bincount(cell, minlength=len(values) * n_classes).reshape(len(values), -1)
         for one, value in enumerate(values.tolist()):
             here, elsewhere = count[one], count.sum(axis=0) - count[one]
             mine, theirs = (np.flatnonzero(n >= FEWEST) for n in (here, elsewhere))
-            if here.sum() > elsewhere.sum() or not len(theirs):
+            if here.sum() > elsewhere.sum() or not len(theirs) or not sums.size:
                 continue
-            mean = sums[one, mine] / here[mine, None]
+            own_mean = sums[one, mine] / here[mine, None]
             other = (sums[:, theirs].sum(axis=0) - sums[one, theirs]) / elsewhere[theirs, None]
-            away = (other**2).sum(axis=1) - 2.0 * mean @ other.T
+            away = (other**2).sum(axis=1) - 2.0 * own_mean @ other.T
             like = theirs[away.argmin(axis=1)]
             moved = mine[(like != mine) & ~np.isin(like, mine[like == mine])]
             if len(moved) > 1:

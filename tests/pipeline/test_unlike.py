@@ -129,3 +129,12 @@ def test_sites_that_label_alike_are_not_looked_at() -> None:
     rare = (site != 2) | (clean == 0) | (np.arange(len(x)) % 5 == 0)
     assert turned_values(x[rare, :3], clean[rare], []) == []
     assert turned_values(x[:, 2:3], clean, []) == []
+
+
+def test_columns_of_one_value_and_of_the_largest_numbers_are_no_sites() -> None:
+    rng = np.random.default_rng(2)
+    large = np.clip(3e38 * rng.normal(size=(500, 3)), -3.3e38, 3.3e38)
+    y = (large[:, 0] > 0).astype(np.int64)
+    x = np.column_stack([large, rng.integers(0, 3, 500), np.zeros(500)]).astype(np.float32)
+    for columns in ([0, 1, 2, 3, 4], [3], [4]):
+        assert turned_values(x[:, columns], y, []) == []
