@@ -79,11 +79,10 @@ def fit(
     near = int(_sizes_at(np.full(1, n_rows / c), len(share))[0])
     first = first_matrix(share, counts, n_rows)
     anchors = Anchors(pieces_of(share, counts), counts, first, near, threads)
-    fits = [_without_lost(anchors, every)]
-    rich = ~are_mixtures(first, every)
+    best, rich = _without_lost(anchors, every), ~are_mixtures(first, every)
     if 2 <= rich.sum() < c:  # the others may have taken the rows of some
-        fits.append(_without_lost(anchors, every[rich]))
-    best = max(fits, key=lambda fit: fit.likelihood(counts) - WORTH * len(fit.true))
+        fits = best, _without_lost(anchors, every[rich])
+        best = max(fits, key=lambda fit: fit.likelihood(counts) - WORTH * len(fit.true))
     true = commonest(best.matrix, best.true)
     matrix, chances = np.eye(c), np.zeros((len(counts), c))
     matrix[true], chances[:, true] = best.matrix, best.clean
@@ -228,9 +227,10 @@ def _inverse(matrix: Float64) -> Float64:
 def _by_likeliest(anchors: Anchors, true: Int64) -> Float64:
     """(t, c) held-out labels of the rows of which each class is the likeliest."""
     inverse, c = _inverse(anchors.first[true]), len(anchors.first)
-    share = np.concatenate([piece.share[anchors.near] for piece in anchors.pieces])
     labels = np.full((len(true), c), 0.5 / c)
-    np.add.at(labels, (share @ inverse).argmax(axis=1), anchors.counts)
+    for number, piece in enumerate(anchors.pieces):
+        likeliest = (piece.share[anchors.near] @ inverse).argmax(axis=1)
+        np.add.at(labels, likeliest, anchors.counts[number * PIECE :][: len(likeliest)])
     matrix = np.maximum(labels / labels.sum(axis=1, keepdims=True), LEAST_RATE)
     return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 
