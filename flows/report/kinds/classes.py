@@ -37,6 +37,8 @@ MOST_CONFUSIONS = 50
 TWINS = 0.25
 """Share of the rows of either of two classes, from which on labeled as the other, that makes them
 look like one."""
+NAMED = 25
+"""Rows given a label from which on it may be said to be the name of no class, or of another."""
 
 
 class Confusion(Frozen):
@@ -115,11 +117,12 @@ class ClassReport(Training):
             nowhere=tuple(
                 name
                 for name, share, n in zip(names, fitted.prior, given.tolist(), strict=True)
-                if n and not share
+                if n >= NAMED and not share
             ),
             twins=tuple(
                 (names[a], names[b])
                 for a, b in np.argwhere(np.triu(np.minimum(matrix, matrix.T), 1) >= TWINS).tolist()
+                if min(given[a], given[b]) >= NAMED
             ),
             confusions=[
                 Confusion(
@@ -174,12 +177,12 @@ class ClassReport(Training):
             f"{name!r} is the commonest label nowhere, and counts as a mistake wherever it is "
             "given: if it means that nobody knows, empty these labels and give --unlabeled "
             "predict; if it is another name of a class, give the class one"
-            for name in self.nowhere
+            for name in self.nowhere[:SHOWN]
         ]
         return nowhere + [
             f"{a!r} and {b!r} are given to the same rows: if they are two names of one class, give "
             "it one in the source and train again"
-            for a, b in self.twins
+            for a, b in self.twins[:SHOWN]
         ]
 
     @property
