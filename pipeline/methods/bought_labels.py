@@ -20,10 +20,12 @@ class BoughtLabels:
     """Labels by row. A label once known is never asked for again, whoever wants it.
 
     ``known`` are labels there are at the start; they cost nothing. ``budget`` is the most labels to
-    buy.
+    buy. ValueError for a budget below 1.
     """
 
     def __init__(self, oracle: Oracle, budget: int, known: Mapping[int, int] | None = None) -> None:
+        if budget < 1:
+            raise ValueError(f"budget={budget}: at least one label must be allowed")
         self._oracle, self._budget = oracle, budget
         self.labels: dict[int, int] = dict(known or {})
         self.bought: list[int] = []
@@ -35,6 +37,8 @@ class BoughtLabels:
         allowed = wanted[: self._budget - len(self.bought)]
         if allowed:
             answers = np.asarray(self._oracle(np.array(allowed, np.int64)))
+            if answers.shape != (len(allowed),):
+                raise ValueError(f"oracle: {answers.shape} answers to {len(allowed)} rows")
             self.labels.update(zip(allowed, answers.tolist(), strict=True))
             self.bought += allowed
         if len(allowed) < len(wanted):

@@ -131,6 +131,13 @@ def test_no_label_is_bought_twice(asked: list[list[int]], budget: int, seed: int
     assert (found == label[rows]).all()
 
 
+def test_budgets_and_oracles_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="budget"):
+        BoughtLabels(lambda rows: rows, 0)
+    with pytest.raises(ValueError, match="answers"):
+        BoughtLabels(lambda rows: rows[:0], 3)(np.arange(3))
+
+
 @given(st.floats(0.0, 1.0), st.floats(0.02, 1.2), st.sampled_from([7.0, 52.0]), SEED)
 @settings(max_examples=40, deadline=None)
 def test_est_ber_line_by_line(p: float, theta: float, beta: float, seed: int) -> None:
